@@ -1,0 +1,37 @@
+# `make run` shows the main job; `make test` runs every test. Both do all set-up themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup tools run test check bench clean
+
+help:
+	@echo "make run     set up, then run a command and show where its environment came from"
+	@echo "make test    set up, then run all tests (installs the tools they need when it can)"
+	@echo "make setup   prepare .venv with the outfitter command"
+	@echo "make check   format, lint, types, layers"
+	@echo "make bench   compare with the reference, side by side (ARGS=--quick, --json, ...)"
+
+$(VENV)/.ready: pyproject.toml scripts/setup
+	@scripts/setup $(PYTHON) $(VENV)
+
+setup: $(VENV)/.ready
+
+# The peers and programs that tests talk to; says plainly what it cannot install.
+tools: setup
+	@scripts/tools
+
+run: setup
+	@scripts/demo
+
+test: setup tools
+	@scripts/test
+
+check: setup
+	@scripts/check
+
+bench: setup tools
+	@$(BIN)/python -m bench $(ARGS)
+
+clean:
+	rm -rf $(VENV) .tools .cache dist build

@@ -1,0 +1,101 @@
+"""Real exec-servers for tests: ours and the reference, as child processes on loopback.
+
+Each gets a scratch HOME and only the environment the test names, and is ended by pid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from .tools import codex_binary
+
+START_SECONDS = 20
+
+
+class Server:
+    """A running exec-server: `url`, `pid`, `home`, and the Popen as `popen`."""
+
+    def __init__(self, kind: str, popen: subprocess.Popen[bytes], url: str, home: Path) -> None:
+        self.kind = kind
+        self.popen = popen
+        self.url = url
+        self.home = home
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+
+def command(kind: str, *args: str) -> list[str]:
+    """The command line of a server of this kind: "outfitter" or "codex"."""
+    if kind == "codex":
+        return [str(codex_binary()), "exec-server", *args]
+    return [sys.executable, "-m", "outfitter", "serve", *args]
+
+
+def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a test server's environment is: nothing of ours but PATH, and a scratch HOME."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "CODEX_HOME": str(home / ".codex"),
+        "LANG": "C.UTF-8",
+        **(extra or {}),
+    }
+
+
+@contextlib.contextmanager
+def serving(
+    kind: str,
+    home: Path,
+    *args: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    listen: str = "ws://127.0.0.1:0",
+) -> Iterator[Server]:
+    """A server of this kind, listening on loopback, ended by pid when the block ends."""
+    (home / ".codex").mkdir(parents=True, exist_ok=True)
+    popen = subprocess.Popen(
+        command(kind, "--listen", listen, *args),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=(home / f"{kind}.stderr").open("ab"),
+        env=environment(home, env),
+        cwd=cwd or home,
+    )
+    try:
+        assert popen.stdout is not None
+        line = popen.stdout.readline().decode().strip()
+        if not line.startswith("ws://"):
+            popen.wait(START_SECONDS)
+            raise RuntimeError(
+                f"{kind} server did not start (exit {popen.returncode}): "
+                + (home / f"{kind}.stderr").read_text(errors="replace")[-2000:]
+            )
+        yield Server(kind, popen, line, home)
+    finally:
+        end(popen)
+
+
+def end(popen: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, then SIGKILL after five seconds; always reaped, pipes closed."""
+    if popen.poll() is None:
+        popen.send_signal(signal.SIGTERM)
+        try:
+            popen.wait(5)
+        except subprocess.TimeoutExpired:
+            popen.kill()
+            popen.wait()
+    for stream in (popen.stdin, popen.stdout, popen.stderr):
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,40 @@
+"""Programs that tests talk to, found where `make tools` put them.
+
+A test that needs a missing one skips with the reason; under CI=true that skip is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+IN_CI = os.environ.get("CI") == "true"
+
+
+def missing(what: str, remedy: str) -> None:
+    """Skips the running test, or fails it under CI, because `what` is not installed."""
+    reason = f"{what} is not installed: {remedy}"
+    if IN_CI:
+        pytest.fail(f"{reason} (a skip is a failure under CI=true)")
+    pytest.skip(reason)
+
+
+def codex_binary() -> Path:
+    """The native Codex executable, which is the reference server and the stock client."""
+    found = sorted((ROOT / ".tools/node_modules/@openai").glob("codex-*/vendor/*/bin/codex"))
+    if not found:
+        missing("the Codex CLI", "run `make tools`")
+    return found[0]
+
+
+def program(name: str) -> str:
+    """The path of a system program."""
+    path = shutil.which(name)
+    if path is None:
+        missing(name, f"install {name} (Debian: apt-get install {name})")
+    assert path is not None
+    return path
