@@ -1,0 +1,71 @@
+"""The commands as click sees them: help, completion, usage errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .. import VERSION
+from ..errors import OutfitterError
+from .flags import SERVE, Flag
+
+
+def run(args: list[str]) -> int:
+    """Runs a command line; returns the exit status (2 for a usage error)."""
+    try:
+        status = cli.main(args, prog_name="outfitter", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return 130
+    except OutfitterError as error:
+        click.echo(f"outfitter: {error}", err=True)
+        return 1
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(VERSION, prog_name="outfitter")
+def cli() -> None:
+    """Runs commands for coding agents in an environment that is an explicit contract."""
+
+
+def _option(flag: Flag) -> click.Option:
+    kinds: dict[str, Any] = {  # click's types have no common base in its annotations
+        "text": click.STRING,
+        "count": click.IntRange(min=1),
+        "seconds": click.FloatRange(min=0),
+        "flag": click.BOOL,
+        "list": click.STRING,
+    }
+    kind = click.Choice(flag.choices) if flag.choices else kinds[flag.kind]
+    return click.Option(
+        [flag.option],
+        type=None if flag.kind == "flag" else kind,
+        is_flag=flag.kind == "flag",
+        multiple=flag.kind == "list",
+        default=flag.default,
+        show_default=flag.default not in (None, False, ()),
+        metavar=flag.metavar or None,
+        help=flag.help,
+    )
+
+
+def _serve(**flags: Any) -> int:
+    if flags["exit_on_stdin_close"]:
+        raise click.UsageError("--exit-on-stdin-close is only accepted with --remote")
+    from .serve import serve
+
+    return serve(flags)
+
+
+cli.add_command(
+    click.Command(
+        "serve",
+        callback=_serve,
+        params=[_option(flag) for flag in SERVE],
+        help="Serve commands to exec-server clients (the stock Codex client among them).",
+    )
+)

@@ -1,0 +1,133 @@
+"""The flags of `outfitter serve`, once: read quickly when they are plain, by click otherwise.
+
+Importing click takes three times as long as starting the interpreter, and a launcher waits for the
+first line. So a command line that uses only known flags with proper values is read here; anything else
+(help, completion, a mistake) goes to the command that click builds from the same table.
+"""
+
+from __future__ import annotations
+
+from ..record import Record
+
+
+class Flag(Record):
+    """One option: `kind` is "text", "count" (1 or more), "seconds", "flag" or "list"."""
+
+    __slots__ = ("choices", "default", "help", "kind", "metavar", "name", "option")
+
+    def __init__(
+        self,
+        option: str,
+        kind: str,
+        help: str,
+        default: object = None,
+        metavar: str = "",
+        choices: tuple[str, ...] = (),
+    ) -> None:
+        self.option = option
+        self.name = option.lstrip("-").replace("-", "_")
+        self.kind = kind
+        self.help = help
+        self.default = default
+        self.metavar = metavar
+        self.choices = choices
+
+
+SERVE: tuple[Flag, ...] = (
+    Flag(
+        "--listen",
+        "text",
+        "Where to listen: ws://IP:PORT (port 0 takes a free one; the URL is the first line printed) or stdio.",
+        "ws://127.0.0.1:0",
+        "URL",
+    ),
+    Flag(
+        "--concurrent-requests",
+        "count",
+        "Slow requests of one connection that run at a time. Long polls and control requests never wait.",
+        1,
+        "N",
+    ),
+    Flag(
+        "--ws-auth",
+        "text",
+        "Demand a bearer token of every connection.",
+        None,
+        choices=("capability-token", "signed-bearer-token"),
+    ),
+    Flag("--ws-token-file", "text", "capability-token: the file with the token.", None, "FILE"),
+    Flag("--ws-token-sha256", "text", "capability-token: the token's SHA-256 instead.", None, "HEX"),
+    Flag(
+        "--ws-shared-secret-file",
+        "text",
+        "signed-bearer-token: the file with the secret that signs (HS256), 32 bytes or more.",
+        None,
+        "FILE",
+    ),
+    Flag("--ws-issuer", "text", "signed-bearer-token: the issuer that a token must name.", None, "NAME"),
+    Flag("--ws-audience", "text", "signed-bearer-token: the audience that a token must name.", None, "NAME"),
+    Flag(
+        "--ws-max-clock-skew-seconds", "seconds", "signed-bearer-token: how far clocks may disagree.", 30, "S"
+    ),
+    Flag(
+        "--allow-unauthenticated",
+        "flag",
+        "Listen on an address that others can reach without asking for a token.",
+        False,
+    ),
+    Flag("--allow-host", "list", "A host name that clients may use for this server (repeatable).", (), "NAME"),
+    Flag(
+        "--session-retention",
+        "seconds",
+        "How long a session waits for its client to come back.",
+        30,
+        "SECONDS",
+    ),
+    Flag("--process-retention", "seconds", "How long a finished process stays readable.", 30, "SECONDS"),
+    Flag("--max-sessions", "count", "Sessions kept at a time.", 256, "N"),
+    Flag("--max-processes", "count", "Running processes of one session.", 2048, "N"),
+    Flag("--exit-on-stdin-close", "flag", "Only with --remote.", False),
+    Flag("--log-level", "text", "Write diagnostics to stderr.", None, choices=("debug", "info", "warning")),
+)
+
+_BY_OPTION = {flag.option: flag for flag in SERVE}
+
+
+def read_plain(args: list[str]) -> dict[str, object] | None:
+    """The values of a plain command line, or None when click should have a look at it."""
+    values: dict[str, object] = {flag.name: flag.default for flag in SERVE}
+    rest = iter(args)
+    for arg in rest:
+        option, equals, text = arg.partition("=")
+        flag = _BY_OPTION.get(option)
+        if flag is None:
+            return None
+        if flag.kind == "flag":
+            if equals:
+                return None
+            values[flag.name] = True
+            continue
+        if not equals:
+            text = next(rest, "")
+        value = _value(flag, text)
+        if value is None:
+            return None
+        if flag.kind == "list":
+            known = values[flag.name]
+            assert isinstance(known, tuple)
+            value = (*known, value)
+        values[flag.name] = value
+    return values
+
+
+def _value(flag: Flag, text: str) -> object:
+    """The value of a text that is certainly right, else None."""
+    if not text or text.startswith("-"):
+        return None
+    if flag.kind in ("count", "seconds"):
+        if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < (flag.kind == "count"):
+            return None
+        return int(text)
+    if flag.choices and text not in flag.choices:
+        return None
+    return text

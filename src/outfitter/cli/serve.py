@@ -1,0 +1,89 @@
+"""outfitter serve: flags → settings → a listening server."""
+
+from __future__ import annotations
+
+from ..errors import SettingInvalid
+from ..server.listen import is_loopback, parse_url, serve_stdio, serve_websocket
+from ..server.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..protocol.upgrade import Gate
+
+    Flags = dict[str, Any]  # each value has the type its Flag says
+
+
+def serve(flags: Flags) -> int:
+    """Runs a server until it is told to end; returns the exit status. Raises SettingInvalid."""
+    if flags["log_level"] is not None:
+        _log_to_stderr(flags["log_level"])
+    settings = Settings(
+        session_retention=float(flags["session_retention"]),
+        process_retention=float(flags["process_retention"]),
+        max_processes=flags["max_processes"],
+        max_sessions=flags["max_sessions"],
+        concurrent_requests=flags["concurrent_requests"],
+    )
+    address = parse_url(flags["listen"])
+    if address is None:
+        if flags["ws_auth"] is not None:
+            raise SettingInvalid("--ws-auth needs a websocket listener: stdio has no one to ask for a token")
+        return serve_stdio(settings)
+    check = _check(flags)
+    if check is None and not is_loopback(address[0]) and not flags["allow_unauthenticated"]:
+        raise SettingInvalid(
+            f"{address[0]} can be reached from other machines, and anybody who reaches it could run commands: "
+            "add --ws-auth capability-token --ws-token-file FILE, or --allow-unauthenticated if that is meant"
+        )
+    hosts = frozenset(name.lower() for name in flags["allow_host"])
+
+    def make_gate() -> Gate:
+        from ..server.auth import gate
+
+        return gate(hosts, check)
+
+    return serve_websocket(*address, settings, make_gate)
+
+
+def _check(flags: Flags) -> Callable[[str], str | None] | None:
+    """The token check that --ws-auth asks for. Files are read now, once."""
+    kind = flags["ws_auth"]
+    if kind is None:
+        given = [name for name in flags if name.startswith("ws_") and _is_set(name, flags[name])]
+        if given:
+            raise SettingInvalid(f"--{given[0].replace('_', '-')} needs --ws-auth")
+        return None
+    from ..server.auth import capability_token, signed_bearer_token
+
+    if kind == "capability-token":
+        _refuse(flags, kind, "ws_shared_secret_file", "ws_issuer", "ws_audience")
+        return capability_token(flags["ws_token_file"], flags["ws_token_sha256"])
+    _refuse(flags, kind, "ws_token_file", "ws_token_sha256")
+    from time import time
+
+    return signed_bearer_token(
+        flags["ws_shared_secret_file"],
+        flags["ws_issuer"],
+        flags["ws_audience"],
+        flags["ws_max_clock_skew_seconds"],
+        time,
+    )
+
+
+def _is_set(name: str, value: object) -> bool:
+    return value is not None and name not in ("ws_auth", "ws_max_clock_skew_seconds")
+
+
+def _refuse(flags: Flags, kind: str, *names: str) -> None:
+    for name in names:
+        if flags[name] is not None:
+            raise SettingInvalid(f"--{name.replace('_', '-')} does not go with --ws-auth {kind}")
+
+
+def _log_to_stderr(level: str) -> None:
+    import logging
+
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(name)s %(message)s")

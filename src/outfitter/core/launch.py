@@ -1,0 +1,57 @@
+"""Everything needed to start one program, with no look-ups left to do."""
+
+from __future__ import annotations
+
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Launch(Record):
+    """A program to start: `env` is exact and complete, `argv[0]` is what the program sees.
+
+    `program` is what is looked for: in `env`'s PATH if it has no slash, else relative to `cwd`.
+    `rows` and `cols` give it a terminal; without them it gets pipes, and a writable stdin if asked.
+    """
+
+    __slots__ = ("argv", "cols", "cwd", "env", "pipe_stdin", "program", "rows")
+
+    def __init__(
+        self,
+        program: str,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        *,
+        pipe_stdin: bool = False,
+        rows: int = 0,
+        cols: int = 0,
+    ) -> None:
+        self.program = program
+        self.argv = argv
+        self.cwd = cwd
+        self.env = env
+        self.pipe_stdin = pipe_stdin
+        self.rows = rows
+        self.cols = cols
+
+    @property
+    def tty(self) -> bool:
+        return self.rows > 0
+
+
+# Where a program without a slash is looked for when the child has no PATH at all. No current directory.
+DEFAULT_PATH = "/usr/local/bin:/bin:/usr/bin"
+
+
+def candidates(program: str, cwd: str, env: Mapping[str, str]) -> list[str]:
+    """The absolute paths to try, in order."""
+    if "/" in program:
+        return [program if program.startswith("/") else f"{cwd}/{program}"]
+    out = []
+    for part in env.get("PATH", DEFAULT_PATH).split(":"):
+        folder = part if part.startswith("/") else f"{cwd}/{part}" if part else cwd
+        out.append(f"{folder}/{program}")
+    return out

@@ -1,0 +1,188 @@
+"""The output log of one process: sequence numbers, retention, replay.
+
+Sequence numbers are dense and start at 1; output, exit and close share them. A reader that has seen
+`closed` has seen everything still retained. `closed` comes once, last, when the leader has exited and
+every stream has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ..record import Record
+
+RETAINED_BYTES = 1 << 20  # the reference's window; a client that reconnects in time needs no more
+RETAINED_CHUNKS = 50_000  # the reference's; bounds what one-byte writes cost
+CROWDED_BYTES = 64 << 10  # the window while the server as a whole holds too much (Budget)
+
+
+class Budget:
+    """Bytes of output retained by all logs together; above `limit` every log keeps a small window."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+
+class Chunk(Record):
+    __slots__ = ("data", "seq", "stream")
+
+    def __init__(self, seq: int, stream: bytes, data: bytes) -> None:
+        self.seq = seq
+        self.stream = stream
+        self.data = data
+
+
+class Page(Record):
+    """What one read gives: chunks after the cursor, and the state of the process now."""
+
+    __slots__ = ("chunks", "closed", "dropped_bytes", "exit_code", "exited", "next_seq")
+
+    def __init__(
+        self,
+        chunks: list[Chunk],
+        next_seq: int,
+        exited: bool,
+        exit_code: int | None,
+        closed: bool,
+        dropped_bytes: int,
+    ) -> None:
+        self.chunks = chunks
+        self.next_seq = next_seq
+        self.exited = exited
+        self.exit_code = exit_code
+        self.closed = closed
+        self.dropped_bytes = dropped_bytes
+
+
+class OutputLog:
+    """Numbered events of one process; keeps the newest `retained` bytes of output."""
+
+    __slots__ = (
+        "_budget",
+        "_chunks",
+        "_retained",
+        "_size",
+        "_streams_open",
+        "closed_seq",
+        "dropped_bytes",
+        "exit_code",
+        "exited_seq",
+        "next_seq",
+    )
+
+    def __init__(self, streams: int, budget: Budget, retained: int = RETAINED_BYTES) -> None:
+        self._streams_open = streams
+        self._budget = budget
+        self._retained = retained
+        self._chunks: deque[Chunk] | None = None  # most processes of a busy server print nothing
+        self._size = 0
+        self.next_seq = 1
+        self.exited_seq: int | None = None
+        self.exit_code: int | None = None
+        self.closed_seq: int | None = None
+        self.dropped_bytes = 0
+
+    # Writing
+
+    def append(self, stream: bytes, data: bytes) -> int:
+        """Records a piece of output; returns its number."""
+        assert self.closed_seq is None, "output after closed"
+        seq = self.next_seq
+        self.next_seq = seq + 1
+        chunks = self._chunks
+        if chunks is None:
+            chunks = self._chunks = deque()
+        chunks.append(Chunk(seq, stream, data))
+        self._size += len(data)
+        budget = self._budget
+        budget.used += len(data)
+        limit = self._retained if budget.used <= budget.limit else min(self._retained, CROWDED_BYTES)
+        while self._size > limit or len(chunks) > RETAINED_CHUNKS:
+            oldest = len(chunks.popleft().data)
+            self._size -= oldest
+            budget.used -= oldest
+            self.dropped_bytes += oldest
+        return seq
+
+    def exit(self, exit_code: int) -> int:
+        """Records that the leader was reaped; returns the number."""
+        assert self.exited_seq is None, "exited twice"
+        self.exit_code = exit_code
+        self.exited_seq = self.next_seq
+        self.next_seq += 1
+        return self.exited_seq
+
+    def end_stream(self) -> None:
+        """Records that one output stream reached its end."""
+        assert self._streams_open > 0, "a stream ended twice"
+        self._streams_open -= 1
+
+    def close(self) -> int | None:
+        """The number of `closed` if it is due now, else None."""
+        if self.exited_seq is None or self._streams_open or self.closed_seq is not None:
+            return None
+        self.closed_seq = self.next_seq
+        self.next_seq += 1
+        return self.closed_seq
+
+    def release(self) -> None:
+        """Gives the retained bytes back; the log is read no more."""
+        self._budget.used -= self._size
+        self._size = 0
+        self._chunks = None
+
+    # Reading
+
+    @property
+    def exited(self) -> bool:
+        return self.exited_seq is not None
+
+    @property
+    def closed(self) -> bool:
+        return self.closed_seq is not None
+
+    def first_seq(self) -> int:
+        """The smallest number whose output is still retained, or the next number."""
+        return self._chunks[0].seq if self._chunks else self.next_seq
+
+    def after(self, seq: int) -> list[Chunk]:
+        """Retained chunks numbered above `seq`."""
+        if not self._chunks or self._chunks[-1].seq <= seq:
+            return []
+        if self._chunks[0].seq > seq:
+            return list(self._chunks)
+        newer: list[Chunk] = []
+        for chunk in reversed(self._chunks):
+            if chunk.seq <= seq:
+                break
+            newer.append(chunk)
+        newer.reverse()
+        return newer
+
+    def read(self, after: int, max_bytes: int | None) -> Page:
+        """Chunks after the cursor within the budget; the first one always, chunks never split."""
+        chunks = self.after(after)
+        next_seq = self.next_seq
+        if max_bytes is not None and chunks:
+            taken = 0
+            for count, chunk in enumerate(chunks):
+                if count and taken + len(chunk.data) > max_bytes:
+                    del chunks[count:]
+                    break
+                taken += len(chunk.data)
+                if taken >= max_bytes:
+                    del chunks[count + 1 :]
+                    break
+            next_seq = chunks[-1].seq + 1
+        # Bytes lost matter only to a reader whose cursor lies before the gap.
+        dropped = self.dropped_bytes if after + 1 < self.first_seq() else 0
+        return Page(chunks, next_seq, self.exited, self.exit_code, self.closed, dropped)
+
+    def ready(self, after: int) -> bool:
+        """Whether a waiting read should return: news past the cursor, or nothing more can come."""
+        if self._chunks and self._chunks[-1].seq > after:
+            return True
+        return self.closed or (self.exited and after < self.next_seq - 1)

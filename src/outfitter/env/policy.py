@@ -1,0 +1,136 @@
+"""Which of an executor's variables a command inherits: numbered steps, one verdict per variable.
+
+The steps and their order are the reference's: inherit, default excludes, exclude, set, include-only,
+never-inherited names. Pure: the starting variables are an argument.
+"""
+
+from __future__ import annotations
+
+from ..record import Record
+from .origin import EXECUTOR, POLICY_SET, Origin
+from .pattern import Patterns, fold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CORE_NAMES = frozenset(
+    ("PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER")
+)
+DEFAULT_EXCLUDES = ("*KEY*", "*SECRET*", "*TOKEN*")
+# Credentials of the executor itself: no rule and no request brings them into a child.
+NEVER_INHERITED = frozenset(
+    (
+        "CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN",
+        "NODE_REPL_AUTH_TOKEN",
+        "OPENAI_FEDERATION_RULE_ID",
+        "OPENAI_IDENTITY_TOKEN_FILE",
+        "OPENAI_WORKLOAD_IDENTITY_CONTEXT",
+        "CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE",
+    )
+)
+_DEFAULT_PATTERNS = Patterns(DEFAULT_EXCLUDES)
+
+
+class Verdict(Record):
+    """What became of one variable: kept or not, by which rule, with the origin of its value.
+
+    `replaced` is the origin whose value this one took the place of.
+    """
+
+    __slots__ = ("kept", "name", "origin", "replaced", "rule")
+
+    def __init__(
+        self, name: str, kept: bool, origin: Origin, rule: str, replaced: Origin | None = None
+    ) -> None:
+        self.name = name
+        self.kept = kept
+        self.origin = origin
+        self.rule = rule
+        self.replaced = replaced
+
+
+class Policy:
+    """A compiled policy. `inherit` is "all", "core" or "none"."""
+
+    __slots__ = ("exclude", "ignore_default_excludes", "include_only", "inherit", "set")
+
+    def __init__(
+        self,
+        inherit: str,
+        ignore_default_excludes: bool = False,
+        exclude: tuple[str, ...] = (),
+        set: tuple[tuple[str, str], ...] = (),
+        include_only: tuple[str, ...] = (),
+    ) -> None:
+        self.inherit = inherit
+        self.ignore_default_excludes = ignore_default_excludes
+        self.exclude = Patterns(exclude)
+        self.set = dict(set)
+        # Whether the list is empty counts, not whether its patterns can match anything.
+        self.include_only = Patterns(include_only) if include_only else None
+
+
+class Inherited:
+    """What a policy leaves of a starting environment: the values, and a verdict for each name."""
+
+    __slots__ = ("values", "verdicts")
+
+    def __init__(self, values: dict[str, str], verdicts: dict[str, Verdict]) -> None:
+        self.values = values
+        self.verdicts = verdicts
+
+
+NOTHING_INHERITED = Inherited({}, {})
+
+
+def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
+    """Runs the policy over the starting variables."""
+    values: dict[str, str] = {}
+    verdicts: dict[str, Verdict] = {}
+    for name, value in start.items():
+        verdict = _inherit(policy, name)
+        verdicts[name] = verdict
+        if verdict.kept:
+            values[name] = value
+    for name, value in policy.set.items():
+        before = verdicts.get(name)
+        values[name] = value
+        verdicts[name] = Verdict(
+            name, True, POLICY_SET, "envPolicy.set", before.origin if before is not None else None
+        )
+    for name in list(values):
+        verdict = _keep(policy, verdicts[name])
+        if not verdict.kept:
+            verdicts[name] = verdict
+            del values[name]
+    return Inherited(values, verdicts)
+
+
+def _inherit(policy: Policy, name: str) -> Verdict:
+    """Steps 1 to 3: what comes over from the executor at all."""
+    folded = fold(name)
+    if policy.inherit == "none":
+        return Verdict(name, False, EXECUTOR, 'envPolicy.inherit is "none"')
+    if policy.inherit == "core" and folded not in CORE_NAMES:
+        return Verdict(name, False, EXECUTOR, 'envPolicy.inherit is "core" and the name is not in its list')
+    if not policy.ignore_default_excludes:
+        pattern = _DEFAULT_PATTERNS.match(folded)
+        if pattern is not None:
+            return Verdict(name, False, EXECUTOR, f"default exclude {pattern}")
+    pattern = policy.exclude.match(folded)
+    if pattern is not None:
+        return Verdict(name, False, EXECUTOR, f"envPolicy.exclude {pattern}")
+    return Verdict(name, True, EXECUTOR, f'envPolicy.inherit is "{policy.inherit}"')
+
+
+def _keep(policy: Policy, verdict: Verdict) -> Verdict:
+    """Steps 5 and 6, which also hold for what step 4 set."""
+    folded = fold(verdict.name)
+    if policy.include_only is not None and policy.include_only.match(folded) is None:
+        return Verdict(
+            verdict.name, False, verdict.origin, "no pattern of envPolicy.includeOnly matches", verdict.replaced
+        )
+    if folded in NEVER_INHERITED:
+        return Verdict(verdict.name, False, verdict.origin, "never passed to a command", verdict.replaced)
+    return verdict

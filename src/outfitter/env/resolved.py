@@ -1,0 +1,48 @@
+"""A command's environment with the history of every variable in it and of every one it lost."""
+
+from __future__ import annotations
+
+from .origin import REQUEST, TERMINAL
+from .pattern import fold
+from .policy import NEVER_INHERITED, Inherited, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Resolved:
+    """The exact environment of one command.
+
+    `values` is complete and final. `verdicts()` explains it; it is worked out only when asked for,
+    because most commands are never explained.
+    """
+
+    __slots__ = ("_inherited", "_login_shell", "_overlay", "values")
+
+    def __init__(self, inherited: Inherited, overlay: Mapping[str, str], login_shell: str | None) -> None:
+        self._inherited = inherited
+        self._overlay = overlay
+        self._login_shell = login_shell
+        values = {**inherited.values, **overlay}
+        for name in overlay:
+            if fold(name) in NEVER_INHERITED:
+                del values[name]
+        if login_shell is not None:
+            values.setdefault("SHELL", login_shell)
+        self.values = values
+
+    def verdicts(self) -> list[Verdict]:
+        """One verdict per variable that any layer knew of, sorted by name."""
+        verdicts = dict(self._inherited.verdicts)
+        for name in self._overlay:
+            before = verdicts.get(name)
+            replaced = before.origin if before is not None and before.kept else None
+            if fold(name) in NEVER_INHERITED:
+                verdicts[name] = Verdict(name, False, REQUEST, "never passed to a command", replaced)
+            else:
+                verdicts[name] = Verdict(name, True, REQUEST, "the request's env wins", replaced)
+        shell = verdicts.get("SHELL")
+        if self._login_shell is not None and (shell is None or not shell.kept):
+            verdicts["SHELL"] = Verdict("SHELL", True, TERMINAL, "a terminal's shell needs SHELL")
+        return [verdicts[name] for name in sorted(verdicts)]

@@ -1,0 +1,436 @@
+"""One running command: pumps its output into the log, feeds its stdin, signals and reaps it.
+
+What happens is reported to an `Owner`; what is recorded is the log's business. A Process never blocks:
+descriptors are non-blocking and every wait is a callback.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+
+from ..core.output import Budget, OutputLog
+from ..core.stdin import StdinQueue, WriteIds
+from ..errors import LaunchFailed
+from .spawn import Spawner, Stdio
+from .tree import Trees, kill_group
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from ..core.launch import Launch
+    from ..loop import Loop, Timer
+
+    class Owner(Protocol):
+        def output(self, process: Process, seq: int, stream: bytes, data: bytes) -> bool:
+            """New output. False asks the process to stop reading until `resume`."""
+
+        def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
+            """The leader was reaped, or the process closed, or both at once."""
+
+        def stdin_moved(self, process: Process) -> None:
+            """The stdin queue has room again, or stdin is closed."""
+
+
+READ_SIZE = 64 << 10  # a pipe's capacity; 8 KiB reads are a third as fast, 128 KiB and more half
+SIGINT, SIGTERM = 2, 15
+# How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
+_EXIT_DRAIN = 1 << 20
+# How long `closed` waits, after a terminate, for somebody we could not kill to let go of the pipes.
+_LINGER_SECONDS = 1.0
+_EOT = b"\x04"  # end of file as typed at a terminal
+
+
+class Process:
+    """A started command. `pid` leads its session; `mark` is what its descendants carry."""
+
+    __slots__ = (
+        "_fds",
+        "_linger",
+        "_loop",
+        "_owner",
+        "_paused",
+        "_pidfd",
+        "_queue",
+        "_stdin",
+        "_streams",
+        "_terminated",
+        "_trees",
+        "_writing",
+        "argv0",
+        "cwd",
+        "log",
+        "mark",
+        "pid",
+        "process_id",
+        "started_ms",
+        "tty",
+        "writes",
+    )
+
+    def __init__(
+        self,
+        process_id: str,
+        launch: Launch,
+        mark: int | None,
+        *,
+        loop: Loop,
+        spawner: Spawner,
+        trees: Trees,
+        owner: Owner,
+        budget: Budget,
+        started_ms: int,
+    ) -> None:
+        """Starts the command. Raises LaunchFailed, leaving nothing behind."""
+        self.process_id = process_id
+        self.argv0 = launch.argv[0]
+        self.cwd = launch.cwd
+        self.tty = launch.tty
+        self.mark = mark
+        self.started_ms = started_ms
+        self.writes: WriteIds | None = None  # made at the first write: most commands get none
+        self._loop = loop
+        self._trees = trees
+        self._owner = owner
+        self._queue: StdinQueue | None = None
+        self._writing = False
+        self._paused = False
+        self._terminated = False
+        self._linger: Timer | None = None
+        if launch.tty:
+            self._start_on_terminal(launch, spawner)
+        else:
+            self._start_on_pipes(launch, spawner)
+        self.log = OutputLog(len(self._fds), budget)
+        self._pidfd = os.pidfd_open(self.pid)
+        for number, fd in enumerate(self._fds):
+            loop.add_reader(fd, self._readable, number)
+        loop.add_reader(self._pidfd, self._exited)
+
+    # Starting
+
+    def _start_on_pipes(self, launch: Launch, spawner: Spawner) -> None:
+        self._streams = (b"stdout", b"stderr")
+        opened: list[int] = []
+        try:
+            # Our ends do not block; the child's ends must, so they are opened plainly.
+            out_ours, out_theirs = os.pipe2(os.O_CLOEXEC)
+            opened += (out_ours, out_theirs)
+            err_ours, err_theirs = os.pipe2(os.O_CLOEXEC)
+            opened += (err_ours, err_theirs)
+            in_theirs = in_ours = -1
+            if launch.pipe_stdin:
+                in_theirs, in_ours = os.pipe2(os.O_CLOEXEC)
+                opened += (in_theirs, in_ours)
+                os.set_blocking(in_ours, False)
+            self.pid = spawner.spawn(launch, Stdio(in_theirs, out_theirs, err_theirs), self.mark)
+        except OSError as error:
+            raise _no_descriptors(error, opened) from None
+        except LaunchFailed:
+            _close(opened)
+            raise
+        os.close(out_theirs)
+        os.close(err_theirs)
+        if in_theirs >= 0:
+            os.close(in_theirs)
+        os.set_blocking(out_ours, False)
+        os.set_blocking(err_ours, False)
+        self._fds = [out_ours, err_ours]
+        self._stdin = in_ours
+
+    def _start_on_terminal(self, launch: Launch, spawner: Spawner) -> None:
+        from . import pty
+
+        self._streams = (b"pty",)
+        opened: list[int] = []
+        try:
+            ours, theirs, name = pty.open_terminal(launch.rows, launch.cols)
+            opened += (ours, theirs)
+            os.set_blocking(ours, False)
+            self.pid = spawner.spawn(launch, Stdio(terminal=name), self.mark)
+        except OSError as error:
+            raise _no_descriptors(error, opened) from None
+        except LaunchFailed:
+            _close(opened)
+            raise
+        os.close(theirs)
+        self._fds = [ours]
+        self._stdin = ours
+
+    # Output
+
+    def _readable(self, number: int) -> None:
+        fd = self._fds[number]
+        try:
+            data = os.read(fd, READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:  # EIO: the last holder of the terminal's other end is gone
+            data = b""
+        if data:
+            stream = self._streams[number]
+            if not self._owner.output(self, self.log.append(stream, data), stream, data):
+                self._pause()
+        else:
+            self._end_stream(number)
+            self._report(None)
+
+    def _end_stream(self, number: int) -> None:
+        fd = self._fds[number]
+        self._loop.remove_reader(fd)
+        self._fds[number] = -1
+        self.log.end_stream()
+        if fd == self._stdin:
+            self._close_stdin()
+        else:
+            os.close(fd)
+
+    def _pause(self) -> None:
+        if self._terminated:
+            return  # what a dead tree left in its pipes is bounded, and `closed` must not wait for a reader
+        self._paused = True
+        for fd in self._fds:
+            if fd >= 0:
+                self._loop.remove_reader(fd)
+
+    def resume(self) -> None:
+        """Reads on after `output` returned False."""
+        if not self._paused:
+            return
+        self._paused = False
+        for number, fd in enumerate(self._fds):
+            if fd >= 0:
+                self._loop.add_reader(fd, self._readable, number)
+
+    # End
+
+    def _exited(self) -> None:
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:  # an embedding application reaped it: the status is lost
+            code = -1
+        else:
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            if code < 0:
+                code = 128 - code
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._pidfd = -1
+        if not self._paused:
+            self._drain()
+        exited_seq = self.log.exit(code)
+        if self._stdin >= 0 and not self.tty:
+            self._close_stdin()
+        self._report(exited_seq)
+        if self._terminated and not self.log.closed:
+            self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon)
+
+    def _drain(self) -> None:
+        """Takes what the command has printed already, so that it usually precedes `exited`."""
+        taken = 0
+        for number, fd in enumerate(self._fds):
+            while fd >= 0 and taken < _EXIT_DRAIN:
+                try:
+                    data = os.read(fd, READ_SIZE)
+                except BlockingIOError:
+                    break
+                except OSError:
+                    data = b""
+                if not data:
+                    self._end_stream(number)
+                    break
+                taken += len(data)
+                stream = self._streams[number]
+                if not self._owner.output(self, self.log.append(stream, data), stream, data):
+                    self._pause()
+                    if self._paused:
+                        return
+
+    def _abandon(self) -> None:
+        """Somebody we could not kill holds the pipes of a terminated command: close without them."""
+        for number, fd in enumerate(self._fds):
+            if fd >= 0:
+                self._end_stream(number)
+        self._report(None)
+
+    def discard(self, seconds: float) -> None:
+        """Reaps a killed command and closes its descriptors, reporting nothing more; for a server's end."""
+        if self._linger is not None:
+            self._linger.cancel()
+        if self._pidfd >= 0:
+            waiting = select.poll()
+            waiting.register(self._pidfd, select.POLLIN)
+            waiting.poll(seconds * 1000)
+            try:
+                os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if self._stdin >= 0 and self._stdin not in self._fds:
+            self._loop.remove_writer(self._stdin)
+            os.close(self._stdin)
+        self._stdin = -1
+        for number, fd in enumerate(self._fds):
+            if fd >= 0:
+                self._loop.remove_reader(fd)
+                self._loop.remove_writer(fd)
+                os.close(fd)
+                self._fds[number] = -1
+
+    def _report(self, exited_seq: int | None) -> None:
+        closed_seq = self.log.close()
+        if closed_seq is not None and self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+        if exited_seq is not None or closed_seq is not None:
+            self._owner.ended(self, exited_seq, closed_seq)
+
+    # Control
+
+    @property
+    def exited(self) -> bool:
+        return self.log.exited
+
+    @property
+    def closed(self) -> bool:
+        return self.log.closed
+
+    def interrupt(self) -> None:
+        """SIGINT for the command's group; on a terminal, for the job in its foreground."""
+        if self.closed:
+            return
+        group: int | None = None if self.exited else self.pid
+        if self.tty and self._stdin >= 0:
+            from . import pty
+
+            group = pty.foreground_group(self._stdin) or group
+        if group is not None:
+            kill_group(group, SIGINT)
+
+    def terminate(self, grace: float = 0.0) -> bool:
+        """Ends the whole tree; True if the leader was still running.
+
+        With `grace`, SIGTERM first and SIGKILL that many seconds later. After `closed` nothing is
+        touched: what a finished command left running on purpose belongs to the session.
+        """
+        if self.closed:
+            return False
+        running = not self.exited
+        if grace > 0 and running:
+            kill_group(self.pid, SIGTERM)
+            self._loop.call_later(grace, self.terminate)
+            return True
+        self._terminated = True
+        self._trees.kill(self.pid, self.mark, reaped=self.exited)
+        if self._paused:
+            self.resume()
+        if not running and self._linger is None:
+            self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon_if_open)
+        return running
+
+    def _abandon_if_open(self) -> None:
+        self._linger = None
+        if not self.closed:
+            self._abandon()
+
+    def resize(self, rows: int, cols: int) -> bool:
+        """Sets the terminal's size; False when there is no terminal (any more)."""
+        if not self.tty or self._stdin < 0:
+            return False
+        from . import pty
+
+        pty.resize(self._stdin, rows, cols)
+        return True
+
+    # Stdin
+
+    @property
+    def stdin_open(self) -> bool:
+        """Whether a write can still reach the command."""
+        return self._stdin >= 0 and not self.exited and not (self._queue is not None and self._queue.eof)
+
+    def stdin_has_room(self) -> bool:
+        return self._queue is None or self._queue.has_room()
+
+    def write(self, data: bytes, *, eof: bool = False) -> bool:
+        """Queues bytes for stdin and writes what fits now. False when the command closed its end."""
+        queue = self._queue
+        if queue is None:
+            queue = self._queue = StdinQueue()
+        queue.push(data)
+        if eof and self.tty:
+            queue.push(_EOT)
+        elif eof:
+            queue.eof = True
+        if not self._writing:
+            self._flush()
+        return self._stdin >= 0 or eof
+
+    def _flush(self) -> None:
+        queue = self._queue
+        assert queue is not None
+        moved = False
+        while queue:
+            try:
+                written = os.write(self._stdin, queue.head())
+            except BlockingIOError:
+                break
+            except OSError:  # EPIPE: the command closed its stdin; EIO: nobody has the terminal
+                queue.clear()
+                if not self.tty:
+                    self._close_stdin()
+                break
+            queue.advance(written)
+            moved = True
+        if queue and not self._writing:
+            self._writing = True
+            self._loop.add_writer(self._stdin, self._writable)
+        elif not queue:
+            if self._writing:
+                self._writing = False
+                if self._stdin >= 0:
+                    self._loop.remove_writer(self._stdin)
+            if queue.eof and self._stdin >= 0:
+                self._close_stdin()
+        if moved:
+            self._owner.stdin_moved(self)
+
+    def _writable(self) -> None:
+        if self._stdin >= 0:
+            self._flush()
+
+    def _close_stdin(self) -> None:
+        fd = self._stdin
+        if fd < 0:
+            return
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(fd)
+        self._stdin = -1
+        if self._queue is not None:
+            self._queue.clear()
+            self._queue.eof = True
+        os.close(fd)
+        self._owner.stdin_moved(self)
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _no_descriptors(error: OSError, opened: list[int]) -> LaunchFailed:
+    import errno
+
+    _close(opened)
+    number = error.errno or 0
+    return LaunchFailed(
+        f"{os.strerror(number)} (os error {number})",
+        errno.errorcode.get(number),
+        "no pipe or terminal for the command; the server's open-file limit may be reached",
+    )

@@ -1,0 +1,215 @@
+"""Launch → a child in its own session, through posix_spawn.
+
+posix_spawn shares memory with the parent until exec, so it costs the same whatever the size of the
+server; fork does not. The standard library's binding can neither change directory nor close inherited
+descriptors, so the C library is called directly. A program that cannot be started is an error here, not
+a child that exits with 127.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import resource
+
+from ..core.launch import Launch, candidates
+from ..errors import HostUnsupported, LaunchFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
+# posix_spawnattr_t is 336 bytes and posix_spawn_file_actions_t 80 in glibc and musl; sigset_t 128.
+_OPAQUE = 512
+
+
+class Stdio:
+    """Which descriptors become 0, 1 and 2; or a terminal, opened by name so that it controls."""
+
+    __slots__ = ("stderr", "stdin", "stdout", "terminal")
+
+    def __init__(self, stdin: int = -1, stdout: int = -1, stderr: int = -1, terminal: str = "") -> None:
+        self.stdin = stdin  # -1: /dev/null
+        self.stdout = stdout
+        self.stderr = stderr
+        self.terminal = terminal
+
+
+class Spawner:
+    """Starts programs. One per server; not thread-safe, because marks pass through our own limits."""
+
+    def __init__(self) -> None:
+        libc = ctypes.CDLL(None)
+        try:
+            self._add_chdir = libc.posix_spawn_file_actions_addchdir_np
+        except AttributeError:
+            raise HostUnsupported(
+                "this C library cannot start a program in a given directory "
+                "(posix_spawn_file_actions_addchdir_np: glibc 2.29 or newer, or musl 1.1.24)"
+            ) from None
+        # Older ones rely on every descriptor of ours being close-on-exec, which Python's are.
+        self._add_closefrom = getattr(libc, "posix_spawn_file_actions_addclosefrom_np", None)
+        self._spawn = libc.posix_spawn
+        self._init = libc.posix_spawn_file_actions_init
+        self._destroy = libc.posix_spawn_file_actions_destroy
+        self._add_dup2 = libc.posix_spawn_file_actions_adddup2
+        self._add_open = libc.posix_spawn_file_actions_addopen
+        self._add_open.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_int,
+            ctypes.c_uint,
+        ]
+        self._attributes = ctypes.create_string_buffer(_OPAQUE)
+        signals = ctypes.create_string_buffer(_OPAQUE)
+        libc.posix_spawnattr_init(self._attributes)
+        libc.sigfillset(signals)
+        libc.posix_spawnattr_setsigdefault(self._attributes, signals)
+        libc.sigemptyset(signals)
+        libc.posix_spawnattr_setsigmask(self._attributes, signals)
+        libc.posix_spawnattr_setflags(
+            self._attributes, ctypes.c_short(_SETSIGDEF | _SETSIGMASK | _SETSID)
+        )
+        self._actions = ctypes.create_string_buffer(_OPAQUE)
+        self._pid = ctypes.c_int()
+        self._pid_ref = ctypes.byref(self._pid)
+        self._rtt = resource.getrlimit(resource.RLIMIT_RTTIME)
+        self._child_files: tuple[int, int] | None = None
+
+    def raise_file_limit(self) -> None:
+        """Lets this process open as many files as it may; children keep the limit we started with."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == hard:
+            return
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            self._child_files = (soft, hard)
+        except (OSError, ValueError):
+            pass
+
+    def spawn(self, launch: Launch, stdio: Stdio, mark: int | None = None) -> int:
+        """Starts the program; returns its pid, which is also its group and session.
+
+        `mark` is left in the child's limits and inherited by all its descendants (see `host.tree`).
+        Raises LaunchFailed.
+        """
+        argv = _strings(launch.argv, "nul byte found in provided data")
+        env = _strings(
+            [f"{name}={value}" for name, value in launch.env.items()], "data provided contains a nul byte"
+        )
+        cwd = os.fsencode(launch.cwd)
+        program = _find(launch)
+        actions = self._actions
+        self._init(actions)
+        try:
+            self._stdio(stdio)
+            self._add_chdir(actions, cwd)
+            if self._add_closefrom is not None:
+                self._add_closefrom(actions, 3)
+            failed = self._marked(program, argv, env, mark)
+        finally:
+            self._destroy(actions)
+        if failed:
+            raise _failure(failed, launch, program)
+        return self._pid.value
+
+    def _stdio(self, stdio: Stdio) -> None:
+        actions = self._actions
+        if stdio.terminal:
+            # Opening it by name in the new session makes it the controlling terminal.
+            self._add_open(actions, 0, os.fsencode(stdio.terminal), os.O_RDWR, 0)
+            self._add_dup2(actions, 0, 1)
+            self._add_dup2(actions, 0, 2)
+            return
+        if stdio.stdin >= 0:
+            self._add_dup2(actions, stdio.stdin, 0)
+        else:
+            self._add_open(actions, 0, b"/dev/null", os.O_RDONLY, 0)
+        self._add_dup2(actions, stdio.stdout, 1)
+        self._add_dup2(actions, stdio.stderr, 2)
+
+    def _marked(
+        self,
+        program: bytes,
+        argv: ctypes.Array[ctypes.c_char_p],
+        env: ctypes.Array[ctypes.c_char_p],
+        mark: int | None,
+    ) -> int:
+        """posix_spawn with our limits set to what the child shall have; returns the errno."""
+        if mark is not None:
+            resource.setrlimit(resource.RLIMIT_RTTIME, (mark, self._rtt[1]))
+        if self._child_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._child_files)
+        try:
+            code: int = self._spawn(self._pid_ref, program, self._actions, self._attributes, argv, env)
+            return code
+        finally:
+            if mark is not None:
+                resource.setrlimit(resource.RLIMIT_RTTIME, self._rtt)
+            if self._child_files is not None:
+                hard = self._child_files[1]
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _strings(items: Sequence[str], complaint: str) -> ctypes.Array[ctypes.c_char_p]:
+    encoded = [item.encode("utf-8", "surrogateescape") for item in items]
+    for item in encoded:
+        if b"\0" in item:
+            raise LaunchFailed(complaint)
+    return (ctypes.c_char_p * (len(encoded) + 1))(*encoded)
+
+
+def _find(launch: Launch) -> bytes:
+    """The file to execute, looked for in the *child's* PATH."""
+    if not launch.program:
+        raise LaunchFailed(f"missing program for {'PTY' if launch.tty else 'pipe'} spawn")
+    if "\0" in launch.program:
+        raise LaunchFailed("nul byte found in provided data")
+    paths = candidates(launch.program, launch.cwd, launch.env)
+    if "/" in launch.program:
+        return os.fsencode(paths[0])
+    denied = False
+    for path in paths:
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return os.fsencode(path)
+        denied = denied or os.path.isfile(path)
+    if denied:
+        raise LaunchFailed(
+            _text(errno.EACCES), "EACCES", f"`{launch.program}` is in PATH but not executable"
+        )
+    what = f"`{launch.program}` was not found in the command's PATH"
+    if launch.tty:
+        # The reference's words for terminals.
+        searched = launch.env.get("PATH", "")
+        raise LaunchFailed(
+            f'Unable to spawn {launch.program} because:\nNo viable candidates found in PATH "{searched}"',
+            "ENOENT",
+            what,
+        )
+    raise LaunchFailed(_text(errno.ENOENT), "ENOENT", what)
+
+
+def _failure(code: int, launch: Launch, program: bytes) -> LaunchFailed:
+    """posix_spawn gives one number for the directory, the program and its interpreter; look again."""
+    what = None
+    if not os.path.isdir(launch.cwd):
+        what = "the working directory does not exist or is not a directory"
+    elif not os.access(launch.cwd, os.X_OK):
+        what = "the working directory may not be entered"
+    elif code == errno.ENOENT:
+        found = os.path.exists(program)
+        what = "the program's interpreter does not exist" if found else "the program does not exist"
+    elif code == errno.E2BIG:
+        what = "arguments and environment together are larger than the system allows"
+    elif code == errno.ENOEXEC:
+        what = "the file is neither a binary of this machine nor a script with a #! line"
+    return LaunchFailed(_text(code), errno.errorcode.get(code), what)
+
+
+def _text(code: int) -> str:
+    return f"{os.strerror(code)} (os error {code})"
+
+

@@ -1,0 +1,218 @@
+"""What schedules callbacks: the interface everything with effects is written against, and our own loop.
+
+`Loop` is the part of `asyncio.AbstractEventLoop` that the server uses, so the server runs unchanged
+inside an application's asyncio loop. `EpollLoop` offers the same calls without importing asyncio, which
+takes five times as long as starting the interpreter's own modules; `outfitter serve` runs on it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import select
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    # Callback arguments are whatever the callback takes, as in asyncio.
+    class Timer(Protocol):
+        def cancel(self) -> None: ...
+
+    class Loop(Protocol):
+        def time(self) -> float: ...
+        def call_soon(self, callback: Callable[..., object], *args: Any) -> Timer: ...
+        def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer: ...
+        def add_reader(self, fd: int, callback: Callable[..., object], *args: Any) -> object: ...
+        def remove_reader(self, fd: int) -> bool: ...
+        def add_writer(self, fd: int, callback: Callable[..., object], *args: Any) -> object: ...
+        def remove_writer(self, fd: int) -> bool: ...
+
+
+# EPOLLHUP and EPOLLERR wake both sides: a reader sees end of file, a writer sees EPIPE.
+_READ = select.EPOLLIN | select.EPOLLPRI
+_READ_OR_FAULT = _READ | select.EPOLLHUP | select.EPOLLERR
+_WRITE = select.EPOLLOUT
+_WRITE_OR_FAULT = _WRITE | select.EPOLLHUP | select.EPOLLERR
+
+
+class _Handle:
+    """A callback waiting for its time. Cancelled ones stay in the heap until they surface."""
+
+    __slots__ = ("args", "callback", "order", "when")
+
+    def __init__(self, when: float, order: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.when = when
+        self.order = order
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+
+    def cancel(self) -> None:
+        self.callback = None
+        self.args = ()
+
+    def __lt__(self, other: _Handle) -> bool:
+        return (self.when, self.order) < (other.when, other.order)
+
+
+class _Watch:
+    """The callbacks of one descriptor."""
+
+    __slots__ = ("read", "read_args", "write", "write_args")
+
+    def __init__(self) -> None:
+        self.read: Callable[..., object] | None = None
+        self.read_args: tuple[Any, ...] = ()
+        self.write: Callable[..., object] | None = None
+        self.write_args: tuple[Any, ...] = ()
+
+    def mask(self) -> int:
+        return (_READ if self.read is not None else 0) | (_WRITE if self.write is not None else 0)
+
+
+class EpollLoop:
+    """A single-threaded epoll loop with asyncio's names. Linux only."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._watches: dict[int, _Watch] = {}
+        self._timers: list[_Handle] = []
+        self._cancelled_hint = 0
+        self._ready: list[_Handle] = []
+        self._order = 0
+        self._stopping = False
+
+    # Time and callbacks
+
+    def time(self) -> float:
+        return time.monotonic()
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> _Handle:
+        handle = _Handle(0.0, 0, callback, args)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> _Handle:
+        self._order += 1
+        handle = _Handle(time.monotonic() + delay, self._order, callback, args)
+        heapq.heappush(self._timers, handle)
+        if len(self._timers) > 1024 and len(self._timers) > 4 * self._cancelled_hint:
+            self._drop_cancelled()
+        return handle
+
+    def _drop_cancelled(self) -> None:
+        # Thousands of one-shots each leave a cancelled timer behind; without this they would
+        # stay until their (possibly hours away) time. The hint keeps this amortised.
+        self._timers = [handle for handle in self._timers if handle.callback is not None]
+        heapq.heapify(self._timers)
+        self._cancelled_hint = len(self._timers)
+
+    # Descriptors
+
+    def add_reader(self, fd: int, callback: Callable[..., object], *args: Any) -> None:
+        watch = self._watches.get(fd)
+        if watch is None:
+            watch = self._watches[fd] = _Watch()
+            watch.read = callback
+            watch.read_args = args
+            self._epoll.register(fd, _READ)
+            return
+        known = watch.mask()
+        watch.read = callback
+        watch.read_args = args
+        if watch.mask() != known:
+            self._epoll.modify(fd, watch.mask())
+
+    def remove_reader(self, fd: int) -> bool:
+        watch = self._watches.get(fd)
+        if watch is None or watch.read is None:
+            return False
+        watch.read = None
+        watch.read_args = ()
+        self._narrow(fd, watch)
+        return True
+
+    def add_writer(self, fd: int, callback: Callable[..., object], *args: Any) -> None:
+        watch = self._watches.get(fd)
+        if watch is None:
+            watch = self._watches[fd] = _Watch()
+            watch.write = callback
+            watch.write_args = args
+            self._epoll.register(fd, _WRITE)
+            return
+        known = watch.mask()
+        watch.write = callback
+        watch.write_args = args
+        if watch.mask() != known:
+            self._epoll.modify(fd, watch.mask())
+
+    def remove_writer(self, fd: int) -> bool:
+        watch = self._watches.get(fd)
+        if watch is None or watch.write is None:
+            return False
+        watch.write = None
+        watch.write_args = ()
+        self._narrow(fd, watch)
+        return True
+
+    def _narrow(self, fd: int, watch: _Watch) -> None:
+        mask = watch.mask()
+        if mask:
+            self._epoll.modify(fd, mask)
+        else:
+            del self._watches[fd]
+            self._epoll.unregister(fd)
+
+    # Running
+
+    def stop(self) -> None:
+        """Ends `run` after the callbacks that are due now."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Serves callbacks until `stop`. An exception of a callback ends the loop and is raised."""
+        poll = self._epoll.poll
+        watches = self._watches
+        while not self._stopping:
+            for fd, event in poll(self._timeout()):
+                # A callback earlier in this batch may have removed the watch; if the number was
+                # reused meanwhile, the new owner gets one idle call, which it must tolerate.
+                watch = watches.get(fd)
+                if watch is None:
+                    continue
+                if event & _READ_OR_FAULT and watch.read is not None:
+                    watch.read(*watch.read_args)
+                if event & _WRITE_OR_FAULT and watch.write is not None:
+                    watch.write(*watch.write_args)
+            if self._timers:
+                self._run_due()
+            if self._ready:
+                self._run_ready()
+
+    def _timeout(self) -> float:
+        if self._ready:
+            return 0.0
+        timers = self._timers
+        while timers and timers[0].callback is None:
+            heapq.heappop(timers)
+        if not timers:
+            return -1.0
+        return max(0.0, timers[0].when - time.monotonic())
+
+    def _run_due(self) -> None:
+        now = time.monotonic()
+        while self._timers and self._timers[0].when <= now:
+            handle = heapq.heappop(self._timers)
+            if handle.callback is not None:
+                handle.callback(*handle.args)
+
+    def _run_ready(self) -> None:
+        # Only what is queued now: callbacks that queue callbacks must not starve descriptors.
+        ready, self._ready = self._ready, []
+        for handle in ready:
+            if handle.callback is not None:
+                handle.callback(*handle.args)
+
+    def close(self) -> None:
+        self._epoll.close()

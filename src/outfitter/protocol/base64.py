@@ -1,0 +1,46 @@
+"""Bytes as base64 text, as strict as the reference: padded, no white space, canonical last symbol."""
+
+from __future__ import annotations
+
+from pybase64 import b64decode, b64encode
+
+from ..errors import InvalidParams
+
+_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+# With one or two padding signs the last symbol carries 2 or 4 unused bits, which must be zero.
+_LAST_BEFORE_ONE = frozenset("AEIMQUYcgkosw048")
+_LAST_BEFORE_TWO = frozenset("AQgw")
+
+
+def encode(data: bytes) -> bytes:
+    """The base64 text of `data`, as ASCII bytes ready to be put into a message."""
+    return b64encode(data)
+
+
+def encode_text(data: bytes) -> str:
+    return str(b64encode(data), "ascii")
+
+
+def decode(text: str) -> bytes:
+    """The bytes of a base64 text. Raises InvalidParams with the reference's words."""
+    try:
+        data = b64decode(text, validate=True)
+    except ValueError:
+        raise InvalidParams(_fault(text)) from None
+    if text.endswith("="):
+        two = text.endswith("==")
+        place = len(text) - (3 if two else 2)
+        if text[place] not in (_LAST_BEFORE_TWO if two else _LAST_BEFORE_ONE):
+            raise InvalidParams(f"Invalid last symbol {ord(text[place])}, offset {place}.")
+    return data
+
+
+def _fault(text: str) -> str:
+    body = text.rstrip("=")
+    offset = 0
+    for symbol in body:
+        if symbol not in _ALPHABET:
+            value = symbol.encode("utf-8", "surrogatepass")[0]
+            return f"Invalid symbol {value}, offset {offset}."
+        offset += len(symbol.encode("utf-8", "surrogatepass"))
+    return "Invalid padding"

@@ -1,0 +1,53 @@
+"""Error class ⇄ numeric code and data. The wire never names a class."""
+
+from __future__ import annotations
+
+from ..errors import (
+    HostUnsupported,
+    InvalidParams,
+    LaunchFailed,
+    Malformed,
+    MethodUnknown,
+    OutfitterError,
+    Refused,
+    SessionAttached,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .jsontext import Json
+
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+NOT_FOUND = -32004
+SESSION_ATTACHED = -32010
+
+_CODES: dict[type[OutfitterError], int] = {
+    Malformed: INVALID_REQUEST,
+    Refused: INVALID_REQUEST,
+    InvalidParams: INVALID_PARAMS,
+    MethodUnknown: METHOD_NOT_FOUND,
+    SessionAttached: SESSION_ATTACHED,
+    LaunchFailed: INTERNAL,
+    HostUnsupported: INTERNAL,
+}
+
+
+def of(error: OutfitterError) -> tuple[int, str, Json]:
+    """Code, message and data with which an error leaves.
+
+    Data are members the reference never sets, so a peer that knows only it ignores them.
+    """
+    code = _CODES.get(type(error), INTERNAL)
+    if isinstance(error, Malformed):
+        # Constant but for the detail: the reference adds the peer's address here.
+        return code, f"failed to parse JSON-RPC message: {error.detail}", {"error": error.slug}
+    data: dict[str, Json] = {"error": error.slug}
+    if isinstance(error, LaunchFailed):
+        if error.errno_name is not None:
+            data["errno"] = error.errno_name
+        if error.what is not None:
+            data["reason"] = error.what
+    return code, str(error), data

@@ -1,0 +1,158 @@
+"""Bytes ⇄ request, notice and reply: the JSON-RPC dialect of the exec-server (no `jsonrpc` member).
+
+Params stay raw until the method is known. A message that cannot be read raises Malformed, which is
+answered; it never ends the connection by itself.
+"""
+
+from __future__ import annotations
+
+from ..errors import Malformed
+from ..record import Record
+from .jsontext import JsonError, dumps, loads, quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .jsontext import Json
+
+    RequestId = int | str
+
+_I64 = 1 << 63
+
+
+class Request(Record):
+    """A call that wants an answer. `trace` is carried, never interpreted."""
+
+    __slots__ = ("id", "method", "params", "trace")
+
+    def __init__(self, id: RequestId, method: str, params: Json = None, trace: Json = None) -> None:
+        self.id = id
+        self.method = method
+        self.params = params
+        self.trace = trace
+
+
+class Notice(Record):
+    """A message that wants no answer."""
+
+    __slots__ = ("method", "params")
+
+    def __init__(self, method: str, params: Json = None) -> None:
+        self.method = method
+        self.params = params
+
+
+class Reply(Record):
+    """The answer to a call: a result, or an error object."""
+
+    __slots__ = ("error", "id", "result")
+
+    def __init__(self, id: RequestId, result: Json = None, error: Json = None) -> None:
+        self.id = id
+        self.result = result
+        self.error = error
+
+
+def parse(data: str | bytes) -> Request | Notice | Reply:
+    """One message. Raises Malformed, with the request's id where it can be made out."""
+    try:
+        text = data if isinstance(data, str) else str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"invalid UTF-8 at byte {error.start}") from None
+    try:
+        message = loads(text)
+    except JsonError as error:
+        raise Malformed(str(error), _leading_id(text, str(error))) from None
+    if type(message) is not dict:
+        raise Malformed("expected a JSON-RPC object")
+    if "method" in message:
+        return _call(message)
+    return _reply(message)
+
+
+def _call(message: dict[str, Json]) -> Request | Notice:
+    method = message["method"]
+    if type(method) is not str:
+        raise Malformed("invalid type: `method` must be a string", _id_or_unknown(message))
+    if "id" not in message:
+        return Notice(method, message.get("params"))
+    ident = message["id"]
+    if type(ident) is not str and not (type(ident) is int and -_I64 <= ident < _I64):
+        raise Malformed("data did not match any variant of untagged enum RequestId")
+    trace = message.get("trace")
+    if trace is not None and not _is_trace(trace):
+        raise Malformed("invalid type: `trace` must be an object of strings", ident)
+    return Request(ident, method, message.get("params"), trace)
+
+
+def _reply(message: dict[str, Json]) -> Reply:
+    if "result" not in message and "error" not in message:
+        raise Malformed("missing field `error`", _id_or_unknown(message))
+    ident = _id_or_unknown(message)
+    if ident == -1 and message.get("id") != -1:
+        raise Malformed("data did not match any variant of untagged enum RequestId")
+    if "result" in message:
+        return Reply(ident, result=message["result"])
+    error = message["error"]
+    if not (
+        type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str
+    ):
+        raise Malformed("invalid `error`: expected an object with `code` and `message`", ident)
+    return Reply(ident, error=error)
+
+
+def _is_trace(trace: Json) -> bool:
+    return type(trace) is dict and all(
+        trace.get(name) is None or type(trace[name]) is str for name in ("traceparent", "tracestate")
+    )
+
+
+def _id_or_unknown(message: dict[str, Json]) -> RequestId:
+    ident: RequestId = message.get("id", -1)
+    if type(ident) is str or (type(ident) is int and -_I64 <= ident < _I64):
+        return ident
+    return -1
+
+
+def _leading_id(text: str, reason: str) -> RequestId:
+    """The id of an unreadable message that starts the way every client writes it: `{"id":7,`.
+
+    Without it the caller would wait for ever. A message with two ids has none.
+    """
+    if reason.startswith("duplicate"):
+        return -1
+    import re
+
+    match = re.match(r'\s*\{\s*"id"\s*:\s*(?:(-?\d{1,18})|"([^"\\\x00-\x1f]{0,256})")\s*,', text[:512])
+    if match is None:
+        return -1
+    return int(match[1]) if match[1] is not None else match[2]
+
+
+# What we send. Member order is the reference's.
+
+
+def request(ident: RequestId, method: str, params: Json, trace: Json = None) -> bytes:
+    message: dict[str, Json] = {"id": ident, "method": method, "params": params}
+    if trace is not None:
+        message["trace"] = trace
+    return dumps(message).encode()
+
+
+def notice(method: str, params: Json) -> bytes:
+    return dumps({"method": method, "params": params}).encode()
+
+
+def result(ident: RequestId, value: Json) -> bytes:
+    return result_text(ident, dumps(value))
+
+
+def result_text(ident: RequestId, text: str) -> bytes:
+    """A result whose JSON text the caller has written already."""
+    return f'{{"id":{ident if type(ident) is int else quote(str(ident))},"result":{text}}}'.encode()
+
+
+def error(ident: RequestId, code: int, message: str, data: Json = None) -> bytes:
+    body: dict[str, Json] = {"code": code, "message": message}
+    if data is not None:
+        body["data"] = data
+    return dumps({"error": body, "id": ident}).encode()

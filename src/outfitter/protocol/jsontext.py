@@ -1,0 +1,150 @@
+"""JSON text ⇄ values, read exactly as strictly as the reference reads it.
+
+The standard library's C scanner does the work, with a hook that refuses duplicate keys; what it is too
+lax about (depth, number of values, lone surrogates, NaN) is checked around it. Whatever a message
+holds, reading it costs memory proportional to its length and never more than `MAX_VALUES` objects.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    # A JSON value; callers narrow it with isinstance.
+    Json = Any
+
+try:
+    # The C halves of the json package. Importing the package itself brings `re`, ten milliseconds
+    # on the way to the first command.
+    from _json import encode_basestring_ascii, make_encoder, make_scanner
+except ImportError:  # an interpreter without the accelerator
+    from json.encoder import c_make_encoder as make_encoder  # noqa: F401
+    from json.encoder import encode_basestring_ascii
+    from json.scanner import make_scanner
+
+MAX_VALUES = 262_144  # as the reference: 64 MiB of `1,1,1,...` would be gigabytes of objects
+MAX_DEPTH = 127  # as the reference; far below what the C scanner's recursion allows
+
+
+class JsonError(ValueError):
+    """The text is not JSON that we accept; the message says why."""
+
+
+def quote(text: str) -> str:
+    """The JSON string literal of `text`, in ASCII."""
+    return encode_basestring_ascii(text)
+
+
+def dumps(value: Json) -> str:
+    """Compact JSON text of dicts, lists, strings, integers, booleans and None."""
+    return "".join(_encode(value, 0))
+
+
+def loads(text: str) -> Json:
+    """The value of a JSON text.
+
+    Raises JsonError for anything the reference refuses: trailing characters, duplicate keys, more
+    than 262,144 values, more than 127 levels, lone surrogates, NaN.
+    """
+    opens = text.count("{") + text.count("[")
+    # Brackets and commas inside strings only make these bounds larger, so a small count proves a
+    # small message; the exact count is taken only above it.
+    if opens > MAX_DEPTH or opens + text.count(",") >= MAX_VALUES:
+        _check_size(text)
+    text = text.strip(" \t\n\r")
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration as stop:
+        position = stop.value
+        if position >= len(text):
+            raise JsonError(f"EOF while parsing a value at column {position}") from None
+        raise JsonError(f"expected value at column {position + 1}") from None
+    except RecursionError:
+        raise JsonError("recursion limit exceeded") from None
+    except JsonError:
+        raise
+    except ValueError as error:
+        raise JsonError(str(error)) from None
+    if end != len(text):
+        raise JsonError(f"trailing characters at column {end + 1}")
+    if "\\u" in text and ("\\ud" in text or "\\uD" in text):
+        _check_surrogates(value)
+    return value
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise JsonError(f"duplicate JSON object key `{key[:80]}`")
+            seen.add(key)
+    return fields
+
+
+def _constant(name: str) -> Json:
+    raise JsonError(f"expected value, found {name}")
+
+
+class _Context:
+    """What the C scanner reads its settings from."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = staticmethod(_object)
+    parse_float = float
+    parse_int = int
+    parse_constant = staticmethod(_constant)
+    memo: dict[str, str] = {}
+
+
+_scan = make_scanner(_Context)
+
+
+def _not_json(value: object) -> object:
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_encode = make_encoder(None, _not_json, encode_basestring_ascii, None, ":", ",", False, False, False)
+
+
+def _check_size(text: str) -> None:
+    """Raises JsonError when the text has too many values or levels; exact for valid JSON."""
+    import re
+
+    # Strings out, white space out: what is left has one character per piece of structure. The
+    # unterminated-string case leaves a quote behind and fails in the scanner.
+    bones = re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "s", text, flags=re.DOTALL)
+    bones = bones.translate({ord(space): None for space in " \t\n\r"})
+    opens = bones.count("{") + bones.count("[")
+    empty = bones.count("{}") + bones.count("[]")
+    if 1 + bones.count(",") + opens - empty > MAX_VALUES:
+        raise JsonError(f"JSON-RPC message exceeds the limit of {MAX_VALUES} JSON values")
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]{}]", bones):
+        if bracket in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        else:
+            depth -= 1
+    if deepest > MAX_DEPTH:
+        raise JsonError("recursion limit exceeded")
+
+
+def _check_surrogates(value: Json) -> None:
+    """Raises JsonError when a string holds half a surrogate pair, which no UTF-8 text can carry."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            try:
+                item.encode()
+            except UnicodeEncodeError:
+                raise JsonError("unexpected end of hex escape: lone surrogate") from None
+        elif isinstance(item, dict):
+            pending.extend(item)
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)

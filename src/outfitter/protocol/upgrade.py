@@ -1,0 +1,133 @@
+"""The HTTP side of a WebSocket listener: one request head in, a response or an upgrade out.
+
+Texts and statuses are the reference's. `gate` decides about credentials and host names; it is asked
+only for requests that would otherwise be upgraded.
+"""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Headers = dict[str, str]
+    Gate = Callable[[Headers], "Response | None"]
+
+try:
+    from _sha1 import sha1  # hashlib brings OpenSSL: five milliseconds before the first handshake
+except ImportError:
+    from hashlib import sha1
+
+MAX_HEAD = 16 << 10  # as common servers; ours needs a few hundred bytes
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_REASONS = {
+    101: "Switching Protocols",
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+
+
+class Response(Record):
+    """An answer after which the connection ends; status 101 upgrades it instead."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, body: str = "", headers: tuple[tuple[str, str], ...] = ()) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+    def encode(self) -> bytes:
+        lines = [f"HTTP/1.1 {self.status} {_REASONS[self.status]}"]
+        lines += (f"{name}: {value}" for name, value in self.headers)
+        body = self.body.encode()
+        if self.status != 101:
+            if body:
+                lines.append("content-type: text/plain; charset=utf-8")
+            lines += (f"content-length: {len(body)}", "connection: close")
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body if self.status != 101 else b"")
+
+
+def answer(head: bytes, gate: Gate) -> Response:
+    """What to reply to a request head (without its final blank line)."""
+    parsed = parse_head(head)
+    if parsed is None:
+        return Response(400, "invalid HTTP request")
+    method, path, headers = parsed
+    if "origin" in headers:
+        return Response(403)  # browsers send it; nothing that should talk to us does
+    if path == "/readyz":
+        if method in ("GET", "HEAD"):
+            return Response(200)
+        return Response(405, headers=(("allow", "GET,HEAD"),))
+    if path != "/":
+        return Response(404)
+    return _upgrade(method, headers, gate)
+
+
+def _upgrade(method: str, headers: Headers, gate: Gate) -> Response:
+    if method != "GET":
+        return Response(405, "Request method must be `GET`", (("allow", "GET"),))
+    if "upgrade" not in _tokens(headers.get("connection", "")):
+        return Response(400, "Connection header did not include 'upgrade'")
+    if "websocket" not in _tokens(headers.get("upgrade", "")):
+        return Response(400, "`Upgrade` header did not include 'websocket'")
+    if headers.get("sec-websocket-version", "") != "13":
+        return Response(400, "`Sec-WebSocket-Version` header did not include '13'")
+    key = headers.get("sec-websocket-key", "")
+    if not _is_key(key):
+        return Response(400, "`Sec-WebSocket-Key` header missing")
+    refusal = gate(headers)
+    if refusal is not None:
+        return refusal
+    return Response(
+        101,
+        headers=(
+            ("connection", "upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-accept", accept_key(key)),
+        ),
+    )
+
+
+def parse_head(head: bytes) -> tuple[str, str, Headers] | None:
+    """Method, path without query, and headers in lower case; None when it is not HTTP/1.x."""
+    lines = head.decode("latin-1").split("\r\n")
+    parts = lines[0].split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1.") or not parts[1].startswith("/"):
+        return None
+    headers: Headers = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            return None
+        name = name.lower()
+        value = value.strip(" \t")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return parts[0], parts[1].partition("?")[0], headers
+
+
+def accept_key(key: str) -> str:
+    return b2a_base64(sha1(key.encode("ascii") + _GUID).digest(), newline=False).decode()
+
+
+def _is_key(key: str) -> bool:
+    try:
+        return len(a2b_base64(key.encode("latin-1"), strict_mode=True)) == 16
+    except (Base64Error, ValueError):
+        return False
+
+
+def _tokens(value: str) -> list[str]:
+    return [token.strip().lower() for token in value.split(",")]

@@ -1,0 +1,168 @@
+"""`file:` URIs ⇄ paths of this host, by WHATWG URL rules as the reference applies them.
+
+A FileUri is parsed and normalised once, at the border; whether it names a path *here* is decided when
+it is used, because a client may hold URIs of an executor with another path convention.
+"""
+
+from __future__ import annotations
+
+from ..errors import InvalidParams
+from ..record import Record
+
+_ALPHA = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_SCHEME = _ALPHA | frozenset("0123456789+-.")
+_HEX = frozenset("0123456789abcdefABCDEF")
+_DOT = ("%2e", "%2E")
+# What a path segment may not hold literally (the WHATWG path set and the reference's additions).
+_ESCAPED = frozenset('"#%<>?\\`{}')
+_NEEDS_CARE = frozenset('%?#\\"<>`{}')
+
+
+class FileUri(Record):
+    """A normalised `file:` URI: `text` as it is shown, `host` empty for this machine."""
+
+    __slots__ = ("host", "path", "text")
+
+    def __init__(self, host: str, path: str) -> None:
+        self.host = host
+        self.path = path  # percent-encoded, starts with "/"
+        self.text = f"file://{host}{path}"
+
+    def local_path(self) -> str:
+        """The native path, bytes outside UTF-8 as surrogate escapes.
+
+        Raises ValueError when the URI names no path of a POSIX host.
+        """
+        if self.host or _looks_like_drive(self.path[1:3], self.path[3:4]):
+            raise ValueError(f"'{self.text}' is invalid on 'linux'")
+        path = self.path
+        if "%" in path:
+            raw = _percent_decode(path)
+            if b"\0" in raw:
+                raise ValueError(f"'{self.text}' is invalid on 'linux'")
+            path = raw.decode("utf-8", "surrogateescape")
+        if "//" in path or path.endswith("/"):
+            path = "/" + "/".join(part for part in path.split("/") if part)
+        return path
+
+
+def parse(text: str) -> FileUri:
+    """A FileUri from what a peer sent. Raises InvalidParams with the reference's words."""
+    # Nearly every URI is plain; the long way round gives the same answer.
+    if (
+        text.startswith("file:///")
+        and text.isascii()
+        and text.isprintable()
+        and not _NEEDS_CARE.intersection(text)
+        and "/." not in text
+        and " " not in text
+    ):
+        return FileUri("", text[7:])
+    return _parse_any(text)
+
+
+def _parse_any(text: str) -> FileUri:
+    text = text.strip("".join(map(chr, range(0x21))))
+    text = text.translate({0x09: None, 0x0A: None, 0x0D: None})
+    scheme, colon, rest = text.partition(":")
+    if not colon or not scheme or scheme[0] not in _ALPHA or not _SCHEME.issuperset(scheme):
+        raise InvalidParams("invalid URI: relative URL without a base")
+    if scheme.lower() != "file":
+        raise InvalidParams(f"unsupported path URI scheme `{scheme.lower()}`")
+    for mark in rest:
+        if mark == "?":
+            raise InvalidParams("query parameters are not allowed in path URIs")
+        if mark == "#":
+            raise InvalidParams("fragments are not allowed in path URIs")
+    rest = rest.replace("\\", "/")
+    host = ""
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        path = slash + path
+        if _looks_like_drive(host[:2], host[2:]):
+            host, path = "", f"/{host}{path}"
+        host = _host(host)
+    else:
+        path = rest
+    uri = FileUri(host, "/" + "/".join(_segments(path)))
+    if "%00" in uri.path:
+        raise InvalidParams(f"'{uri.text}' is invalid on 'linux'")
+    return uri
+
+
+def _host(text: str) -> str:
+    host = _percent_decode(text).decode("utf-8", "replace").lower()
+    if host == "localhost":
+        return ""
+    if any(mark in host for mark in " <>^|%@:[]\\") and not host.startswith("["):
+        raise InvalidParams("invalid URI: invalid international domain name")
+    return host
+
+
+def _segments(path: str) -> list[str]:
+    """Dots resolved lexically, everything else encoded as it will be shown."""
+    out: list[str] = []
+    parts = path.lstrip("/").split("/") if path.strip("/") else []
+    # Leading slashes beyond the first are empty segments; they never matter at use.
+    for number, part in enumerate(parts):
+        plain = part
+        for dot in _DOT:
+            plain = plain.replace(dot, ".")
+        last = number == len(parts) - 1
+        if plain == "..":
+            if out:
+                out.pop()
+            if last:
+                out.append("")
+        elif plain == ".":
+            if last:
+                out.append("")
+        else:
+            out.append(_encode_segment(part))
+    return out
+
+
+def _encode_segment(part: str) -> str:
+    if part.isascii() and part.isprintable() and not _ESCAPED.intersection(part) and " " not in part:
+        return part
+    out = []
+    for mark in part:
+        code = ord(mark)
+        if mark == "%":
+            out.append(mark)  # as written: `%zz` stays literal, `%41` stays encoded
+        elif 0x20 < code < 0x7F and mark not in _ESCAPED:
+            out.append(mark)
+        else:
+            out.extend(f"%{byte:02X}" for byte in mark.encode("utf-8", "surrogatepass"))
+    return "".join(out)
+
+
+def _percent_decode(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogatepass")
+    if b"%" not in raw:
+        return raw
+    out = bytearray()
+    place = 0
+    while place < len(raw):
+        byte = raw[place]
+        if byte == 0x25 and _HEX.issuperset(chr(b) for b in raw[place + 1 : place + 3]) and place + 2 < len(raw):
+            out.append(int(raw[place + 1 : place + 3], 16))
+            place += 3
+        else:
+            out.append(byte)
+            place += 1
+    return bytes(out)
+
+
+def _looks_like_drive(two: str, after: str) -> bool:
+    return len(two) == 2 and two[0] in _ALPHA and two[1] in ":|" and after in ("", "/")
+
+
+def from_path(path: str) -> str:
+    """The URI text of an absolute native path, encoded exactly as the reference emits it."""
+    raw = path.encode("utf-8", "surrogateescape")
+    if raw.isascii() and path.isprintable() and not _ESCAPED.intersection(path) and " " not in path:
+        return "file://" + path
+    return "file://" + "".join(
+        chr(byte) if 0x20 < byte < 0x7F and chr(byte) not in _ESCAPED else f"%{byte:02X}" for byte in raw
+    )

@@ -1,0 +1,92 @@
+"""One connection: messages in, answers and news out. The only reader and the only writer of its transport.
+
+Requests are handled in the order they come, each to its answer, but for those that wait (a long poll, a
+write to a full stdin): these are set aside and hold up nobody.
+"""
+
+from __future__ import annotations
+
+from ..core.peer import Peer
+from ..errors import Malformed, RemoteProtocolError
+from ..log import note
+from ..protocol import codes, jsonrpc
+from ..transport.base import HIGH
+from .dispatch import dispatch
+from .limits import ANSWERS_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..transport.base import Transport
+    from .server import Server
+    from .sessions import Session
+
+
+class Connection:
+    """The server's view of one client (a transport's Receiver)."""
+
+    __slots__ = ("_held", "peer", "server", "session", "transport")
+
+    def __init__(self, server: Server, transport: Transport) -> None:
+        self.server = server
+        self.transport = transport
+        self.peer = Peer()
+        self.session: Session | None = None
+        self._held = False
+        transport.receiver = self
+
+    # From the transport
+
+    def message(self, data: str | bytes) -> None:
+        try:
+            message = jsonrpc.parse(data)
+        except Malformed as error:
+            self.reply(jsonrpc.error(error.request_id, *codes.of(error)))
+            return
+        if type(message) is jsonrpc.Request:
+            answer = dispatch(self, message)
+            if answer is not None:
+                self.reply(answer)
+            return
+        try:
+            self._notice(message)
+        except RemoteProtocolError as error:
+            # The reference drops the connection without a word; so do we, but say why.
+            self.transport.close(error.close_code, error.reason)
+
+    def _notice(self, message: jsonrpc.Request | jsonrpc.Notice | jsonrpc.Reply) -> None:
+        if isinstance(message, jsonrpc.Notice):
+            if message.method != "initialized":
+                raise RemoteProtocolError(f"unknown notification `{message.method[:80]}`")
+            self.peer.initialized()
+        else:
+            raise RemoteProtocolError("a response to a request that was never sent")
+
+    def drained(self) -> None:
+        if self._held:
+            self._held = False
+            self.transport.resume_reading()
+        if self.session is not None:
+            self.session.resume_output()
+
+    def lost(self, reason: str) -> None:
+        note("server", "=", "connection lost: %s", reason)
+        self.server.disconnected(self)
+
+    # To the transport
+
+    def reply(self, message: bytes) -> None:
+        """Sends an answer. A peer that asks without reading the answers is not read for a while."""
+        transport = self.transport
+        transport.send(message)
+        if transport.buffered > ANSWERS_BYTES and not self._held:
+            self._held = True
+            transport.pause_reading()
+
+    def push(self, *messages: bytes) -> bool:
+        """Sends news; False when output should wait until `drained`."""
+        transport = self.transport
+        transport.send(*messages)
+        return transport.buffered < HIGH
+
+    def probe(self, seconds: float) -> None:
+        self.transport.probe(seconds)

@@ -1,0 +1,131 @@
+"""process/*: the requests of a session's processes."""
+
+from __future__ import annotations
+
+from ...core.launch import Launch
+from ...errors import InvalidParams, Refused
+from ...protocol.jsontext import dumps, quote
+from ...protocol.uri import from_path
+from ..limits import LONGEST_WAIT_SECONDS
+from ..sessions import UNKNOWN_PROCESS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...host.process import Process
+    from ...protocol.environment import NoParams
+    from ...protocol.jsonrpc import Request
+    from ...protocol.jsontext import Json
+    from ...protocol.process import (
+        AttachParams,
+        ReadParams,
+        ResizeParams,
+        SignalParams,
+        StartParams,
+        TerminateParams,
+        WriteParams,
+    )
+    from ..connection import Connection
+    from ..sessions import Session
+
+DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
+
+
+def start(connection: Connection, request: Request, params: StartParams) -> str:
+    session = _session(connection)
+    resolved = connection.server.environments.resolve(params.env_policy, params.env, params.tty)
+    try:
+        cwd = params.cwd.local_path()
+    except ValueError as error:
+        raise InvalidParams(
+            f"cwd URI `{params.cwd.text}` is not valid on this exec-server host: {error}"
+        ) from None
+    if params.restriction is not None:
+        raise InvalidParams("sandbox intent cannot be enforced on this executor")
+    if not params.argv:
+        raise InvalidParams("argv must not be empty")
+    argv = params.argv if params.arg0 is None else [params.arg0, *params.argv[1:]]
+    rows = cols = 0
+    if params.tty:
+        rows, cols = DEFAULT_ROWS, DEFAULT_COLS
+        if params.size is not None:
+            rows, cols = params.size.rows, params.size.cols
+    launch = Launch(
+        params.argv[0], argv, cwd, resolved.values, pipe_stdin=params.pipe_stdin, rows=rows, cols=cols
+    )
+    session.start(params.process_id, launch)
+    return f'{{"processId":{quote(params.process_id)},"sandboxType":"none"}}'
+
+
+def read(connection: Connection, request: Request, params: ReadParams) -> str | None:
+    session = _session(connection)
+    return session.read(session.get(params.process_id), request.id, params, LONGEST_WAIT_SECONDS)
+
+
+def write(connection: Connection, request: Request, params: WriteParams) -> str | None:
+    session = _session(connection)
+    process = session.processes.get(params.process_id)
+    if process is None:
+        return UNKNOWN_PROCESS
+    return session.write(process, request.id, params)
+
+
+def signal(connection: Connection, request: Request, params: SignalParams) -> str:
+    process = _session(connection).processes.get(params.process_id)
+    if process is not None:
+        process.interrupt()
+    return "{}"
+
+
+def terminate(connection: Connection, request: Request, params: TerminateParams) -> str:
+    process = _session(connection).processes.get(params.process_id)
+    grace = min(params.grace_ms / 1000, LONGEST_WAIT_SECONDS)
+    running = process is not None and process.terminate(grace)
+    return '{"running":true}' if running else '{"running":false}'
+
+
+def resize(connection: Connection, request: Request, params: ResizeParams) -> str:
+    process = _session(connection).get(params.process_id)
+    if not process.resize(params.size.rows, params.size.cols):
+        raise Refused(f"process {params.process_id} has no open terminal")
+    return "{}"
+
+
+def list_processes(connection: Connection, request: Request, params: NoParams) -> str:
+    """The processes of this session, oldest first. Command lines are not shown: they may hold secrets."""
+    processes = _session(connection).processes.values()
+    return dumps({"processes": [_summary(process) for process in processes]})
+
+
+def attach(connection: Connection, request: Request, params: AttachParams) -> str | None:
+    """Answers with the state, then sends what is retained after `afterSeq` again."""
+    from ...protocol.jsonrpc import result
+
+    session = _session(connection)
+    process = session.get(params.process_id)
+    connection.reply(result(request.id, _summary(process)))
+    connection.push(*session.replay(process, params.after_seq))
+    return None
+
+
+def _summary(process: Process) -> Json:
+    log = process.log
+    return {
+        "processId": process.process_id,
+        "pid": process.pid,
+        "program": process.argv0,
+        "cwd": from_path(process.cwd),
+        "tty": process.tty,
+        "startedAtMs": process.started_ms,
+        "firstSeq": log.first_seq(),
+        "nextSeq": log.next_seq,
+        "exited": log.exited,
+        "exitCode": log.exit_code,
+        "closed": log.closed,
+        "droppedBytes": log.dropped_bytes,
+    }
+
+
+def _session(connection: Connection) -> Session:
+    session = connection.session
+    assert session is not None, "the handshake guarantees a session"
+    return session

@@ -1,0 +1,129 @@
+"""Runs a server on our own loop until a signal: listens first, loads the rest while it waits.
+
+`/readyz` and the printed URL mean "accepts"; the modules behind the first command are imported in the
+first idle moment, or when the first connection needs them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..errors import SettingInvalid
+from ..loop import EpollLoop
+from ..transport.sockets import listen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..protocol.upgrade import Gate
+    from ..transport.websocket import WebSocketTransport
+    from .server import Server
+    from .settings import Settings
+
+_SIGHUP, _SIGINT, _SIGTERM = 1, 2, 15
+
+
+def parse_url(url: str) -> tuple[str, int] | None:
+    """Host and port of `ws://IP:PORT`; None for stdio. Raises SettingInvalid."""
+    if url in ("stdio", "stdio://"):
+        return None
+    if not url.startswith("ws://"):
+        raise SettingInvalid(f"unsupported --listen URL `{url}`; expected `ws://IP:PORT` or `stdio`")
+    host, colon, port = url[5:].rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        valid = ":" in host
+    else:
+        parts = host.split(".")
+        valid = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
+    if not colon or not valid or not port.isdigit() or int(port) > 0xFFFF:
+        raise SettingInvalid(f"invalid websocket --listen URL `{url}`; expected `ws://IP:PORT`")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    return host.startswith("127.") or host == "::1"
+
+
+def serve_websocket(host: str, port: int, settings: Settings, gate: Callable[[], Gate]) -> int:
+    """Listens until SIGTERM or SIGINT; returns the exit status."""
+    try:
+        sock = listen(host, port)
+    except OSError as error:
+        raise SettingInvalid(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    bound = sock.getsockname()[1]
+    sys.stdout.write(f"ws://{f'[{host}]' if ':' in host else host}:{bound}\n")
+    sys.stdout.flush()
+    from ..transport.websocket import Listener
+
+    loop = EpollLoop()
+    lazy = _LazyServer(loop, settings)
+    listener = Listener(loop, sock, gate(), lazy.connect, settings.max_connections)
+    _on_signals(loop, loop.stop)
+    loop.call_soon(lazy.get)
+    loop.run()
+    listener.stop()
+    lazy.stop()
+    return 0
+
+
+def serve_stdio(settings: Settings) -> int:
+    """Serves one connection over stdin and stdout; its end is ours."""
+    from ..transport.stdio import StdioTransport
+
+    loop = EpollLoop()
+    lazy = _LazyServer(loop, settings, retain=False)
+    transport = StdioTransport(loop, 0, 1)
+    connection = lazy.get().connect(transport)
+    lost = connection.server.disconnected
+
+    def ended(which: object) -> None:
+        lost(connection)
+        loop.stop()
+
+    connection.server.disconnected = ended  # type: ignore[method-assign]
+    _on_signals(loop, loop.stop)
+    transport.begin()
+    loop.run()
+    lazy.stop()
+    return 0
+
+
+class _LazyServer:
+    """The server behind a listener, made when it is first needed."""
+
+    def __init__(self, loop: EpollLoop, settings: Settings, *, retain: bool = True) -> None:
+        self._loop = loop
+        self._settings = settings
+        self._retain = retain
+        self._server: Server | None = None
+
+    def get(self) -> Server:
+        if self._server is None:
+            from ..providers import inherited
+            from .server import Server
+
+            self._server = Server(self._loop, self._settings, inherited.load(), retain=self._retain)
+            self._server.sessions.spawner.raise_file_limit()
+        return self._server
+
+    def connect(self, transport: WebSocketTransport) -> None:
+        self.get().connect(transport)
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+
+
+def _on_signals(loop: EpollLoop, stop: Callable[[], None]) -> None:
+    """Calls `stop` from the loop when we are asked to end."""
+    # The module behind `signal`, which wraps every number in an enum and imports that first.
+    from _signal import set_wakeup_fd, signal
+
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    for number in (_SIGHUP, _SIGINT, _SIGTERM):
+        signal(number, lambda *_: None)
+    set_wakeup_fd(writing, warn_on_full_buffer=False)
+    loop.add_reader(reading, stop)

@@ -1,0 +1,38 @@
+"""What a carrier of messages is. It moves them and understands none.
+
+Callback style: bytes in, calls out. A transport calls its receiver's `message` for each whole message,
+`drained` when what waits to be sent has fallen below `LOW`, and `lost` exactly once, last.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Receiver(Protocol):
+        def message(self, data: str | bytes) -> None: ...
+        def drained(self) -> None: ...
+        def lost(self, reason: str) -> None: ...
+
+    class Transport(Protocol):
+        receiver: Receiver
+
+        @property
+        def buffered(self) -> int:
+            """Bytes accepted by `send` that the other side has not been given yet."""
+
+        def send(self, *messages: bytes) -> None:
+            """Queues messages, and passes on at once what can be. Never blocks, never refuses."""
+
+        def close(self, code: int, reason: str) -> None:
+            """Ends the connection after what is queued, telling the peer why where it can be told."""
+
+        def pause_reading(self) -> None: ...
+        def resume_reading(self) -> None: ...
+        def probe(self, seconds: float) -> None:
+            """Ends the connection unless the peer shows life within `seconds`."""
+
+
+HIGH = 1 << 20  # output waits above this: a megabyte in flight hides any round trip
+LOW = 256 << 10  # and goes on below this, so that the pipe to the peer never runs dry

@@ -1,0 +1,93 @@
+"""A connected pair inside one process: what one end sends, the other receives, in order, a tick later."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from .base import LOW
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..loop import Loop
+    from .base import Receiver
+
+
+class MemoryTransport:
+    """One end of the pair. Made by `pair`."""
+
+    receiver: Receiver
+
+    def __init__(self, loop: Loop) -> None:
+        self.peer = "memory"
+        self._loop = loop
+        self._other: MemoryTransport | None = None
+        self._queue: deque[bytes] = deque()  # what the other end has not taken yet
+        self.buffered = 0
+        self._crowded = False
+        self._hold = False
+        self._moving = False
+
+    def _join(self, other: MemoryTransport) -> None:
+        self._other = other
+
+    def send(self, *messages: bytes) -> None:
+        if self._other is None:
+            return
+        self._queue.extend(messages)
+        self.buffered += sum(map(len, messages))
+        self._crowded = self._crowded or self.buffered > LOW
+        self._move_soon()
+
+    def _move_soon(self) -> None:
+        if not self._moving:
+            self._moving = True
+            self._loop.call_soon(self._move)
+
+    def _move(self) -> None:
+        """Hands everything queued to the other end, unless it asked to wait."""
+        self._moving = False
+        while self._queue and self._other is not None and not self._other._hold:
+            message = self._queue.popleft()
+            self.buffered -= len(message)
+            self._other.receiver.message(message)
+        if self._crowded and self.buffered <= LOW and self._other is not None:
+            self._crowded = False
+            self.receiver.drained()
+
+    def pause_reading(self) -> None:
+        self._hold = True
+
+    def resume_reading(self) -> None:
+        self._hold = False
+        if self._other is not None:
+            self._other._move_soon()
+
+    def probe(self, seconds: float) -> None:
+        """The other end shares our process: it is alive."""
+
+    def close(self, code: int, reason: str) -> None:
+        """Delivers what is queued, then ends both ends."""
+        other, self._other = self._other, None
+        if other is None:
+            return
+        while self._queue and not other._hold:
+            other.receiver.message(self._queue.popleft())
+        self._queue.clear()
+        self.buffered = 0
+        other._end(reason)
+        self.receiver.lost(reason)
+
+    def _end(self, reason: str) -> None:
+        if self._other is not None:
+            self._other = None
+            self._queue.clear()
+            self.buffered = 0
+            self._loop.call_soon(self.receiver.lost, reason)
+
+
+def pair(loop: Loop) -> tuple[MemoryTransport, MemoryTransport]:
+    """Two ends of one connection. Set `receiver` on both before anything is sent."""
+    one, two = MemoryTransport(loop), MemoryTransport(loop)
+    one._join(two)
+    two._join(one)
+    return one, two

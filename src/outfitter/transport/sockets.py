@@ -1,0 +1,39 @@
+"""Listening and accepting without the `socket` module, whose import costs as much as the interpreter's start.
+
+`_socket` is what it wraps; only these two calls differ. Everything else a connection needs (recv, sendmsg,
+setsockopt, shutdown) is the same object.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from socket import socket
+else:
+    from _socket import socket
+
+_AF_INET, _AF_INET6, _SOCK_STREAM = 2, 10, 1
+_SOL_SOCKET, _SO_REUSEADDR = 1, 2
+_BACKLOG = 1024  # connections that come while we start, or in a burst
+
+
+def listen(host: str, port: int) -> socket:
+    """A socket listening on a literal address; port 0 takes a free one. Raises OSError."""
+    family = _AF_INET6 if ":" in host else _AF_INET
+    sock = socket(family, _SOCK_STREAM, 0)
+    try:
+        sock.setsockopt(_SOL_SOCKET, _SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(_BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def accept(listening: socket) -> tuple[socket, str]:
+    """The next connection and its peer's address. Raises BlockingIOError when there is none."""
+    fd, address = listening._accept()  # type: ignore[attr-defined]  # of _socket.socket
+    sock = socket(listening.family, _SOCK_STREAM, 0, fileno=fd)
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    return sock, f"{host}:{address[1]}"

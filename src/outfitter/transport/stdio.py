@@ -1,0 +1,173 @@
+"""One connection over a pair of descriptors, one message per line: our stdin and stdout."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+
+from ..errors import RemoteProtocolError
+from ..protocol.lines import LineReader
+from .base import LOW
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..loop import Loop
+    from .base import Receiver
+
+MAX_LINE = 64 << 20  # the reference's limit
+_READ_SIZE = 64 << 10
+_BATCH = 8  # messages handled in one go
+
+
+class StdioTransport:
+    """Messages as lines. There is no way to say why it closes, so reasons go to the receiver only."""
+
+    receiver: Receiver
+
+    def __init__(self, loop: Loop, reading: int, writing: int) -> None:
+        self.peer = "stdio"
+        self._loop = loop
+        self._in = reading
+        self._out = writing
+        self._lines = LineReader(MAX_LINE)
+        self._inbox: deque[bytes] = deque()
+        self._watched = False
+        self._pollable = True
+        self._hold = False
+        self._ended = False
+        self._outbox: deque[bytes | memoryview] = deque()
+        self.buffered = 0
+        self._crowded = False
+        self._lost = False
+        os.set_blocking(writing, False)
+
+    def begin(self) -> None:
+        self._watch()
+
+    # Receiving
+
+    def _watch(self) -> None:
+        wanted = not (self._lost or self._hold or self._inbox or self._ended)
+        if wanted == self._watched:
+            return
+        self._watched = wanted
+        if not self._pollable:
+            if wanted:
+                self._loop.call_soon(self._readable)
+        elif wanted:
+            try:
+                self._loop.add_reader(self._in, self._readable)
+            except PermissionError:  # a plain file is always readable, and epoll will not watch it
+                self._pollable = False
+                self._loop.call_soon(self._readable)
+        else:
+            self._loop.remove_reader(self._in)
+
+    def pause_reading(self) -> None:
+        self._hold = True
+        self._watch()
+
+    def resume_reading(self) -> None:
+        self._hold = False
+        self._watch()
+
+    def _readable(self) -> None:
+        if not self._watched:
+            return
+        try:
+            data = os.read(self._in, _READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        try:
+            self._inbox.extend(self._lines.feed(data) if data else self._lines.end())
+        except RemoteProtocolError as error:
+            self._lose(error.reason)
+            return
+        if not data:
+            self._ended = True
+        if not self._pollable:
+            self._watched = False
+        self._deliver()
+
+    def _deliver(self) -> None:
+        for _ in range(_BATCH):
+            if not self._inbox or self._lost:
+                break
+            self.receiver.message(self._inbox.popleft())
+        if self._inbox and not self._lost:
+            self._loop.call_soon(self._deliver)
+        elif self._ended:
+            self._lose("standard input ended")
+            return
+        self._watch()
+
+    # Sending
+
+    def send(self, *messages: bytes) -> None:
+        if self._lost:
+            return
+        pieces: list[bytes | memoryview] = []
+        for message in messages:
+            pieces += (message, b"\n")
+        idle = not self._outbox
+        self._outbox.extend(pieces)
+        self.buffered += sum(map(len, pieces))
+        if idle:
+            self._writable()
+            if self._outbox and not self._lost:
+                self._loop.add_writer(self._out, self._writable)
+        self._crowded = self._crowded or self.buffered > LOW
+
+    def _writable(self) -> None:
+        outbox = self._outbox
+        try:
+            sent = os.writev(self._out, [outbox[place] for place in range(min(64, len(outbox)))])
+        except BlockingIOError:
+            return
+        except OSError as error:
+            outbox.clear()
+            self.buffered = 0
+            self._loop.remove_writer(self._out)
+            self._loop.call_soon(self._lose, f"standard output failed: {error.strerror}")
+            return
+        self.buffered -= sent
+        while outbox and sent >= len(outbox[0]):
+            sent -= len(outbox.popleft())
+        if sent:
+            outbox[0] = memoryview(outbox[0])[sent:]
+        if not outbox:
+            self._loop.remove_writer(self._out)
+        if self._crowded and self.buffered <= LOW:
+            self._crowded = False
+            self.receiver.drained()
+
+    def probe(self, seconds: float) -> None:
+        """A pipe's other end is there or it is not: nothing to ask."""
+
+    # Closing
+
+    def close(self, code: int, reason: str) -> None:
+        self._lose(reason)
+
+    def _lose(self, reason: str) -> None:
+        if self._lost:
+            return
+        self._lost = True
+        self._watch()
+        if self._outbox:
+            self._loop.remove_writer(self._out)
+            self._last_words()
+        self.receiver.lost(reason)
+
+    def _last_words(self) -> None:
+        # What was answered already should arrive; the peer may be reading until our end closes.
+        os.set_blocking(self._out, True)
+        try:
+            for piece in self._outbox:
+                os.write(self._out, piece)
+        except OSError:
+            pass
+        self._outbox.clear()
+        self.buffered = 0

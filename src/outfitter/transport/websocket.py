@@ -1,0 +1,420 @@
+"""Accepts WebSocket connections: HTTP head, upgrade, then messages.
+
+The framing is `protocol.websocket`; here are the socket, the queue, keep-alive and closing.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+
+from ..errors import RemoteProtocolError
+from ..protocol import websocket as ws
+from ..protocol.upgrade import MAX_HEAD, Response, answer
+from .base import LOW
+from .sockets import accept
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from socket import socket
+
+    from ..loop import Loop, Timer
+    from ..protocol.upgrade import Gate
+    from .base import Receiver
+
+MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
+READ_SIZE = 64 << 10
+READ_SIZE_LARGE = 1 << 20  # while a large message is under way
+# Messages handled in one go before other connections get their turn.
+_BATCH = 8
+_HEAD_SECONDS = 10.0  # how long a connection may take to say what it wants
+_PING_SECONDS = 30.0  # the reference's interval
+_DEAD_SECONDS = 60.0  # without a byte from the peer after a ping: the connection is half open
+_STALL_SECONDS = 300.0  # a peer that takes nothing for this long has gone, whatever its kernel says
+_CLOSE_SECONDS = 2.0  # how long a closing handshake may take
+_IOV = 64  # pieces per system call; the kernel takes 1024
+
+_SOL_TCP, _TCP_NODELAY = 6, 1
+
+
+class Listener:
+    """A listening socket. `connected` gets a transport for every upgraded connection."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        sock: socket,
+        gate: Gate,
+        connected: Callable[[WebSocketTransport], None],
+        limit: int,
+    ) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._gate = gate
+        self._connected = connected
+        self._limit = limit
+        self.open: set[WebSocketTransport | _Incoming] = set()
+        sock.setblocking(False)
+        loop.add_reader(sock.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        try:
+            sock, peer = accept(self._sock)
+        except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+            return
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                # No descriptor for it now: leave it in the backlog instead of spinning.
+                self._loop.remove_reader(self._sock.fileno())
+                self._loop.call_later(1.0, self._accept_again)
+                return
+            raise
+        sock.setblocking(False)
+        try:
+            sock.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
+        except OSError:
+            pass  # a connection reset while it waited
+        if len(self.open) >= self._limit:
+            _refuse(sock, Response(503, f"this exec-server holds {self._limit} connections already"))
+            return
+        self.open.add(_Incoming(self._loop, self, sock, peer))
+
+    def _accept_again(self) -> None:
+        if self._sock.fileno() >= 0:
+            self._loop.add_reader(self._sock.fileno(), self._accept)
+
+    def decide(self, head: bytes) -> Response:
+        return answer(head, self._gate)
+
+    def upgrade(self, incoming: _Incoming, sock: socket, rest: bytes) -> None:
+        self.open.discard(incoming)
+        transport = WebSocketTransport(self._loop, sock, incoming.peer, self)
+        self.open.add(transport)
+        self._connected(transport)
+        transport.begin(rest)
+
+    def stop(self) -> None:
+        """Accepts no more. Open connections go on."""
+        self._loop.remove_reader(self._sock.fileno())
+        self._sock.close()
+
+
+def _refuse(sock: socket, response: Response) -> None:
+    try:
+        sock.send(response.encode())
+    except OSError:
+        pass
+    sock.close()
+
+
+class _Incoming:
+    """A connection that has not said yet what it wants."""
+
+    def __init__(self, loop: Loop, listener: Listener, sock: socket, peer: str) -> None:
+        self.peer = peer
+        self._loop = loop
+        self._listener = listener
+        self._sock = sock
+        self._head = b""
+        self._timer = loop.call_later(_HEAD_SECONDS, self.abort)
+        loop.add_reader(sock.fileno(), self._readable)
+
+    def _readable(self) -> None:
+        try:
+            data = self._sock.recv(MAX_HEAD)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.abort()
+            return
+        self._head += data
+        head, blank, rest = self._head.partition(b"\r\n\r\n")
+        if not blank:
+            if len(self._head) > MAX_HEAD:
+                self._reply(Response(431, f"request head exceeds {MAX_HEAD} bytes"))
+            return
+        response = self._listener.decide(head)
+        if response.status != 101:
+            self._reply(response)
+            return
+        self._leave()
+        try:
+            self._sock.send(response.encode())
+        except OSError:
+            self._sock.close()
+            self._listener.open.discard(self)
+            return
+        self._listener.upgrade(self, self._sock, rest)
+
+    def _reply(self, response: Response) -> None:
+        self._leave()
+        self._listener.open.discard(self)
+        _refuse(self._sock, response)
+
+    def _leave(self) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self._sock.fileno())
+
+    def abort(self) -> None:
+        self._leave()
+        self._listener.open.discard(self)
+        self._sock.close()
+
+
+class WebSocketTransport:
+    """The server's end of one upgraded connection."""
+
+    receiver: Receiver
+
+    def __init__(self, loop: Loop, sock: socket, peer: str, listener: Listener) -> None:
+        self.peer = peer
+        self._loop = loop
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._listener = listener
+        self._frames = ws.FrameReader(masked=True, limit=MAX_MESSAGE)
+        self._inbox: deque[str | bytes] = deque()
+        self._delivering = False
+        self._reading = False
+        self._hold = False
+        self._outbox: deque[bytes | memoryview] = deque()
+        self.buffered = 0
+        self._crowded = False
+        self._closing = False  # nothing more is sent or delivered
+        self._told = False  # the receiver knows that the connection is lost
+        self._gone = False  # the socket is closed
+        now = loop.time()
+        self._heard = now
+        self._moved = now
+        self._pinged = 0.0
+        self._keepalive: Timer = loop.call_later(_PING_SECONDS, self._beat)
+
+    def begin(self, rest: bytes) -> None:
+        """Starts reading; `rest` came together with the request head."""
+        self._watch()
+        if rest:
+            self._received(rest)
+
+    # Receiving
+
+    def _watch(self) -> None:
+        wanted = not self._gone and not self._hold and not self._inbox
+        if wanted and not self._reading:
+            self._loop.add_reader(self._fd, self._readable)
+        elif self._reading and not wanted:
+            self._loop.remove_reader(self._fd)
+        self._reading = wanted
+
+    def pause_reading(self) -> None:
+        self._hold = True
+        self._watch()
+
+    def resume_reading(self) -> None:
+        self._hold = False
+        self._watch()
+
+    def _readable(self) -> None:
+        try:
+            data = self._sock.recv(READ_SIZE_LARGE if self._frames.held > READ_SIZE else READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lose(f"connection failed: {error.strerror}")
+            return
+        if data:
+            self._received(data)
+        else:
+            self._lose("the peer closed the connection")
+
+    def _received(self, data: bytes) -> None:
+        self._heard = self._loop.time()
+        try:
+            events = self._frames.feed(data)
+        except RemoteProtocolError as error:
+            self.close(error.close_code, error.reason)
+            return
+        for opcode, payload in events:
+            if opcode in (ws.TEXT, ws.BINARY):
+                self._inbox.append(payload)
+            else:
+                self._control(opcode, payload)
+        if self._inbox and not self._delivering:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        self._delivering = False
+        inbox = self._inbox
+        for _ in range(_BATCH):
+            if not inbox or self._closing or self._gone:
+                break
+            self.receiver.message(inbox.popleft())
+        if self._closing or self._gone:
+            inbox.clear()
+        if inbox:
+            self._delivering = True
+            self._loop.call_soon(self._deliver)
+        if self._reading != (not self._hold and not inbox):
+            self._watch()
+
+    def _control(self, opcode: int, payload: bytes | str) -> None:
+        assert isinstance(payload, bytes)
+        if opcode == ws.PING:
+            # A peer that pings without reading would fill the queue; pongs may be skipped (RFC 6455 5.5.3).
+            if not self._closing and self.buffered < LOW:
+                self._push([ws.header(len(payload), ws.PONG), payload])
+        elif opcode == ws.CLOSE:
+            try:
+                code, _ = ws.parse_close(payload)
+            except RemoteProtocolError as error:
+                code = error.close_code
+            if not self._closing:
+                self.close(1000 if code == 1005 else code, "")
+            self._lose("the peer closed the connection")
+
+    # Sending
+
+    def send(self, *messages: bytes) -> None:
+        if self._closing or self._gone:
+            return
+        if len(messages) == 1:
+            self._push(ws.pieces(messages[0]))
+            return
+        out: list[bytes | memoryview] = []
+        for message in messages:
+            out += ws.pieces(message)
+        self._push(out)
+
+    def _push(self, pieces: list[bytes | memoryview]) -> None:
+        if self._outbox:
+            self._queue(pieces)
+            return
+        try:
+            sent = self._sock.sendmsg(pieces)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            # Told apart from inside a callback, so that a sender never finds its connection gone.
+            self._loop.call_soon(self._lose, f"connection failed: {error.strerror}")
+            self._closing = True
+            return
+        for place, piece in enumerate(pieces):
+            if sent < len(piece):
+                pieces[place] = memoryview(piece)[sent:]
+                del pieces[:place]
+                self._queue(pieces)
+                self._loop.add_writer(self._fd, self._writable)
+                return
+            sent -= len(piece)
+
+    def _queue(self, pieces: list[bytes | memoryview]) -> None:
+        if not self._outbox:
+            self._moved = self._loop.time()
+        self._outbox.extend(pieces)
+        self.buffered += sum(map(len, pieces))
+        self._crowded = self._crowded or self.buffered > LOW
+
+    def _writable(self) -> None:
+        outbox = self._outbox
+        try:
+            sent = self._sock.sendmsg([outbox[place] for place in range(min(_IOV, len(outbox)))])
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lose(f"connection failed: {error.strerror}")
+            return
+        self.buffered -= sent
+        self._moved = self._loop.time()
+        while outbox and sent >= len(outbox[0]):
+            sent -= len(outbox.popleft())
+        if sent:
+            outbox[0] = memoryview(outbox[0])[sent:]
+        if not outbox:
+            self._loop.remove_writer(self._fd)
+            if self._closing:
+                self._half_close()
+        if self._crowded and self.buffered <= LOW:
+            self._crowded = False
+            if not self._closing:
+                self.receiver.drained()
+
+    # Keep-alive
+
+    def _beat(self) -> None:
+        now = self._loop.time()
+        if self._outbox:
+            # A ping would wait behind the data: judge the peer by whether it takes any.
+            if now - self._moved > _STALL_SECONDS:
+                self._lose("the peer has taken nothing for too long")
+                return
+        elif self._pinged > self._heard:
+            if now - self._pinged >= _DEAD_SECONDS - _PING_SECONDS:
+                self._lose("the peer gave no sign of life")
+                return
+        else:
+            self._pinged = now
+            self._push([ws.header(0, ws.PING)])
+        self._keepalive = self._loop.call_later(_PING_SECONDS, self._beat)
+
+    def probe(self, seconds: float) -> None:
+        since = self._loop.time()
+        if not self._outbox:
+            self._push([ws.header(0, ws.PING)])
+        self._loop.call_later(seconds, self._probed, since)
+
+    def _probed(self, since: float) -> None:
+        if not self._gone and self._heard < since and self._moved < since:
+            self._lose("the peer did not answer when another connection asked for its session")
+
+    # Closing
+
+    def close(self, code: int, reason: str) -> None:
+        if self._closing or self._gone:
+            return
+        body = ws.close_payload(code, reason)
+        self._push([ws.header(len(body), ws.CLOSE), body])
+        self._closing = True
+        self._keepalive.cancel()
+        if not self._outbox:
+            self._half_close()
+        self._loop.call_later(_CLOSE_SECONDS, self._finish)
+        # The receiver is done with it now; the socket stays for the closing handshake.
+        self._tell(reason or "closed")
+
+    def _half_close(self) -> None:
+        # Unread requests would turn the close into a reset that discards our close frame; ending
+        # only our direction lets the peer read it first.
+        try:
+            self._sock.shutdown(1)
+        except OSError:
+            pass
+        self._hold = False
+        self._inbox.clear()
+        self._watch()
+
+    def _lose(self, reason: str) -> None:
+        self._finish()
+        self._tell(reason)
+
+    def _tell(self, reason: str) -> None:
+        if not self._told:
+            self._told = True
+            self.receiver.lost(reason)
+
+    def _finish(self) -> None:
+        """Lets go of the socket."""
+        if self._gone:
+            return
+        self._gone = True
+        self._closing = True
+        self._keepalive.cancel()
+        self._inbox.clear()
+        self._watch()
+        if self._outbox:
+            self._outbox.clear()
+            self._loop.remove_writer(self._fd)
+        self.buffered = 0
+        self._listener.open.discard(self)
+        self._sock.close()
