@@ -1,4 +1,66 @@
-"""Outfitter runs commands for coding agents in an environment that is an explicit contract."""
+"""Outfitter runs commands for coding agents in an environment that is an explicit contract.
+
+    async with outfitter.local() as client:
+        done = await client.run(["python", "--version"])
+
+The names below are imported when they are first used: `outfitter serve` starts without them.
+"""
+
+from __future__ import annotations
 
 VERSION = "0.1.0"
 __version__ = VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .client.client import Client, Completed
+    from .client.process import Exited, Output, RemoteProcess
+    from .errors import (
+        ConnectionLost,
+        ContractViolated,
+        Disconnected,
+        HostUnsupported,
+        OutfitterError,
+        ProtocolError,
+        RequestFailed,
+        SessionExpired,
+    )
+    from .local import local
+
+__all__ = [
+    "VERSION",
+    "Client",
+    "Completed",
+    "ConnectionLost",
+    "ContractViolated",
+    "Disconnected",
+    "Exited",
+    "HostUnsupported",
+    "OutfitterError",
+    "Output",
+    "ProtocolError",
+    "RemoteProcess",
+    "RequestFailed",
+    "SessionExpired",
+    "local",
+]
+
+_HOMES = {
+    "Client": ".client.client",
+    "Completed": ".client.client",
+    "Exited": ".client.process",
+    "Output": ".client.process",
+    "RemoteProcess": ".client.process",
+    "local": ".local",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_HOMES.get(name, ".errors"), __name__), name)
+    # Importing a submodule of the same name (`local`) has set it; the public name wins.
+    globals()[name] = value
+    return value

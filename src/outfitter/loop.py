@@ -42,7 +42,9 @@ class _Handle:
 
     __slots__ = ("args", "callback", "order", "when")
 
-    def __init__(self, when: float, order: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+    def __init__(
+        self, when: float, order: int, callback: Callable[..., object], args: tuple[Any, ...]
+    ) -> None:
         self.when = when
         self.order = order
         self.callback: Callable[..., object] | None = callback

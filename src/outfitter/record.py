@@ -10,7 +10,7 @@ from __future__ import annotations
 class Record:
     """Base for values with `__slots__`: equal when the same type holds equal slots."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

@@ -69,3 +69,45 @@ cli.add_command(
         help="Serve commands to exec-server clients (the stock Codex client among them).",
     )
 )
+
+
+class _Assignment(click.ParamType[Any]):
+    """NAME=VALUE."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, text
+
+
+@cli.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.option("--explain", is_flag=True, help="Afterwards, say where every variable came from (on stderr).")
+@click.option(
+    "--inherit",
+    type=click.Choice(["all", "core", "none"]),
+    default="all",
+    show_default=True,
+    help="Which of this process's variables the command inherits.",
+)
+@click.option("--default-excludes", is_flag=True, help="Withhold *KEY*, *SECRET* and *TOKEN*.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Withhold matching variables (* and ?).")
+@click.option("--include-only", multiple=True, metavar="PATTERN", help="Pass only matching variables.")
+@click.option("--set", multiple=True, type=_Assignment(), help="Set a variable.")
+@click.option("--cwd", type=click.Path(), default=None, help="Run it in this directory.")
+@click.option("--timeout", type=click.FloatRange(min=0), default=None, help="End it after so many seconds.")
+@click.option("--json", is_flag=True, help="One JSON line per event instead of the output itself.")
+@click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
+def run_command(argv: tuple[str, ...], **flags: Any) -> int:
+    """Run a command here, in an environment whose every variable has a known origin.
+
+    The exit status is the command's; 124 when it took too long, 125 when it could not be started,
+    126 when it is not executable, 127 when it was not found.
+    """
+    from .run import run as run_here
+
+    return run_here(argv, flags)

@@ -37,7 +37,7 @@ SERVE: tuple[Flag, ...] = (
     Flag(
         "--listen",
         "text",
-        "Where to listen: ws://IP:PORT (port 0 takes a free one; the URL is the first line printed) or stdio.",
+        "Where to listen: ws://IP:PORT (port 0: a free one; the URL is the first line printed) or stdio.",
         "ws://127.0.0.1:0",
         "URL",
     ),
@@ -75,7 +75,9 @@ SERVE: tuple[Flag, ...] = (
         "Listen on an address that others can reach without asking for a token.",
         False,
     ),
-    Flag("--allow-host", "list", "A host name that clients may use for this server (repeatable).", (), "NAME"),
+    Flag(
+        "--allow-host", "list", "A host name that clients may use for this server (repeatable).", (), "NAME"
+    ),
     Flag(
         "--session-retention",
         "seconds",

@@ -35,7 +35,7 @@ def serve(flags: Flags) -> int:
     check = _check(flags)
     if check is None and not is_loopback(address[0]) and not flags["allow_unauthenticated"]:
         raise SettingInvalid(
-            f"{address[0]} can be reached from other machines, and anybody who reaches it could run commands: "
+            f"{address[0]} can be reached from other machines, and whoever reaches it can run commands: "
             "add --ws-auth capability-token --ws-token-file FILE, or --allow-unauthenticated if that is meant"
         )
     hosts = frozenset(name.lower() for name in flags["allow_host"])

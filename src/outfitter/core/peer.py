@@ -1,8 +1,8 @@
 """One endpoint of a connection: how far the handshake is, and which requests wait for their answer.
 
-    new ──initialize──▶ greeted ──initialized──▶ ready
-     ▲        │ failed
-     └────────┘                (`initialized` again in `ready` changes nothing)
+new ──initialize──▶ greeted ──initialized──▶ ready
+ ▲        │ failed
+ └────────┘                (`initialized` again in `ready` changes nothing)
 """
 
 from __future__ import annotations

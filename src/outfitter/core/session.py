@@ -33,8 +33,8 @@ class SessionBook:
         """A new session held by `holder`. Raises Refused at the limit."""
         if len(self) >= self._limit:
             raise Refused(
-                f"this exec-server already keeps {self._limit} sessions; close one, or start it with a larger "
-                "--max-sessions"
+                f"this exec-server already keeps {self._limit} sessions; close one, or start it with a "
+                "larger --max-sessions"
             )
         self._holders[session_id] = holder
 

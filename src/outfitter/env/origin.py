@@ -15,7 +15,7 @@ class Origin(Record):
         self.detail = detail
 
 
-EXECUTOR = Origin("executor", "inherited from the exec-server's own environment")
+EXECUTOR = Origin("executor", "from the exec-server's own environment")
 POLICY_SET = Origin("policy", "set by envPolicy.set")
 REQUEST = Origin("request", "given in the request's env")
 TERMINAL = Origin("terminal", "the account's login shell, added because a terminal was asked for")

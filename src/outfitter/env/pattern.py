@@ -1,4 +1,4 @@
-"""Variable-name patterns: `*` any run, `?` one character, all else literal; whole name, ASCII case ignored."""
+"""Patterns for variable names: `*` any run, `?` one character; whole names, ASCII case ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 
 def fold(name: str) -> str:
-    """The name with ASCII letters in upper case and nothing else changed (`ı` is not `I`)."""
+    """The name with ASCII letters in upper case and nothing else changed (a dotless i is no I)."""
     return name.upper() if name.isascii() else name.translate(_UPPER)
 
 

@@ -129,7 +129,11 @@ def _keep(policy: Policy, verdict: Verdict) -> Verdict:
     folded = fold(verdict.name)
     if policy.include_only is not None and policy.include_only.match(folded) is None:
         return Verdict(
-            verdict.name, False, verdict.origin, "no pattern of envPolicy.includeOnly matches", verdict.replaced
+            verdict.name,
+            False,
+            verdict.origin,
+            "no pattern of envPolicy.includeOnly matches",
+            verdict.replaced,
         )
     if folded in NEVER_INHERITED:
         return Verdict(verdict.name, False, verdict.origin, "never passed to a command", verdict.replaced)

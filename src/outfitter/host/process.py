@@ -111,7 +111,7 @@ class Process:
     # Starting
 
     def _start_on_pipes(self, launch: Launch, spawner: Spawner) -> None:
-        self._streams = (b"stdout", b"stderr")
+        self._streams: tuple[bytes, ...] = (b"stdout", b"stderr")
         opened: list[int] = []
         try:
             # Our ends do not block; the child's ends must, so they are opened plainly.

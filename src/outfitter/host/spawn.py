@@ -70,9 +70,7 @@ class Spawner:
         libc.posix_spawnattr_setsigdefault(self._attributes, signals)
         libc.sigemptyset(signals)
         libc.posix_spawnattr_setsigmask(self._attributes, signals)
-        libc.posix_spawnattr_setflags(
-            self._attributes, ctypes.c_short(_SETSIGDEF | _SETSIGMASK | _SETSID)
-        )
+        libc.posix_spawnattr_setflags(self._attributes, ctypes.c_short(_SETSIGDEF | _SETSIGMASK | _SETSID))
         self._actions = ctypes.create_string_buffer(_OPAQUE)
         self._pid = ctypes.c_int()
         self._pid_ref = ctypes.byref(self._pid)
@@ -177,9 +175,7 @@ def _find(launch: Launch) -> bytes:
             return os.fsencode(path)
         denied = denied or os.path.isfile(path)
     if denied:
-        raise LaunchFailed(
-            _text(errno.EACCES), "EACCES", f"`{launch.program}` is in PATH but not executable"
-        )
+        raise LaunchFailed(_text(errno.EACCES), "EACCES", f"`{launch.program}` is in PATH but not executable")
     what = f"`{launch.program}` was not found in the command's PATH"
     if launch.tty:
         # The reference's words for terminals.
@@ -211,5 +207,3 @@ def _failure(code: int, launch: Launch, program: bytes) -> LaunchFailed:
 
 def _text(code: int) -> str:
     return f"{os.strerror(code)} (os error {code})"
-
-

@@ -18,7 +18,7 @@ class NoParams(Record):
 
     @classmethod
     def decode(cls, params: Json) -> NoParams:
-        if params is None or params == {} and type(params) is dict:
+        if params is None or (params == {} and type(params) is dict):
             return _NOTHING
         raise InvalidParams(f"invalid type: {kind(params)}, expected unit")
 

@@ -93,9 +93,7 @@ def _reply(message: dict[str, Json]) -> Reply:
     if "result" in message:
         return Reply(ident, result=message["result"])
     error = message["error"]
-    if not (
-        type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str
-    ):
+    if not (type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str):
         raise Malformed("invalid `error`: expected an object with `code` and `message`", ident)
     return Reply(ident, error=error)
 

@@ -7,6 +7,10 @@ holds, reading it costs memory proportional to its length and never more than `M
 
 from __future__ import annotations
 
+# The C halves of the json package: importing the package itself brings `re`, ten milliseconds on the
+# way to the first command. CPython has had them under these names since 3.0.
+from _json import encode_basestring_ascii, make_encoder, make_scanner
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -14,14 +18,6 @@ if TYPE_CHECKING:
     # A JSON value; callers narrow it with isinstance.
     Json = Any
 
-try:
-    # The C halves of the json package. Importing the package itself brings `re`, ten milliseconds
-    # on the way to the first command.
-    from _json import encode_basestring_ascii, make_encoder, make_scanner
-except ImportError:  # an interpreter without the accelerator
-    from json.encoder import c_make_encoder as make_encoder  # noqa: F401
-    from json.encoder import encode_basestring_ascii
-    from json.scanner import make_scanner
 
 MAX_VALUES = 262_144  # as the reference: 64 MiB of `1,1,1,...` would be gigabytes of objects
 MAX_DEPTH = 127  # as the reference; far below what the C scanner's recursion allows
@@ -100,7 +96,8 @@ class _Context:
     memo: dict[str, str] = {}
 
 
-_scan = make_scanner(_Context)
+# Typed as if it took a scanner; it takes anything with these attributes.
+_scan = make_scanner(_Context)  # type: ignore[arg-type]
 
 
 def _not_json(value: object) -> object:

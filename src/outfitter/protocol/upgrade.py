@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     Headers = dict[str, str]
     Gate = Callable[[Headers], "Response | None"]
-
-try:
-    from _sha1 import sha1  # hashlib brings OpenSSL: five milliseconds before the first handshake
-except ImportError:
     from hashlib import sha1
+else:
+    try:
+        from _sha1 import sha1  # hashlib brings OpenSSL: five milliseconds before the first handshake
+    except ImportError:
+        from hashlib import sha1
 
 MAX_HEAD = 16 << 10  # as common servers; ours needs a few hundred bytes
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

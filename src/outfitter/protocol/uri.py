@@ -145,7 +145,11 @@ def _percent_decode(text: str) -> bytes:
     place = 0
     while place < len(raw):
         byte = raw[place]
-        if byte == 0x25 and _HEX.issuperset(chr(b) for b in raw[place + 1 : place + 3]) and place + 2 < len(raw):
+        if (
+            byte == 0x25
+            and _HEX.issuperset(chr(b) for b in raw[place + 1 : place + 3])
+            and place + 2 < len(raw)
+        ):
             out.append(int(raw[place + 1 : place + 3], 16))
             place += 3
         else:

@@ -170,7 +170,9 @@ def pieces(message: bytes) -> list[bytes | memoryview]:
 
 def close_payload(code: int, reason: str) -> bytes:
     """The body of a close frame; the reason is cut to what fits."""
-    return code.to_bytes(2, "big") + reason.encode("utf-8", "replace")[:123].decode("utf-8", "ignore").encode()
+    return (
+        code.to_bytes(2, "big") + reason.encode("utf-8", "replace")[:123].decode("utf-8", "ignore").encode()
+    )
 
 
 def parse_close(payload: bytes) -> tuple[int, str]:

@@ -110,7 +110,8 @@ def signed_bearer_token(
     secret = _read(file, "--ws-shared-secret-file")
     if len(secret) < _MIN_SECRET_BYTES:
         raise SettingInvalid(
-            f"--ws-shared-secret-file {file} holds {len(secret)} bytes: a secret needs {_MIN_SECRET_BYTES} or more"
+            f"--ws-shared-secret-file {file} holds {len(secret)} bytes: "
+            f"a secret needs {_MIN_SECRET_BYTES} or more"
         )
 
     def check(token: str) -> str | None:

@@ -88,5 +88,11 @@ class Connection:
         transport.send(*messages)
         return transport.buffered < HIGH
 
+    def push_parts(self, parts: tuple[bytes, ...]) -> bool:
+        """Sends one piece of news given in parts; False as `push`."""
+        transport = self.transport
+        transport.send_parts(*parts)
+        return transport.buffered < HIGH
+
     def probe(self, seconds: float) -> None:
         self.transport.probe(seconds)

@@ -13,19 +13,21 @@ from .limits import REMEMBERED_POLICIES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from hashlib import sha256
 
     from ..env.policy import Inherited
     from ..env.resolved import Resolved
     from ..protocol.environment import EnvPolicyParams
     from ..protocol.jsontext import Json
-
-try:
-    from _sha2 import sha256  # hashlib brings OpenSSL: five milliseconds before the first handshake
-except ImportError:
+else:
+    # hashlib brings OpenSSL: five milliseconds before the first handshake.
     try:
-        from _sha256 import sha256
+        from _sha2 import sha256  # since 3.12
     except ImportError:
-        from hashlib import sha256
+        try:
+            from _sha256 import sha256
+        except ImportError:
+            from hashlib import sha256
 
 
 class Environments:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .server import Server
     from .settings import Settings
 
+_WARM_UP_SECONDS = 0.05
 _SIGHUP, _SIGINT, _SIGTERM = 1, 2, 15
 
 
@@ -62,7 +63,8 @@ def serve_websocket(host: str, port: int, settings: Settings, gate: Callable[[],
     lazy = _LazyServer(loop, settings)
     listener = Listener(loop, sock, gate(), lazy.connect, settings.max_connections)
     _on_signals(loop, loop.stop)
-    loop.call_soon(lazy.get)
+    # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
+    loop.call_later(_WARM_UP_SECONDS, lazy.get)
     loop.run()
     listener.stop()
     lazy.stop()
@@ -74,16 +76,10 @@ def serve_stdio(settings: Settings) -> int:
     from ..transport.stdio import StdioTransport
 
     loop = EpollLoop()
-    lazy = _LazyServer(loop, settings, retain=False)
+    # A pipe cannot be dialled again: no session outlives it.
+    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop)
     transport = StdioTransport(loop, 0, 1)
-    connection = lazy.get().connect(transport)
-    lost = connection.server.disconnected
-
-    def ended(which: object) -> None:
-        lost(connection)
-        loop.stop()
-
-    connection.server.disconnected = ended  # type: ignore[method-assign]
+    lazy.get().connect(transport)
     _on_signals(loop, loop.stop)
     transport.begin()
     loop.run()
@@ -94,18 +90,31 @@ def serve_stdio(settings: Settings) -> int:
 class _LazyServer:
     """The server behind a listener, made when it is first needed."""
 
-    def __init__(self, loop: EpollLoop, settings: Settings, *, retain: bool = True) -> None:
+    def __init__(
+        self,
+        loop: EpollLoop,
+        settings: Settings,
+        *,
+        retain: bool = True,
+        left: Callable[[], None] | None = None,
+    ) -> None:
         self._loop = loop
         self._settings = settings
         self._retain = retain
+        self._left = left
         self._server: Server | None = None
 
     def get(self) -> Server:
         if self._server is None:
+            from ..host.memory import keep_freed_memory
             from ..providers import inherited
             from .server import Server
 
-            self._server = Server(self._loop, self._settings, inherited.load(), retain=self._retain)
+            keep_freed_memory()
+
+            self._server = Server(
+                self._loop, self._settings, inherited.load(), retain=self._retain, left=self._left
+            )
             self._server.sessions.spawner.raise_file_limit()
         return self._server
 
@@ -120,7 +129,7 @@ class _LazyServer:
 def _on_signals(loop: EpollLoop, stop: Callable[[], None]) -> None:
     """Calls `stop` from the loop when we are asked to end."""
     # The module behind `signal`, which wraps every number in an enum and imports that first.
-    from _signal import set_wakeup_fd, signal
+    from _signal import set_wakeup_fd, signal  # type: ignore[import-not-found]
 
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     for number in (_SIGHUP, _SIGINT, _SIGTERM):

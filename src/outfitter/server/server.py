@@ -10,7 +10,7 @@ from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ..loop import Loop
     from ..transport.base import Transport
@@ -20,15 +20,23 @@ class Server:
     """One exec-server. `executor` is the environment that policies start from.
 
     `retain=False` ends a session with its connection, for carriers that cannot be dialled again.
+    `left` is called after each connection that is gone.
     """
 
     def __init__(
-        self, loop: Loop, settings: Settings, executor: Mapping[str, str], *, retain: bool = True
+        self,
+        loop: Loop,
+        settings: Settings,
+        executor: Mapping[str, str],
+        *,
+        retain: bool = True,
+        left: Callable[[], None] | None = None,
     ) -> None:
         self.sessions = Sessions(loop, settings)
         self.environments = Environments(executor)
         self.connections: set[Connection] = set()
         self._retain = retain
+        self._left = left
         self._info = ""
 
     def connect(self, transport: Transport) -> Connection:
@@ -40,12 +48,12 @@ class Server:
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
         session, connection.session = connection.session, None
-        if session is None:
-            return
-        if self._retain:
+        if session is not None and self._retain:
             self.sessions.detach(session, connection)
-        else:
+        elif session is not None:
             self.sessions.end(session)
+        if self._left is not None:
+            self._left()
 
     def info_text(self) -> str:
         """environment/info as JSON text; nothing in it changes while the server runs."""

@@ -127,7 +127,7 @@ class Session:
         connection = self.connection
         if connection is None:
             return True
-        if connection.push(self._notices[process].output(seq, stream, data)):
+        if connection.push_parts(self._notices[process].output(seq, stream, data)):
             return True
         self._paused.add(process)
         return False
@@ -283,7 +283,10 @@ class Session:
         """The retained events after a sequence number, as notices in order."""
         log = process.log
         notices = Notices(process.process_id)
-        events = [(chunk.seq, notices.output(chunk.seq, chunk.stream, chunk.data)) for chunk in log.after(after)]
+        events = [
+            (chunk.seq, b"".join(notices.output(chunk.seq, chunk.stream, chunk.data)))
+            for chunk in log.after(after)
+        ]
         if log.exited_seq is not None and log.exited_seq > after:
             assert log.exit_code is not None
             events.append((log.exited_seq, notices.exited(log.exited_seq, log.exit_code)))

@@ -38,6 +38,9 @@ class MemoryTransport:
         self._crowded = self._crowded or self.buffered > LOW
         self._move_soon()
 
+    def send_parts(self, *parts: bytes) -> None:
+        self.send(b"".join(parts))
+
     def _move_soon(self) -> None:
         if not self._moving:
             self._moving = True

@@ -106,11 +106,17 @@ class StdioTransport:
     # Sending
 
     def send(self, *messages: bytes) -> None:
-        if self._lost:
-            return
-        pieces: list[bytes | memoryview] = []
+        pieces: list[bytes] = []
         for message in messages:
             pieces += (message, b"\n")
+        self._push(pieces)
+
+    def send_parts(self, *parts: bytes) -> None:
+        self._push([*parts, b"\n"])
+
+    def _push(self, pieces: list[bytes]) -> None:
+        if self._lost:
+            return
         idle = not self._outbox
         self._outbox.extend(pieces)
         self.buffered += sum(map(len, pieces))

@@ -287,6 +287,13 @@ class WebSocketTransport:
             out += ws.pieces(message)
         self._push(out)
 
+    def send_parts(self, *parts: bytes) -> None:
+        length = sum(map(len, parts))
+        if length > ws.MAX_FRAME_OUT:
+            self.send(b"".join(parts))
+        elif not self._closing and not self._gone:
+            self._push([ws.header(length), *parts])
+
     def _push(self, pieces: list[bytes | memoryview]) -> None:
         if self._outbox:
             self._queue(pieces)

@@ -1,0 +1,36 @@
+"""The real client and the real server in one process, joined by memory: nobody has to start anything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from .client.client import Client
+from .providers import inherited
+from .server.server import Server
+from .server.settings import Settings
+from .transport.memory import pair
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+
+@contextlib.asynccontextmanager
+async def local(*, environment: Mapping[str, str] | None = None) -> AsyncIterator[Client]:
+    """A client of an exec-server inside this process.
+
+    `environment` is what commands inherit from; this process's own by default. When the block ends,
+    every command and all its descendants are ended.
+    """
+    loop = asyncio.get_running_loop()
+    executor = inherited.load() if environment is None else dict(environment)
+    server = Server(loop, Settings(), executor, retain=False)
+    near, far = pair(loop)
+    server.connect(far)
+    client = Client(near)
+    try:
+        await client.initialize()
+        yield client
+    finally:
+        server.stop("the local executor is closed")

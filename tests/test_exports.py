@@ -1,0 +1,34 @@
+"""The public names: each can be imported, and nothing else is promised."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import outfitter
+
+
+def test_every_public_name_is_there() -> None:
+    assert [name for name in outfitter.__all__ if not hasattr(outfitter, name)] == []
+
+
+def test_names_are_sorted_and_unique() -> None:
+    assert sorted(set(outfitter.__all__)) == sorted(outfitter.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    assert not hasattr(outfitter, "no_such_name")
+
+
+def test_serving_does_not_import_what_is_slow() -> None:
+    """Each of these costs a launcher more than the interpreter's own start-up modules."""
+    slow = {"asyncio", "typing", "re", "json", "logging", "dataclasses", "enum", "inspect", "click", "socket"}
+    code = (
+        "import sys; sys.argv = ['outfitter', 'serve', '--listen', 'nowhere']\n"
+        "from outfitter.cli.main import main\n"
+        "assert main() == 1\n"
+        "import outfitter.server.server, outfitter.transport.websocket, outfitter.server.auth\n"
+        f"print(sorted(set(sys.modules) & {slow!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,106 @@
+"""Who may import whom: the layer table as data, checked against every import statement.
+
+When a new arrow is right, change the table in the same commit and say why.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
+
+# `record`, `log` and `loop` belong to no layer: like `errors`, they know nothing of Outfitter. `loop` is
+# there so that everything with effects is written against one interface, asyncio's or ours.
+GROUND = {"errors", "record", "log", "loop", "VERSION"}
+LAYERS: dict[str, set[str]] = {
+    "errors": set(),
+    "record": set(),
+    "log": set(),
+    "loop": set(),
+    "protocol": GROUND,
+    "env": GROUND,
+    "core": GROUND | {"protocol", "env"},
+    "transport": GROUND | {"protocol"},
+    "host": GROUND | {"env", "core"},
+    "providers": GROUND | {"env", "core", "host"},
+    "client": GROUND | {"protocol", "core", "transport"},
+    "server": GROUND | {"protocol", "env", "core", "transport", "host", "providers"},
+}
+# Composition lives at the edge: these may import everything.
+EDGE = {"__init__", "__main__", "local", "cli"}
+
+# What pure code may not touch, from the standard library.
+EFFECTS = {
+    "asyncio",
+    "os",
+    "socket",
+    "select",
+    "time",
+    "random",
+    "secrets",
+    "subprocess",
+    "threading",
+    "signal",
+}
+PURE = ("errors", "record", "protocol", "env", "core")
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def unit_of(path: Path) -> str:
+    part = path.relative_to(PACKAGE).parts[0]
+    return part.removesuffix(".py")
+
+
+def imports(path: Path) -> list[tuple[int, str, bool]]:
+    """Line, module and whether it is ours, for each import; ours as its unit ("protocol")."""
+    found = []
+    depth = len(path.relative_to(PACKAGE).parts) - 1
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name.split(".")[0], False) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.append((node.lineno, (node.module or "").split(".")[0], False))
+        elif isinstance(node, ast.ImportFrom) and node.level == depth + 1:
+            if node.module:
+                found.append((node.lineno, node.module.split(".")[0], True))
+            else:
+                found += [(node.lineno, alias.name, True) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level > depth + 1:
+            raise AssertionError(f"{path}:{node.lineno} leaves the package")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_follow_the_layer_table(path: Path) -> None:
+    unit = unit_of(path)
+    if unit in EDGE:
+        return
+    allowed = LAYERS[unit] | {unit}
+    wrong = [
+        f"line {line}: {module}" for line, module, ours in imports(path) if ours and module not in allowed
+    ]
+    assert not wrong, f"{unit} may import {sorted(allowed)}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if unit_of(path) in PURE],
+    ids=lambda path: str(path.relative_to(PACKAGE)),
+)
+def test_pure_code_touches_nothing(path: Path) -> None:
+    wrong = [
+        f"line {line}: {module}" for line, module, ours in imports(path) if not ours and module in EFFECTS
+    ]
+    assert not wrong
+
+
+def test_every_file_has_a_layer() -> None:
+    assert {unit_of(path) for path in FILES} <= set(LAYERS) | EDGE
+
+
+def test_no_drawer_for_odds_and_ends() -> None:
+    assert not [path for path in FILES if path.stem in ("utils", "util", "misc", "common", "helpers")]
