@@ -65,14 +65,15 @@ def serving(
 ) -> Iterator[Server]:
     """A server of this kind, listening on loopback, ended by pid when the block ends."""
     (home / ".codex").mkdir(parents=True, exist_ok=True)
-    popen = subprocess.Popen(
-        command(kind, "--listen", listen, *args),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=(home / f"{kind}.stderr").open("ab"),
-        env=environment(home, env),
-        cwd=cwd or home,
-    )
+    with (home / f"{kind}.stderr").open("ab") as stderr:
+        popen = subprocess.Popen(
+            command(kind, "--listen", listen, *args),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment(home, env),
+            cwd=cwd or home,
+        )
     try:
         assert popen.stdout is not None
         line = popen.stdout.readline().decode().strip()

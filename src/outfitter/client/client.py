@@ -107,7 +107,7 @@ class Client:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         policy: EnvPolicyParams | None = INHERIT_ALL,
-        timeout: float | None = None,  # noqa: ASYNC109: it also ends the command
+        timeout: float | None = None,  # noqa: ASYNC109 - it also ends the command
     ) -> Completed:
         """Runs a command to its end and collects its output.
 

@@ -15,46 +15,27 @@ from __future__ import annotations
 import os
 import resource
 
+from ..core.marks import FLAG, NONCE_BITS, Marks
+from .orphans import below
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..loop import Loop
 
-_FLAG = 1 << 62
-NONCE_SHIFT = 34
-_SESSION_SHIFT = 22
-SESSION_NUMBERS = 1 << (NONCE_SHIFT - _SESSION_SHIFT)
-_PROCESS_NUMBERS = 1 << _SESSION_SHIFT
 # A tree that forks while it is killed needs another look; one that outruns this many is a fork bomb,
 # which the next look (a tick later) meets again.
 _ROUNDS = 32
 
 
-class Marks:
-    """The numbers of one server. `None` marks where the machine does not let us set the limit."""
-
-    def __init__(self) -> None:
-        self.nonce = int.from_bytes(os.urandom(4), "big") >> 4
-        self._next_process = 0
-        _, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
-        self.usable = hard == resource.RLIM_INFINITY
-
-    @property
-    def prefix(self) -> int:
-        """What the upper bits of every mark of this server are."""
-        return (_FLAG >> NONCE_SHIFT) | self.nonce
-
-    def new(self, session: int) -> int | None:
-        """A mark for the next process of the session with this number."""
-        if not self.usable:
-            return None
-        self._next_process = (self._next_process + 1) % _PROCESS_NUMBERS
-        return (self.prefix << NONCE_SHIFT) | (session << _SESSION_SHIFT) | self._next_process
+def usable() -> bool:
+    """Whether this machine lets us set the limit to any number: its hard value must be unlimited."""
+    return resource.getrlimit(resource.RLIMIT_RTTIME)[1] == resource.RLIM_INFINITY
 
 
-def session_of(mark: int) -> int:
-    return (mark >> _SESSION_SHIFT) % SESSION_NUMBERS
+def new_nonce() -> int:
+    return int.from_bytes(os.urandom(8), "big") >> (64 - NONCE_BITS)
 
 
 class Trees:
@@ -85,12 +66,11 @@ class Trees:
 
     def kill_session(self, session: int) -> None:
         """SIGKILL for whatever descends from any process of the session, closed ones included."""
-        prefix = self._marks.prefix
-        kill_marked(lambda mark: mark >> NONCE_SHIFT == prefix and session_of(mark) == session)
+        kill_marked(lambda mark: self._marks.is_of_session(mark, session))
 
     def kill_all(self) -> None:
-        prefix = self._marks.prefix
-        kill_marked(lambda mark: mark >> NONCE_SHIFT == prefix)
+        """SIGKILL for whatever descends from any process of this server."""
+        kill_marked(self._marks.is_ours)
 
 
 def kill_group(group: int, number: int = 9) -> None:
@@ -130,7 +110,7 @@ def _mark_of(pid: int) -> int:
         soft, _ = resource.prlimit(pid, resource.RLIMIT_RTTIME)
     except OSError:  # gone, or another user's
         return 0
-    return soft if soft >= _FLAG else 0
+    return soft if soft >= FLAG else 0
 
 
 def _is_zombie(pid: int) -> bool:
@@ -160,24 +140,14 @@ def _kill_if(pid: int, wanted: Callable[[int], bool]) -> None:
 
 def kill_session_members(leader: int, *, reaped: bool) -> None:
     """The way without marks: whoever is in the leader's session, or below it by parentage."""
-    parents: dict[int, int] = {}
-    doomed = set() if reaped else {leader}
+    doomed = set() if reaped else {leader} | below(leader)
     for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/stat", "rb") as file:
-                fields = file.read().rpartition(b") ")[2].split()
-        except OSError:
-            continue
-        parents[int(entry)] = int(fields[1])
-        if int(fields[3]) == leader:
-            doomed.add(int(entry))
-    grown = True
-    while grown:
-        below = {pid for pid, parent in parents.items() if parent in doomed and pid not in doomed}
-        doomed |= below
-        grown = bool(below)
+        if entry.isdigit() and int(entry) not in doomed:
+            try:
+                if os.getsid(int(entry)) == leader:
+                    doomed.add(int(entry))
+            except OSError:
+                continue
     for pid in doomed - {os.getpid()}:
         try:
             os.kill(pid, 9)

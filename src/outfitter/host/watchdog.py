@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 
 from ..core.launch import Launch
+from ..core.marks import NONCE_SHIFT, Marks
 from .spawn import Spawner, Stdio
-from .tree import NONCE_SHIFT, Marks
+from .tree import usable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,9 +53,14 @@ class Watchdog:
         self._pidfd = -1
         self._pipe = -1
 
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 while it is not running."""
+        return self._pid
+
     def ensure(self) -> None:
         """Starts it if it is not running. Without usable marks it could find nobody, so it is not."""
-        if self._pid or not self._marks.usable:
+        if self._pid or not usable():
             return
         reading, self._pipe = os.pipe2(os.O_CLOEXEC)
         null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def dispatch(connection: Connection, request: jsonrpc.Request) -> bytes | None:
     """The answer to a request, or None when it comes later."""
+    if request.trace is not None:
+        note("server", "<", "%s for trace %s", request.method, request.trace.get("traceparent"))
     try:
         method = METHODS.get(request.method)
         if method is None:

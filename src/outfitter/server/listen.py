@@ -115,7 +115,7 @@ class _LazyServer:
             self._server = Server(
                 self._loop, self._settings, inherited.load(), retain=self._retain, left=self._left
             )
-            self._server.sessions.spawner.raise_file_limit()
+            self._server.sessions.own_process()
         return self._server
 
     def connect(self, transport: WebSocketTransport) -> None:

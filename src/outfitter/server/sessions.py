@@ -10,13 +10,15 @@ import os
 import time
 from collections import deque
 
+from ..core.marks import SESSION_NUMBERS, Marks
 from ..core.output import Budget
 from ..core.session import SessionBook
 from ..core.stdin import WAITING_BYTES, WAITING_WRITES, WriteIds
 from ..errors import HostUnsupported, Refused
+from ..host.orphans import Orphans
 from ..host.process import Process
 from ..host.spawn import Spawner
-from ..host.tree import SESSION_NUMBERS, Marks, Trees
+from ..host.tree import Trees, new_nonce, usable
 from ..host.watchdog import Watchdog
 from ..log import note
 from ..protocol import base64
@@ -133,6 +135,8 @@ class Session:
         return False
 
     def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
+        if exited_seq is not None:
+            self._registry.reaped(process)
         connection = self.connection
         if connection is not None:
             notices = self._notices[process]
@@ -325,12 +329,23 @@ class Sessions:
                 "on this system use Outfitter's client with a server elsewhere"
             )
         self.spawner = Spawner()
-        self.marks = Marks()
+        self.marks = Marks(new_nonce())
+        self._marking = usable()
         self.trees = Trees(loop, self.marks)
         self.watchdog = Watchdog(loop, self.spawner, self.marks)
+        self._orphans: Orphans | None = None
+        self._leaders: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def own_process(self) -> None:
+        """This process exists for the server alone: it may adopt orphans and raise its own limits."""
+        self.spawner.raise_file_limit()
+        self._orphans = Orphans(self.loop, self._is_waited_for)
+
+    def _is_waited_for(self, pid: int) -> bool:
+        return pid in self._leaders or pid == self.watchdog.pid
 
     # Holding
 
@@ -383,10 +398,10 @@ class Sessions:
 
     def launch(self, session: Session, process_id: str, launch: Launch) -> Process:
         self.watchdog.ensure()
-        return Process(
+        process = Process(
             process_id,
             launch,
-            self.marks.new(session.number),
+            self.marks.new(session.number) if self._marking else None,
             loop=self.loop,
             spawner=self.spawner,
             trees=self.trees,
@@ -394,6 +409,11 @@ class Sessions:
             budget=self._budget,
             started_ms=int(time.time() * 1000),
         )
+        self._leaders.add(process.pid)
+        return process
+
+    def reaped(self, process: Process) -> None:
+        self._leaders.discard(process.pid)
 
     # Ending
 
@@ -415,6 +435,8 @@ class Sessions:
         for session in list(self._sessions.values()):
             self.end(session)
         self.trees.kill_all()
+        if self._orphans is not None:
+            self._orphans.kill_all(spare=self.watchdog.pid)
         for process in left:
             process.discard(_REAP_SECONDS)
         self.watchdog.stop()

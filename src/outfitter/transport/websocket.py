@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .base import Receiver
 
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
+# What unfinished messages of all connections may take together: eight of the largest.
+MAX_HELD = 512 << 20
 READ_SIZE = 64 << 10
 READ_SIZE_LARGE = 1 << 20  # while a large message is under way
 # Messages handled in one go before other connections get their turn.
@@ -84,6 +86,10 @@ class Listener:
         if self._sock.fileno() >= 0:
             self._loop.add_reader(self._sock.fileno(), self._accept)
 
+    def held(self) -> int:
+        """Bytes of unfinished messages of all connections."""
+        return sum(one.held for one in self.open)
+
     def decide(self, head: bytes) -> Response:
         return answer(head, self._gate)
 
@@ -110,6 +116,8 @@ def _refuse(sock: socket, response: Response) -> None:
 
 class _Incoming:
     """A connection that has not said yet what it wants."""
+
+    held = 0  # its head is bounded by MAX_HEAD
 
     def __init__(self, loop: Loop, listener: Listener, sock: socket, peer: str) -> None:
         self.peer = peer
@@ -243,6 +251,13 @@ class WebSocketTransport:
                 self._control(opcode, payload)
         if self._inbox and not self._delivering:
             self._deliver()
+        if self._frames.held > READ_SIZE_LARGE and self._listener.held() > MAX_HELD:
+            self.close(1013, "too many large messages are under way; try again later")
+
+    @property
+    def held(self) -> int:
+        """Bytes of messages that are not complete."""
+        return self._frames.held
 
     def _deliver(self) -> None:
         self._delivering = False
