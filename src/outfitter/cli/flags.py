@@ -88,6 +88,13 @@ SERVE: tuple[Flag, ...] = (
     Flag("--process-retention", "seconds", "How long a finished process stays readable.", 30, "SECONDS"),
     Flag("--max-sessions", "count", "Sessions kept at a time.", 256, "N"),
     Flag("--max-processes", "count", "Running processes of one session.", 2048, "N"),
+    Flag(
+        "--cgroup",
+        "flag",
+        "Hold every command in a control group as well, for programs that hide on purpose (needs a writable "
+        "cgroup v2).",
+        False,
+    ),
     Flag("--exit-on-stdin-close", "flag", "Only with --remote.", False),
     Flag("--log-level", "text", "Write diagnostics to stderr.", None, choices=("debug", "info", "warning")),
 )

@@ -29,6 +29,7 @@ def serve(flags: Flags) -> int:
         max_processes=flags["max_processes"],
         max_sessions=flags["max_sessions"],
         concurrent_requests=flags["concurrent_requests"],
+        cgroup=flags["cgroup"],
     )
     address = parse_url(flags["listen"])
     if address is None:

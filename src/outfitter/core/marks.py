@@ -32,5 +32,8 @@ class Marks:
     def is_ours(self, mark: int) -> bool:
         return mark >> NONCE_SHIFT == self.prefix
 
+    def session_of(self, mark: int) -> int:
+        return (mark >> _SESSION_SHIFT) % SESSION_NUMBERS
+
     def is_of_session(self, mark: int, session: int) -> bool:
-        return self.is_ours(mark) and (mark >> _SESSION_SHIFT) % SESSION_NUMBERS == session
+        return self.is_ours(mark) and self.session_of(mark) == session

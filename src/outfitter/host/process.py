@@ -124,7 +124,8 @@ class Process:
                 in_theirs, in_ours = os.pipe2(os.O_CLOEXEC)
                 opened += (in_theirs, in_ours)
                 os.set_blocking(in_ours, False)
-            self.pid = spawner.spawn(launch, Stdio(in_theirs, out_theirs, err_theirs), self.mark)
+            stdio = Stdio(in_theirs, out_theirs, err_theirs)
+            self.pid = self._trees.spawn(spawner, launch, stdio, self.mark)
         except OSError as error:
             raise _no_descriptors(error, opened) from None
         except LaunchFailed:
@@ -148,7 +149,7 @@ class Process:
             ours, theirs, name = pty.open_terminal(launch.rows, launch.cols)
             opened += (ours, theirs)
             os.set_blocking(ours, False)
-            self.pid = spawner.spawn(launch, Stdio(terminal=name), self.mark)
+            self.pid = self._trees.spawn(spawner, launch, Stdio(terminal=name), self.mark)
         except OSError as error:
             raise _no_descriptors(error, opened) from None
         except LaunchFailed:
@@ -284,9 +285,11 @@ class Process:
 
     def _report(self, exited_seq: int | None) -> None:
         closed_seq = self.log.close()
-        if closed_seq is not None and self._linger is not None:
-            self._linger.cancel()
-            self._linger = None
+        if closed_seq is not None:
+            self._trees.let_go(self.mark)
+            if self._linger is not None:
+                self._linger.cancel()
+                self._linger = None
         if exited_seq is not None or closed_seq is not None:
             self._owner.ended(self, exited_seq, closed_seq)
 

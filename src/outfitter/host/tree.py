@@ -7,7 +7,7 @@ sleeping. Its soft value, "unlimited" otherwise, carries a mark: a number above 
 finding every descendant on a busy machine takes under a millisecond and needs no privilege.
 
 What a mark cannot hold: a program that sets this limit itself (some `su` configurations do) or one that
-hides on purpose. A sandbox or a cgroup holds those.
+hides on purpose. A control group (`host.cgroup`) holds those, where an operator asks for it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..core.launch import Launch
     from ..loop import Loop
+    from .cgroup import Cgroups
+    from .spawn import Spawner, Stdio
 
-# A tree that forks while it is killed needs another look; one that outruns this many is a fork bomb,
-# which the next look (a tick later) meets again.
+# A tree that forks while it is killed needs another look. One that outruns this many is a fork bomb;
+# others get their turn before it is looked at again.
 _ROUNDS = 32
+_AGAIN_SECONDS = 0.05
 
 
 def usable() -> bool:
@@ -41,10 +45,26 @@ def new_nonce() -> int:
 class Trees:
     """Kills whole trees of one server. Requests of one tick share one look at the process table."""
 
-    def __init__(self, loop: Loop, marks: Marks) -> None:
+    def __init__(self, loop: Loop, marks: Marks, cgroups: Cgroups | None = None) -> None:
         self._loop = loop
         self._marks = marks
+        self._cgroups = cgroups
         self._doomed: set[int] = set()
+
+    def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int | None) -> int:
+        """Starts a program whose descendants can be found by the mark. Raises LaunchFailed."""
+        if self._cgroups is None or mark is None:
+            return spawner.spawn(launch, stdio, mark)
+        self._cgroups.enter(mark)
+        try:
+            return spawner.spawn(launch, stdio, mark)
+        finally:
+            self._cgroups.leave()
+
+    def let_go(self, mark: int | None) -> None:
+        """A process closed; what it left running belongs to the session."""
+        if self._cgroups is not None and mark is not None:
+            self._cgroups.let_go(mark)
 
     def kill(self, leader: int, mark: int | None, *, reaped: bool) -> None:
         """SIGKILL for a leader's group now, and for every other descendant within this tick.
@@ -56,21 +76,38 @@ class Trees:
         if mark is None:
             kill_session_members(leader, reaped=reaped)
             return
+        if self._cgroups is not None:
+            self._cgroups.kill(mark)
         if not self._doomed:
             self._loop.call_soon(self._sweep)
         self._doomed.add(mark)
 
     def _sweep(self) -> None:
         doomed, self._doomed = self._doomed, set()
-        kill_marked(doomed.__contains__)
+        self._kill_all_of(doomed)
+
+    def _kill_all_of(self, doomed: set[int]) -> None:
+        if not kill_marked(doomed.__contains__):
+            self._loop.call_later(_AGAIN_SECONDS, self._kill_all_of, doomed)
 
     def kill_session(self, session: int) -> None:
         """SIGKILL for whatever descends from any process of the session, closed ones included."""
+        if self._cgroups is not None:
+            self._cgroups.kill_session(session)
         kill_marked(lambda mark: self._marks.is_of_session(mark, session))
+        if self._cgroups is not None:
+            self._cgroups.tidy(session)
 
     def kill_all(self) -> None:
         """SIGKILL for whatever descends from any process of this server."""
+        if self._cgroups is not None:
+            self._cgroups.kill_all()
         kill_marked(self._marks.is_ours)
+
+    def stopped(self) -> None:
+        """Everything was killed and reaped: nothing of ours stays behind."""
+        if self._cgroups is not None:
+            self._cgroups.tidy()
 
 
 def kill_group(group: int, number: int = 9) -> None:
@@ -80,16 +117,20 @@ def kill_group(group: int, number: int = 9) -> None:
         pass
 
 
-def kill_marked(wanted: Callable[[int], bool]) -> None:
-    """SIGKILL for every process whose mark is wanted, until a look finds no new one."""
+def kill_marked(wanted: Callable[[int], bool]) -> bool:
+    """SIGKILL for every process whose mark is wanted, until a look finds no new one.
+
+    False when there still were new ones after so many looks.
+    """
     killed: set[int] = set()
     for _ in range(_ROUNDS):
         fresh = [pid for pid in marked(wanted) if pid not in killed]
         for pid in fresh:
             _kill_if(pid, wanted)
         if not fresh:
-            return
+            return True
         killed.update(fresh)
+    return False
 
 
 def marked(wanted: Callable[[int], bool]) -> list[int]:

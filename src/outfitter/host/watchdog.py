@@ -19,10 +19,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..loop import Loop
 
-# $1 is the upper part of this server's marks. Only builtins: nothing may be missing when it counts.
+# $1 is the upper part of this server's marks, $2 the server's control group if it has one. Only builtins:
+# nothing may be missing when it counts.
 _SCRIPT = f"""
 trap '' INT TERM HUP QUIT PIPE
 while read -r line; do :; done
+[ -z "$2" ] || echo 1 >"$2/cgroup.kill"
 for round in 1 2 3 4 5 6 7 8; do
   found=
   for file in /proc/[0-9]*/limits; do
@@ -45,10 +47,11 @@ done
 class Watchdog:
     """Outlives the server by the time it takes to end its descendants."""
 
-    def __init__(self, loop: Loop, spawner: Spawner, marks: Marks) -> None:
+    def __init__(self, loop: Loop, spawner: Spawner, marks: Marks, group: str = "") -> None:
         self._loop = loop
         self._spawner = spawner
         self._marks = marks
+        self._group = group
         self._pid = 0
         self._pidfd = -1
         self._pipe = -1
@@ -65,7 +68,7 @@ class Watchdog:
         reading, self._pipe = os.pipe2(os.O_CLOEXEC)
         null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         try:
-            argv = ["/bin/sh", "-c", _SCRIPT, "outfitter-watchdog", str(self._marks.prefix)]
+            argv = ["/bin/sh", "-c", _SCRIPT, "outfitter-watchdog", str(self._marks.prefix), self._group]
             self._pid = self._spawner.spawn(
                 Launch("/bin/sh", argv, "/", {}), Stdio(stdin=reading, stdout=null, stderr=null)
             )

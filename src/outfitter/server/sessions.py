@@ -331,8 +331,13 @@ class Sessions:
         self.spawner = Spawner()
         self.marks = Marks(new_nonce())
         self._marking = usable()
-        self.trees = Trees(loop, self.marks)
-        self.watchdog = Watchdog(loop, self.spawner, self.marks)
+        cgroups = None
+        if settings.cgroup:
+            from ..host.cgroup import Cgroups
+
+            cgroups = Cgroups(self.marks)
+        self.trees = Trees(loop, self.marks, cgroups)
+        self.watchdog = Watchdog(loop, self.spawner, self.marks, cgroups.root if cgroups is not None else "")
         self._orphans: Orphans | None = None
         self._leaders: set[int] = set()
 
@@ -439,6 +444,7 @@ class Sessions:
             self._orphans.kill_all(spare=self.watchdog.pid)
         for process in left:
             process.discard(_REAP_SECONDS)
+        self.trees.stopped()
         self.watchdog.stop()
 
 

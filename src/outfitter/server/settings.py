@@ -10,6 +10,7 @@ class Settings(Record):
     """A server's settings. The defaults are the reference's where it has one."""
 
     __slots__ = (
+        "cgroup",
         "closed_processes",
         "concurrent_requests",
         "max_connections",
@@ -31,6 +32,7 @@ class Settings(Record):
         max_connections: int = limits.CONNECTIONS,
         retained_total_bytes: int = limits.RETAINED_TOTAL_BYTES,
         concurrent_requests: int = 1,
+        cgroup: bool = False,
     ) -> None:
         self.session_retention = session_retention
         self.process_retention = process_retention
@@ -40,3 +42,4 @@ class Settings(Record):
         self.max_connections = max_connections
         self.retained_total_bytes = retained_total_bytes
         self.concurrent_requests = concurrent_requests
+        self.cgroup = cgroup

@@ -1,0 +1,123 @@
+"""Control groups around commands, for programs that hide on purpose.
+
+Nothing leaves a control group without permission to, so killing the group misses nobody: not a program
+that removed its mark, not one whose server was killed. It costs two moves between groups per command
+and a directory that this user may write (as root, or delegated by systemd), so an operator asks for it.
+
+The layout: `outfitter-PREFIX/SESSION/PROCESS`, below the server's own group; PREFIX is unique.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core.marks import Marks
+from ..errors import HostUnsupported, LaunchFailed
+
+
+class Cgroups:
+    """The groups of one server. Raises HostUnsupported where it may not make any."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self._home = own_group()
+        self.root = f"{self._home}/outfitter-{marks.prefix}"
+        self._tidy_after_others()
+        try:
+            os.mkdir(self.root)
+        except OSError as error:
+            raise HostUnsupported(
+                f"--cgroup: cannot make a control group in {os.path.dirname(self.root)} ({error.strerror}); "
+                "run as root, or in a systemd unit with Delegate=yes"
+            ) from None
+        if not os.path.exists(f"{self.root}/cgroup.kill"):
+            os.rmdir(self.root)
+            raise HostUnsupported("--cgroup needs cgroup.kill, which Linux has since 5.14")
+
+    def _tidy_after_others(self) -> None:
+        """Removes the empty groups of servers that were killed. A living one makes its own again."""
+        for name in os.listdir(self._home):
+            if name.startswith("outfitter-"):
+                _remove_empty(f"{self._home}/{name}")
+
+    def _path(self, mark: int) -> str:
+        return f"{self.root}/{self._marks.session_of(mark)}/{mark}"
+
+    def enter(self, mark: int) -> None:
+        """Moves this process into the group of a command about to be started, which is born there.
+
+        Moving the command afterwards would be too late: it may have forked. Raises LaunchFailed.
+        """
+        path = self._path(mark)
+        try:
+            os.makedirs(path, exist_ok=True)
+            _write(f"{path}/cgroup.procs", "0")
+        except OSError as error:
+            raise LaunchFailed(f"cannot enter the command's control group: {error.strerror}") from None
+
+    def leave(self) -> None:
+        """Moves this process back."""
+        _write(f"{self._home}/cgroup.procs", "0")
+
+    def kill(self, mark: int) -> None:
+        """SIGKILL for everything in the process's group."""
+        _kill(self._path(mark))
+
+    def kill_session(self, session: int) -> None:
+        _kill(f"{self.root}/{session}")
+
+    def kill_all(self) -> None:
+        _kill(self.root)
+
+    def let_go(self, mark: int) -> None:
+        """The process closed: its group goes, unless something it left behind still lives in it."""
+        try:
+            os.rmdir(self._path(mark))
+        except OSError:
+            pass
+
+    def tidy(self, session: int | None = None) -> None:
+        """Removes the empty groups of a session, or all."""
+        _remove_empty(self.root if session is None else f"{self.root}/{session}")
+
+
+def _remove_empty(top: str) -> None:
+    for folder, _, _ in os.walk(top, topdown=False):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            continue  # something lives in it, or is dying; the next end of a session tries again
+
+
+def own_group() -> str:
+    """The directory of this process's own version 2 group. Raises HostUnsupported."""
+    mount = _mount_point()
+    with open("/proc/self/cgroup", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("0::"):
+                return os.path.normpath(f"{mount}/{line.strip()[3:]}")
+    raise HostUnsupported("--cgroup: this process is in no version 2 control group")
+
+
+def _mount_point() -> str:
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        for line in file:
+            fields, _, source = line.partition(" - ")
+            if source.startswith("cgroup2 "):
+                return fields.split()[4]
+    raise HostUnsupported("--cgroup: no version 2 control group file system is mounted")
+
+
+def _kill(path: str) -> None:
+    try:
+        _write(f"{path}/cgroup.kill", "1")
+    except OSError:
+        pass  # there is no such group (any more)
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
