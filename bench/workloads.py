@@ -1,0 +1,540 @@
+"""The workloads: what is done to each arm in each round, and which numbers come out.
+
+A workload is data plus up to three functions, one per kind of arm. An arm without a function, or not named,
+sits the workload out. Every function returns one value per metric; the median over rounds is the result.
+"""
+
+from __future__ import annotations
+
+import base64
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from bench import procfs
+from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
+from bench.client import Address, ExecClient, Launch, LineClient
+from bench.errors import BenchError
+from bench.swerex import SwerexClient
+
+__all__ = ["FULL", "QUICK", "WORKLOADS", "Effort", "Metric", "Values", "Workload"]
+
+Values = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long one arm is measured in one round."""
+
+    samples: int
+    seconds: float
+    starts: int
+    streams: int
+
+
+FULL: Final = Effort(samples=200, seconds=1.2, starts=3, streams=5)
+QUICK: Final = Effort(samples=60, seconds=0.4, starts=2, streams=2)
+
+
+@dataclass(frozen=True)
+class Metric:
+    key: str
+    label: str
+    unit: str
+    better: Literal["lower", "higher"] = "lower"
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    goals: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    exec: Callable[[ExecArm, Effort], Values]
+    swerex: Callable[[SwerexArm, Effort], Values] | None = None
+    bare: Callable[[BareArm, Effort], Values] | None = None
+    # Which exec-servers take part; the wider codex only where width can matter, which saves minutes.
+    servers: tuple[str, ...] = ("ours", "codex")
+    # Memory hardly varies, so it is not measured in every round.
+    max_rounds: int | None = None
+    # False when it starts servers of its own and leaves the one that stays up alone.
+    needs_server: bool = True
+
+
+# Commands
+
+TRUE: Final = Launch("true")
+BASH: Final = Launch("bash", "-lc", "echo hi")
+OUTPUT_SIZE: Final = 268_435_456
+OUTPUT: Final = Launch("head", "-c", str(OUTPUT_SIZE), "/dev/zero")
+LINES: Final = Launch("seq", "1", "1000000")
+LINES_SIZE: Final = 6_888_896
+SLEEP: Final = Launch("sleep", "60")
+SLEEPERS: Final = 200
+WIDTHS: Final = (8, 32)
+CAT: Final = Launch("cat", stdin=True)
+TTY_CAT: Final = Launch("sh", "-c", "stty -echo; echo ready; exec cat", tty=True)
+PING: Final = base64.b64encode(b"ping\n")
+SETTLE: Final = 0.3  # seconds for late imports and freed memory to show before memory is read
+
+# As the stock client sends it: the whole environment by policy, and its usual fourteen variables on top.
+STOCK: Final = Launch(
+    "true",
+    env={
+        "CODEX_CI": "1",
+        "CODEX_VERSION": "0.166.0",
+        "CODEX_THREAD_ID": "019a0000-0000-7000-8000-000000000001",
+        "CODEX_SESSION_ID": "019a0000-0000-7000-8000-000000000002",
+        "CODEX_TOOL_CALL_ID": "c1",
+        "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS": "1",
+        "TERM": "dumb",
+        "NO_COLOR": "1",
+        "COLORTERM": "",
+        "LC_ALL": "C.UTF-8",
+        "LC_CTYPE": "C.UTF-8",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "GH_PAGER": "cat",
+    },
+    more={
+        "metadata": {"threadId": "019a0000-0000-7000-8000-000000000001", "toolCallId": "c1"},
+        "envPolicy": {
+            "inherit": "all",
+            "ignoreDefaultExcludes": True,
+            "exclude": [
+                "CODEX_PERMISSION_PROFILE",
+                "CODEX_VERSION",
+                "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS",
+                "CODEX_PLUGIN_METRICS_OUTPUT",
+            ],
+            "set": {},
+            "includeOnly": [],
+        },
+        "pipeStdin": False,
+        "arg0": None,
+        "sandbox": None,
+        "enforceManagedNetwork": False,
+        "managedNetwork": None,
+    },
+)
+
+
+# One command at a time
+
+
+def _one_shots(launch: Launch, prefix: str, *, quickack: bool) -> Callable[[ExecArm, Effort], Values]:
+    def measure(arm: ExecArm, effort: Effort) -> Values:
+        with ExecClient(arm.address, quickack=quickack) as client:
+            return _latency(prefix, lambda: client.one_shot(launch), effort)
+
+    return measure
+
+
+def _bare_one_shots(argv: str, prefix: str, *, quickack: bool) -> Callable[[BareArm, Effort], Values]:
+    line = argv.encode() + b"\n"
+
+    def measure(arm: BareArm, effort: Effort) -> Values:
+        with LineClient(arm.address, quickack=quickack) as client:
+            return _latency(prefix, lambda: client.one_shot(line), effort)
+
+    return measure
+
+
+def _swerex_one_shots(prefix: str, *argv: str) -> Callable[[SwerexArm, Effort], Values]:
+    def measure(arm: SwerexArm, effort: Effort) -> Values:
+        with SwerexClient(arm.address, arm.token) as client:
+            return _latency(prefix, lambda: client.execute(*argv)[0], effort)
+
+    return measure
+
+
+# Many at a time
+
+
+def _parallel(arm: ExecArm, effort: Effort) -> Values:
+    values = {}
+    for width in WIDTHS:
+        with ExecClient(arm.address, quickack=True) as client:
+            client.one_shot(TRUE)
+            values[f"parallel.{width}"] = client.parallel(TRUE, width, effort.seconds)
+    return values
+
+
+def _swerex_parallel(arm: SwerexArm, effort: Effort) -> Values:
+    values = {}
+    for width in WIDTHS:
+        with ExitStack() as stack:
+            clients = [stack.enter_context(SwerexClient(arm.address, arm.token)) for _ in range(width)]
+            values[f"parallel.{width}"] = SwerexClient.parallel(clients, effort.seconds, "true")
+    return values
+
+
+def _bare_parallel(arm: BareArm, effort: Effort) -> Values:
+    return {f"parallel.{width}": arm.report("par", str(width), str(effort.seconds)) for width in WIDTHS}
+
+
+def _sleepers(arm: ExecArm, effort: Effort) -> Values:
+    """On a server of its own: memory that an earlier round has left behind would hide the growth."""
+    width = max(WIDTHS)
+    with arm.fresh() as server, ExecClient(server.announced(), quickack=True) as client:
+        pids = _settled_family(server, client)
+        before = procfs.rss_kb(pids)
+        begin = time.perf_counter()
+        processes = client.start_all(SLEEP, SLEEPERS, width)
+        started = time.perf_counter() - begin
+        time.sleep(SETTLE)
+        growth = procfs.rss_kb(pids) - before
+        begin = time.perf_counter()
+        client.terminate_all(processes, width)
+        ended = time.perf_counter() - begin
+    return {
+        "sleepers.start": started * 1e3,
+        "sleepers.end": ended * 1e3,
+        "sleepers.rss": growth / SLEEPERS,
+    }
+
+
+# Output
+
+
+def _output(arm: ExecArm, effort: Effort) -> Values:
+    server, address = arm.server()
+    with ExecClient(address, quickack=True) as client:
+        client.one_shot(TRUE)
+        pids = procfs.family(server.pid)
+        cpu = procfs.cpu_seconds(pids)
+        seconds, size = client.stream(OUTPUT)
+        cpu = procfs.cpu_seconds(pids) - cpu
+    _expect(size, OUTPUT_SIZE)
+    return {"output.rate": size / 1e6 / seconds, "output.cpu": cpu * 1e3}
+
+
+def _swerex_output(arm: SwerexArm, effort: Effort) -> Values:
+    # Text, since it answers in JSON where a zero byte takes six; and less of it, since it holds all at once.
+    size = OUTPUT_SIZE // 4
+    with SwerexClient(arm.address, arm.token) as client:
+        seconds, answer = client.execute("sh", "-c", f"yes 0123456789abcde | tr -d '\\n' | head -c {size}")
+    if answer < size:
+        raise BenchError(f"{answer} bytes of answer instead of {size}")
+    return {"output.rate": size / 1e6 / seconds}
+
+
+def _bare_output(arm: BareArm, effort: Effort) -> Values:
+    return {"output.rate": arm.report("pipe", str(OUTPUT_SIZE))}
+
+
+def _lines(arm: ExecArm, effort: Effort) -> Values:
+    def once(client: ExecClient) -> float:
+        seconds, size = client.stream(LINES)
+        _expect(size, LINES_SIZE)
+        return seconds
+
+    with ExecClient(arm.address, quickack=True) as client:
+        return {"lines.time": _median(once(client) for _ in range(effort.streams)) * 1e3}
+
+
+def _swerex_lines(arm: SwerexArm, effort: Effort) -> Values:
+    with SwerexClient(arm.address, arm.token) as client:
+        runs = (client.execute("seq", "1", "1000000")[0] for _ in range(effort.streams))
+        return {"lines.time": _median(runs) * 1e3}
+
+
+# Round trips
+
+
+def _echo(arm: ExecArm, effort: Effort) -> Values:
+    values = {}
+    for name, launch in (("pipe", CAT), ("pty", TTY_CAT)):
+        with ExecClient(arm.address, quickack=True) as client:
+            process = client.start(launch)
+            if launch is TTY_CAT:
+                client.wait_output()
+                time.sleep(0.02)  # `ready` is printed just before cat starts to read
+            else:
+                client.wait_results(1)
+            trips = _samples(lambda: client.echo(process, PING), effort)  # noqa: B023 - called at once
+            client.end(process)
+        values[f"echo.{name}.p50"] = _percentile(trips, 50) * 1e3
+    return values
+
+
+def _busy(arm: ExecArm, effort: Effort) -> Values:
+    with _streaming(arm.address) as finish, ExecClient(arm.address, quickack=True) as client:
+        values = _latency("busy", lambda: client.one_shot(TRUE), effort)
+        # A server that starved the stream would look good above, so its rate is told as well.
+        values["busy.rate"] = finish()
+    return values
+
+
+# Files
+
+
+def _files(arm: ExecArm, effort: Effort) -> Values:
+    with _file() as path, ExecClient(arm.address, quickack=True) as client:
+        params = {"path": f"file://{path}"}
+        reads = _samples(lambda: client.call("fs/readFile", params), effort)
+        stats = _samples(lambda: client.call("fs/getMetadata", params), effort)
+    return {"files.read": _percentile(reads, 50) * 1e3, "files.stat": _percentile(stats, 50) * 1e3}
+
+
+def _swerex_files(arm: SwerexArm, effort: Effort) -> Values:
+    with _file() as path, SwerexClient(arm.address, arm.token) as client:
+        reads = _samples(lambda: client.read_file(path)[0], effort)
+    return {"files.read": _percentile(reads, 50) * 1e3}
+
+
+# Starting, and doing nothing
+
+
+def _cold(arm: ExecArm, effort: Effort) -> Values:
+    ready, first = [], []
+    for _ in range(effort.starts):
+        with arm.fresh() as server:
+            address = server.announced()
+            server.wait_ready(address, "/readyz")
+            ready.append(time.perf_counter() - server.spawned)
+            with ExecClient(address, quickack=False) as client:
+                client.one_shot(TRUE)
+                first.append(time.perf_counter() - server.spawned)
+    return {"cold.ready": _median(ready) * 1e3, "cold.first": _median(first) * 1e3}
+
+
+def _bare_cold(arm: BareArm, effort: Effort) -> Values:
+    return {"cold.ready": _median(arm.interpreter_start() for _ in range(effort.starts)) * 1e3}
+
+
+def _idle(arm: ExecArm, effort: Effort) -> Values:
+    """After one command, because a server may put off loading what the first one needs."""
+    with arm.fresh() as server, ExecClient(server.announced(), quickack=True) as client:
+        return {"idle.rss": procfs.rss_kb(_settled_family(server, client)) / 1e3}
+
+
+ALL_CODEX: Final = ("ours", "codex", "codex32")
+
+WORKLOADS: Final = (
+    Workload(
+        "true",
+        ("P1",),
+        (Metric("true.p50", "one-shot `true`, p50", "ms"), Metric("true.p95", "one-shot `true`, p95", "ms")),
+        _one_shots(TRUE, "true", quickack=False),
+        _swerex_one_shots("true", "true"),
+        _bare_one_shots("true", "true", quickack=False),
+    ),
+    Workload(
+        "true-quickack",
+        ("P2",),
+        (
+            Metric("trueq.p50", "one-shot `true`, QUICKACK, p50", "ms"),
+            Metric("trueq.p95", "one-shot `true`, QUICKACK, p95", "ms"),
+        ),
+        _one_shots(TRUE, "trueq", quickack=True),
+        None,
+        _bare_one_shots("true", "trueq", quickack=True),
+        servers=ALL_CODEX,
+    ),
+    Workload(
+        "bash",
+        ("P3",),
+        (
+            Metric("bash.p50", "`bash -lc 'echo hi'`, p50", "ms"),
+            Metric("bash.p95", "`bash -lc 'echo hi'`, p95", "ms"),
+        ),
+        _one_shots(BASH, "bash", quickack=False),
+        _swerex_one_shots("bash", "bash", "-lc", "echo hi"),
+        _bare_one_shots("bash\t-lc\techo hi", "bash", quickack=False),
+    ),
+    Workload(
+        "bash-quickack",
+        ("P3",),
+        (
+            Metric("bashq.p50", "`bash -lc 'echo hi'`, QUICKACK, p50", "ms"),
+            Metric("bashq.p95", "`bash -lc 'echo hi'`, QUICKACK, p95", "ms"),
+        ),
+        _one_shots(BASH, "bashq", quickack=True),
+        None,
+        _bare_one_shots("bash\t-lc\techo hi", "bashq", quickack=True),
+    ),
+    Workload(
+        "stock",
+        (),
+        (
+            Metric("stock.p50", "`true`, stock client's message, QUICKACK, p50", "ms"),
+            Metric("stock.p95", "`true`, stock client's message, QUICKACK, p95", "ms"),
+        ),
+        _one_shots(STOCK, "stock", quickack=True),
+    ),
+    Workload(
+        "parallel",
+        ("P4",),
+        tuple(Metric(f"parallel.{w}", f"commands/s, {w} in flight", "/s", "higher") for w in WIDTHS),
+        _parallel,
+        _swerex_parallel,
+        _bare_parallel,
+        servers=ALL_CODEX,
+    ),
+    Workload(
+        "output",
+        ("P5",),
+        (
+            Metric("output.rate", "256 MiB of output", "MB/s", "higher"),
+            Metric("output.cpu", "256 MiB of output, server CPU", "ms"),
+        ),
+        _output,
+        _swerex_output,
+        _bare_output,
+        servers=ALL_CODEX,
+    ),
+    Workload(
+        "lines",
+        ("P6",),
+        (Metric("lines.time", "`seq 1 1000000`", "ms"),),
+        _lines,
+        _swerex_lines,
+    ),
+    Workload(
+        "sleepers",
+        ("P7",),
+        (
+            Metric("sleepers.start", f"{SLEEPERS} sleepers: start all", "ms"),
+            Metric("sleepers.end", f"{SLEEPERS} sleepers, terminate all", "ms"),
+            Metric("sleepers.rss", f"{SLEEPERS} sleepers, RSS growth per process", "kB"),
+        ),
+        _sleepers,
+        servers=ALL_CODEX,
+        max_rounds=3,
+        needs_server=False,
+    ),
+    Workload(
+        "echo",
+        ("P8",),
+        (
+            Metric("echo.pipe.p50", "`cat` echo through a pipe, p50", "ms"),
+            Metric("echo.pty.p50", "`cat` echo through a PTY, p50", "ms"),
+        ),
+        _echo,
+    ),
+    Workload(
+        "busy",
+        ("P12",),
+        (
+            Metric("busy.p50", "one-shot beside a stream, p50", "ms"),
+            Metric("busy.p95", "one-shot beside a stream, p95", "ms"),
+            Metric("busy.rate", "one-shot beside a stream, the stream meanwhile", "MB/s", "higher"),
+        ),
+        _busy,
+        servers=ALL_CODEX,
+    ),
+    Workload(
+        "files",
+        (),
+        (
+            Metric("files.read", "`fs/readFile` 1 MiB, p50", "ms"),
+            Metric("files.stat", "`fs/getMetadata`, p50", "ms"),
+        ),
+        _files,
+        _swerex_files,
+    ),
+    Workload(
+        "cold",
+        ("P13",),
+        (
+            Metric("cold.ready", "spawn to /readyz (bare: `python -c pass`)", "ms"),
+            Metric("cold.first", "spawn to end of first command", "ms"),
+        ),
+        _cold,
+        None,
+        _bare_cold,
+        servers=("ours", "codex", "npm"),
+        needs_server=False,
+    ),
+    Workload(
+        "idle",
+        ("P14",),
+        (Metric("idle.rss", "idle RSS with helpers", "MB"),),
+        _idle,
+        max_rounds=3,
+        needs_server=False,
+    ),
+)
+
+
+def _settled_family(server: Server, client: ExecClient) -> list[int]:
+    """Runs one command, lets things come to rest, and returns the processes that are the server."""
+    client.one_shot(TRUE)
+    time.sleep(SETTLE)
+    return procfs.family(server.pid)
+
+
+@contextmanager
+def _streaming(address: Address) -> Iterator[Callable[[], float]]:
+    """Output flows on a connection of its own; calling the value ends it and gives its MB per second."""
+    argv = [sys.executable, "-m", "bench.streamer", address[0], str(address[1])]
+    streamer = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert streamer.stdout is not None
+
+    def finish() -> float:
+        assert streamer.stdout is not None
+        streamer.send_signal(signal.SIGTERM)
+        words = streamer.stdout.readline().split()
+        if len(words) != 2:
+            raise BenchError("the stream broke off")
+        return int(words[0]) / 1e6 / float(words[1])
+
+    try:
+        if streamer.stdout.readline() != "flowing\n":
+            raise BenchError("the stream did not start")
+        yield finish
+    finally:
+        streamer.terminate()
+        try:
+            streamer.wait(10)
+        except subprocess.TimeoutExpired:
+            streamer.kill()
+            streamer.wait()
+        streamer.stdout.close()
+
+
+@contextmanager
+def _file() -> Iterator[str]:
+    """A file of one mebibyte of text."""
+    with tempfile.NamedTemporaryFile("w", prefix="bench-") as file:
+        file.write("0123456789abcde\n" * 65536)
+        file.flush()
+        yield file.name
+
+
+def _latency(prefix: str, once: Callable[[], float], effort: Effort) -> Values:
+    times = _samples(once, effort)
+    return {f"{prefix}.p50": _percentile(times, 50) * 1e3, f"{prefix}.p95": _percentile(times, 95) * 1e3}
+
+
+def _samples(once: Callable[[], float], effort: Effort) -> list[float]:
+    """As many as fit, so that an arm that waits 50 ms each time does not take all the minutes."""
+    for _ in range(2):
+        once()
+    deadline = time.perf_counter() + effort.seconds
+    times: list[float] = []
+    while len(times) < effort.samples and time.perf_counter() < deadline:
+        times.append(once())
+    return times
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+def _median(values: Iterable[float]) -> float:
+    return statistics.median(values)
+
+
+def _expect(size: int, expected: int) -> None:
+    # A server that lost output would be fast.
+    if size != expected:
+        raise BenchError(f"{size} bytes of output instead of {expected}")
