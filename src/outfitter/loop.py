@@ -11,6 +11,8 @@ import heapq
 import select
 import time
 
+from .log import warn
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +175,14 @@ class EpollLoop:
         self._stopping = True
 
     def run(self) -> None:
-        """Serves callbacks until `stop`. An exception of a callback ends the loop and is raised."""
+        """Serves callbacks until `stop`. A callback that fails is logged, and the others go on."""
+        while not self._stopping:
+            try:
+                self._serve()
+            except Exception:
+                warn("server", "a callback failed", exc_info=True)
+
+    def _serve(self) -> None:
         poll = self._epoll.poll
         watches = self._watches
         while not self._stopping:

@@ -46,12 +46,8 @@ class Launch(Record):
 DEFAULT_PATH = "/usr/local/bin:/bin:/usr/bin"
 
 
-def candidates(program: str, cwd: str, env: Mapping[str, str]) -> list[str]:
-    """The absolute paths to try, in order."""
-    if "/" in program:
-        return [program if program.startswith("/") else f"{cwd}/{program}"]
-    out = []
-    for part in env.get("PATH", DEFAULT_PATH).split(":"):
-        folder = part if part.startswith("/") else f"{cwd}/{part}" if part else cwd
-        out.append(f"{folder}/{program}")
-    return out
+def candidates(program: str, env: Mapping[str, str]) -> list[str]:
+    """The paths to try for a program without a slash, in order; relative ones mean the child's directory."""
+    return [
+        f"{folder}/{program}" if folder else program for folder in env.get("PATH", DEFAULT_PATH).split(":")
+    ]

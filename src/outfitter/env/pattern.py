@@ -1,4 +1,4 @@
-"""Patterns for variable names: `*` any run, `?` one character; whole names, ASCII case ignored."""
+"""Patterns for variable names: `*` any run, `?` one character; whole names, case ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 
 def fold(name: str) -> str:
-    """The name with ASCII letters in upper case and nothing else changed (a dotless i is no I)."""
+    """What patterns compare: the reference folds case by Unicode, so a Kelvin sign is a k."""
+    return name.lower()
+
+
+def ascii_fold(name: str) -> str:
+    """What fixed lists of names compare: ASCII letters in upper case, nothing else changed."""
     return name.upper() if name.isascii() else name.translate(_UPPER)
 
 

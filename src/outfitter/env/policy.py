@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..record import Record
 from .origin import EXECUTOR, POLICY_SET, Origin
-from .pattern import Patterns, fold
+from .pattern import Patterns, ascii_fold, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +26,10 @@ NEVER_INHERITED = frozenset(
         "OPENAI_FEDERATION_RULE_ID",
         "OPENAI_IDENTITY_TOKEN_FILE",
         "OPENAI_WORKLOAD_IDENTITY_CONTEXT",
-        "CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE",
     )
 )
+# A switch of the executor's own start, spelled exactly.
+_OWN_SWITCH = "CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE"
 _DEFAULT_PATTERNS = Patterns(DEFAULT_EXCLUDES)
 
 
@@ -109,11 +110,11 @@ def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
 
 def _inherit(policy: Policy, name: str) -> Verdict:
     """Steps 1 to 3: what comes over from the executor at all."""
-    folded = fold(name)
     if policy.inherit == "none":
         return Verdict(name, False, EXECUTOR, 'envPolicy.inherit is "none"')
-    if policy.inherit == "core" and folded not in CORE_NAMES:
+    if policy.inherit == "core" and ascii_fold(name) not in CORE_NAMES:
         return Verdict(name, False, EXECUTOR, 'envPolicy.inherit is "core" and the name is not in its list')
+    folded = fold(name)
     if not policy.ignore_default_excludes:
         pattern = _DEFAULT_PATTERNS.match(folded)
         if pattern is not None:
@@ -126,8 +127,7 @@ def _inherit(policy: Policy, name: str) -> Verdict:
 
 def _keep(policy: Policy, verdict: Verdict) -> Verdict:
     """Steps 5 and 6, which also hold for what step 4 set."""
-    folded = fold(verdict.name)
-    if policy.include_only is not None and policy.include_only.match(folded) is None:
+    if policy.include_only is not None and policy.include_only.match(fold(verdict.name)) is None:
         return Verdict(
             verdict.name,
             False,
@@ -135,6 +135,11 @@ def _keep(policy: Policy, verdict: Verdict) -> Verdict:
             "no pattern of envPolicy.includeOnly matches",
             verdict.replaced,
         )
-    if folded in NEVER_INHERITED:
+    if is_withheld(verdict.name):
         return Verdict(verdict.name, False, verdict.origin, "never passed to a command", verdict.replaced)
     return verdict
+
+
+def is_withheld(name: str) -> bool:
+    """Whether no rule and no request brings a variable of this name into a child."""
+    return ascii_fold(name) in NEVER_INHERITED or name == _OWN_SWITCH

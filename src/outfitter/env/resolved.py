@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from .origin import REQUEST, TERMINAL
-from .pattern import fold
-from .policy import NEVER_INHERITED, Inherited, Verdict
+from .policy import Inherited, Verdict, is_withheld
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Resolved:
         self._login_shell = login_shell
         values = {**inherited.values, **overlay}
         for name in overlay:
-            if fold(name) in NEVER_INHERITED:
+            if is_withheld(name):
                 del values[name]
         if login_shell is not None:
             values.setdefault("SHELL", login_shell)
@@ -38,7 +37,7 @@ class Resolved:
         for name in self._overlay:
             before = verdicts.get(name)
             replaced = before.origin if before is not None and before.kept else None
-            if fold(name) in NEVER_INHERITED:
+            if is_withheld(name):
                 verdicts[name] = Verdict(name, False, REQUEST, "never passed to a command", replaced)
             else:
                 verdicts[name] = Verdict(name, True, REQUEST, "the request's env wins", replaced)

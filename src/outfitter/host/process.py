@@ -39,6 +39,8 @@ SIGINT, SIGTERM = 2, 15
 _EXIT_DRAIN = 1 << 20
 # How long `closed` waits, after a terminate, for somebody we could not kill to let go of the pipes.
 _LINGER_SECONDS = 1.0
+# How often a terminal that its leader has closed is looked at again.
+_TERMINAL_SECONDS = 0.1
 _EOT = b"\x04"  # end of file as typed at a terminal
 
 
@@ -173,9 +175,23 @@ class Process:
             stream = self._streams[number]
             if not self._owner.output(self, self.log.append(stream, data), stream, data):
                 self._pause()
+        elif self.tty and not self.exited:
+            self._terminal_left(fd)
         else:
             self._end_stream(number)
             self._report(None)
+
+    def _terminal_left(self, fd: int) -> None:
+        """Nobody has the terminal open, but the leader lives and may open it again.
+
+        Closing our end would hang up on it.
+        """
+        self._loop.remove_reader(fd)
+        self._loop.call_later(_TERMINAL_SECONDS, self._terminal_again)
+
+    def _terminal_again(self) -> None:
+        if self._fds[0] >= 0 and not self._paused and not self.exited:
+            self._loop.add_reader(self._fds[0], self._readable, 0)
 
     def _end_stream(self, number: int) -> None:
         fd = self._fds[number]

@@ -64,12 +64,12 @@ class Spawner:
             ctypes.c_uint,
         ]
         self._attributes = ctypes.create_string_buffer(_OPAQUE)
-        signals = ctypes.create_string_buffer(_OPAQUE)
         libc.posix_spawnattr_init(self._attributes)
-        libc.sigfillset(signals)
-        libc.posix_spawnattr_setsigdefault(self._attributes, signals)
-        libc.sigemptyset(signals)
-        libc.posix_spawnattr_setsigmask(self._attributes, signals)
+        # Every bit, not sigfillset: that leaves out glibc's own two signals, and posix_spawn then sets
+        # them to be ignored in the child.
+        every = ctypes.create_string_buffer(b"\xff" * _OPAQUE, _OPAQUE)
+        libc.posix_spawnattr_setsigdefault(self._attributes, every)
+        libc.posix_spawnattr_setsigmask(self._attributes, ctypes.create_string_buffer(_OPAQUE))
         libc.posix_spawnattr_setflags(self._attributes, ctypes.c_short(_SETSIGDEF | _SETSIGMASK | _SETSID))
         self._actions = ctypes.create_string_buffer(_OPAQUE)
         self._pid = ctypes.c_int()
@@ -166,14 +166,15 @@ def _find(launch: Launch) -> bytes:
         raise LaunchFailed(f"missing program for {'PTY' if launch.tty else 'pipe'} spawn")
     if "\0" in launch.program:
         raise LaunchFailed("nul byte found in provided data")
-    paths = candidates(launch.program, launch.cwd, launch.env)
     if "/" in launch.program:
-        return os.fsencode(paths[0])
+        return os.fsencode(launch.program)
     denied = False
-    for path in paths:
-        if os.access(path, os.X_OK) and not os.path.isdir(path):
+    for path in candidates(launch.program, launch.env):
+        # The child is in its directory when it executes; we are not.
+        here = path if path.startswith("/") else f"{launch.cwd}/{path}"
+        if os.access(here, os.X_OK) and not os.path.isdir(here):
             return os.fsencode(path)
-        denied = denied or os.path.isfile(path)
+        denied = denied or os.path.isfile(here)
     if denied:
         raise LaunchFailed(_text(errno.EACCES), "EACCES", f"`{launch.program}` is in PATH but not executable")
     what = f"`{launch.program}` was not found in the command's PATH"
@@ -196,7 +197,7 @@ def _failure(code: int, launch: Launch, program: bytes) -> LaunchFailed:
     elif not os.access(launch.cwd, os.X_OK):
         what = "the working directory may not be entered"
     elif code == errno.ENOENT:
-        found = os.path.exists(program)
+        found = os.path.exists(os.path.join(os.fsencode(launch.cwd), program))
         what = "the program's interpreter does not exist" if found else "the program does not exist"
     elif code == errno.E2BIG:
         what = "arguments and environment together are larger than the system allows"

@@ -76,7 +76,7 @@ def _call(message: dict[str, Json]) -> Request | Notice:
     if "id" not in message:
         return Notice(method, message.get("params"))
     ident = message["id"]
-    if type(ident) is not str and not (type(ident) is int and -_I64 <= ident < _I64):
+    if type(ident) is not str and not _is_i64(ident):
         raise Malformed("data did not match any variant of untagged enum RequestId")
     trace = message.get("trace")
     if trace is not None and not _is_trace(trace):
@@ -93,9 +93,13 @@ def _reply(message: dict[str, Json]) -> Reply:
     if "result" in message:
         return Reply(ident, result=message["result"])
     error = message["error"]
-    if not (type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str):
+    if not (type(error) is dict and _is_i64(error.get("code")) and type(error.get("message")) is str):
         raise Malformed("invalid `error`: expected an object with `code` and `message`", ident)
     return Reply(ident, error=error)
+
+
+def _is_i64(value: Json) -> bool:
+    return type(value) is int and -_I64 <= value < _I64
 
 
 def _is_trace(trace: Json) -> bool:
@@ -106,7 +110,7 @@ def _is_trace(trace: Json) -> bool:
 
 def _id_or_unknown(message: dict[str, Json]) -> RequestId:
     ident: RequestId = message.get("id", -1)
-    if type(ident) is str or (type(ident) is int and -_I64 <= ident < _I64):
+    if type(ident) is str or _is_i64(ident):
         return ident
     return -1
 

@@ -56,17 +56,34 @@ def loads(text: str) -> Json:
         if position >= len(text):
             raise JsonError(f"EOF while parsing a value at column {position}") from None
         raise JsonError(f"expected value at column {position + 1}") from None
+    except SystemError:
+        # The C scanner wants to raise json.JSONDecodeError and, up to 3.12, does not import it.
+        raise JsonError(_fault(text)) from None
     except RecursionError:
         raise JsonError("recursion limit exceeded") from None
     except JsonError:
         raise
     except ValueError as error:
-        raise JsonError(str(error)) from None
+        if "integer string conversion" not in str(error):
+            raise JsonError(str(error)) from None
+        # Valid JSON that Python will not read as an integer; no field of ours takes such a number.
+        value, end = _scan_huge(text, 0)
     if end != len(text):
         raise JsonError(f"trailing characters at column {end + 1}")
     if "\\u" in text and ("\\ud" in text or "\\uD" in text):
         _check_surrogates(value)
     return value
+
+
+def _fault(text: str) -> str:
+    """What the scanner would have said."""
+    import json.decoder  # noqa: F401 - imported for the scanner to find
+
+    try:
+        _scan(text, 0)
+    except (ValueError, StopIteration) as error:
+        return str(error)
+    return "invalid JSON"
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -98,6 +115,17 @@ class _Context:
 
 # Typed as if it took a scanner; it takes anything with these attributes.
 _scan = make_scanner(_Context)  # type: ignore[arg-type]
+
+
+def _any_int(digits: str) -> int | float:
+    return int(digits) if len(digits) < 64 else float(digits)
+
+
+class _HugeContext(_Context):
+    parse_int = staticmethod(_any_int)  # type: ignore[assignment]
+
+
+_scan_huge = make_scanner(_HugeContext)  # type: ignore[arg-type]
 
 
 def _not_json(value: object) -> object:

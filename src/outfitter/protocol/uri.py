@@ -33,7 +33,7 @@ class FileUri(Record):
 
         Raises ValueError when the URI names no path of a POSIX host.
         """
-        if self.host or _looks_like_drive(self.path[1:3], self.path[3:4]):
+        if self.host or (self.path[2:3] == ":" and _looks_like_drive(self.path[1:3], self.path[3:4])):
             raise ValueError(f"'{self.text}' is invalid on 'linux'")
         path = self.path
         if "%" in path:
@@ -41,9 +41,21 @@ class FileUri(Record):
             if b"\0" in raw:
                 raise ValueError(f"'{self.text}' is invalid on 'linux'")
             path = raw.decode("utf-8", "surrogateescape")
-        if "//" in path or path.endswith("/"):
-            path = "/" + "/".join(part for part in path.split("/") if part)
+        if "//" in path or "/." in path or path.endswith("/"):
+            path = _plain(path)
         return path
+
+
+def _plain(path: str) -> str:
+    """Without empty segments, and with the dots that an encoded slash has hidden until now resolved."""
+    out: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            if out:
+                out.pop()
+        elif part and part != ".":
+            out.append(part)
+    return "/" + "/".join(out)
 
 
 def parse(text: str) -> FileUri:
@@ -56,6 +68,8 @@ def parse(text: str) -> FileUri:
         and not _NEEDS_CARE.intersection(text)
         and "/." not in text
         and " " not in text
+        and text[9:10] != ":"
+        and text[7:9] != "//"
     ):
         return FileUri("", text[7:])
     return _parse_any(text)
@@ -82,10 +96,17 @@ def _parse_any(text: str) -> FileUri:
         if _looks_like_drive(host[:2], host[2:]):
             host, path = "", f"/{host}{path}"
         host = _host(host)
+        if _looks_like_drive(path.lstrip("/")[:2], path.lstrip("/")[2:3]) and "|" not in path:
+            path = "/" + path.lstrip("/")
     else:
         path = rest
-    uri = FileUri(host, "/" + "/".join(_segments(path)))
-    if "%00" in uri.path:
+        if _looks_like_drive(path[:2], path[2:3]):
+            path = f"{path[0]}:{path[2:]}"
+    segments = _segments(path)
+    if segments and _looks_like_drive(segments[0], "") and segments[0][1] == ":":
+        segments[0] = segments[0].upper()
+    uri = FileUri(host, "/" + "/".join(segments))
+    if "%00" in uri.path and not uri.path.startswith("/%00/"):
         raise InvalidParams(f"'{uri.text}' is invalid on 'linux'")
     return uri
 
@@ -96,6 +117,11 @@ def _host(text: str) -> str:
         return ""
     if any(mark in host for mark in " <>^|%@:[]\\") and not host.startswith("["):
         raise InvalidParams("invalid URI: invalid international domain name")
+    if not host.isascii():
+        try:
+            return host.encode("idna").decode()
+        except UnicodeError:
+            raise InvalidParams("invalid URI: invalid international domain name") from None
     return host
 
 

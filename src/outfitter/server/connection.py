@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..core.peer import Peer
 from ..errors import Malformed, RemoteProtocolError
-from ..log import note
+from ..log import note, warn
 from ..protocol import codes, jsonrpc
 from ..transport.base import HIGH
 from .dispatch import dispatch
@@ -37,6 +37,14 @@ class Connection:
     # From the transport
 
     def message(self, data: str | bytes) -> None:
+        try:
+            self._message(data)
+        except Exception:
+            # A fault of ours ends this connection, whose session can be resumed, and nothing else.
+            warn("server", "a message could not be handled", exc_info=True)
+            self.transport.close(1011, "internal error")
+
+    def _message(self, data: str | bytes) -> None:
         try:
             message = jsonrpc.parse(data)
         except Malformed as error:
