@@ -124,7 +124,9 @@ def _leading_id(text: str, reason: str) -> RequestId:
         return -1
     import re
 
-    match = re.match(r'\s*\{\s*"id"\s*:\s*(?:(-?\d{1,18})|"([^"\\\x00-\x1f]{0,256})")\s*,', text[:512])
+    match = re.match(
+        r'\s*\{\s*"id"\s*:\s*(?:(-?(?:0|[1-9]\d{0,17}))|"([^"\\\x00-\x1f]{0,256})")\s*,', text[:512]
+    )
     if match is None:
         return -1
     return int(match[1]) if match[1] is not None else match[2]

@@ -357,6 +357,8 @@ class Sessions:
     def create(self, connection: Connection) -> Session:
         """A new session for this connection. Raises Refused at the limit."""
         session_id = _uuid4()
+        if len(self._book) >= self.settings.max_sessions:
+            self._make_room()
         self._book.create(session_id, connection)
         number = next(n for n in range(SESSION_NUMBERS) if n not in self._numbers)
         self._numbers.add(number)
@@ -364,6 +366,13 @@ class Sessions:
         session.attach(connection)
         note("server", "=", "session opened, %d in all", len(self._sessions))
         return session
+
+    def _make_room(self) -> None:
+        """Ends the oldest session that nobody holds and that has no process to come back for."""
+        for session in self._sessions.values():
+            if session.connection is None and not session.processes:
+                self.end(session)
+                return
 
     def resume(self, session_id: str, connection: Connection, probe: float) -> Session:
         """Attaches a detached session. Raises SessionAttached, Refused.

@@ -1,0 +1,79 @@
+"""What the kernel says about processes, and waiting until it says something else."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+SECOND = 1.0  # every real wait of the tests is a multiple of this; raise it for a slow machine
+GONE_SECONDS = 8 * SECOND  # how long descendants may take to be gone
+_POLL = 0.01 * SECOND
+
+
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = GONE_SECONDS) -> None:
+    """Returns as soon as `holds()`; fails the test with `what` when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        time.sleep(_POLL)
+
+
+def status(pid: int) -> dict[str, str]:
+    """The fields of /proc/PID/status, empty when there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; a zombie does not."""
+    return status(pid).get("State", "Z")[0] not in "ZX"
+
+
+def wait_gone(pids: Iterable[int], seconds: float = GONE_SECONDS) -> None:
+    """Returns when none of these processes is alive."""
+    wanted = list(pids)
+    deadline = time.monotonic() + seconds
+    while left := [pid for pid in wanted if alive(pid)]:
+        assert time.monotonic() < deadline, f"still alive after {seconds} s: {[command(pid) for pid in left]}"
+        time.sleep(_POLL)
+
+
+def command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    except OSError:
+        return f"{pid} (gone)"
+    return f"{pid} " + b" ".join(words).decode(errors="replace")
+
+
+def children(pid: int) -> list[int]:
+    """Direct children that are alive."""
+    return [child for child in _pids() if status(child).get("PPid") == str(pid) and alive(child)]
+
+
+def running(text: str) -> list[int]:
+    """Living processes with `text` in their command line, except this one."""
+    return [pid for pid in _pids() if pid != os.getpid() and text in command(pid) and alive(pid)]
+
+
+def _pids() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def resident_kib(pid: int) -> int:
+    """Memory in use."""
+    return int(status(pid)["VmRSS"].split()[0])
+
+
+def peak_kib(pid: int) -> int:
+    """The most memory that ever was in use."""
+    return int(status(pid)["VmHWM"].split()[0])

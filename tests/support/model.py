@@ -1,0 +1,202 @@
+"""A scripted model: the Responses API over SSE on loopback, so that an agent runs without a network.
+
+A script is a generator. It yields lists of tool calls, is sent their outputs in the same order, and
+returns the final message, so a step can depend on any earlier output:
+
+    def script():
+        [out] = yield [exec_command("sleep 1; echo hi", yield_time_ms=250)]
+        while out.session is not None:
+            [out] = yield [write_stdin(out.session)]
+        return "done"
+
+What goes wrong in a script is raised where the model's block ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import re
+import threading
+from collections.abc import Callable, Generator, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Message = dict[str, Any]  # test data is whatever JSON holds
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One tool call, as a model asks for it."""
+
+    name: str
+    arguments: Message
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """What the agent told the model about one call."""
+
+    raw: str
+
+    @property
+    def text(self) -> str:
+        """The command's own output, without the agent's header."""
+        return self.raw.partition("Output:\n")[2]
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._number(r"^Process exited with code (-?\d+)$")
+
+    @property
+    def session(self) -> int | None:
+        """The number to poll or write to; None once the command has ended."""
+        return self._number(r"^Process running with session ID (\d+)$")
+
+    @property
+    def original_tokens(self) -> int | None:
+        """The agent's estimate of the output before it was cut for the model: four bytes a token."""
+        return self._number(r"^Original token count: (\d+)$")
+
+    def _number(self, pattern: str) -> int | None:
+        found = re.search(pattern, self.raw.partition("Output:\n")[0], re.MULTILINE)
+        return int(found[1]) if found else None
+
+
+Script = Generator[list[Call], list[Output], str]
+
+
+def exec_command(cmd: str, **arguments: Any) -> Call:
+    """Starts a command; by default the agent waits for its end for up to thirty seconds."""
+    return Call("exec_command", {"cmd": cmd, "yield_time_ms": 30_000, **arguments})
+
+
+def write_stdin(session: int, chars: str = "", **arguments: Any) -> Call:
+    """Types into a running command, or only polls it when there is nothing to type."""
+    return Call("write_stdin", {"session_id": session, "chars": chars, **arguments})
+
+
+class Model:
+    """The model's state: `outputs` holds every tool output received, `requests` every request body."""
+
+    def __init__(self, script: Callable[[], Script]) -> None:
+        self.url = ""
+        self.requests: list[Message] = []
+        self.outputs: list[Output] = []
+        self.finished = False
+        self.failure: Exception | None = None
+        self._script = script()
+        self._asked: list[str] = []
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def respond(self, request: Message) -> list[Message]:
+        """The events that answer one request."""
+        with self._lock:
+            self.requests.append(request)
+            try:
+                items = self._items(request)
+            except Exception as error:
+                self.failure = error
+                raise
+            ident = f"response-{len(self.requests)}"
+        usage = {
+            "input_tokens": 1,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 1,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 2,
+        }
+        return [
+            {"type": "response.created", "response": {"id": ident}},
+            *({"type": "response.output_item.done", "item": item} for item in items),
+            {"type": "response.completed", "response": {"id": ident, "usage": usage}},
+        ]
+
+    def _items(self, request: Message) -> list[Message]:
+        told = {
+            item["call_id"]: Output(_text(item["output"]))
+            for item in request["input"]
+            if item["type"] == "function_call_output"
+        }
+        outputs = [told[ident] for ident in self._asked]
+        self.outputs += outputs
+        try:
+            # A generator takes no value before its first yield.
+            calls = self._script.send(outputs) if self._asked else next(self._script)
+        except StopIteration as end:
+            self.finished = True
+            self._asked = []
+            return [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "id": "message-1",
+                    "content": [{"type": "output_text", "text": end.value}],
+                }
+            ]
+        self._asked = [f"call-{next(self._ids)}" for _ in calls]
+        return [
+            {
+                "type": "function_call",
+                "id": f"item-{ident}",
+                "call_id": ident,
+                "name": call.name,
+                "arguments": json.dumps(call.arguments),
+            }
+            for ident, call in zip(self._asked, calls, strict=True)
+        ]
+
+
+@contextlib.contextmanager
+def modelling(script: Callable[[], Script]) -> Iterator[Model]:
+    """A model that follows this script, listening on loopback; `url` is the provider's base URL."""
+    model = Model(script)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(model))
+    server.daemon_threads = False  # joined by server_close
+    model.url = f"http://127.0.0.1:{server.server_port}/v1"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        if model.failure is not None:
+            raise model.failure
+
+
+def _handler(model: Model) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 30  # a silent peer does not keep the server from being joined
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if not self.path.endswith("/responses"):
+                self.send_error(404)
+                return
+            try:
+                events = model.respond(json.loads(body))
+            except Exception:  # kept in model.failure
+                self.send_error(500)
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            for event in events:
+                self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def _text(output: str | list[Message]) -> str:
+    """A tool output is a string, or a list of content items."""
+    if isinstance(output, str):
+        return output
+    return "".join(item.get("text", "") for item in output)
