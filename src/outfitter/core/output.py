@@ -87,15 +87,16 @@ class OutputLog:
 
     # Writing
 
-    def append(self, stream: bytes, data: bytes) -> int:
-        """Records a piece of output; returns its number."""
+    def append(self, stream: bytes, data: bytes) -> Chunk:
+        """Records a piece of output and gives it its number."""
         assert self.closed_seq is None, "output after closed"
         seq = self.next_seq
         self.next_seq = seq + 1
         chunks = self._chunks
         if chunks is None:
             chunks = self._chunks = deque()
-        chunks.append(Chunk(seq, stream, data))
+        chunk = Chunk(seq, stream, data)
+        chunks.append(chunk)
         self._size += len(data)
         budget = self._budget
         budget.used += len(data)
@@ -105,7 +106,7 @@ class OutputLog:
             self._size -= oldest
             budget.used -= oldest
             self.dropped_bytes += oldest
-        return seq
+        return chunk
 
     def exit(self, exit_code: int) -> int:
         """Records that the leader was reaped; returns the number."""

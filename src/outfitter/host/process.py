@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..core.launch import Launch
+    from ..core.output import Chunk
     from ..loop import Loop, Timer
 
     class Owner(Protocol):
-        def output(self, process: Process, seq: int, stream: bytes, data: bytes) -> bool:
+        def output(self, process: Process, chunks: list[Chunk]) -> bool:
             """New output. False asks the process to stop reading until `resume`."""
 
         def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
             """The stdin queue has room again, or stdin is closed."""
 
 
-READ_SIZE = 64 << 10  # a pipe's capacity; 8 KiB reads are a third as fast, 128 KiB and more half
+READ_SIZE = 64 << 10  # a pipe's capacity, and the largest chunk; 8 KiB reads are a third as fast
+_WIDE_READ_SIZE = 256 << 10  # for a command that fills its pipe
+_WIDE_PIPE = 1 << 20  # what an ordinary user may have
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
@@ -55,6 +58,7 @@ class Process:
         "_paused",
         "_pidfd",
         "_queue",
+        "_read_size",
         "_stdin",
         "_streams",
         "_terminated",
@@ -99,6 +103,7 @@ class Process:
         self._writing = False
         self._paused = False
         self._terminated = False
+        self._read_size = READ_SIZE
         self._linger: Timer | None = None
         if launch.tty:
             self._start_on_terminal(launch, spawner)
@@ -166,20 +171,42 @@ class Process:
     def _readable(self, number: int) -> None:
         fd = self._fds[number]
         try:
-            data = os.read(fd, READ_SIZE)
+            data = os.read(fd, self._read_size)
         except BlockingIOError:
             return
         except OSError:  # EIO: the last holder of the terminal's other end is gone
             data = b""
         if data:
-            stream = self._streams[number]
-            if not self._owner.output(self, self.log.append(stream, data), stream, data):
+            if len(data) == READ_SIZE:
+                self._widen(fd)
+            if not self._owner.output(self, self._record(number, data)):
                 self._pause()
         elif self.tty and not self.exited:
             self._terminal_left(fd)
         else:
             self._end_stream(number)
             self._report(None)
+
+    def _record(self, number: int, data: bytes) -> list[Chunk]:
+        """Puts what was read into the log, in chunks of `READ_SIZE` at most."""
+        append, stream = self.log.append, self._streams[number]
+        if len(data) <= READ_SIZE:
+            return [append(stream, data)]
+        return [append(stream, data[at : at + READ_SIZE]) for at in range(0, len(data), READ_SIZE)]
+
+    def _widen(self, fd: int) -> None:
+        """A command that fills its pipe gets a wider one: half as many switches between it and us.
+
+        Not from the start: the kernel grants each user only so many pages of pipes.
+        """
+        if self._read_size == READ_SIZE and not self.tty:
+            from fcntl import F_SETPIPE_SZ, fcntl
+
+            self._read_size = _WIDE_READ_SIZE
+            try:
+                fcntl(fd, F_SETPIPE_SZ, _WIDE_PIPE)
+            except OSError:
+                pass
 
     def _terminal_left(self, fd: int) -> None:
         """Nobody has the terminal open, but the leader lives and may open it again.
@@ -251,7 +278,7 @@ class Process:
         for number, fd in enumerate(self._fds):
             while fd >= 0 and taken < _EXIT_DRAIN:
                 try:
-                    data = os.read(fd, READ_SIZE)
+                    data = os.read(fd, self._read_size)
                 except BlockingIOError:
                     break
                 except OSError:
@@ -260,8 +287,7 @@ class Process:
                     self._end_stream(number)
                     break
                 taken += len(data)
-                stream = self._streams[number]
-                if not self._owner.output(self, self.log.append(stream, data), stream, data):
+                if not self._owner.output(self, self._record(number, data)):
                     self._pause()
                     if self._paused:
                         return

@@ -43,11 +43,12 @@ def loads(text: str) -> Json:
     Raises JsonError for anything the reference refuses: trailing characters, duplicate keys, more
     than 262,144 values, more than 127 levels, lone surrogates, NaN.
     """
-    opens = text.count("{") + text.count("[")
-    # Brackets and commas inside strings only make these bounds larger, so a small count proves a
-    # small message; the exact count is taken only above it.
-    if opens > MAX_DEPTH or opens + text.count(",") >= MAX_VALUES:
-        _check_size(text)
+    if len(text) > MAX_DEPTH:
+        # Brackets and commas inside strings only make these bounds larger, so a small count proves a
+        # small message; the exact count is taken only above it.
+        opens = text.count("{") + text.count("[")
+        if opens > MAX_DEPTH or opens + text.count(",") >= MAX_VALUES:
+            _check_size(text)
     text = text.strip(" \t\n\r")
     try:
         value, end = _scan(text, 0)

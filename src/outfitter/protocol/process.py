@@ -16,7 +16,17 @@ from .uri import FileUri
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from .jsontext import Json
+
+    class Numbered(Protocol):
+        """A piece of output with its number (core.output.Chunk)."""
+
+        seq: int
+        stream: bytes
+        data: bytes
+
 
 MAX_TERMINAL_SIDE = 0xFFFF  # the kernel's winsize holds unsigned shorts
 
@@ -323,8 +333,8 @@ class Notices:
         )
         self._closed = b'{"method":"process/closed","params":{"processId":' + ident + b',"seq":%d}}'
 
-    def output(self, seq: int, stream: bytes, data: bytes) -> tuple[bytes, bytes, bytes]:
-        return self._output % (seq, stream), base64.encode(data), b'"}}'
+    def output(self, chunk: Numbered) -> tuple[bytes, bytes, bytes]:
+        return self._output % (chunk.seq, chunk.stream), base64.encode(chunk.data), b'"}}'
 
     def exited(self, seq: int, exit_code: int) -> bytes:
         return self._exited % (seq, exit_code)

@@ -96,10 +96,10 @@ class Connection:
         transport.send(*messages)
         return transport.buffered < HIGH
 
-    def push_parts(self, parts: tuple[bytes, ...]) -> bool:
-        """Sends one piece of news given in parts; False as `push`."""
+    def push_parts(self, *messages: tuple[bytes, ...]) -> bool:
+        """Sends news given in parts; False as `push`."""
         transport = self.transport
-        transport.send_parts(*parts)
+        transport.send_parts(*messages)
         return transport.buffered < HIGH
 
     def probe(self, seconds: float) -> None:

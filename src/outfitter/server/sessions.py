@@ -28,7 +28,7 @@ from ..protocol.process import Notices
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.launch import Launch
-    from ..core.output import Page
+    from ..core.output import Chunk, Page
     from ..loop import Loop, Timer
     from ..protocol.jsonrpc import RequestId
     from ..protocol.process import ReadParams, WriteParams
@@ -123,13 +123,13 @@ class Session:
 
     # What processes report (host.process.Owner)
 
-    def output(self, process: Process, seq: int, stream: bytes, data: bytes) -> bool:
+    def output(self, process: Process, chunks: list[Chunk]) -> bool:
         if self._reads:
             self._wake(process)
         connection = self.connection
         if connection is None:
             return True
-        if connection.push_parts(self._notices[process].output(seq, stream, data)):
+        if connection.push_parts(*map(self._notices[process].output, chunks)):
             return True
         self._paused.add(process)
         return False
@@ -287,10 +287,7 @@ class Session:
         """The retained events after a sequence number, as notices in order."""
         log = process.log
         notices = Notices(process.process_id)
-        events = [
-            (chunk.seq, b"".join(notices.output(chunk.seq, chunk.stream, chunk.data)))
-            for chunk in log.after(after)
-        ]
+        events = [(chunk.seq, b"".join(notices.output(chunk))) for chunk in log.after(after)]
         if log.exited_seq is not None and log.exited_seq > after:
             assert log.exit_code is not None
             events.append((log.exited_seq, notices.exited(log.exited_seq, log.exit_code)))

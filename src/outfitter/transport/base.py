@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         def send(self, *messages: bytes) -> None:
             """Queues messages, and passes on at once what can be. Never blocks, never refuses."""
 
-        def send_parts(self, *parts: bytes) -> None:
-            """Queues one message given in parts, which need not be joined first."""
+        def send_parts(self, *messages: tuple[bytes, ...]) -> None:
+            """Queues messages given in parts, which need not be joined first."""
 
         def close(self, code: int, reason: str) -> None:
             """Ends the connection after what is queued, telling the peer why where it can be told."""

@@ -38,8 +38,8 @@ class MemoryTransport:
         self._crowded = self._crowded or self.buffered > LOW
         self._move_soon()
 
-    def send_parts(self, *parts: bytes) -> None:
-        self.send(b"".join(parts))
+    def send_parts(self, *messages: tuple[bytes, ...]) -> None:
+        self.send(*map(b"".join, messages))
 
     def _move_soon(self) -> None:
         if not self._moving:

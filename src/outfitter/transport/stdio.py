@@ -111,8 +111,11 @@ class StdioTransport:
             pieces += (message, b"\n")
         self._push(pieces)
 
-    def send_parts(self, *parts: bytes) -> None:
-        self._push([*parts, b"\n"])
+    def send_parts(self, *messages: tuple[bytes, ...]) -> None:
+        pieces: list[bytes] = []
+        for parts in messages:
+            pieces += (*parts, b"\n")
+        self._push(pieces)
 
     def _push(self, pieces: list[bytes]) -> None:
         if self._lost:

@@ -302,12 +302,18 @@ class WebSocketTransport:
             out += ws.pieces(message)
         self._push(out)
 
-    def send_parts(self, *parts: bytes) -> None:
-        length = sum(map(len, parts))
-        if length > ws.MAX_FRAME_OUT:
-            self.send(b"".join(parts))
-        elif not self._closing and not self._gone:
-            self._push([ws.header(length), *parts])
+    def send_parts(self, *messages: tuple[bytes, ...]) -> None:
+        if self._closing or self._gone:
+            return
+        out: list[bytes | memoryview] = []
+        for parts in messages:
+            length = sum(map(len, parts))
+            if length > ws.MAX_FRAME_OUT:
+                out += ws.pieces(b"".join(parts))
+            else:
+                out.append(ws.header(length))
+                out += parts
+        self._push(out)
 
     def _push(self, pieces: list[bytes | memoryview]) -> None:
         if self._outbox:
