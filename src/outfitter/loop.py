@@ -180,6 +180,7 @@ class EpollLoop:
             try:
                 self._serve()
             except Exception:
+                # A descriptor that was not served in this batch is still ready in the next.
                 warn("server", "a callback failed", exc_info=True)
 
     def _serve(self) -> None:
@@ -214,16 +215,22 @@ class EpollLoop:
     def _run_due(self) -> None:
         now = time.monotonic()
         while self._timers and self._timers[0].when <= now:
-            handle = heapq.heappop(self._timers)
-            if handle.callback is not None:
-                handle.callback(*handle.args)
+            _call(heapq.heappop(self._timers))
 
     def _run_ready(self) -> None:
         # Only what is queued now: callbacks that queue callbacks must not starve descriptors.
         ready, self._ready = self._ready, []
         for handle in ready:
-            if handle.callback is not None:
-                handle.callback(*handle.args)
+            _call(handle)
 
     def close(self) -> None:
         self._epoll.close()
+
+
+def _call(handle: _Handle) -> None:
+    if handle.callback is None:
+        return
+    try:
+        handle.callback(*handle.args)
+    except Exception:
+        warn("server", "a callback failed", exc_info=True)

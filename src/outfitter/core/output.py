@@ -63,6 +63,7 @@ class OutputLog:
     __slots__ = (
         "_budget",
         "_chunks",
+        "_dropped_through",
         "_retained",
         "_size",
         "_streams_open",
@@ -84,6 +85,7 @@ class OutputLog:
         self.exit_code: int | None = None
         self.closed_seq: int | None = None
         self.dropped_bytes = 0
+        self._dropped_through = 0  # the highest number whose output is gone
 
     # Writing
 
@@ -102,10 +104,11 @@ class OutputLog:
         budget.used += len(data)
         limit = self._retained if budget.used <= budget.limit else min(self._retained, CROWDED_BYTES)
         while self._size > limit or len(chunks) > RETAINED_CHUNKS:
-            oldest = len(chunks.popleft().data)
-            self._size -= oldest
-            budget.used -= oldest
-            self.dropped_bytes += oldest
+            oldest = chunks.popleft()
+            self._size -= len(oldest.data)
+            budget.used -= len(oldest.data)
+            self.dropped_bytes += len(oldest.data)
+            self._dropped_through = oldest.seq
         return chunk
 
     def exit(self, exit_code: int) -> int:
@@ -179,7 +182,7 @@ class OutputLog:
                     break
             next_seq = chunks[-1].seq + 1
         # Bytes lost matter only to a reader whose cursor lies before the gap.
-        dropped = self.dropped_bytes if after + 1 < self.first_seq() else 0
+        dropped = self.dropped_bytes if after < self._dropped_through else 0
         return Page(chunks, next_seq, self.exited, self.exit_code, self.closed, dropped)
 
     def ready(self, after: int) -> bool:

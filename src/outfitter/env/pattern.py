@@ -25,26 +25,26 @@ class Patterns:
     __slots__ = ("_exact", "_tests")
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._exact: dict[str, str] = {}
-        self._tests: list[tuple[Callable[[str], bool], str]] = []
-        for pattern in patterns:
+        self._exact: dict[str, tuple[int, str]] = {}
+        self._tests: list[tuple[int, Callable[[str], bool], str]] = []
+        for place, pattern in enumerate(patterns):
             folded = fold(pattern)
             if not folded:
                 continue  # the empty pattern matches nothing
             if "*" not in folded and "?" not in folded:
-                self._exact.setdefault(folded, pattern)
+                self._exact.setdefault(folded, (place, pattern))
             else:
-                self._tests.append((_test(folded), pattern))
+                self._tests.append((place, _test(folded), pattern))
 
     def match(self, folded: str) -> str | None:
         """The pattern that fits an already folded name, or None."""
-        found = self._exact.get(folded)
-        if found is not None:
-            return found
-        for test, pattern in self._tests:
+        exact = self._exact.get(folded)
+        for place, test, pattern in self._tests:
+            if exact is not None and exact[0] < place:
+                break
             if test(folded):
                 return pattern
-        return None
+        return None if exact is None else exact[1]
 
 
 def _test(pattern: str) -> Callable[[str], bool]:

@@ -156,7 +156,8 @@ def result_text(ident: RequestId, text: str) -> bytes:
 
 
 def error(ident: RequestId, code: int, message: str, data: Json = None) -> bytes:
-    body: dict[str, Json] = {"code": code, "message": message}
+    # A refusal may quote what it refuses: half a surrogate pair, say, which no peer could read back.
+    body: dict[str, Json] = {"code": code, "message": message.encode("utf-8", "replace").decode()}
     if data is not None:
         body["data"] = data
     return dumps({"error": body, "id": ident}).encode()

@@ -13,6 +13,7 @@ from _json import encode_basestring_ascii, make_encoder, make_scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     # A JSON value; callers narrow it with isinstance.
@@ -51,24 +52,10 @@ def loads(text: str) -> Json:
             _check_size(text)
     text = text.strip(" \t\n\r")
     try:
-        value, end = _scan(text, 0)
-    except StopIteration as stop:
-        position = stop.value
-        if position >= len(text):
-            raise JsonError(f"EOF while parsing a value at column {position}") from None
-        raise JsonError(f"expected value at column {position + 1}") from None
-    except SystemError:
-        # The C scanner wants to raise json.JSONDecodeError and, up to 3.12, does not import it.
-        raise JsonError(_fault(text)) from None
-    except RecursionError:
-        raise JsonError("recursion limit exceeded") from None
-    except JsonError:
-        raise
-    except ValueError as error:
-        if "integer string conversion" not in str(error):
-            raise JsonError(str(error)) from None
+        value, end = _read(_scan, text)
+    except _LongInteger:
         # Valid JSON that Python will not read as an integer; no field of ours takes such a number.
-        value, end = _scan_huge(text, 0)
+        value, end = _read(_scan_huge, text)
     if end != len(text):
         raise JsonError(f"trailing characters at column {end + 1}")
     if "\\u" in text and ("\\ud" in text or "\\uD" in text):
@@ -76,15 +63,32 @@ def loads(text: str) -> Json:
     return value
 
 
-def _fault(text: str) -> str:
-    """What the scanner would have said."""
-    import json.decoder  # noqa: F401 - imported for the scanner to find
+class _LongInteger(Exception):
+    """An integer of more digits than Python converts."""
 
+
+def _read(scan: Callable[[str, int], tuple[Json, int]], text: str) -> tuple[Json, int]:
+    """The value at the start of the text and where it ends. Raises JsonError, _LongInteger."""
     try:
-        _scan(text, 0)
-    except (ValueError, StopIteration) as error:
-        return str(error)
-    return "invalid JSON"
+        return scan(text, 0)
+    except StopIteration as stop:
+        position = stop.value
+        if position >= len(text):
+            raise JsonError(f"EOF while parsing a value at column {position}") from None
+        raise JsonError(f"expected value at column {position + 1}") from None
+    except SystemError:
+        # The C scanner wants to raise json.JSONDecodeError and, up to 3.12, does not import it.
+        import json.decoder  # noqa: F401 - imported for the scanner to find
+
+        return _read(scan, text)
+    except RecursionError:
+        raise JsonError("recursion limit exceeded") from None
+    except JsonError:
+        raise
+    except ValueError as error:
+        if "integer string conversion" in str(error):
+            raise _LongInteger from None
+        raise JsonError(str(error)) from None
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -140,9 +144,9 @@ def _check_size(text: str) -> None:
     """Raises JsonError when the text has too many values or levels; exact for valid JSON."""
     import re
 
-    # Strings out, white space out: what is left has one character per piece of structure. The
-    # unterminated-string case leaves a quote behind and fails in the scanner.
-    bones = re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "s", text, flags=re.DOTALL)
+    # Strings out, white space out: what is left has one character per piece of structure. A string that
+    # never ends is taken to the end, once, and fails in the scanner; nothing is ever tried again.
+    bones = re.sub(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', "s", text, flags=re.DOTALL)
     bones = bones.translate({ord(space): None for space in " \t\n\r"})
     opens = bones.count("{") + bones.count("[")
     empty = bones.count("{}") + bones.count("[]")

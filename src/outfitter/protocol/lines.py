@@ -26,22 +26,26 @@ class LineReader:
         lines = [bytes(self._partial)]
         self._partial.clear()
         rest = data[newline + 1 :].split(b"\n")
-        for line in rest[:-1]:
-            self._check(len(line))
-            lines.append(line)
+        lines += rest[:-1]
         self._extend(rest[-1])
-        return [line for raw in lines if (line := raw.removesuffix(b"\r"))]
+        return self._finish(lines)
 
     def end(self) -> list[bytes]:
         """The unfinished last line, if there is one."""
-        line = bytes(self._partial).removesuffix(b"\r")
+        line = bytes(self._partial)
         self._partial.clear()
-        return [line] if line else []
+        return self._finish([line])
 
     def _extend(self, data: bytes) -> None:
-        self._check(len(self._partial) + len(data))
+        if len(self._partial) + len(data) > self._limit + 1:  # a carriage return may still be dropped
+            raise self._too_long()
         self._partial += data
 
-    def _check(self, length: int) -> None:
-        if length > self._limit + 1:  # a carriage return may still be dropped
-            raise RemoteProtocolError(f"message exceeds the limit of {self._limit} bytes", 1009)
+    def _finish(self, lines: list[bytes]) -> list[bytes]:
+        whole = [line for raw in lines if (line := raw.removesuffix(b"\r"))]
+        if any(len(line) > self._limit for line in whole):
+            raise self._too_long()
+        return whole
+
+    def _too_long(self) -> RemoteProtocolError:
+        return RemoteProtocolError(f"message exceeds the limit of {self._limit} bytes", 1009)

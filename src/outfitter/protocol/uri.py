@@ -189,8 +189,16 @@ def _looks_like_drive(two: str, after: str) -> bool:
 
 
 def from_path(path: str) -> str:
-    """The URI text of an absolute native path, encoded exactly as the reference emits it."""
+    """The URI text of an absolute native path, encoded exactly as the reference emits it.
+
+    A path that would read as another system's (`/C:/x`) becomes an opaque URI, which no call accepts.
+    """
     raw = path.encode("utf-8", "surrogateescape")
+    if path[2:3] == ":" and _looks_like_drive(path[1:3], path[3:4]):
+        from binascii import b2a_base64
+
+        opaque = b2a_base64(raw, newline=False).rstrip(b"=").replace(b"+", b"-").replace(b"/", b"_")
+        return f"file:///%00/bad/path/{opaque.decode()}"
     if raw.isascii() and path.isprintable() and not _ESCAPED.intersection(path) and " " not in path:
         return "file://" + path
     return "file://" + "".join(

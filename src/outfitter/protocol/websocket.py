@@ -40,14 +40,13 @@ class FrameReader:
         self._pending: list[bytes] = []  # chunks that complete a large frame, joined when it is whole
         self._pending_size = 0
         self._missing = 0  # bytes until the frame at the head of the buffer is whole
-        self._fragments: list[bytes] = []
-        self._fragment_size = 0
+        self._fragments = bytearray()  # of the message under way; one buffer, however small they are
         self._fragment_opcode = 0
 
     @property
     def held(self) -> int:
         """Bytes kept for messages that are not complete."""
-        return len(self._buffer) + self._pending_size + self._fragment_size
+        return len(self._buffer) + self._pending_size + len(self._fragments)
 
     def feed(self, data: bytes) -> list[tuple[int, bytes | str]]:
         """The events completed by `data`. Raises RemoteProtocolError with the close code to send."""
@@ -112,7 +111,7 @@ class FrameReader:
             return
         else:
             raise RemoteProtocolError(f"unknown opcode {opcode}")
-        if length + self._fragment_size > self._limit:
+        if length + len(self._fragments) > self._limit:
             raise RemoteProtocolError(f"message exceeds the limit of {self._limit} bytes", 1009)
 
     def _frame(self, first: int, payload: bytes) -> tuple[int, bytes | str] | None:
@@ -120,18 +119,16 @@ class FrameReader:
         if opcode >= CLOSE:
             return opcode, payload
         if opcode == CONTINUATION:
-            self._fragments.append(payload)
-            self._fragment_size += len(payload)
+            self._fragments += payload
             if not first & 0x80:
                 return None
             opcode = self._fragment_opcode
-            payload = b"".join(self._fragments)
+            payload = bytes(self._fragments)
             self._fragments.clear()
-            self._fragment_size = self._fragment_opcode = 0
+            self._fragment_opcode = 0
         elif not first & 0x80:
             self._fragment_opcode = opcode
-            self._fragments.append(payload)
-            self._fragment_size = len(payload)
+            self._fragments += payload
             return None
         if opcode == BINARY:
             return opcode, payload
