@@ -19,7 +19,7 @@ LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "record": set(),
     "log": set(),
-    "loop": set(),
+    "loop": {"log"},
     "protocol": GROUND,
     "env": GROUND,
     "core": GROUND | {"protocol", "env"},

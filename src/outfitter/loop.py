@@ -117,10 +117,10 @@ class EpollLoop:
     def add_reader(self, fd: int, callback: Callable[..., object], *args: Any) -> None:
         watch = self._watches.get(fd)
         if watch is None:
+            self._epoll.register(fd, _READ)  # first: a plain file is refused here
             watch = self._watches[fd] = _Watch()
             watch.read = callback
             watch.read_args = args
-            self._epoll.register(fd, _READ)
             return
         known = watch.mask()
         watch.read = callback
@@ -140,10 +140,10 @@ class EpollLoop:
     def add_writer(self, fd: int, callback: Callable[..., object], *args: Any) -> None:
         watch = self._watches.get(fd)
         if watch is None:
+            self._epoll.register(fd, _WRITE)
             watch = self._watches[fd] = _Watch()
             watch.write = callback
             watch.write_args = args
-            self._epoll.register(fd, _WRITE)
             return
         known = watch.mask()
         watch.write = callback

@@ -59,7 +59,7 @@ class SessionBook:
 
         None when `holder` does not hold it (any more), which changes nothing.
         """
-        if self._holders.get(session_id) != holder:
+        if session_id not in self._holders or self._holders[session_id] != holder:
             return None
         del self._holders[session_id]
         self._deadlines[session_id] = now + self._retention

@@ -98,7 +98,11 @@ def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
         before = verdicts.get(name)
         values[name] = value
         verdicts[name] = Verdict(
-            name, True, POLICY_SET, "envPolicy.set", before.origin if before is not None else None
+            name,
+            True,
+            POLICY_SET,
+            "envPolicy.set",
+            before.origin if before is not None and before.kept else None,
         )
     for name in list(values):
         verdict = _keep(policy, verdicts[name])

@@ -125,6 +125,8 @@ class StartParams(Record):
         }
         if self.size is not None:
             params["size"] = self.size.encode()
+        if self.tool_call_id is not None:
+            params["metadata"] = {"toolCallId": self.tool_call_id}
         return params
 
 

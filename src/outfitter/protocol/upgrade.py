@@ -106,7 +106,7 @@ def parse_head(head: bytes) -> tuple[str, str, Headers] | None:
     """Method, path without query, and headers in lower case; None when it is not HTTP/1.x."""
     lines = head.decode("latin-1").split("\r\n")
     parts = lines[0].split(" ")
-    if len(parts) != 3 or not parts[2].startswith("HTTP/1.") or not parts[1].startswith("/"):
+    if len(parts) != 3 or parts[2] not in ("HTTP/1.1", "HTTP/1.0") or not parts[1].startswith("/"):
         return None
     headers: Headers = {}
     for line in lines[1:]:

@@ -34,6 +34,7 @@ class FrameReader:
     """
 
     def __init__(self, *, masked: bool, limit: int) -> None:
+        self.fault: RemoteProtocolError | None = None  # why nothing more is read; has the close code
         self._masked = masked
         self._limit = limit
         self._buffer = b""
@@ -49,7 +50,9 @@ class FrameReader:
         return len(self._buffer) + self._pending_size + len(self._fragments)
 
     def feed(self, data: bytes) -> list[tuple[int, bytes | str]]:
-        """The events completed by `data`. Raises RemoteProtocolError with the close code to send."""
+        """The events completed by `data`, up to the first fault, which is then in `fault`."""
+        if self.fault is not None:
+            return []
         if self._missing > len(data):
             self._missing -= len(data)
             self._pending.append(data)
@@ -61,6 +64,16 @@ class FrameReader:
             self._pending_size = 0
         self._missing = 0
         events: list[tuple[int, bytes | str]] = []
+        try:
+            self._buffer = self._parse(data, events)
+        except RemoteProtocolError as fault:
+            # What came before it in the same read counts, wherever the network cut the stream.
+            self.fault = fault
+            self._buffer = b""
+        return events
+
+    def _parse(self, data: bytes, events: list[tuple[int, bytes | str]]) -> bytes:
+        """Appends the events of whole frames; returns what is left."""
         place, end = 0, len(data)
         while end - place >= 2:
             first, second = data[place], data[place + 1]
@@ -90,8 +103,7 @@ class FrameReader:
             event = self._frame(first, payload)
             if event is not None:
                 events.append(event)
-        self._buffer = data[place:] if place else data
-        return events
+        return data[place:] if place else data
 
     def _check_header(self, first: int, second: int, length: int) -> None:
         opcode = first & 0x0F

@@ -239,18 +239,15 @@ class WebSocketTransport:
 
     def _received(self, data: bytes) -> None:
         self._heard = self._loop.time()
-        try:
-            events = self._frames.feed(data)
-        except RemoteProtocolError as error:
-            self.close(error.close_code, error.reason)
-            return
-        for opcode, payload in events:
+        for opcode, payload in self._frames.feed(data):
             if opcode in (ws.TEXT, ws.BINARY):
                 self._inbox.append(payload)
             else:
                 self._control(opcode, payload)
         if self._inbox and not self._delivering:
             self._deliver()
+        if self._frames.fault is not None and not self._inbox:
+            self._fail(self._frames.fault)
         if self._frames.held > READ_SIZE_LARGE and self._listener.held() > MAX_HELD:
             self.close(1013, "too many large messages are under way; try again later")
 
@@ -271,8 +268,13 @@ class WebSocketTransport:
         if inbox:
             self._delivering = True
             self._loop.call_soon(self._deliver)
+        elif self._frames.fault is not None:
+            self._fail(self._frames.fault)
         if self._reading != (not self._hold and not inbox):
             self._watch()
+
+    def _fail(self, fault: RemoteProtocolError) -> None:
+        self.close(fault.close_code, fault.reason)
 
     def _control(self, opcode: int, payload: bytes | str) -> None:
         assert isinstance(payload, bytes)

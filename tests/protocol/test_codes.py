@@ -1,0 +1,99 @@
+"""Every error has its place: a code on the wire, or a reason why no peer is ever answered with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from outfitter import errors
+from outfitter.errors import (
+    HostUnsupported,
+    InvalidParams,
+    LaunchFailed,
+    Malformed,
+    MethodUnknown,
+    OutfitterError,
+    Refused,
+    SessionAttached,
+)
+from outfitter.protocol import codes
+
+ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
+    (
+        Malformed("trailing characters at column 3"),
+        (
+            -32600,
+            "failed to parse JSON-RPC message: trailing characters at column 3",
+            {"error": "malformed-message"},
+        ),
+    ),
+    (Refused("unknown session id x"), (-32600, "unknown session id x", {"error": "refused"})),
+    (InvalidParams("missing field `a`"), (-32602, "missing field `a`", {"error": "invalid-params"})),
+    (
+        MethodUnknown("fs/rename"),
+        (-32601, "exec-server stub does not implement `fs/rename` yet", {"error": "method-unknown"}),
+    ),
+    (
+        SessionAttached("s"),
+        (-32010, "session s is already attached to another connection", {"error": "session-attached"}),
+    ),
+    (LaunchFailed("no"), (-32603, "no", {"error": "launch-failed"})),
+    (
+        LaunchFailed("no", "ENOENT", "program"),
+        (-32603, "no", {"error": "launch-failed", "errno": "ENOENT", "reason": "program"}),
+    ),
+    (HostUnsupported("no cgroup"), (-32603, "no cgroup", {"error": "host-unsupported"})),
+]
+
+# Bases that nothing raises, errors that end the connection instead, and errors of our own side.
+NEVER_ANSWERED = {
+    errors.OutfitterError,
+    errors.ProtocolError,
+    errors.LocalProtocolError,
+    errors.RemoteProtocolError,
+    errors.ConnectionLost,
+    errors.Disconnected,
+    errors.SessionExpired,
+    errors.RequestFailed,
+    errors.SettingInvalid,
+    errors.ContractViolated,
+}
+
+CLASSES = {
+    value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, OutfitterError)
+}
+
+
+@pytest.mark.parametrize(("error", "expected"), ANSWERED, ids=lambda value: type(value).__name__)
+def test_an_error_leaves_with_its_code_text_and_slug(error: OutfitterError, expected: object) -> None:
+    assert codes.of(error) == expected
+
+
+def test_every_error_class_is_answered_or_never_leaves() -> None:
+    answered = {type(error) for error, _ in ANSWERED}
+    assert answered | NEVER_ANSWERED == CLASSES
+    assert answered & NEVER_ANSWERED == set()
+
+
+def test_every_refusal_is_answered() -> None:
+    assert {kind for kind in CLASSES if issubclass(kind, Refused)} <= {type(error) for error, _ in ANSWERED}
+
+
+def test_slugs_are_unique() -> None:
+    slugs = [kind.slug for kind in CLASSES]
+    assert sorted(slugs) == sorted(set(slugs))
+
+
+def test_the_docstring_draws_every_class() -> None:
+    assert errors.__doc__ is not None
+    assert [kind.__name__ for kind in CLASSES if kind.__name__ not in errors.__doc__] == []
+
+
+def test_the_codes_are_those_of_the_protocol() -> None:
+    assert [
+        codes.INVALID_REQUEST,
+        codes.METHOD_NOT_FOUND,
+        codes.INVALID_PARAMS,
+        codes.INTERNAL,
+        codes.NOT_FOUND,
+        codes.SESSION_ATTACHED,
+    ] == [-32600, -32601, -32602, -32603, -32004, -32010]

@@ -1,0 +1,41 @@
+"""The method table: every name is served, every handler has a row, and each row reads its own params."""
+
+from __future__ import annotations
+
+import pytest
+
+from outfitter.errors import InvalidParams
+from outfitter.protocol.methods import METHODS
+from outfitter.server.handlers import HANDLERS
+
+
+def test_every_row_has_a_handler_and_every_handler_a_row() -> None:
+    assert sorted(METHODS) == sorted(HANDLERS)
+
+
+def test_a_row_is_found_by_its_own_name() -> None:
+    assert [name for name, method in METHODS.items() if method.name != name] == []
+
+
+FAMILIES = {"process": "exec", "initialize": "initialize"}
+
+
+def test_families_are_what_the_handshake_refusals_call_them() -> None:
+    assert {name: method.family for name, method in METHODS.items() if name.startswith("environment/")} == {
+        "environment/info": "environment info",
+        "environment/status": "environment status",
+        "environment/explain": "environment info",
+    }
+    others = {name: method.family for name, method in METHODS.items() if not name.startswith("environment/")}
+    assert others == {name: FAMILIES[name.partition("/")[0]] for name in others}
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_bad_params_are_refused_by_every_row(name: str) -> None:
+    with pytest.raises(InvalidParams):
+        METHODS[name].decode("not an object")
+
+
+def test_what_the_reference_lacks_on_purpose_is_lacking_here() -> None:
+    absent = {"process/kill", "process/closeStdin", "process/resizePty", "fs/watch", "environment/shutdown"}
+    assert absent & set(METHODS) == set()

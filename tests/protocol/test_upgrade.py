@@ -1,0 +1,289 @@
+"""The HTTP side of a listener: each row of the table of answers, and no head that makes it stumble."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from outfitter.protocol.upgrade import Response, accept_key, answer, parse_head
+
+quick = settings(deadline=None, max_examples=120)
+
+KEY = "dGhlIHNhbXBsZSBub25jZQ=="  # the example of RFC 6455
+UPGRADE = {
+    "Host": "127.0.0.1:1",
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": KEY,
+}
+UPGRADED = Response(
+    101,
+    headers=(
+        ("connection", "upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
+    ),
+)
+
+
+def head(request: str = "GET / HTTP/1.1", **headers: str | None) -> bytes:
+    """An upgrade with some headers (`_` for `-`) replaced, or left out when None."""
+    lines = dict(UPGRADE)
+    for name, value in headers.items():
+        known = next((key for key in lines if key.lower() == name.replace("_", "-")), name.replace("_", "-"))
+        if value is None:
+            del lines[known]
+        else:
+            lines[known] = value
+    return "\r\n".join([request, *(f"{name}: {value}" for name, value in lines.items())]).encode("latin-1")
+
+
+def plain(request: str, *lines: str) -> bytes:
+    return "\r\n".join([request, *lines]).encode("latin-1")
+
+
+def open_gate(headers: dict[str, str]) -> Response | None:
+    return None
+
+
+def ask(data: bytes) -> Response:
+    return answer(data, open_gate)
+
+
+# The table
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("query", ["", "?x=1"])
+def test_readiness_is_an_empty_200(method: str, query: str) -> None:
+    assert ask(plain(f"{method} /readyz{query} HTTP/1.1", "Host: x")) == Response(200)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "get"])
+def test_readiness_answers_no_other_method(method: str) -> None:
+    assert ask(plain(f"{method} /readyz HTTP/1.1")) == Response(405, headers=(("allow", "GET,HEAD"),))
+
+
+@pytest.mark.parametrize("target", ["/", "/?a=b", "/?", "/?/readyz"])
+def test_a_sound_upgrade_is_upgraded(target: str) -> None:
+    assert ask(head(f"GET {target} HTTP/1.1")) == UPGRADED
+
+
+@pytest.mark.parametrize(
+    "headers", [{"connection": None}, {"connection": "close"}, {"connection": "upgraded"}]
+)
+def test_a_request_without_upgrade_is_told_so(headers: dict[str, str | None]) -> None:
+    assert ask(head(**headers)) == Response(400, "Connection header did not include 'upgrade'")
+
+
+def test_a_plain_get_is_told_what_it_lacks() -> None:
+    assert ask(plain("GET / HTTP/1.1", "Host: x")) == Response(
+        400, "Connection header did not include 'upgrade'"
+    )
+
+
+@pytest.mark.parametrize("value", [None, "h2c", "web socket"])
+def test_an_upgrade_to_something_else_is_refused(value: str | None) -> None:
+    assert ask(head(upgrade=value)) == Response(400, "`Upgrade` header did not include 'websocket'")
+
+
+@pytest.mark.parametrize("version", [None, "", "8", "12", "013", "13.0", "14"])
+def test_another_version_is_refused(version: str | None) -> None:
+    assert ask(head(sec_websocket_version=version)) == Response(
+        400, "`Sec-WebSocket-Version` header did not include '13'"
+    )
+
+
+@pytest.mark.parametrize("method", ["POST", "HEAD", "PUT", "get"])
+def test_only_get_is_upgraded(method: str) -> None:
+    assert ask(head(f"{method} / HTTP/1.1")) == Response(
+        405, "Request method must be `GET`", (("allow", "GET"),)
+    )
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/ws", "//", "/readyz/", "/READYZ", "/x?y", "/%2F"])
+def test_any_other_path_is_not_found(path: str) -> None:
+    assert ask(head(f"GET {path} HTTP/1.1")) == Response(404)
+
+
+@pytest.mark.parametrize("origin", ["http://evil", "null", "", "http://127.0.0.1:1"])
+@pytest.mark.parametrize("request_line", ["GET / HTTP/1.1", "GET /readyz HTTP/1.1", "POST /x HTTP/1.1"])
+@pytest.mark.parametrize("name", ["Origin", "origin", "ORIGIN"])
+def test_a_browser_is_turned_away_from_every_path(origin: str, request_line: str, name: str) -> None:
+    assert ask(head(request_line, **{name: origin})) == Response(403)
+
+
+def test_no_subprotocol_and_no_extension_is_selected() -> None:
+    offered = head(sec_websocket_protocol="a, b", sec_websocket_extensions="permessage-deflate")
+    assert ask(offered) == UPGRADED
+
+
+# The gate
+
+
+def test_the_gate_sees_the_headers_and_has_the_last_word() -> None:
+    seen = []
+
+    def gate(headers: dict[str, str]) -> Response | None:
+        seen.append(headers)
+        return Response(401, "no")
+
+    assert answer(head(authorization="Bearer x"), gate) == Response(401, "no")
+    assert seen == [{**{name.lower(): value for name, value in UPGRADE.items()}, "authorization": "Bearer x"}]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        plain("GET /readyz HTTP/1.1"),
+        plain("GET /x HTTP/1.1"),
+        head(origin="x"),
+        head(connection="close"),
+        head("POST / HTTP/1.1"),
+        head(sec_websocket_key="short"),
+        b"nonsense",
+    ],
+)
+def test_the_gate_is_asked_only_about_upgrades(data: bytes) -> None:
+    def gate(headers: dict[str, str]) -> Response | None:
+        raise AssertionError("asked")
+
+    answer(data, gate)
+
+
+# Odd heads
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"connection": "keep-alive, Upgrade"},
+        {"connection": "  UPGRADE  ,close"},
+        {"connection": "\tupgrade\t"},
+        {"upgrade": "WebSocket"},
+        {"upgrade": "h2c , websocket"},
+        {"sec_websocket_version": "  13 "},
+        {"sec_websocket_key": f" \t{KEY} "},
+        {"host": ""},
+        {"host": "evil.example"},
+        {"x_odd": "a:b: c"},
+        {"x_latin": "\xe9\xff"},
+        {"x_empty": ""},
+    ],
+)
+def test_odd_spacing_and_case_are_no_matter(headers: dict[str, str | None]) -> None:
+    assert ask(head(**headers)) == UPGRADED
+
+
+def test_a_header_may_have_no_space_after_its_colon() -> None:
+    assert ask(head().replace(b": ", b":")) == UPGRADED
+
+
+def test_repeated_headers_are_one_list() -> None:
+    lines = plain("GET / HTTP/1.1", "Connection: keep-alive", "A: 1", "CONNECTION: Upgrade", "a:2 ", "A:")
+    assert parse_head(lines) == ("GET", "/", {"connection": "keep-alive, Upgrade", "a": "1, 2, "})
+
+
+def test_a_connection_header_may_be_repeated() -> None:
+    assert ask(head(connection="keep-alive") + b"\r\nconnection: upgrade") == UPGRADED
+
+
+@pytest.mark.parametrize("line", [f"Sec-WebSocket-Key: {KEY}", "Sec-WebSocket-Version: 13"])
+def test_a_key_or_version_that_comes_twice_is_refused(line: str) -> None:
+    assert ask(head() + b"\r\n" + line.encode()).status == 400
+
+
+@pytest.mark.parametrize(
+    "key",
+    [None, "", "x", KEY[:-1], KEY[:-2], KEY + "=", KEY + "A", "=" + KEY, "AAAA", KEY[:-3] + "*==",
+     base64.b64encode(bytes(15)).decode(), base64.b64encode(bytes(17)).decode(), "\xe9" * 24,
+     KEY.replace("G", " ")],
+)  # fmt: skip
+def test_a_key_is_sixteen_bytes_of_base64(key: str | None) -> None:
+    assert ask(head(sec_websocket_key=key)) == Response(400, "`Sec-WebSocket-Key` header missing")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"GET",
+        b"GET /",
+        b"GET / HTTP/2",
+        b"GET / HTTP/0.9",
+        b"GET / SMTP/1.1",
+        b"GET  / HTTP/1.1",
+        b"GET / HTTP/1.1 ",
+        b"GET readyz HTTP/1.1",
+        b"GET * HTTP/1.1",
+        b"GET /readyz HTTP/1.1\r\nno colon",
+        b"GET /readyz HTTP/1.1\r\n: no name",
+        b"GET /readyz HTTP/1.1\r\nName : value",
+        b"GET /readyz HTTP/1.1\r\nA: 1\r\n folded",
+        b"GET /readyz HTTP/1.1\r\n A: 1",
+        b"GET /readyz HTTP/1.1\r\n\r\nA: 1",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"\x00" * 100,
+    ],
+)
+def test_what_is_not_http_is_a_400(data: bytes) -> None:
+    assert ask(data) == Response(400, "invalid HTTP request")
+
+
+parts = st.sampled_from(
+    [b"GET ", b"/", b"/readyz", b" HTTP/1.1", b"\r\n", b"\n", b": ", b":", b" ", b"\xff", b"\0", b"Upgrade",
+     b"websocket", b"Connection", b"Sec-WebSocket-Key", KEY.encode(), b"Sec-WebSocket-Version: 13", b",",
+     b"Origin"]
+)  # fmt: skip
+
+
+@given(st.binary(max_size=80) | st.lists(parts, max_size=24).map(b"".join))
+@example(head() + b"\r\n" + b"\xff" * 10)
+@quick
+def test_any_bytes_get_an_answer(data: bytes) -> None:
+    response = ask(data)
+    assert response.status in (101, 200, 400, 403, 404, 405)
+    assert response.encode().startswith(b"HTTP/1.1 %d " % response.status)
+
+
+@given(st.binary(min_size=16, max_size=16))
+@quick
+def test_every_key_is_answered_as_the_rfc_says(raw: bytes) -> None:
+    key = base64.b64encode(raw).decode()
+    digest = hashlib.sha1(key.encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+    assert accept_key(key) == base64.b64encode(digest).decode()
+    assert ask(head(sec_websocket_key=key)).status == 101
+
+
+# Bytes
+
+
+@pytest.mark.parametrize(
+    ("response", "data"),
+    [
+        (Response(200), b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+        (
+            Response(405, headers=(("allow", "GET,HEAD"),)),
+            b"HTTP/1.1 405 Method Not Allowed\r\nallow: GET,HEAD\r\ncontent-length: 0\r\n"
+            b"connection: close\r\n\r\n",
+        ),
+        (
+            Response(400, "é"),
+            b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 2\r\n"
+            b"connection: close\r\n\r\n\xc3\xa9",
+        ),
+        (
+            UPGRADED,
+            b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            b"sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+        ),
+    ],
+    ids=lambda value: str(value.status) if isinstance(value, Response) else "",
+)
+def test_an_answer_on_the_wire(response: Response, data: bytes) -> None:
+    assert response.encode() == data
