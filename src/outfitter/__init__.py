@@ -13,7 +13,7 @@ __version__ = VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .client.client import Client, Completed
+    from .client.client import Client, Completed, EnvPolicy
     from .client.process import Exited, Output, RemoteProcess
     from .errors import (
         ConnectionLost,
@@ -34,6 +34,7 @@ __all__ = [
     "ConnectionLost",
     "ContractViolated",
     "Disconnected",
+    "EnvPolicy",
     "Exited",
     "HostUnsupported",
     "OutfitterError",
@@ -48,6 +49,7 @@ __all__ = [
 _HOMES = {
     "Client": ".client.client",
     "Completed": ".client.client",
+    "EnvPolicy": ".client.client",
     "Exited": ".client.process",
     "Output": ".client.process",
     "RemoteProcess": ".client.process",

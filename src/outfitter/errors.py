@@ -126,16 +126,23 @@ class SessionAttached(Refused):
 class LaunchFailed(OutfitterError):
     """The operating system refused to start a program.
 
-    `errno_name` is the symbol (`ENOENT`), `what` says which of program, interpreter and
-    working directory is at fault, as far as it can be told.
+    `errno_name` is the symbol (`ENOENT`), `subject` which of "cwd", "program" and "interpreter" is at
+    fault, and `what` the same in words, as far as it can be told.
     """
 
     slug = "launch-failed"
 
-    def __init__(self, message: str, errno_name: str | None = None, what: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        errno_name: str | None = None,
+        what: str | None = None,
+        subject: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.errno_name = errno_name
         self.what = what
+        self.subject = subject
 
 
 class HostUnsupported(OutfitterError):

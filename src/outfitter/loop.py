@@ -11,6 +11,7 @@ import heapq
 import select
 import time
 
+from .errors import HostUnsupported
 from .log import warn
 
 TYPE_CHECKING = False
@@ -32,11 +33,14 @@ if TYPE_CHECKING:
         def remove_writer(self, fd: int) -> bool: ...
 
 
-# EPOLLHUP and EPOLLERR wake both sides: a reader sees end of file, a writer sees EPIPE.
-_READ = select.EPOLLIN | select.EPOLLPRI
-_READ_OR_FAULT = _READ | select.EPOLLHUP | select.EPOLLERR
-_WRITE = select.EPOLLOUT
-_WRITE_OR_FAULT = _WRITE | select.EPOLLHUP | select.EPOLLERR
+# Linux's numbers, spelled out so that the module can be imported elsewhere. A fault (hang-up, error) wakes
+# both sides: a reader sees end of file, a writer sees EPIPE.
+_FAULT = 0x010 | 0x008
+_READ = 0x001 | 0x002
+_READ_OR_FAULT = _READ | _FAULT
+_WRITE = 0x004
+_WRITE_OR_FAULT = _WRITE | _FAULT
+_LONGEST_POLL = 86_400.0  # the kernel counts milliseconds in 31 bits; a timer further away polls again
 
 
 class _Handle:
@@ -76,9 +80,11 @@ class _Watch:
 
 
 class EpollLoop:
-    """A single-threaded epoll loop with asyncio's names. Linux only."""
+    """A single-threaded epoll loop with asyncio's names. Raises HostUnsupported where there is no epoll."""
 
     def __init__(self) -> None:
+        if not hasattr(select, "epoll"):
+            raise HostUnsupported("`outfitter serve` needs Linux")
         self._epoll = select.epoll()
         self._watches: dict[int, _Watch] = {}
         self._timers: list[_Handle] = []
@@ -210,7 +216,7 @@ class EpollLoop:
             heapq.heappop(timers)
         if not timers:
             return -1.0
-        return max(0.0, timers[0].when - time.monotonic())
+        return min(max(0.0, timers[0].when - time.monotonic()), _LONGEST_POLL)
 
     def _run_due(self) -> None:
         now = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import click
@@ -32,11 +33,21 @@ def cli() -> None:
     """Runs commands for coding agents in an environment that is an explicit contract."""
 
 
+class _Seconds(click.FloatRange):
+    """A number of seconds: finite, not negative."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if not isfinite(seconds):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return seconds
+
+
 def _option(flag: Flag) -> click.Option:
     kinds: dict[str, Any] = {  # click's types have no common base in its annotations
         "text": click.STRING,
         "count": click.IntRange(min=1),
-        "seconds": click.FloatRange(min=0),
+        "seconds": _Seconds(min=0),
         "flag": click.BOOL,
         "list": click.STRING,
     }
@@ -99,7 +110,7 @@ class _Assignment(click.ParamType[Any]):
 @click.option("--include-only", multiple=True, metavar="PATTERN", help="Pass only matching variables.")
 @click.option("--set", multiple=True, type=_Assignment(), help="Set a variable.")
 @click.option("--cwd", type=click.Path(), default=None, help="Run it in this directory.")
-@click.option("--timeout", type=click.FloatRange(min=0), default=None, help="End it after so many seconds.")
+@click.option("--timeout", type=_Seconds(min=0), default=None, help="End it after so many seconds.")
 @click.option("--json", is_flag=True, help="One JSON line per event instead of the output itself.")
 @click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:

@@ -30,7 +30,7 @@ def report(variables: list[Json], *, colour: bool, width: int = 100) -> str:
     lines = []
     for kept, title, code in ((True, "passed to the command", _GREEN), (False, "withheld", _RED)):
         chosen = [entry for entry in variables if entry["kept"] is kept]
-        lines.append(paint(_BOLD, f"{len(chosen)} variables {title}"))
+        lines.append(paint(_BOLD, f"{len(chosen)} {'variable' if len(chosen) == 1 else 'variables'} {title}"))
         groups: dict[str, list[str]] = {}
         for entry in chosen:
             reason = entry["origin"]["detail"]

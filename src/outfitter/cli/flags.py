@@ -44,7 +44,7 @@ SERVE: tuple[Flag, ...] = (
     Flag(
         "--concurrent-requests",
         "count",
-        "Slow requests of one connection that run at a time. Long polls and control requests never wait.",
+        "Taken for compatibility: here no request waits for another, whatever the number.",
         1,
         "N",
     ),
@@ -95,8 +95,8 @@ SERVE: tuple[Flag, ...] = (
         "cgroup v2).",
         False,
     ),
-    Flag("--exit-on-stdin-close", "flag", "Only with --remote.", False),
-    Flag("--log-level", "text", "Write diagnostics to stderr.", None, choices=("debug", "info", "warning")),
+    Flag("--exit-on-stdin-close", "flag", "Only with --remote, which is not there yet.", False),
+    Flag("--log-level", "text", "Write diagnostics to stderr.", None, choices=("debug", "warning")),
 )
 
 _BY_OPTION = {flag.option: flag for flag in SERVE}

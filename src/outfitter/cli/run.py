@@ -15,12 +15,13 @@ from ..protocol.environment import EnvPolicyParams
 from . import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from ..client.client import Client
     from ..client.process import RemoteProcess
 
-TIMED_OUT, NOT_STARTED, NOT_EXECUTABLE, NOT_FOUND = 124, 125, 126, 127
+_READ_SIZE = 64 << 10
+TIMED_OUT, NOT_STARTED, NOT_EXECUTABLE, NOT_FOUND, READER_GONE = 124, 125, 126, 127, 141
 
 
 def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
@@ -38,9 +39,10 @@ async def _run(argv: Sequence[str], flags: dict[str, Any]) -> int:
     )
     async with local() as client:
         try:
-            process = await client.start(argv, cwd=flags["cwd"], policy=policy)
+            process = await client.start(argv, cwd=flags["cwd"], policy=policy, stdin=True)
         except RequestFailed as error:
             return _not_started(argv[0], error)
+        feeding = asyncio.create_task(_feed(process))
         try:
             async with asyncio.timeout(flags["timeout"]):
                 status = await _stream(process, json=flags["json"])
@@ -48,6 +50,8 @@ async def _run(argv: Sequence[str], flags: dict[str, Any]) -> int:
             await process.terminate()
             print(f"outfitter: {argv[0]} was ended after {flags['timeout']} s", file=sys.stderr)
             return TIMED_OUT
+        finally:
+            feeding.cancel()
         if flags["explain"]:
             await _explain(client, policy)
         return status
@@ -57,6 +61,8 @@ def _not_started(program: str, error: RequestFailed) -> int:
     data = error.data if isinstance(error.data, dict) else {}
     reason = data.get("reason") or error.message
     print(f"outfitter: cannot start {program}: {reason}", file=sys.stderr)
+    if data.get("subject") == "cwd":
+        return NOT_STARTED
     match data.get("errno"):
         case "ENOENT":
             return NOT_FOUND
@@ -83,8 +89,10 @@ async def _stream(process: RemoteProcess, *, json: bool) -> int:
         async for event in process:
             if json:
                 _print_json(event)
-            elif isinstance(event, Output):
-                _pass_on(event)
+            elif isinstance(event, Output) and not _pass_on(event):
+                # Our reader has gone (`| head`): end as a filter would that is told so by a signal.
+                await process.terminate()
+                return READER_GONE
     except OutfitterError as error:
         print(f"outfitter: {error}", file=sys.stderr)
         return NOT_STARTED
@@ -95,14 +103,57 @@ async def _stream(process: RemoteProcess, *, json: bool) -> int:
     return process.exit_code
 
 
-def _pass_on(event: Output) -> None:
+async def _feed(process: RemoteProcess) -> None:
+    """Passes our standard input on, to its end or the command's."""
+    try:
+        async for data in _standard_input():
+            if await process.write(data) != "accepted":
+                return
+        await process.close_stdin()
+    except OutfitterError:
+        pass  # the command is gone, which the stream of its output reports
+
+
+async def _standard_input() -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(0, ready.set)
+        watched = True
+    except PermissionError:  # a plain file or /dev/null is always ready
+        watched = False
+    except OSError:  # no standard input at all
+        return
+    try:
+        while True:
+            if watched:
+                await ready.wait()
+                ready.clear()
+            try:
+                data = os.read(0, _READ_SIZE)
+            except BlockingIOError:
+                continue
+            except OSError:  # a terminal that we are not in the foreground of
+                return
+            if not data:
+                return
+            yield data
+    finally:
+        if watched:
+            loop.remove_reader(0)
+
+
+def _pass_on(event: Output) -> bool:
+    """Writes output to where it belongs; False when nobody reads it any more."""
     target = sys.stderr if event.stream == "stderr" else sys.stdout
     try:
         target.buffer.write(event.data)
         target.buffer.flush()
     except BrokenPipeError:
-        # Our reader has gone (`| head`): as a filter would, stop quietly.
+        # The interpreter flushes once more when it ends, and must find an open descriptor.
         os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
+        return False
+    return True
 
 
 def _print_json(event: Output | Exited) -> None:

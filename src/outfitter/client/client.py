@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 # that does not iterate slows the command down instead of filling memory.
 _QUEUED_BYTES = 8 << 20
 
+#: Which of the executor's variables a command inherits: inherit ("all", "core", "none"),
+#: ignore_default_excludes, exclude patterns, (name, value) pairs to set, include-only patterns.
+EnvPolicy = EnvPolicyParams
+
 #: What a command inherits when the caller does not say: everything the executor has.
 INHERIT_ALL = EnvPolicyParams("all", True, (), (), ())
 
@@ -52,6 +56,7 @@ class Client:
         self._names = itertools.count(1)
         self._queued = 0
         self._held = False
+        self._calls = 0
 
     async def initialize(self) -> None:
         """The handshake. Raises RequestFailed, Disconnected."""
@@ -63,7 +68,14 @@ class Client:
 
     async def call(self, method: str, params: Json) -> Json:
         """Any request of the protocol. Raises RequestFailed, Disconnected."""
-        return await self._connection.call(method, params)
+        # An answer may stand behind output that nobody takes: while one is waited for, all is read.
+        self._calls += 1
+        self.queued(0)
+        try:
+            return await self._connection.call(method, params)
+        finally:
+            self._calls -= 1
+            self.queued(0)
 
     async def start(
         self,
@@ -71,7 +83,7 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicyParams | None = INHERIT_ALL,
+        policy: EnvPolicy | None = INHERIT_ALL,
         tty: tuple[int, int] | None = None,
         stdin: bool = False,
     ) -> RemoteProcess:
@@ -106,7 +118,7 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicyParams | None = INHERIT_ALL,
+        policy: EnvPolicy | None = INHERIT_ALL,
         timeout: float | None = None,  # noqa: ASYNC109 - it also ends the command
     ) -> Completed:
         """Runs a command to its end and collects its output.
@@ -127,6 +139,7 @@ class Client:
         return Completed(process.exit_code, b"".join(parts["stdout"]), b"".join(parts["stderr"]))
 
     async def _abandon(self, process: RemoteProcess) -> None:
+        process.abandon()
         try:
             await process.terminate()
         except OutfitterError:
@@ -136,7 +149,7 @@ class Client:
         self,
         *,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicyParams | None = INHERIT_ALL,
+        policy: EnvPolicy | None = INHERIT_ALL,
         tty: bool = False,
     ) -> list[Json]:
         """Every variable a command would see or lose, with origin and rule; never a value."""
@@ -172,10 +185,10 @@ class Client:
     def queued(self, change: int) -> None:
         """Keeps count of output that waits for its reader; holds the connection back above the bound."""
         self._queued += change
-        if self._held and self._queued <= _QUEUED_BYTES // 2:
+        if self._held and (self._calls or self._queued <= _QUEUED_BYTES // 2):
             self._held = False
             self._connection.transport.resume_reading()
-        elif not self._held and self._queued > _QUEUED_BYTES:
+        elif not self._held and not self._calls and self._queued > _QUEUED_BYTES:
             self._held = True
             self._connection.transport.pause_reading()
 

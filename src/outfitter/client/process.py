@@ -56,6 +56,7 @@ class RemoteProcess:
         self._closed = False
         self._failure: OutfitterError | None = None
         self._news = asyncio.Event()
+        self._abandoned = False
 
     # Events
 
@@ -100,11 +101,20 @@ class RemoteProcess:
             else:
                 if isinstance(ready, Exited):
                     self.exit_code = ready.code
+                elif self._abandoned:
+                    continue
                 else:
                     self._queued += len(ready.data)
                     self._client.queued(len(ready.data))
                 self._events.append(ready)
         self._news.set()
+
+    def abandon(self) -> None:
+        """Nobody will read this output: what is queued goes, and what comes is not kept."""
+        self._abandoned = True
+        self._events.clear()
+        self._client.queued(-self._queued)
+        self._queued = 0
 
     def fail(self, error: OutfitterError) -> None:
         """No more events will come."""

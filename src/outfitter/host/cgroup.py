@@ -13,6 +13,7 @@ import os
 
 from ..core.marks import Marks
 from ..errors import HostUnsupported, LaunchFailed
+from .tree import new_nonce
 
 
 class Cgroups:
@@ -87,6 +88,11 @@ def _remove_empty(top: str) -> None:
             os.rmdir(folder)
         except OSError:
             continue  # something lives in it, or is dying; the next end of a session tries again
+
+
+def check() -> None:
+    """Raises HostUnsupported when control groups cannot be made here."""
+    Cgroups(Marks(new_nonce())).tidy()
 
 
 def own_group() -> str:

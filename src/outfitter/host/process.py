@@ -51,7 +51,9 @@ class Process:
     """A started command. `pid` leads its session; `mark` is what its descendants carry."""
 
     __slots__ = (
+        "_discarded",
         "_fds",
+        "_held_to_the_end",
         "_linger",
         "_loop",
         "_owner",
@@ -79,7 +81,7 @@ class Process:
         self,
         process_id: str,
         launch: Launch,
-        mark: int | None,
+        mark: int,
         *,
         loop: Loop,
         spawner: Spawner,
@@ -102,7 +104,9 @@ class Process:
         self._queue: StdinQueue | None = None
         self._writing = False
         self._paused = False
+        self._held_to_the_end = False
         self._terminated = False
+        self._discarded = False
         self._read_size = READ_SIZE
         self._linger: Timer | None = None
         if launch.tty:
@@ -180,7 +184,7 @@ class Process:
             if len(data) == READ_SIZE:
                 self._widen(fd)
             if not self._owner.output(self, self._record(number, data)):
-                self._pause()
+                self.hold()
         elif self.tty and not self.exited:
             self._terminal_left(fd)
         else:
@@ -230,16 +234,23 @@ class Process:
         else:
             os.close(fd)
 
-    def _pause(self) -> None:
+    def hold(self, *, to_the_end: bool = True) -> None:
+        """Reads no more output until `resume`; the command waits when its pipe is full.
+
+        With `to_the_end=False`, what is in the pipes when it exits is read all the same.
+        """
         if self._terminated:
             return  # what a dead tree left in its pipes is bounded, and `closed` must not wait for a reader
+        self._held_to_the_end = to_the_end
+        if self._paused:
+            return
         self._paused = True
         for fd in self._fds:
             if fd >= 0:
                 self._loop.remove_reader(fd)
 
     def resume(self) -> None:
-        """Reads on after `output` returned False."""
+        """Reads on after `hold`, or after `output` returned False."""
         if not self._paused:
             return
         self._paused = False
@@ -263,7 +274,7 @@ class Process:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         self._pidfd = -1
-        if not self._paused:
+        if not (self._paused and self._held_to_the_end):
             self._drain()
         exited_seq = self.log.exit(code)
         if self._stdin >= 0 and not self.tty:
@@ -287,10 +298,9 @@ class Process:
                     self._end_stream(number)
                     break
                 taken += len(data)
-                if not self._owner.output(self, self._record(number, data)):
-                    self._pause()
-                    if self._paused:
-                        return
+                if not self._owner.output(self, self._record(number, data)) and not self._terminated:
+                    self.hold()
+                    return
 
     def _abandon(self) -> None:
         """Somebody we could not kill holds the pipes of a terminated command: close without them."""
@@ -301,6 +311,7 @@ class Process:
 
     def discard(self, seconds: float) -> None:
         """Reaps a killed command and closes its descriptors, reporting nothing more; for a server's end."""
+        self._discarded = True
         if self._linger is not None:
             self._linger.cancel()
         if self._pidfd >= 0:
@@ -347,7 +358,7 @@ class Process:
 
     def interrupt(self) -> None:
         """SIGINT for the command's group; on a terminal, for the job in its foreground."""
-        if self.closed:
+        if self.closed or self._discarded:
             return
         group: int | None = None if self.exited else self.pid
         if self.tty and self._stdin >= 0:
@@ -363,7 +374,7 @@ class Process:
         With `grace`, SIGTERM first and SIGKILL that many seconds later. After `closed` nothing is
         touched: what a finished command left running on purpose belongs to the session.
         """
-        if self.closed:
+        if self.closed or self._discarded:
             return False
         running = not self.exited
         if grace > 0 and running:

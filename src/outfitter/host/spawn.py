@@ -185,25 +185,27 @@ def _find(launch: Launch) -> bytes:
             f'Unable to spawn {launch.program} because:\nNo viable candidates found in PATH "{searched}"',
             "ENOENT",
             what,
+            "program",
         )
-    raise LaunchFailed(_text(errno.ENOENT), "ENOENT", what)
+    raise LaunchFailed(_text(errno.ENOENT), "ENOENT", what, "program")
 
 
 def _failure(code: int, launch: Launch, program: bytes) -> LaunchFailed:
     """posix_spawn gives one number for the directory, the program and its interpreter; look again."""
-    what = None
+    subject, what = "program", None
     if not os.path.isdir(launch.cwd):
-        what = "the working directory does not exist or is not a directory"
+        subject, what = "cwd", "the working directory does not exist or is not a directory"
     elif not os.access(launch.cwd, os.X_OK):
-        what = "the working directory may not be entered"
+        subject, what = "cwd", "the working directory may not be entered"
+    elif code == errno.ENOENT and os.path.exists(os.path.join(os.fsencode(launch.cwd), program)):
+        subject, what = "interpreter", "the program's interpreter does not exist"
     elif code == errno.ENOENT:
-        found = os.path.exists(os.path.join(os.fsencode(launch.cwd), program))
-        what = "the program's interpreter does not exist" if found else "the program does not exist"
+        what = "the program does not exist"
     elif code == errno.E2BIG:
         what = "arguments and environment together are larger than the system allows"
     elif code == errno.ENOEXEC:
         what = "the file is neither a binary of this machine nor a script with a #! line"
-    return LaunchFailed(_text(code), errno.errorcode.get(code), what)
+    return LaunchFailed(_text(code), errno.errorcode.get(code), what, subject)
 
 
 def _text(code: int) -> str:

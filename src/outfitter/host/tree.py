@@ -49,35 +49,37 @@ class Trees:
         self._loop = loop
         self._marks = marks
         self._cgroups = cgroups
+        self._marking = usable()
         self._doomed: set[int] = set()
 
-    def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int | None) -> int:
+    def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int) -> int:
         """Starts a program whose descendants can be found by the mark. Raises LaunchFailed."""
-        if self._cgroups is None or mark is None:
-            return spawner.spawn(launch, stdio, mark)
+        limit = mark if self._marking else None
+        if self._cgroups is None:
+            return spawner.spawn(launch, stdio, limit)
         self._cgroups.enter(mark)
         try:
-            return spawner.spawn(launch, stdio, mark)
+            return spawner.spawn(launch, stdio, limit)
         finally:
             self._cgroups.leave()
 
-    def let_go(self, mark: int | None) -> None:
+    def let_go(self, mark: int) -> None:
         """A process closed; what it left running belongs to the session."""
-        if self._cgroups is not None and mark is not None:
+        if self._cgroups is not None:
             self._cgroups.let_go(mark)
 
-    def kill(self, leader: int, mark: int | None, *, reaped: bool) -> None:
+    def kill(self, leader: int, mark: int, *, reaped: bool) -> None:
         """SIGKILL for a leader's group now, and for every other descendant within this tick.
 
         When the leader is `reaped` its number may belong to somebody else; only the mark counts then.
         """
         if not reaped:
             kill_group(leader)
-        if mark is None:
-            kill_session_members(leader, reaped=reaped)
-            return
         if self._cgroups is not None:
             self._cgroups.kill(mark)
+        if not self._marking:
+            kill_session_members(leader, reaped=reaped)
+            return
         if not self._doomed:
             self._loop.call_soon(self._sweep)
         self._doomed.add(mark)

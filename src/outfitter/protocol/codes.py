@@ -50,4 +50,6 @@ def of(error: OutfitterError) -> tuple[int, str, Json]:
             data["errno"] = error.errno_name
         if error.what is not None:
             data["reason"] = error.what
+        if error.subject is not None:
+            data["subject"] = error.subject
     return code, str(error), data

@@ -50,7 +50,7 @@ def _known_host(value: str, hosts: frozenset[str]) -> bool:
     if name == "localhost" or name in hosts:
         return True
     parts = name.split(".")
-    return len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
+    return name.isascii() and len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
 
 
 def _bearer(headers: Headers, check: Callable[[str], str | None]) -> str | None:
@@ -128,9 +128,9 @@ def judge(claims: Json, now: float, skew: float, issuer: str | None, audience: s
     expires, starts = claims.get("exp"), claims.get("nbf")
     if type(expires) is not int or (starts is not None and type(starts) is not int):
         return "invalid websocket jwt"
-    if now > expires + skew:
+    if now - skew > expires:  # claims may be larger than a float
         return "expired websocket jwt"
-    if starts is not None and now < starts - skew:
+    if starts is not None and now + skew < starts:
         return "websocket jwt is not valid yet"
     if issuer is not None and claims.get("iss") != issuer:
         return "websocket jwt issuer mismatch"

@@ -28,6 +28,9 @@ ANSWERS_BYTES = 4 << 20
 # When a session's connection is asked for by somebody who knows the id, how long the holder has to show
 # that it is alive. The stock client goes on asking for 25 s.
 PROBE_SECONDS = 5.0
+# After a resume, how long a process's output waits for the client to ask for what it missed. It asks at
+# once; this is for one that does not.
+CATCH_UP_SECONDS = 1.0
 # Longest `waitMs` and `graceMs` that mean anything: a day. More is taken as this.
 LONGEST_WAIT_SECONDS = 86_400.0
 # Environments worked out for a policy and remembered. Clients send the same one with every command.

@@ -32,7 +32,7 @@ def parse_url(url: str) -> tuple[str, int] | None:
         return None
     if not url.startswith("ws://"):
         raise SettingInvalid(f"unsupported --listen URL `{url}`; expected `ws://IP:PORT` or `stdio`")
-    host, colon, port = url[5:].rpartition(":")
+    host, colon, port = url[5:].rpartition(":") if url.isascii() else ("", "", "")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         valid = ":" in host
@@ -49,20 +49,24 @@ def is_loopback(host: str) -> bool:
 
 
 def serve_websocket(host: str, port: int, settings: Settings, gate: Callable[[], Gate]) -> int:
-    """Listens until SIGTERM or SIGINT; returns the exit status."""
+    """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported."""
+    if settings.cgroup:
+        from ..host.cgroup import check
+
+        check()  # before anybody is told that we listen
     try:
         sock = listen(host, port)
     except OSError as error:
         raise SettingInvalid(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    loop = EpollLoop()
+    _on_signals(loop, loop.stop)
     bound = sock.getsockname()[1]
     sys.stdout.write(f"ws://{f'[{host}]' if ':' in host else host}:{bound}\n")
     sys.stdout.flush()
     from ..transport.websocket import Listener
 
-    loop = EpollLoop()
     lazy = _LazyServer(loop, settings)
     listener = Listener(loop, sock, gate(), lazy.connect, settings.max_connections)
-    _on_signals(loop, loop.stop)
     # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
     loop.call_later(_WARM_UP_SECONDS, lazy.get)
     loop.run()
@@ -129,10 +133,11 @@ class _LazyServer:
 def _on_signals(loop: EpollLoop, stop: Callable[[], None]) -> None:
     """Calls `stop` from the loop when we are asked to end."""
     # The module behind `signal`, which wraps every number in an enum and imports that first.
-    from _signal import set_wakeup_fd, signal  # type: ignore[import-not-found]
+    from _signal import SIG_IGN, getsignal, set_wakeup_fd, signal  # type: ignore[import-not-found]
 
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     for number in (_SIGHUP, _SIGINT, _SIGTERM):
-        signal(number, lambda *_: None)
+        if getsignal(number) != SIG_IGN:  # nohup means it
+            signal(number, lambda *_: None)
     set_wakeup_fd(writing, warn_on_full_buffer=False)
     loop.add_reader(reading, stop)

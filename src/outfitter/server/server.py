@@ -62,7 +62,7 @@ class Server:
         return self._info
 
     def stop(self, reason: str = "server is stopping") -> None:
-        """Tells every peer, then ends every session and all descendants."""
+        """Ends every session and all descendants, then tells every peer."""
+        self.sessions.stop()
         for connection in list(self.connections):
             connection.transport.close(1001, reason)
-        self.sessions.stop()

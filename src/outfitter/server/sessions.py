@@ -18,12 +18,13 @@ from ..errors import HostUnsupported, Refused
 from ..host.orphans import Orphans
 from ..host.process import Process
 from ..host.spawn import Spawner
-from ..host.tree import Trees, new_nonce, usable
+from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
 from ..log import note
 from ..protocol import base64
 from ..protocol.jsonrpc import result_text
 from ..protocol.process import Notices
+from .limits import CATCH_UP_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ class Session:
         self._reads: dict[Process, list[_WaitingRead]] = {}
         self._writes: dict[Process, deque[tuple[RequestId, WriteParams]]] = {}
         self._waiting_bytes = 0
+        self._answering_writes = False
         self._paused: set[Process] = set()
+        self._catching_up: set[Process] = set()
         self._closed: deque[tuple[float, Process]] = deque()
         self._ended = False
 
@@ -76,6 +79,26 @@ class Session:
 
     def attach(self, connection: Connection) -> None:
         self.connection = connection
+
+    def reattach(self, connection: Connection) -> None:
+        """Attaches a client that comes back and will ask, process by process, for what it missed.
+
+        Until it has, output waits in the pipes: the stock client gives a command up when more than 256
+        events overtake the answer it waits for. A client that never asks gets its output a little later.
+        """
+        self.attach(connection)
+        for process in self.processes.values():
+            if not process.closed:
+                process.hold(to_the_end=False)
+                self._catching_up.add(process)
+        if self._catching_up:
+            self._loop.call_later(CATCH_UP_SECONDS, self._caught_up, list(self._catching_up))
+
+    def _caught_up(self, processes: list[Process]) -> None:
+        for process in processes:
+            if process in self._catching_up:
+                self._catching_up.discard(process)
+                process.resume()
 
     def detach(self) -> None:
         """Forgets the connection and what it waited for; processes run on, read without holding back."""
@@ -87,6 +110,7 @@ class Session:
         self._reads.clear()
         self._writes.clear()
         self._waiting_bytes = 0
+        self._caught_up(list(self._catching_up))
         self.resume_output()
 
     def resume_output(self) -> None:
@@ -152,6 +176,7 @@ class Session:
         if closed_seq is not None:
             self.running -= 1
             self._paused.discard(process)
+            self._catching_up.discard(process)
             del self._notices[process]
             if self._ended:
                 process.log.release()
@@ -159,8 +184,13 @@ class Session:
                 self._retire(process)
 
     def stdin_moved(self, process: Process) -> None:
-        if self._writes:
-            self._write_waiting(process)
+        # A write that waited moves stdin itself; the one loop below goes on, not one inside another.
+        if self._writes and not self._answering_writes:
+            self._answering_writes = True
+            try:
+                self._write_waiting(process)
+            finally:
+                self._answering_writes = False
 
     # Closed processes
 
@@ -188,6 +218,8 @@ class Session:
 
     def read(self, process: Process, request_id: RequestId, params: ReadParams, longest: float) -> str | None:
         """The answer to process/read, or None when it comes later."""
+        if self._catching_up:
+            self._caught_up([process])
         log = process.log
         if params.wait_ms == 0 or log.ready(params.after_seq):
             return page_text(log.read(params.after_seq, params.max_bytes))
@@ -285,6 +317,7 @@ class Session:
 
     def replay(self, process: Process, after: int) -> list[bytes]:
         """The retained events after a sequence number, as notices in order."""
+        self._caught_up([process])
         log = process.log
         notices = Notices(process.process_id)
         events = [(chunk.seq, b"".join(notices.output(chunk))) for chunk in log.after(after)]
@@ -315,19 +348,16 @@ class Sessions:
     def __init__(self, loop: Loop, settings: Settings) -> None:
         self.loop = loop
         self.settings = settings
-        self._book = SessionBook(settings.session_retention, settings.max_sessions)
+        self._limit = min(settings.max_sessions, SESSION_NUMBERS)
+        self._book = SessionBook(settings.session_retention, self._limit)
         self._sessions: dict[str, Session] = {}
         self._numbers: set[int] = set()
         self._expiry: Timer | None = None
         self._budget = Budget(settings.retained_total_bytes)
         if not hasattr(os, "pidfd_open"):
-            raise HostUnsupported(
-                "the exec-server needs Linux (process descriptors, posix_spawn with a directory); "
-                "on this system use Outfitter's client with a server elsewhere"
-            )
+            raise HostUnsupported("the exec-server needs Linux 5.3 or newer (process descriptors)")
         self.spawner = Spawner()
         self.marks = Marks(new_nonce())
-        self._marking = usable()
         cgroups = None
         if settings.cgroup:
             from ..host.cgroup import Cgroups
@@ -354,7 +384,7 @@ class Sessions:
     def create(self, connection: Connection) -> Session:
         """A new session for this connection. Raises Refused at the limit."""
         session_id = _uuid4()
-        if len(self._book) >= self.settings.max_sessions:
+        if len(self._book) >= self._limit:
             self._make_room()
         self._book.create(session_id, connection)
         number = next(n for n in range(SESSION_NUMBERS) if n not in self._numbers)
@@ -381,7 +411,7 @@ class Sessions:
             held.connection.probe(probe)
         self._book.resume(session_id, connection, self.loop.time())
         session = self._sessions[session_id]
-        session.attach(connection)
+        session.reattach(connection)
         note("server", "=", "session resumed")
         return session
 
@@ -412,7 +442,7 @@ class Sessions:
         process = Process(
             process_id,
             launch,
-            self.marks.new(session.number) if self._marking else None,
+            self.marks.new(session.number),
             loop=self.loop,
             spawner=self.spawner,
             trees=self.trees,

@@ -322,7 +322,7 @@ class WebSocketTransport:
             self._queue(pieces)
             return
         try:
-            sent = self._sock.sendmsg(pieces)
+            sent = self._sock.sendmsg(pieces if len(pieces) <= _IOV else pieces[:_IOV])
         except BlockingIOError:
             sent = 0
         except OSError as error:
@@ -380,7 +380,7 @@ class WebSocketTransport:
                 self._lose("the peer has taken nothing for too long")
                 return
         elif self._pinged > self._heard:
-            if now - self._pinged >= _DEAD_SECONDS - _PING_SECONDS:
+            if now - self._pinged >= _DEAD_SECONDS:
                 self._lose("the peer gave no sign of life")
                 return
         else:
