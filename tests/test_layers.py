@@ -19,7 +19,7 @@ LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "record": set(),
     "log": set(),
-    "loop": {"log"},
+    "loop": {"errors", "log"},
     "protocol": GROUND,
     "env": GROUND,
     "core": GROUND | {"protocol", "env"},

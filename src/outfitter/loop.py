@@ -181,15 +181,10 @@ class EpollLoop:
         self._stopping = True
 
     def run(self) -> None:
-        """Serves callbacks until `stop`. A callback that fails is logged, and the others go on."""
-        while not self._stopping:
-            try:
-                self._serve()
-            except Exception:
-                # A descriptor that was not served in this batch is still ready in the next.
-                warn("server", "a callback failed", exc_info=True)
+        """Serves callbacks until `stop`. A callback that fails is logged, and the others go on.
 
-    def _serve(self) -> None:
+        The descriptor of one that fails is not watched any more: it would fail again at once, for ever.
+        """
         poll = self._epoll.poll
         watches = self._watches
         while not self._stopping:
@@ -199,10 +194,15 @@ class EpollLoop:
                 watch = watches.get(fd)
                 if watch is None:
                     continue
-                if event & _READ_OR_FAULT and watch.read is not None:
-                    watch.read(*watch.read_args)
-                if event & _WRITE_OR_FAULT and watch.write is not None:
-                    watch.write(*watch.write_args)
+                try:
+                    if event & _READ_OR_FAULT and watch.read is not None:
+                        watch.read(*watch.read_args)
+                    if event & _WRITE_OR_FAULT and watch.write is not None:
+                        watch.write(*watch.write_args)
+                except Exception:
+                    warn("server", "a callback failed", exc_info=True)
+                    self.remove_reader(fd)
+                    self.remove_writer(fd)
             if self._timers:
                 self._run_due()
             if self._ready:

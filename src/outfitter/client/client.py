@@ -107,8 +107,12 @@ class Client:
         )
         try:
             await self.call("process/start", params.encode())
+        except OutfitterError:
+            self._processes.pop(process.process_id, None)
+            raise
         except BaseException:
-            del self._processes[process.process_id]
+            # Given up while the answer was under way: it may have started.
+            await asyncio.shield(self._abandon(process))
             raise
         return process
 
@@ -172,11 +176,11 @@ class Client:
             event = Output(params["stream"], base64.decode(params["chunk"]))
         elif method == "process/exited":
             event = Exited(params["exitCode"])
-        elif method == "process/closed":
-            del self._processes[process.process_id]
-        else:
+        elif method != "process/closed":
             return
         process.receive(params["seq"], event)
+        if process.closed:
+            del self._processes[process.process_id]
 
     def _lost(self, error: Disconnected) -> None:
         for process in self._processes.values():

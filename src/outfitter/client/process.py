@@ -58,6 +58,11 @@ class RemoteProcess:
         self._news = asyncio.Event()
         self._abandoned = False
 
+    @property
+    def closed(self) -> bool:
+        """Whether every event has come."""
+        return self._closed
+
     # Events
 
     async def __aiter__(self) -> AsyncIterator[Event]:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
         def output(self, process: Process, chunks: list[Chunk]) -> bool:
             """New output. False asks the process to stop reading until `resume`."""
 
+        def wants_output(self, process: Process) -> bool:
+            """Whether output may be read now. False asks the process to stop until `resume`."""
+
         def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
             """The leader was reaped, or the process closed, or both at once."""
 
@@ -114,7 +117,13 @@ class Process:
         else:
             self._start_on_pipes(launch, spawner)
         self.log = OutputLog(len(self._fds), budget)
-        self._pidfd = os.pidfd_open(self.pid)
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except OSError as error:
+            trees.kill(self.pid, mark, reaped=False)
+            os.waitpid(self.pid, 0)
+            ends = {*self._fds, self._stdin} - {-1}
+            raise _no_descriptors(error, list(ends)) from None
         for number, fd in enumerate(self._fds):
             loop.add_reader(fd, self._readable, number)
         loop.add_reader(self._pidfd, self._exited)
@@ -173,6 +182,9 @@ class Process:
     # Output
 
     def _readable(self, number: int) -> None:
+        if not self._owner.wants_output(self) and not self._terminated:
+            self.hold()
+            return
         fd = self._fds[number]
         try:
             data = os.read(fd, self._read_size)
@@ -288,6 +300,9 @@ class Process:
         taken = 0
         for number, fd in enumerate(self._fds):
             while fd >= 0 and taken < _EXIT_DRAIN:
+                if not self._owner.wants_output(self) and not self._terminated:
+                    self.hold()
+                    return
                 try:
                     data = os.read(fd, self._read_size)
                 except BlockingIOError:
@@ -379,7 +394,7 @@ class Process:
         running = not self.exited
         if grace > 0 and running:
             kill_group(self.pid, SIGTERM)
-            self._loop.call_later(grace, self.terminate)
+            self._loop.call_later(grace, self._grace_over)
             return True
         self._terminated = True
         self._trees.kill(self.pid, self.mark, reaped=self.exited)
@@ -388,6 +403,12 @@ class Process:
         if not running and self._linger is None:
             self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon_if_open)
         return running
+
+    def _grace_over(self) -> None:
+        """Kills what is left of the tree, also when the leader went quietly and the process closed."""
+        if self.closed and not self._discarded:
+            self._trees.kill(self.pid, self.mark, reaped=True)
+        self.terminate()
 
     def _abandon_if_open(self) -> None:
         self._linger = None

@@ -12,6 +12,8 @@ import os
 
 from ..core.launch import Launch
 from ..core.marks import NONCE_SHIFT, Marks
+from ..errors import LaunchFailed
+from ..log import warn
 from .spawn import Spawner, Stdio
 from .tree import usable
 
@@ -65,23 +67,30 @@ class Watchdog:
         """Starts it if it is not running. Without usable marks it could find nobody, so it is not."""
         if self._pid or not usable():
             return
-        reading, self._pipe = os.pipe2(os.O_CLOEXEC)
+        reading, writing = os.pipe2(os.O_CLOEXEC)
         null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         try:
             argv = ["/bin/sh", "-c", _SCRIPT, "outfitter-watchdog", str(self._marks.prefix), self._group]
             self._pid = self._spawner.spawn(
                 Launch("/bin/sh", argv, "/", {}), Stdio(stdin=reading, stdout=null, stderr=null)
             )
+        except BaseException:
+            os.close(writing)
+            raise
         finally:
             os.close(reading)
             os.close(null)
+        self._pipe = writing
         self._pidfd = os.pidfd_open(self._pid)
         self._loop.add_reader(self._pidfd, self._died)
 
     def _died(self) -> None:
-        """Somebody killed it: the next command starts another."""
+        """Somebody killed it: another takes its place, now or with the next command."""
         self._forget()
-        self.ensure()
+        try:
+            self.ensure()
+        except (OSError, LaunchFailed):
+            warn("server", "the watchdog ended and could not be started again yet")
 
     def stop(self) -> None:
         """Ends it without a sweep; the server has ended its processes itself."""

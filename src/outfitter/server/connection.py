@@ -90,6 +90,11 @@ class Connection:
             self._held = True
             transport.pause_reading()
 
+    @property
+    def full(self) -> bool:
+        """Whether output should wait until `drained`."""
+        return self.transport.buffered >= HIGH
+
     def push(self, *messages: bytes) -> bool:
         """Sends news; False when output should wait until `drained`."""
         transport = self.transport

@@ -73,6 +73,7 @@ class Session:
         self._paused: set[Process] = set()
         self._catching_up: set[Process] = set()
         self._closed: deque[tuple[float, Process]] = deque()
+        self._forgetting = False
         self._ended = False
 
     # Connection
@@ -158,6 +159,13 @@ class Session:
         self._paused.add(process)
         return False
 
+    def wants_output(self, process: Process) -> bool:
+        connection = self.connection
+        if connection is None or not connection.full:
+            return True
+        self._paused.add(process)
+        return False
+
     def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
         if exited_seq is not None:
             self._registry.reaped(process)
@@ -199,14 +207,17 @@ class Session:
         self._closed.append((self._loop.time() + self._registry.settings.process_retention, process))
         if len(self._closed) > self._registry.settings.closed_processes:
             self._forget(self._closed.popleft()[1])
-        if len(self._closed) == 1:
+        if not self._forgetting:
+            self._forgetting = True
             self._loop.call_later(self._registry.settings.process_retention, self._forget_due)
 
     def _forget_due(self) -> None:
+        self._forgetting = False
         now = self._loop.time()
         while self._closed and self._closed[0][0] <= now:
             self._forget(self._closed.popleft()[1])
         if self._closed:
+            self._forgetting = True
             self._loop.call_later(self._closed[0][0] - now, self._forget_due)
 
     def _forget(self, process: Process) -> None:

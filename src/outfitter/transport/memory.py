@@ -26,12 +26,13 @@ class MemoryTransport:
         self._crowded = False
         self._hold = False
         self._moving = False
+        self._ending: str | None = None
 
     def _join(self, other: MemoryTransport) -> None:
         self._other = other
 
     def send(self, *messages: bytes) -> None:
-        if self._other is None:
+        if self._other is None or self._ending is not None:
             return
         self._queue.extend(messages)
         self.buffered += sum(map(len, messages))
@@ -53,7 +54,11 @@ class MemoryTransport:
             message = self._queue.popleft()
             self.buffered -= len(message)
             self._other.receiver.message(message)
-        if self._crowded and self.buffered <= LOW and self._other is not None:
+        if self._ending is not None:
+            if not self._queue and self._other is not None:
+                other, self._other = self._other, None
+                other._end(self._ending)
+        elif self._crowded and self.buffered <= LOW and self._other is not None:
             self._crowded = False
             self.receiver.drained()
 
@@ -69,22 +74,18 @@ class MemoryTransport:
         """The other end shares our process: it is alive."""
 
     def close(self, code: int, reason: str) -> None:
-        """Delivers what is queued, then ends both ends."""
-        other, self._other = self._other, None
-        if other is None:
+        """Ends both ends; the other one after it has taken what is queued."""
+        if self._other is None or self._ending is not None:
             return
-        while self._queue and not other._hold:
-            other.receiver.message(self._queue.popleft())
-        self._queue.clear()
-        self.buffered = 0
-        other._end(reason)
+        self._ending = reason
+        self._move()
         self.receiver.lost(reason)
 
     def _end(self, reason: str) -> None:
-        if self._other is not None:
-            self._other = None
-            self._queue.clear()
-            self.buffered = 0
+        self._other = None
+        self._queue.clear()
+        self.buffered = 0
+        if self._ending is None:
             self._loop.call_soon(self.receiver.lost, reason)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections import deque
 
 from ..errors import RemoteProtocolError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 MAX_LINE = 64 << 20  # the reference's limit
 _READ_SIZE = 64 << 10
 _BATCH = 8  # messages handled in one go
+_LAST_WORDS_SECONDS = 1.0
 
 
 class StdioTransport:
@@ -69,6 +71,8 @@ class StdioTransport:
 
     def resume_reading(self) -> None:
         self._hold = False
+        if self._inbox:
+            self._loop.call_soon(self._deliver)
         self._watch()
 
     def _readable(self) -> None:
@@ -93,12 +97,12 @@ class StdioTransport:
 
     def _deliver(self) -> None:
         for _ in range(_BATCH):
-            if not self._inbox or self._lost:
+            if not self._inbox or self._hold or self._lost:
                 break
             self.receiver.message(self._inbox.popleft())
-        if self._inbox and not self._lost:
+        if self._inbox and not self._hold and not self._lost:
             self._loop.call_soon(self._deliver)
-        elif self._ended:
+        elif self._ended and not self._inbox:
             self._lose("standard input ended")
             return
         self._watch()
@@ -171,11 +175,17 @@ class StdioTransport:
         self.receiver.lost(reason)
 
     def _last_words(self) -> None:
-        # What was answered already should arrive; the peer may be reading until our end closes.
-        os.set_blocking(self._out, True)
+        """What was answered already should arrive: a peer that still reads gets it, one that does not
+        holds nobody up for long."""
+        taken = select.poll()
+        taken.register(self._out, select.POLLOUT)
+        end = self._loop.time() + _LAST_WORDS_SECONDS
         try:
-            for piece in self._outbox:
-                os.write(self._out, piece)
+            while self._outbox and taken.poll(max(0.0, end - self._loop.time()) * 1000):
+                sent = os.write(self._out, self._outbox[0])
+                self._outbox[0] = memoryview(self._outbox[0])[sent:]
+                if not self._outbox[0]:
+                    self._outbox.popleft()
         except OSError:
             pass
         self._outbox.clear()

@@ -5,10 +5,10 @@ The framing is `protocol.websocket`; here are the socket, the queue, keep-alive 
 
 from __future__ import annotations
 
-import errno
 from collections import deque
 
 from ..errors import RemoteProtocolError
+from ..log import warn
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, Response, answer
 from .base import LOW
@@ -30,6 +30,7 @@ READ_SIZE = 64 << 10
 READ_SIZE_LARGE = 1 << 20  # while a large message is under way
 # Messages handled in one go before other connections get their turn.
 _BATCH = 8
+_ACCEPT_AGAIN_SECONDS = 1.0
 _HEAD_SECONDS = 10.0  # how long a connection may take to say what it wants
 _PING_SECONDS = 30.0  # the reference's interval
 _DEAD_SECONDS = 60.0  # without a byte from the peer after a ping: the connection is half open
@@ -66,12 +67,11 @@ class Listener:
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):
             return
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                # No descriptor for it now: leave it in the backlog instead of spinning.
-                self._loop.remove_reader(self._sock.fileno())
-                self._loop.call_later(1.0, self._accept_again)
-                return
-            raise
+            # No descriptor or memory for it now: leave it in the backlog for a while.
+            warn("server", "cannot accept a connection now: %s", error.strerror)
+            self._loop.remove_reader(self._sock.fileno())
+            self._loop.call_later(_ACCEPT_AGAIN_SECONDS, self._accept_again)
+            return
         sock.setblocking(False)
         try:
             sock.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
@@ -222,6 +222,9 @@ class WebSocketTransport:
 
     def resume_reading(self) -> None:
         self._hold = False
+        if self._inbox and not self._delivering:
+            self._delivering = True
+            self._loop.call_soon(self._deliver)
         self._watch()
 
     def _readable(self) -> None:
@@ -244,7 +247,7 @@ class WebSocketTransport:
                 self._inbox.append(payload)
             else:
                 self._control(opcode, payload)
-        if self._inbox and not self._delivering:
+        if self._inbox and not self._delivering and not self._hold:
             self._deliver()
         if self._frames.fault is not None and not self._inbox:
             self._fail(self._frames.fault)
@@ -260,15 +263,15 @@ class WebSocketTransport:
         self._delivering = False
         inbox = self._inbox
         for _ in range(_BATCH):
-            if not inbox or self._closing or self._gone:
+            if not inbox or self._hold or self._closing or self._gone:
                 break
             self.receiver.message(inbox.popleft())
         if self._closing or self._gone:
             inbox.clear()
-        if inbox:
+        if inbox and not self._hold:
             self._delivering = True
             self._loop.call_soon(self._deliver)
-        elif self._frames.fault is not None:
+        elif not inbox and self._frames.fault is not None:
             self._fail(self._frames.fault)
         if self._reading != (not self._hold and not inbox):
             self._watch()

@@ -1,0 +1,167 @@
+"""Marks: inherited by everybody, read without privilege, and the end of exactly one tree."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from outfitter.core.launch import Launch
+from outfitter.core.marks import Marks
+from outfitter.host.spawn import Spawner, Stdio
+from outfitter.host.tree import Trees, kill_marked, kill_session_members, marked, new_nonce, usable
+from outfitter.loop import EpollLoop
+from tests.support.machine import alive, running, wait_gone, wait_until
+
+pytestmark = pytest.mark.skipif(not usable(), reason="this machine does not let us set RLIMIT_RTTIME")
+
+_nap = 40_000 + os.getpid() / 100_000
+
+
+def nap() -> str:
+    global _nap
+    _nap += 1
+    return f"{_nap:.5f}"
+
+
+class Grove:
+    """Marked commands of one server."""
+
+    def __init__(self) -> None:
+        self.marks = Marks(new_nonce())
+        self._spawner = Spawner()
+        self._leaders: list[int] = []
+
+    def plant(
+        self, script: str, size: int, session: int = 0, *, mark: bool = True
+    ) -> tuple[int, int, list[int]]:
+        """Starts a script whose `NAP` is unique; returns leader, mark and the pids of all of them."""
+        text = nap()
+        number = self.marks.new(session)
+        argv = ["/bin/sh", "-c", script.replace("NAP", text)]
+        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        launch = Launch("/bin/sh", argv, "/", {"PATH": "/usr/bin:/bin"})
+        leader = self._spawner.spawn(launch, Stdio(stdout=null, stderr=null), number if mark else None)
+        os.close(null)
+        self._leaders.append(leader)
+
+        def settled() -> bool:
+            found = running(text)
+            return len(found) == size and all("setsid sleep" not in name for name in map(_name, found[1:]))
+
+        wait_until(settled, f"{size} processes")
+        return leader, number, running(text)
+
+    def clear(self) -> None:
+        kill_marked(self.marks.is_ours)
+        for leader in self._leaders:
+            try:
+                os.kill(leader, signal.SIGKILL)
+                os.waitpid(leader, 0)
+            except (ProcessLookupError, ChildProcessError):
+                pass
+
+
+def _name(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+@pytest.fixture
+def grove() -> Iterator[Grove]:
+    grove = Grove()
+    yield grove
+    grove.clear()
+
+
+ESCAPE = '(setsid sh -c "(setsid sleep NAP &)"); exec sleep NAP'
+
+
+def test_mark_survives_session_double_fork_and_exec(grove: Grove) -> None:
+    _, mark, pids = grove.plant(ESCAPE, 2)
+    assert sorted(marked(lambda found: found == mark)) == sorted(pids)
+
+
+def test_kill_ends_exactly_the_marked_tree(grove: Grove) -> None:
+    bystander = subprocess.Popen(["sleep", nap()])
+    try:
+        _, doomed, victims = grove.plant(ESCAPE, 2)
+        _, _, others = grove.plant(ESCAPE, 2)
+        assert kill_marked(lambda found: found == doomed) is True
+        wait_gone(victims)
+        assert [pid for pid in [*others, bystander.pid] if not alive(pid)] == []
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_marks_of_another_server_are_left_alone(grove: Grove) -> None:
+    neighbour = Grove()
+    try:
+        assert neighbour.marks.prefix != grove.marks.prefix
+        _, _, mine = grove.plant(ESCAPE, 2)
+        _, _, theirs = neighbour.plant(ESCAPE, 2)
+        kill_marked(grove.marks.is_ours)
+        wait_gone(mine)
+        assert [pid for pid in theirs if not alive(pid)] == []
+    finally:
+        neighbour.clear()
+
+
+def test_end_of_a_session_leaves_other_sessions_alone(grove: Grove) -> None:
+    loop = EpollLoop()
+    try:
+        _, _, mine = grove.plant(ESCAPE, 2, session=1)
+        _, _, also_mine = grove.plant(ESCAPE, 2, session=1)
+        _, _, theirs = grove.plant(ESCAPE, 2, session=2)
+        Trees(loop, grove.marks).kill_session(1)
+        wait_gone([*mine, *also_mine])
+        assert [pid for pid in theirs if not alive(pid)] == []
+    finally:
+        loop.close()
+
+
+def test_kills_of_one_tick_take_the_group_at_once_and_the_rest_in_one_look(grove: Grove) -> None:
+    loop = EpollLoop()
+    try:
+        trees = Trees(loop, grove.marks)
+        planted = [grove.plant(ESCAPE, 2) for _ in range(3)]
+        for leader, mark, _ in planted:
+            trees.kill(leader, mark, reaped=False)
+        wait_gone([leader for leader, _, _ in planted])
+        loop.call_later(0, loop.stop)
+        loop.run()
+        wait_gone([pid for _, _, pids in planted for pid in pids])
+    finally:
+        loop.close()
+
+
+def test_ourselves_and_the_unmarked_are_never_found(grove: Grove) -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_RTTIME)
+    assert soft == resource.RLIM_INFINITY
+    _, _, plain = grove.plant("exec sleep NAP", 1, mark=False)
+    assert not set(marked(grove.marks.is_ours)) & {os.getpid(), *plain}
+
+
+def test_zombie_is_not_alive(grove: Grove) -> None:
+    leader, mark, _ = grove.plant("exec sleep NAP", 1)
+    os.kill(leader, signal.SIGKILL)
+    os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
+    assert marked(lambda found: found == mark) == []
+
+
+def test_without_marks_session_and_parentage_are_followed(grove: Grove) -> None:
+    # Where the limit may not be set: job groups and children of the leader, not double forks.
+    script = "sleep NAP & (sleep NAP & exec sleep NAP) & exec sleep NAP"
+    leader, _, pids = grove.plant(script, 4, mark=False)
+    _, _, others = grove.plant("exec sleep NAP", 1, mark=False)
+    kill_session_members(leader, reaped=False)
+    wait_gone(pids)
+    assert [pid for pid in others if not alive(pid)] == []

@@ -1,0 +1,288 @@
+"""What the reference does not have, each behind a capability: list, attach, resize, end of input, grace."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.machine import SECOND, alive
+from tests.support.servers import Server
+from tests.support.wire import Message, Wire, b64, start_params
+
+
+def write(process: str, data: bytes, write_id: str, **members: object) -> Message:
+    return {"processId": process, "chunk": b64(data), "writeId": write_id, **members}
+
+
+def wait_output(wire: Wire, process: str, text: bytes) -> None:
+    """Waits until the output so far ends with this."""
+    while not wire.output(process).endswith(text):
+        wire.receive()
+
+
+# process/list (X7)
+
+
+def test_list_shows_every_process_and_no_command_line(wire: Wire) -> None:
+    wire.start("done", ["/bin/sh", "-c", "echo secret-argument >&2; exit 3"])
+    wire.closed("done")
+    wire.start("runs", ["/bin/sleep", "60"], cwd="file:///usr", tty=True)
+    done, runs = wire.call("process/list")["processes"]
+    assert "secret-argument" not in str(done)
+    assert alive(runs["pid"])
+    for entry in (done, runs):
+        assert entry.pop("startedAtMs") > 1_600_000_000_000
+        assert entry.pop("pid") > 1
+    assert [done, runs] == [
+        {
+            "processId": "done",
+            "program": "/bin/sh",
+            "cwd": "file:///tmp",
+            "tty": False,
+            "firstSeq": 1,
+            "nextSeq": 4,
+            "exited": True,
+            "exitCode": 3,
+            "closed": True,
+            "droppedBytes": 0,
+        },
+        {
+            "processId": "runs",
+            "program": "/bin/sleep",
+            "cwd": "file:///usr",
+            "tty": True,
+            "firstSeq": 1,
+            "nextSeq": 1,
+            "exited": False,
+            "exitCode": None,
+            "closed": False,
+            "droppedBytes": 0,
+        },
+    ]
+
+
+# process/attach (X7)
+
+
+def test_attach_sends_the_same_events_again(wire: Wire) -> None:
+    wire.start("p", ["/bin/sh", "-c", "echo out; echo err >&2; exit 5"])
+    first = wire.closed("p")
+    wire.notices.clear()
+    state = wire.call("process/attach", {"processId": "p"})
+    assert (state["exitCode"], state["closed"], state["nextSeq"]) == (5, True, len(first) + 1)
+    assert wire.closed("p") == first
+
+
+def test_attach_sends_only_what_comes_after_the_cursor(wire: Wire) -> None:
+    wire.start("p", ["/bin/sh", "-c", "echo out; exit 5"])
+    first = wire.closed("p")
+    wire.notices.clear()
+    wire.call("process/attach", {"processId": "p", "afterSeq": 1})
+    assert wire.closed("p") == first[1:]
+
+
+def test_attach_to_a_running_process_goes_on_with_live_events(wire: Wire) -> None:
+    wire.start("p", ["/bin/cat"], pipeStdin=True)
+    wire.call("process/write", write("p", b"one", "1"))
+    wait_output(wire, "p", b"one")
+    wire.notices.clear()
+    assert wire.call("process/attach", {"processId": "p"})["nextSeq"] == 2
+    wire.call("process/write", write("p", b"two", "2", eof=True))
+    wire.closed("p")
+    assert wire.output("p") == b"onetwo"
+
+
+def test_attach_sends_thousands_of_events(wire: Wire) -> None:
+    # More pieces than the kernel takes in one call.
+    wire.start("p", ["/bin/cat"], pipeStdin=True)
+    for number in range(700):
+        wire.request("process/write", write("p", b"%d\n" % number, f"w{number}"))
+        wire.until(lambda m, n=number: m["method"] == "process/output" and m["params"]["seq"] > n)  # type: ignore[misc]
+    text, events = wire.output("p"), len(wire.notices)
+    wire.notices.clear()
+    wire.call("process/attach", {"processId": "p"})
+    wait_output(wire, "p", b"699\n")
+    assert (wire.output("p"), len(wire.notices)) == (text, events)
+
+
+def test_attach_to_an_unknown_process_is_refused(wire: Wire) -> None:
+    assert wire.error("process/attach", {"processId": "p"}) == {
+        "code": -32600,
+        "message": "unknown process id p",
+        "data": {"error": "refused"},
+    }
+
+
+# process/resize (row 11)
+
+
+SIZE = "stty size; read again; stty size"
+
+
+def test_terminal_has_the_size_it_was_given_and_takes_a_new_one(wire: Wire) -> None:
+    wire.start("p", ["/bin/sh", "-c", SIZE], tty=True, size={"rows": 50, "cols": 132})
+    wait_output(wire, "p", b"50 132\r\n")
+    assert wire.call("process/resize", {"processId": "p", "size": {"rows": 7, "cols": 9}}) == {}
+    wire.call("process/write", write("p", b"\n", "1"))
+    wire.closed("p")
+    assert wire.output("p") == b"50 132\r\n\r\n7 9\r\n"
+
+
+def test_terminal_is_24_by_80_when_nothing_is_said(wire: Wire) -> None:
+    wire.start("p", ["/bin/stty", "size"], tty=True)
+    wire.closed("p")
+    assert wire.output("p") == b"24 80\r\n"
+
+
+@pytest.mark.parametrize("size", [{"rows": 0, "cols": 1}, {"rows": 1, "cols": 65536}], ids=str)
+def test_impossible_size_is_refused(size: Message, wire: Wire) -> None:
+    error = wire.error("process/start", start_params("p", ["/bin/true"], tty=True, size=size))
+    text = "terminal size must be between 1 and 65535 rows and columns"
+    assert (error["code"], error["message"]) == (-32602, text)
+
+
+def test_process_without_a_terminal_has_no_size(wire: Wire) -> None:
+    wire.start("p", ["/bin/sleep", "60"])
+    error = wire.error("process/resize", {"processId": "p", "size": {"rows": 5, "cols": 5}})
+    assert (error["code"], error["message"]) == (-32600, "process p has no open terminal")
+
+
+# End of input (rows 13, 14; X6)
+
+
+def test_end_of_input_follows_the_last_bytes(wire: Wire) -> None:
+    wire.start("p", ["/bin/cat"], pipeStdin=True)
+    assert wire.call("process/write", write("p", b"all", "1", eof=True)) == {"status": "accepted"}
+    wire.closed("p")
+    assert wire.output("p") == b"all"
+
+
+def test_write_after_the_end_of_input_is_told_so(wire: Wire) -> None:
+    wire.start("p", ["/bin/sh", "-c", "cat; exec sleep 60"], pipeStdin=True)
+    wire.call("process/write", write("p", b"", "1", eof=True))
+    assert wire.call("process/write", write("p", b"x", "2")) == {"status": "stdinClosed"}
+    # The end itself may be repeated: its answer may have been lost (X2).
+    assert wire.call("process/write", write("p", b"", "1", eof=True)) == {"status": "accepted"}
+
+
+def test_end_of_input_on_a_terminal_is_typed(wire: Wire) -> None:
+    wire.start("p", ["/bin/cat"], tty=True)
+    wire.call("process/write", write("p", b"line\n", "1", eof=True))
+    wire.closed("p")
+    assert wire.output("p").replace(b"\r\n", b"\n").count(b"line\n") == 2  # its echo, and what cat printed
+    assert wire.exit_code("p") == 0
+
+
+def test_write_to_a_command_that_exited_or_closed_its_input_is_told_so(wire: Wire) -> None:
+    wire.start("gone", ["/bin/true"], pipeStdin=True)
+    wire.closed("gone")
+    assert wire.call("process/write", write("gone", b"x", "1")) == {"status": "stdinClosed"}
+    wire.start("deaf", ["/bin/sh", "-c", "exec <&-; echo deaf; exec sleep 60"], pipeStdin=True)
+    wait_output(wire, "deaf", b"deaf\n")
+    assert wire.call("process/write", write("deaf", b"x", "1")) == {"status": "stdinClosed"}
+    wire.start("none", ["/bin/sleep", "60"])
+    assert wire.call("process/write", write("none", b"x", "1")) == {"status": "stdinClosed"}
+
+
+# graceMs (row 4)
+
+
+TRAP = "trap 'echo cleaning; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
+
+
+def test_grace_lets_a_trap_run(wire: Wire) -> None:
+    wire.start("p", ["/bin/sh", "-c", TRAP])
+    wait_output(wire, "p", b"ready\n")
+    assert wire.call("process/terminate", {"processId": "p", "graceMs": 20_000}) == {"running": True}
+    assert wire.exit_code("p") == 7
+    wire.closed("p")
+    assert wire.output("p", "stdout") == b"ready\ncleaning\n"
+
+
+def test_grace_ends_in_a_kill(wire: Wire) -> None:
+    wire.start("p", ["/bin/sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"])
+    wait_output(wire, "p", b"ready\n")
+    params = {"processId": "p", "graceMs": int(100 * SECOND)}
+    assert wire.call("process/terminate", params) == {"running": True}
+    assert wire.exit_code("p") == 137
+    wire.closed("p")
+
+
+def test_no_grace_is_a_kill_at_once(wire: Wire) -> None:
+    wire.start("p", ["/bin/sh", "-c", TRAP])
+    wait_output(wire, "p", b"ready\n")
+    assert wire.call("process/terminate", {"processId": "p"}) == {"running": True}
+    assert wire.exit_code("p") == 137
+    wire.closed("p")
+    assert wire.output("p") == b"ready\n"
+
+
+def test_terminate_delivers_what_was_printed(wire: Wire) -> None:
+    # Row 7.
+    wire.start("p", ["/bin/sh", "-c", "head -c 60000 /dev/zero; kill -STOP $$"])
+    [entry] = wire.call("process/list")["processes"]
+    while len(wire.output("p")) < 1:
+        wire.receive()
+    wire.call("process/terminate", {"processId": "p"})
+    wire.closed("p")
+    assert len(wire.output("p")) == 60_000
+    assert not alive(entry["pid"])
+
+
+# process/signal (row 12; X6)
+
+
+def test_interrupt_reaches_the_foreground_job_of_a_terminal(wire: Wire) -> None:
+    job = "trap 'exit 9' INT; echo ready; while :; do sleep 0.05; done"
+    shell = ["/bin/bash", "--norc", "-c", 'set -m; sh -c "$1"; echo status $?', "bash", job]
+    wire.start("p", shell, tty=True)
+    wait_output(wire, "p", b"ready\r\n")
+    assert wire.call("process/signal", {"processId": "p", "signal": "interrupt"}) == {}
+    wire.closed("p")
+    assert wire.output("p") == b"ready\r\nstatus 9\r\n"
+
+
+def test_interrupt_of_an_ended_command_is_nothing(wire: Wire) -> None:
+    wire.start("p", ["/bin/true"])
+    wire.closed("p")
+    assert wire.call("process/signal", {"processId": "p", "signal": "interrupt"}) == {}
+
+
+def test_child_ended_by_a_signal_reports_it_on_pipes_and_terminals_alike(wire: Wire) -> None:
+    # Row 8.
+    for tty in (False, True):
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
+            process = f"{number.name} {tty}"
+            wire.start(process, ["/bin/sh", "-c", f"ulimit -c 0; kill -{number.value} $$"], tty=tty)
+            assert wire.exit_code(process) == 128 + number
+
+
+def test_terminal_keeps_program_and_directory_apart_from_their_reference_defects(
+    server: Server, wire: Wire
+) -> None:
+    # Rows 9 and 10.
+    missing = start_params("p", ["/bin/pwd"], tty=True, cwd="file:///nonesuch")
+    error = wire.error("process/start", missing)
+    assert (error["code"], error["data"]["errno"]) == (-32603, "ENOENT")
+    assert "working directory" in error["data"]["reason"]
+    wire.start("q", ["/bin/sh", "-c", "echo $0"], tty=True, arg0="renamed")
+    wire.closed("q")
+    # `sh -c` takes $0 from its arguments or its own name: the name is arg0.
+    assert wire.output("q") == b"renamed\r\n"
+
+
+def test_output_of_a_background_child_follows_the_exit(wire: Wire, tmp_path: Path) -> None:
+    # X5: `exited` comes at once; the child's late output still arrives, numbered, before `closed`.
+    os.mkfifo(tmp_path / "go")
+    wire.start("p", ["/bin/sh", "-c", f"(read go <{tmp_path}/go; echo late) & exit 0"])
+    assert wire.exit_code("p") == 0
+    (tmp_path / "go").write_text("go\n")
+    assert [notice["method"] for notice in wire.closed("p")] == [
+        "process/exited",
+        "process/output",
+        "process/closed",
+    ]
+    assert wire.output("p") == b"late\n"

@@ -1,0 +1,420 @@
+"""Sessions: what survives a connection, for how long, and what is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outfitter.client.client import Client
+from outfitter.errors import RequestFailed
+from outfitter.server.server import Server as ExecServer
+from outfitter.server.settings import Settings
+from outfitter.transport.memory import pair
+from tests.support.machine import SECOND, alive, wait_gone, wait_until
+from tests.support.raw import Raw
+from tests.support.servers import Server, serving
+from tests.support.wire import Message, Wire, b64, start_params
+
+
+def refused_resume(server: Server, session: str) -> Message:
+    with Wire(server.url) as wire:
+        return wire.error("initialize", {"clientName": "test", "resumeSessionId": session})
+
+
+def resumed(server: Server, session: str, seconds: float = 5 * SECOND) -> Wire:
+    """A connection that holds the session, tried until the server has noticed the end of the old one."""
+    held: list[Wire] = []
+
+    def attached() -> bool:
+        wire = Wire(server.url)
+        answer = wire.answer(wire.request("initialize", {"clientName": "test", "resumeSessionId": session}))
+        if "error" in answer:
+            assert answer["error"]["code"] == -32010
+            wire.close()
+            return False
+        wire.send({"method": "initialized"})
+        held.append(wire)
+        return True
+
+    wait_until(attached, "the session is free", seconds)
+    return held[0]
+
+
+# The handshake
+
+
+def test_session_id_is_a_fresh_random_uuid(server: Server) -> None:
+    ids = []
+    for _ in range(3):
+        with Wire(server.url) as wire:
+            ids.append(wire.handshake()["sessionId"])
+    assert len(set(ids)) == 3
+    assert [(uuid.UUID(ident).version, str(uuid.UUID(ident)) == ident) for ident in ids] == [(4, True)] * 3
+
+
+FAMILIES = [
+    ("process/list", None, "exec"),
+    ("process/read", {"processId": "p"}, "exec"),
+    ("environment/info", None, "environment info"),
+    ("environment/status", None, "environment status"),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "family"), FAMILIES, ids=[row[0] for row in FAMILIES])
+def test_methods_wait_for_both_steps_of_the_handshake(
+    method: str, params: Message, family: str, server: Server
+) -> None:
+    with Wire(server.url) as wire:
+        assert wire.error(method, params) == {
+            "code": -32600,
+            "message": f"client must call initialize before using {family} methods",
+            "data": {"error": "refused"},
+        }
+        wire.call("initialize", {"clientName": "test"})
+        assert wire.error(method, params) == {
+            "code": -32600,
+            "message": f"client must send initialized before using {family} methods",
+            "data": {"error": "refused"},
+        }
+
+
+def test_bad_params_are_bad_before_the_handshake_too(server: Server) -> None:
+    with Wire(server.url) as wire:
+        assert wire.error("process/read", {})["code"] == -32602
+
+
+def test_second_initialize_is_refused_and_the_session_goes_on(wire: Wire) -> None:
+    assert wire.error("initialize", {"clientName": "test"}) == {
+        "code": -32600,
+        "message": "initialize may only be sent once per connection",
+        "data": {"error": "refused"},
+    }
+    assert wire.call("process/list") == {"processes": []}
+
+
+def test_failed_initialize_may_be_tried_again(server: Server) -> None:
+    with Wire(server.url) as wire:
+        unknown = str(uuid.uuid4())
+        error = wire.error("initialize", {"clientName": "test", "resumeSessionId": unknown})
+        assert (error["code"], error["message"]) == (-32600, f"unknown session id {unknown}")
+        assert wire.handshake()["sessionId"] != unknown
+
+
+def test_initialized_may_be_repeated(wire: Wire) -> None:
+    wire.send({"method": "initialized", "params": {"anything": 1}})
+    assert wire.call("environment/status") == {"status": "ready"}
+
+
+# Resuming (X1)
+
+
+@pytest.mark.parametrize("how", ["abort", "close"])
+def test_resumed_session_has_its_processes_output_and_input(how: str, server: Server) -> None:
+    wire = Wire(server.url)
+    session = wire.handshake()["sessionId"]
+    wire.start("p", ["/bin/cat"], pipeStdin=True)
+    wire.call("process/write", {"processId": "p", "chunk": b64(b"one"), "writeId": "1"})
+    wire.until(lambda m: m["method"] == "process/output")
+    wire.abort() if how == "abort" else wire.close()
+    with resumed(server, session) as again:
+        # The answer to the first write may have been lost; sending it again is harmless.
+        again.call("process/write", {"processId": "p", "chunk": b64(b"one"), "writeId": "1"})
+        again.call("process/write", {"processId": "p", "chunk": b64(b"two"), "writeId": "2", "eof": True})
+        again.closed("p")
+        page = again.call("process/read", {"processId": "p"})
+        assert page == {
+            "chunks": [
+                {"seq": 1, "stream": "stdout", "chunk": b64(b"one")},
+                {"seq": 2, "stream": "stdout", "chunk": b64(b"two")},
+            ],
+            "nextSeq": 5,
+            "exited": True,
+            "exitCode": 0,
+            "closed": True,
+            "failure": None,
+            "sandboxDenied": False,
+        }
+
+
+def test_events_while_detached_are_kept_not_sent(server: Server) -> None:
+    wire = Wire(server.url)
+    session = wire.handshake()["sessionId"]
+    wire.start("p", ["/bin/sh", "-c", "read go; echo while away"], pipeStdin=True)
+    wire.call("process/write", {"processId": "p", "chunk": b64(b"go\n"), "writeId": "1"})
+    wire.abort()
+    with resumed(server, session) as again:
+        page = again.call("process/read", {"processId": "p", "waitMs": 5000})
+        assert page["chunks"][0]["chunk"] == b64(b"while away\n")
+
+
+def test_attached_session_is_refused_to_others_and_unharmed(server: Server, wire: Wire) -> None:
+    # X8
+    with Wire(server.url) as holder:
+        session = holder.handshake()["sessionId"]
+        assert refused_resume(server, session) == {
+            "code": -32010,
+            "message": f"session {session} is already attached to another connection",
+            "data": {"error": "session-attached"},
+        }
+        assert holder.call("environment/status") == {"status": "ready"}
+
+
+def test_two_that_resume_at_once_get_one_session(server: Server) -> None:
+    for _ in range(10):
+        wire = Wire(server.url)
+        session = wire.handshake()["sessionId"]
+        wire.abort()
+        rivals = [Wire(server.url) for _ in range(4)]
+        try:
+            got: list[Message] = []
+            while not any("result" in answer for answer in got):
+                params = {"clientName": "test", "resumeSessionId": session}
+                idents = [rival.request("initialize", params) for rival in rivals]
+                got = [rival.answer(ident) for rival, ident in zip(rivals, idents, strict=True)]
+            assert sorted("result" in answer for answer in got) == [False, False, False, True]
+            assert {answer["error"]["code"] for answer in got if "error" in answer} == {-32010}
+        finally:
+            for rival in rivals:
+                rival.close()
+
+
+def test_half_open_holder_loses_its_session_to_one_that_asks(server: Server) -> None:
+    # Row 21: the holder's machine is gone, its socket is not; it answers no ping.
+    with Raw(server) as dead:
+        dead.upgrade()
+        dead.call_unread("initialize", {"clientName": "dead"})
+        _, payload = dead.frame()
+        session = payload.decode().partition('"sessionId":"')[2].partition('"')[0]
+        with resumed(server, session, 12 * SECOND) as heir:
+            assert heir.call("process/list") == {"processes": []}
+
+
+def test_living_holder_keeps_its_session_however_often_others_ask(server: Server) -> None:
+    # Row 21, the other side: the holder answers pings.
+    with Wire(server.url) as holder:
+        session = holder.handshake()["sessionId"]
+        for _ in range(5):
+            assert refused_resume(server, session)["code"] == -32010
+            assert holder.call("environment/status") == {"status": "ready"}
+
+
+# Retention
+
+
+def test_session_expires_after_the_time_that_was_set(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path, "--session-retention", "1") as server:
+        wire = Wire(server.url)
+        session = wire.handshake()["sessionId"]
+        wire.start("p", ["/bin/sleep", "60"])
+        [listed] = wire.call("process/list")["processes"]
+        wire.abort()
+        with resumed(server, session) as again:  # in time
+            assert again.call("process/list")["processes"][0]["pid"] == listed["pid"]
+            again.abort()
+        wait_gone([listed["pid"]])
+        assert refused_resume(server, session) == {
+            "code": -32600,
+            "message": f"unknown session id {session}",
+            "data": {"error": "refused"},
+        }
+
+
+def test_retention_of_no_time_ends_the_session_with_its_connection(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path, "--session-retention", "0") as server:
+        wire = Wire(server.url)
+        session = wire.handshake()["sessionId"]
+        wire.start("p", ["/bin/sleep", "60"])
+        [listed] = wire.call("process/list")["processes"]
+        wire.abort()
+        wait_gone([listed["pid"]])
+        assert refused_resume(server, session)["message"] == f"unknown session id {session}"
+
+
+@pytest.mark.parametrize("retention", ["31536000", "999999999", "1e15"])
+def test_retention_of_years_is_a_setting_like_any_other(retention: str, tmp_path: Path) -> None:
+    # Longer than the longest wait of the kernel's call.
+    flags = ("--session-retention", retention, "--process-retention", retention)
+    with serving("outfitter", tmp_path, *flags) as server:
+        wire = Wire(server.url)
+        session = wire.handshake()["sessionId"]
+        wire.start("p", ["/bin/true"])
+        wire.closed("p")
+        wire.abort()
+        with resumed(server, session) as again:
+            assert again.call("process/read", {"processId": "p"})["closed"] is True
+        assert "callback failed" not in (tmp_path / "outfitter.stderr").read_text()
+
+
+def test_closed_process_is_readable_for_the_time_that_was_set_then_its_id_is_free(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path, "--process-retention", "1") as server, Wire(server.url) as wire:
+        wire.handshake()
+        wire.start("p", ["/bin/echo", "kept"])
+        wire.closed("p")
+        assert wire.call("process/read", {"processId": "p"})["chunks"][0]["chunk"] == b64(b"kept\n")
+        assert wire.error("process/start", start_params("p", ["/bin/true"])) == {
+            "code": -32600,
+            "message": "process p already exists",
+            "data": {"error": "refused"},
+        }
+        wait_until(lambda: wire.call("process/list") == {"processes": []}, "it is forgotten")
+        assert wire.error("process/read", {"processId": "p"}) == {
+            "code": -32600,
+            "message": "unknown process id p",
+            "data": {"error": "refused"},
+        }
+        assert wire.start("p", ["/bin/true"]) == {"processId": "p", "sandboxType": "none"}
+
+
+def test_dropped_output_is_a_gap_that_says_so(server: Server, wire: Wire) -> None:
+    # X3, row 16: 3,000,000 bytes, a window of 1 MiB.
+    wire.start("p", ["/bin/sh", "-c", "head -c 3000000 /dev/zero"])
+    wire.closed("p")
+    page = wire.call("process/read", {"processId": "p"})
+    kept = sum(len(chunk["chunk"]) // 4 * 3 - chunk["chunk"].count("=") for chunk in page["chunks"])
+    assert page["droppedBytes"] + kept == 3_000_000
+    assert kept <= 1 << 20
+    # A reader whose cursor is past the gap has lost nothing.
+    cursor = page["chunks"][0]["seq"]
+    assert "droppedBytes" not in wire.call("process/read", {"processId": "p", "afterSeq": cursor})
+
+
+# Limits (row 38)
+
+
+def test_too_many_sessions_are_refused_and_one_that_ends_makes_room(tmp_path: Path) -> None:
+    flags = ("--max-sessions", "2", "--session-retention", "0")
+    with serving("outfitter", tmp_path, *flags) as server, Wire(server.url) as one, Wire(server.url) as three:
+        one.handshake()
+        two = Wire(server.url)
+        two.handshake()
+        assert three.error("initialize", {"clientName": "test"}) == {
+            "code": -32600,
+            "message": "this exec-server already keeps 2 sessions; close one, or start it with a larger "
+            "--max-sessions",
+            "data": {"error": "refused"},
+        }
+        two.close()
+
+        def admitted() -> bool:
+            return "result" in three.answer(three.request("initialize", {"clientName": "test"}))
+
+        wait_until(admitted, "there is room")
+
+
+def test_too_many_processes_are_refused_and_one_that_closes_makes_room(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path, "--max-processes", "2") as server, Wire(server.url) as wire:
+        wire.handshake()
+        for process in ("a", "b"):
+            wire.start(process, ["/bin/sleep", "60"])
+        assert wire.error("process/start", start_params("c", ["/bin/sleep", "60"])) == {
+            "code": -32600,
+            "message": "this session already runs 2 processes; end one, or start the server with a larger "
+            "--max-processes",
+            "data": {"error": "refused"},
+        }
+        wire.call("process/terminate", {"processId": "a"})
+        wire.closed("a")
+        wire.start("c", ["/bin/sleep", "60"])
+        with Wire(server.url) as other:  # the limit is each session's own
+            other.handshake()
+            other.start("c", ["/bin/sleep", "60"])
+
+
+# In this process, for settings that have no flag
+
+
+class Local:
+    """A server and clients of it on the running asyncio loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, **settings: int) -> None:
+        self._loop = loop
+        self.server = ExecServer(loop, Settings(**settings), {"PATH": "/usr/bin:/bin"})  # type: ignore[arg-type]
+
+    async def client(self) -> Client:
+        near, far = pair(self._loop)
+        self.server.connect(far)
+        client = Client(near)
+        await client.initialize()
+        return client
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+def test_closed_processes_are_bounded_and_the_oldest_goes_first(runner: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        local = Local(asyncio.get_running_loop(), closed_processes=3)
+        client = await local.client()
+        try:
+            for number in range(8):
+                await client.call("process/start", start_params(f"p{number}", ["/bin/true"]))
+                page = await client.call("process/read", {"processId": f"p{number}", "waitMs": 5000})
+                while not page["closed"]:
+                    cursor = page["nextSeq"] - 1
+                    params = {"processId": f"p{number}", "afterSeq": cursor, "waitMs": 5000}
+                    page = await client.call("process/read", params)
+            listed = (await client.call("process/list", None))["processes"]
+            assert [entry["processId"] for entry in listed] == ["p5", "p6", "p7"]
+            with pytest.raises(RequestFailed, match="unknown process id p4"):
+                await client.call("process/read", {"processId": "p4"})
+        finally:
+            local.server.stop()
+
+    runner.run(scenario())
+
+
+def test_numbers_of_sessions_never_run_out_before_the_limit(runner: asyncio.Runner) -> None:
+    # A mark has room for 4096 sessions; an operator may ask for more.
+    async def scenario() -> None:
+        local = Local(asyncio.get_running_loop(), max_sessions=5000)
+        try:
+            for number in range(4100):
+                try:
+                    await local.client()
+                except RequestFailed as error:
+                    assert error.code == -32600, f"session {number}: {error}"  # a limit is a clear answer
+                    break
+        finally:
+            local.server.stop()
+
+    runner.run(scenario())
+
+
+def test_output_of_all_sessions_shares_one_budget(runner: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        local = Local(asyncio.get_running_loop(), retained_total_bytes=300_000)
+        clients = [await local.client() for _ in range(3)]
+        try:
+            for client in clients:
+                done = await client.run(["/bin/sh", "-c", "head -c 250000 /dev/zero"])
+                assert (done.exit_code, len(done.stdout)) == (0, 250_000)  # what is pushed is not affected
+            retained = []
+            for client in clients:
+                [entry] = (await client.call("process/list", None))["processes"]
+                retained.append(250_000 - entry["droppedBytes"])
+            assert retained[0] == 250_000
+            assert retained[1:] == [size for size in retained[1:] if size <= 64 << 10]
+        finally:
+            local.server.stop()
+
+    runner.run(scenario())
+
+
+def test_stopped_server_leaves_no_process_and_no_descriptor(runner: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        local = Local(asyncio.get_running_loop())
+        client = await local.client()
+        process = await client.start(["/bin/sleep", "60"])
+        [entry] = (await client.call("process/list", None))["processes"]
+        assert process.process_id == entry["processId"]
+        local.server.stop()
+        assert not alive(entry["pid"])
+
+    runner.run(scenario())

@@ -1,0 +1,88 @@
+"""The pages keep up with the code: links lead somewhere; flags, slugs and limits are all there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from outfitter import errors
+from outfitter.cli.commands import cli
+from outfitter.server import limits
+from outfitter.server.auth import signed_bearer_token
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, made as GitHub makes them."""
+    titles = _HEADING.findall(page.read_text())
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def dead_links(page: Path) -> Iterator[str]:
+    for link in _LINK.findall(page.read_text()):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert list(dead_links(page)) == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = {(DOCS / link).resolve() for link in _LINK.findall((DOCS / "README.md").read_text())}
+    assert {page for page in DOCS.rglob("*.md") if page != DOCS / "README.md"} <= linked
+
+
+@pytest.mark.parametrize("command", ["serve", "run"])
+def test_the_reference_has_every_flag_and_no_other(command: str) -> None:
+    _, _, section = (DOCS / "reference" / "cli.md").read_text().partition(f"\n## `outfitter {command}")
+    section = section.partition("\n## ")[0]
+    wanted = {
+        option
+        for param in cli.commands[command].params
+        if isinstance(param, click.Option)
+        for option in param.opts
+    }
+    rows = re.findall(r"^\| `(--[\w-]+)", section, re.MULTILINE)
+    assert sorted(rows) == sorted(wanted)
+
+
+def test_the_reference_has_every_slug() -> None:
+    text = (DOCS / "reference" / "errors.md").read_text()
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    slugs = {kind.slug for kind in kinds if issubclass(kind, errors.OutfitterError)}
+    assert sorted(slug for slug in slugs if f"`{slug}`" not in text) == []
+
+
+def test_the_reference_has_every_limit_of_the_server() -> None:
+    text = (DOCS / "reference" / "limits.md").read_text()
+    names = [name for name in vars(limits) if name.isupper()]
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_the_token_that_the_guide_makes_is_accepted(tmp_path: Path) -> None:
+    _, _, rest = (DOCS / "howto" / "run-a-server.md").read_text().partition("A token for an hour")
+    script = rest.partition("```python\n")[2].partition("```")[0]
+    secret = tmp_path / "secret"
+    secret.write_text("a secret that is long enough for HS256\n")
+    made = subprocess.run([sys.executable, "-c", script, secret], capture_output=True, text=True, check=True)
+    check = signed_bearer_token(str(secret), "platform", "build-1", 30, time.time)
+    assert check(made.stdout.strip()) is None

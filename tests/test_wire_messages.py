@@ -1,0 +1,120 @@
+"""The messages of tests/wire/messages: what the code reads, a real server answers and the docs show."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outfitter.protocol.methods import METHODS
+from outfitter.protocol.session import CAPABILITIES
+from tests.support.servers import serving
+from tests.support.wire import Wire
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "tests" / "wire" / "messages"
+MESSAGES: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))
+}
+REQUESTS = {message["method"]: message for message in MESSAGES.values() if "method" in message}
+NOTICES = {message["notice"]: message for message in MESSAGES.values() if "notice" in message}
+
+# In the order in which a client could send them; each is one of the examples.
+STORY = (
+    "environment/info",
+    "environment/status",
+    "environment/explain",
+    "process/start",
+    "process/write",
+    "process/read",
+    "process/resize",
+    "process/list",
+    "process/attach",
+    "process/signal",
+    "process/terminate",
+)
+FIXED = (
+    "environment/status",
+    "process/start",
+    "process/write",
+    "process/resize",
+    "process/signal",
+    "process/terminate",
+)
+
+
+def shape(value: Any, path: str = "") -> dict[str, set[str]]:
+    """Where a value has which types: `chunks[].seq` → {int}. Two of the same shape have the same members."""
+    found: dict[str, set[str]] = {path: {type(value).__name__}}
+    items: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        items = [(f"{path}.{name}", item) for name, item in value.items()]
+    elif isinstance(value, list):
+        items = [(f"{path}[]", item) for item in value]
+    for place, item in items:
+        for inner, types in shape(item, place).items():
+            found.setdefault(inner, set()).update(types)
+    return found
+
+
+def test_every_method_has_a_message_and_every_message_a_method() -> None:
+    assert set(REQUESTS) == set(METHODS) == {"initialize", *STORY}
+    assert set(NOTICES) == {"initialized", "process/output", "process/exited", "process/closed"}
+
+
+def test_files_are_named_for_their_message() -> None:
+    names = {name.replace("/", "-") for name in REQUESTS}
+    names |= {"notice-" + name.replace("/", "-") for name in NOTICES}
+    assert names == set(MESSAGES)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_every_member_is_described(name: str) -> None:
+    message = MESSAGES[name]
+    assert set(message["members"]) == set(message["params"] or {})
+    # The description may know more: members that are sent only sometimes.
+    assert set(message.get("answers", {})) >= set(message.get("result", {}))
+    assert CAPABILITIES.get(message.get("capability", "processList")) is True
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_params_are_read_and_written_back_the_same(name: str) -> None:
+    decode = METHODS[name].decode
+    params = decode(REQUESTS[name]["params"])
+    encode = getattr(params, "encode", None)
+    if encode is not None:
+        assert decode(encode()) == params
+
+
+def test_a_server_answers_as_the_messages_say(tmp_path: Path) -> None:
+    answers = {}
+    # LANG is what the example policy replaces, the other what it withholds.
+    proxy = {"HTTPS_PROXY": "http://127.0.0.1:9"}
+    with serving("outfitter", tmp_path, env=proxy) as server, Wire(server.url) as wire:
+        answers["initialize"] = wire.call("initialize", REQUESTS["initialize"]["params"])
+        wire.send({"method": "initialized", "params": NOTICES["initialized"]["params"]})
+        for name in STORY:
+            if name == "process/read":
+                wire.until(lambda _: b"hello, world" in wire.output("greeter"))
+            if name == "process/terminate":
+                events = wire.closed("greeter")
+            answers[name] = wire.call(name, REQUESTS[name]["params"])
+    assert {name: shape(answer) for name, answer in answers.items()} == {
+        name: shape(message["result"]) for name, message in REQUESTS.items()
+    }
+    assert {event["method"]: shape(event["params"]) for event in events} == {
+        name: shape(message["params"]) for name, message in NOTICES.items() if message["sender"] == "server"
+    }
+    # What does not depend on the machine is the example to the letter.
+    assert {name: answers[name] for name in FIXED} == {name: REQUESTS[name]["result"] for name in FIXED}
+    assert events[-2]["params"] | {"seq": 3} == NOTICES["process/exited"]["params"]
+
+
+def test_the_protocol_page_is_up_to_date() -> None:
+    script = ROOT / "scripts" / "protocol-page"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
