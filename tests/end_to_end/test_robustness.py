@@ -166,7 +166,15 @@ def stalled(server: Server) -> Raw:
 
 
 def flooding(pids: list[int]) -> list[int]:
-    return [pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() == "yes"]
+    return [pid for pid in pids if name_of(pid) == "yes"]
+
+
+def name_of(pid: int) -> str:
+    """What a process is called; nothing when it has gone meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def test_reader_that_stalls_costs_bounded_memory_and_can_still_terminate(tmp_path: Path) -> None:
@@ -225,7 +233,7 @@ def test_stalled_reader_of_answers_costs_bounded_memory(tmp_path: Path) -> None:
 
 
 def children_named(server: Server, name: str) -> list[int]:
-    return [pid for pid in children(server.pid) if Path(f"/proc/{pid}/comm").read_text().strip() == name]
+    return [pid for pid in children(server.pid) if name_of(pid) == name]
 
 
 def test_stalled_reader_that_comes_back_gets_every_answer(server: Server) -> None:

@@ -45,6 +45,11 @@ class EnvPolicyParams(Record):
         self.set = set
         self.include_only = include_only
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for equal policies, and quick to hash."""
+        return (self.inherit, self.ignore_default_excludes, self.exclude, self.set, self.include_only)
+
     @classmethod
     def decode(cls, fields: Fields) -> EnvPolicyParams:
         return cls(

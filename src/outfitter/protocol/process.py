@@ -319,27 +319,23 @@ class Notices:
     Output comes as parts of one message: joining them would copy every byte once more.
     """
 
-    __slots__ = ("_closed", "_exited", "_output")
+    __slots__ = ("_ident",)
 
     def __init__(self, process_id: str) -> None:
-        ident = quote(process_id).encode().replace(b"%", b"%%")
-        self._output = (
-            b'{"method":"process/output","params":{"processId":'
-            + ident
-            + b',"seq":%d,"stream":"%b","chunk":"'
-        )
-        self._exited = (
-            b'{"method":"process/exited","params":{"processId":'
-            + ident
-            + b',"seq":%d,"exitCode":%d,"sandboxDenied":false}}'
-        )
-        self._closed = b'{"method":"process/closed","params":{"processId":' + ident + b',"seq":%d}}'
+        self._ident = quote(process_id).encode()
 
     def output(self, chunk: Numbered) -> tuple[bytes, bytes, bytes]:
-        return self._output % (chunk.seq, chunk.stream), base64.encode(chunk.data), b'"}}'
+        return _OUTPUT % (self._ident, chunk.seq, chunk.stream), base64.encode(chunk.data), b'"}}'
 
     def exited(self, seq: int, exit_code: int) -> bytes:
-        return self._exited % (seq, exit_code)
+        return _EXITED % (self._ident, seq, exit_code)
 
     def closed(self, seq: int) -> bytes:
-        return self._closed % seq
+        return _CLOSED % (self._ident, seq)
+
+
+_OUTPUT = b'{"method":"process/output","params":{"processId":%b,"seq":%d,"stream":"%b","chunk":"'
+_EXITED = (
+    b'{"method":"process/exited","params":{"processId":%b,"seq":%d,"exitCode":%d,"sandboxDenied":false}}'
+)
+_CLOSED = b'{"method":"process/closed","params":{"processId":%b,"seq":%d}}'

@@ -35,12 +35,13 @@ class Environments:
 
     def __init__(self, executor: Mapping[str, str]) -> None:
         self._executor = executor
-        self._inherited: dict[EnvPolicyParams | None, Inherited] = {}
+        self._inherited: dict[object, Inherited] = {}
         self._login_shell = facts.login_shell()
 
     def resolve(self, policy: EnvPolicyParams | None, request: Mapping[str, str], tty: bool) -> Resolved:
         """The environment of one command. Without a policy it is exactly what the request says."""
-        inherited = self._inherited.get(policy)
+        key = None if policy is None else policy.key
+        inherited = self._inherited.get(key)
         if inherited is None:
             compiled = None
             if policy is not None:
@@ -54,7 +55,7 @@ class Environments:
             inherited = inherit(compiled, self._executor)
             if len(self._inherited) >= REMEMBERED_POLICIES:
                 del self._inherited[next(iter(self._inherited))]
-            self._inherited[policy] = inherited
+            self._inherited[key] = inherited
         return resolve(inherited, request, self._login_shell if tty else None)
 
     def info(self) -> Json:
