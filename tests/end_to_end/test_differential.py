@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -339,7 +340,7 @@ def test_start_succeeds_or_fails_alike(pair: Pair, files: Path, name: str, tty: 
     text = json.dumps({"processId": process, **defaults, "tty": tty, **case})
     params = json.loads(text.replace("URI", files.as_uri()).replace("DIR", str(files)))
     theirs, ours = (
-        json.loads(json.dumps(started(peer, params)).replace(str(files), "DIR"))
+        json.loads(as_anywhere(json.dumps(started(peer, params)).replace(str(files), "DIR")))
         for peer in (pair.reference, pair.subject)
     )
     known = differences.in_case(case_id) if pair.ours else None
@@ -350,6 +351,15 @@ def test_start_succeeds_or_fails_alike(pair: Pair, files: Path, name: str, tty: 
         assert_errors_alike(pair, name, theirs, ours)
     else:
         assert ours == theirs
+
+
+def as_anywhere(text: str) -> str:
+    """Without what the reference passes on of how this test-suite was started.
+
+    A program started by way of posix_spawn (make does so) may ignore the C library's own two signals, and
+    the reference leaves that as it is; tests/host/test_spawn.py says what ours does.
+    """
+    return re.sub(r"SigIgn:\\t[0-9a-f]{7}[0-9a-f]8", lambda found: found[0][:-2] + "00", text)
 
 
 def as_listed(outcome: Message) -> Any:

@@ -17,6 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 
 Message = dict[str, Any]  # test data is whatever JSON holds
 SECONDS = 20.0  # how long a test waits for a message that must come
+OVERTAKEN_SECONDS = 0.3  # and for one that a later one has overtaken
 
 
 class Wire:
@@ -96,11 +97,22 @@ class Wire:
 
     def closed(self, process: str, seconds: float = SECONDS) -> list[Message]:
         """Waits for process/closed; returns this process's notifications sorted by seq."""
-        self.until(
+        last = self.until(
             lambda m: m["method"] == "process/closed" and m["params"]["processId"] == process, seconds
-        )
-        mine = [m for m in self.notices if m["params"].get("processId") == process]
-        return sorted(mine, key=lambda m: m["params"]["seq"])
+        )["params"]["seq"]
+        mine = self._events(process)
+        while len(mine) < last:
+            # Some may never come here (they came on another connection); but the reference now and then
+            # sends `closed` before what comes before it.
+            try:
+                self.receive(OVERTAKEN_SECONDS)
+            except TimeoutError:
+                break
+            mine = self._events(process)
+        return [mine[seq] for seq in sorted(mine)]
+
+    def _events(self, process: str) -> dict[int, Message]:
+        return {m["params"]["seq"]: m for m in self.notices if m["params"].get("processId") == process}
 
     def output(self, process: str, stream: str | None = None) -> bytes:
         """The output received so far, in order of seq."""

@@ -43,7 +43,8 @@ _WIDE_PIPE = 1 << 20  # what an ordinary user may have
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
-# How long `closed` waits, after a terminate, for somebody we could not kill to let go of the pipes.
+# How long `closed` waits, after a terminate, for the pipes to end: somebody we could not kill may hold them,
+# or the peer may not take what is in them.
 _LINGER_SECONDS = 1.0
 # How often a terminal that its leader has closed is looked at again.
 _TERMINAL_SECONDS = 0.1
@@ -182,7 +183,7 @@ class Process:
     # Output
 
     def _readable(self, number: int) -> None:
-        if not self._owner.wants_output(self) and not self._terminated:
+        if not self._owner.wants_output(self):
             self.hold()
             return
         fd = self._fds[number]
@@ -251,8 +252,6 @@ class Process:
 
         With `to_the_end=False`, what is in the pipes when it exits is read all the same.
         """
-        if self._terminated:
-            return  # what a dead tree left in its pipes is bounded, and `closed` must not wait for a reader
         self._held_to_the_end = to_the_end
         if self._paused:
             return
@@ -300,7 +299,7 @@ class Process:
         taken = 0
         for number, fd in enumerate(self._fds):
             while fd >= 0 and taken < _EXIT_DRAIN:
-                if not self._owner.wants_output(self) and not self._terminated:
+                if not self._owner.wants_output(self):
                     self.hold()
                     return
                 try:
@@ -313,12 +312,15 @@ class Process:
                     self._end_stream(number)
                     break
                 taken += len(data)
-                if not self._owner.output(self, self._record(number, data)) and not self._terminated:
+                if not self._owner.output(self, self._record(number, data)):
                     self.hold()
                     return
 
     def _abandon(self) -> None:
-        """Somebody we could not kill holds the pipes of a terminated command: close without them."""
+        """Closes a terminated command without the end of its pipes.
+
+        Somebody we could not kill holds them, or nobody takes what is in them: `closed` waits for neither.
+        """
         for number, fd in enumerate(self._fds):
             if fd >= 0:
                 self._end_stream(number)
