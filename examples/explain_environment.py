@@ -3,12 +3,11 @@
 import asyncio
 
 import outfitter
-from outfitter.protocol.environment import EnvPolicyParams
 
 # What commands inherit from; without it, this process's own environment.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/home/dev", "EDITOR": "vi", "DEPLOY_TOKEN": "not-a-secret"}
 
-POLICY = EnvPolicyParams(
+POLICY = outfitter.EnvPolicy(
     inherit="all",
     ignore_default_excludes=False,  # withhold *KEY*, *SECRET* and *TOKEN*
     exclude=("EDITOR",),

@@ -186,9 +186,17 @@ class EpollLoop:
         The descriptor of one that fails is not watched any more: it would fail again at once, for ever.
         """
         poll = self._epoll.poll
+        now = time.monotonic
         watches = self._watches
         while not self._stopping:
-            for fd, event in poll(self._timeout()):
+            # Written out rather than called: this runs twice for every round trip.
+            if self._ready:
+                timeout = 0.0
+            elif self._timers:
+                timeout = min(max(0.0, self._timers[0].when - now()), _LONGEST_POLL)
+            else:
+                timeout = -1.0
+            for fd, event in poll(timeout):
                 # A callback earlier in this batch may have removed the watch; if the number was
                 # reused meanwhile, the new owner gets one idle call, which it must tolerate.
                 watch = watches.get(fd)
@@ -203,20 +211,10 @@ class EpollLoop:
                     warn("server", "a callback failed", exc_info=True)
                     self.remove_reader(fd)
                     self.remove_writer(fd)
-            if self._timers:
+            if self._timers and self._timers[0].when <= now():
                 self._run_due()
             if self._ready:
                 self._run_ready()
-
-    def _timeout(self) -> float:
-        if self._ready:
-            return 0.0
-        timers = self._timers
-        while timers and timers[0].callback is None:
-            heapq.heappop(timers)
-        if not timers:
-            return -1.0
-        return min(max(0.0, timers[0].when - time.monotonic()), _LONGEST_POLL)
 
     def _run_due(self) -> None:
         now = time.monotonic()

@@ -309,3 +309,20 @@ def test_log_goes_to_stderr_and_shows_no_values(tmp_path: Path) -> None:
     assert "session opened" in text
     assert "argument-in-a-command-line" not in text
     assert "value-of-a-variable" not in text
+
+
+def test_a_signal_it_was_started_to_ignore_is_ignored(tmp_path: Path) -> None:
+    # nohup outfitter serve
+    ignoring = ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command("outfitter")]
+    popen = subprocess.Popen(ignoring, stdout=subprocess.PIPE, env=environment(tmp_path))
+    try:
+        assert popen.stdout is not None
+        url = popen.stdout.readline().decode().strip()
+        popen.send_signal(signal.SIGHUP)
+        with Wire(url) as wire:
+            wire.handshake()
+            assert wire.call("environment/status") == {"status": "ready"}
+        popen.send_signal(signal.SIGTERM)
+        assert popen.wait(10) == 0
+    finally:
+        end(popen)

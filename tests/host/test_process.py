@@ -13,7 +13,7 @@ from outfitter.core.launch import Launch
 from outfitter.core.marks import Marks
 from outfitter.core.output import Budget, Chunk
 from outfitter.errors import LaunchFailed
-from outfitter.host.process import Process
+from outfitter.host.process import READ_SIZE, Process
 from outfitter.host.spawn import Spawner
 from outfitter.host.tree import Trees, new_nonce
 from outfitter.loop import EpollLoop
@@ -29,8 +29,8 @@ class Recorder:
         self.taking = True
         self.moved = 0
 
-    def wants_output(self, process: Process) -> bool:
-        return True
+    def appetite(self, process: Process) -> int:
+        return READ_SIZE
 
     def output(self, process: Process, chunks: list[Chunk]) -> bool:
         self.events += [(chunk.seq, chunk.stream.decode(), chunk.data) for chunk in chunks]

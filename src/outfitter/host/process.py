@@ -27,8 +27,9 @@ if TYPE_CHECKING:
         def output(self, process: Process, chunks: list[Chunk]) -> bool:
             """New output. False asks the process to stop reading until `resume`."""
 
-        def wants_output(self, process: Process) -> bool:
-            """Whether output may be read now. False asks the process to stop until `resume`."""
+        def appetite(self, process: Process) -> int:
+            """How much output to read at a time: `READ_SIZE`, or `WIDE_READ_SIZE` when nobody would have
+            to wait for it. 0 asks the process to stop until `resume`."""
 
         def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
             """The leader was reaped, or the process closed, or both at once."""
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 READ_SIZE = 64 << 10  # a pipe's capacity, and the largest chunk; 8 KiB reads are a third as fast
-_WIDE_READ_SIZE = 256 << 10  # for a command that fills its pipe
+WIDE_READ_SIZE = 256 << 10  # for a command that fills its pipe while nobody else wants anything
 _WIDE_PIPE = 1 << 20  # what an ordinary user may have
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
@@ -64,11 +65,11 @@ class Process:
         "_paused",
         "_pidfd",
         "_queue",
-        "_read_size",
         "_stdin",
         "_streams",
         "_terminated",
         "_trees",
+        "_widened",
         "_writing",
         "argv0",
         "cwd",
@@ -111,7 +112,7 @@ class Process:
         self._held_to_the_end = False
         self._terminated = False
         self._discarded = False
-        self._read_size = READ_SIZE
+        self._widened = False
         self._linger: Timer | None = None
         if launch.tty:
             self._start_on_terminal(launch, spawner)
@@ -183,18 +184,19 @@ class Process:
     # Output
 
     def _readable(self, number: int) -> None:
-        if not self._owner.wants_output(self):
+        size = self._owner.appetite(self)
+        if not size:
             self.hold()
             return
         fd = self._fds[number]
         try:
-            data = os.read(fd, self._read_size)
+            data = os.read(fd, size)
         except BlockingIOError:
             return
         except OSError:  # EIO: the last holder of the terminal's other end is gone
             data = b""
         if data:
-            if len(data) == READ_SIZE:
+            if size > READ_SIZE and not self._widened and len(data) >= READ_SIZE:
                 self._widen(fd)
             if not self._owner.output(self, self._record(number, data)):
                 self.hold()
@@ -216,14 +218,13 @@ class Process:
 
         Not from the start: the kernel grants each user only so many pages of pipes.
         """
-        if self._read_size == READ_SIZE and not self.tty:
-            from fcntl import F_SETPIPE_SZ, fcntl
+        from fcntl import F_SETPIPE_SZ, fcntl
 
-            self._read_size = _WIDE_READ_SIZE
-            try:
-                fcntl(fd, F_SETPIPE_SZ, _WIDE_PIPE)
-            except OSError:
-                pass
+        self._widened = True
+        try:
+            fcntl(fd, F_SETPIPE_SZ, _WIDE_PIPE)
+        except OSError:
+            pass  # a terminal, or the user has pipes enough
 
     def _terminal_left(self, fd: int) -> None:
         """Nobody has the terminal open, but the leader lives and may open it again.
@@ -299,11 +300,12 @@ class Process:
         taken = 0
         for number, fd in enumerate(self._fds):
             while fd >= 0 and taken < _EXIT_DRAIN:
-                if not self._owner.wants_output(self):
+                size = self._owner.appetite(self)
+                if not size:
                     self.hold()
                     return
                 try:
-                    data = os.read(fd, self._read_size)
+                    data = os.read(fd, size)
                 except BlockingIOError:
                     break
                 except OSError:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # others get their turn before it is looked at again.
 _ROUNDS = 32
 _AGAIN_SECONDS = 0.05
+# How long a look waits for other requests to share it: 200 commands ended at once take one or two looks.
+_SWEEP_SECONDS = 0.01
 
 
 def usable() -> bool:
@@ -43,7 +45,7 @@ def new_nonce() -> int:
 
 
 class Trees:
-    """Kills whole trees of one server. Requests of one tick share one look at the process table."""
+    """Kills whole trees of one server. Requests that come together share one look at the process table."""
 
     def __init__(self, loop: Loop, marks: Marks, cgroups: Cgroups | None = None) -> None:
         self._loop = loop
@@ -69,7 +71,7 @@ class Trees:
             self._cgroups.let_go(mark)
 
     def kill(self, leader: int, mark: int, *, reaped: bool) -> None:
-        """SIGKILL for a leader's group now, and for every other descendant within this tick.
+        """SIGKILL for a leader's group now, and for every other descendant a moment later.
 
         When the leader is `reaped` its number may belong to somebody else; only the mark counts then.
         """
@@ -81,7 +83,7 @@ class Trees:
             kill_session_members(leader, reaped=reaped)
             return
         if not self._doomed:
-            self._loop.call_soon(self._sweep)
+            self._loop.call_later(_SWEEP_SECONDS, self._sweep)
         self._doomed.add(mark)
 
     def _sweep(self) -> None:

@@ -11,21 +11,26 @@ _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 def load() -> dict[str, str]:
     """A copy; bytes outside UTF-8 as surrogate escapes, as everywhere in Outfitter.
 
-    An LC_CTYPE that nobody gave us, but our own interpreter made up at its start, is not in it.
+    LC_CTYPE is what we were given, not what our own interpreter made of it at its start.
     """
     values = {
         name.decode("utf-8", "surrogateescape"): value.decode("utf-8", "surrogateescape")
         for name, value in os.environb.items()
     }
-    if values.get("LC_CTYPE") in _COERCED and not _was_given(b"LC_CTYPE"):
-        del values["LC_CTYPE"]
+    if values.get("LC_CTYPE") in _COERCED:
+        given = _given(b"LC_CTYPE=")
+        if given is None:
+            del values["LC_CTYPE"]
+        else:
+            values["LC_CTYPE"] = given.decode("utf-8", "surrogateescape")
     return values
 
 
-def _was_given(name: bytes) -> bool:
-    """Whether we were started with this variable, by the block the kernel keeps."""
+def _given(prefix: bytes) -> bytes | None:
+    """The value that this process was started with, from the block that the kernel keeps."""
     try:
         with open("/proc/self/environ", "rb") as file:
-            return any(entry.startswith(name + b"=") for entry in file.read().split(b"\0"))
-    except OSError:
-        return True
+            block = file.read().split(b"\0")
+    except OSError:  # not Linux: take what is there
+        return os.environb.get(prefix[:-1])
+    return next((entry[len(prefix) :] for entry in block if entry.startswith(prefix)), None)

@@ -45,6 +45,7 @@ class Connection:
             self.transport.close(1011, "internal error")
 
     def _message(self, data: str | bytes) -> None:
+        self.server.sessions.disturbed()
         try:
             message = jsonrpc.parse(data)
         except Malformed as error:

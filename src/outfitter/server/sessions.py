@@ -16,7 +16,7 @@ from ..core.session import SessionBook
 from ..core.stdin import WAITING_BYTES, WAITING_WRITES, WriteIds
 from ..errors import HostUnsupported, Refused
 from ..host.orphans import Orphans
-from ..host.process import Process
+from ..host.process import READ_SIZE, WIDE_READ_SIZE, Process
 from ..host.spawn import Spawner
 from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # How long stopping waits for a killed process to be gone; only one in the kernel's hands takes longer.
 _REAP_SECONDS = 1.0
+# Reads of one process in a row after which it counts as a stream that nobody disturbs.
+_STREAK = 16
 ACCEPTED = '{"status":"accepted"}'
 STDIN_CLOSED = '{"status":"stdinClosed"}'
 UNKNOWN_PROCESS = '{"status":"unknownProcess"}'
@@ -159,12 +161,12 @@ class Session:
         self._paused.add(process)
         return False
 
-    def wants_output(self, process: Process) -> bool:
+    def appetite(self, process: Process) -> int:
         connection = self.connection
-        if connection is None or not connection.full:
-            return True
-        self._paused.add(process)
-        return False
+        if connection is not None and connection.full:
+            self._paused.add(process)
+            return 0
+        return self._registry.appetite(process)
 
     def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
         if exited_seq is not None:
@@ -378,6 +380,8 @@ class Sessions:
         self.watchdog = Watchdog(loop, self.spawner, self.marks, cgroups.root if cgroups is not None else "")
         self._orphans: Orphans | None = None
         self._leaders: set[int] = set()
+        self._streaming: Process | None = None
+        self._streak = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -463,6 +467,22 @@ class Sessions:
         )
         self._leaders.add(process.pid)
         return process
+
+    def appetite(self, process: Process) -> int:
+        """How much a process may read at a time: more while nothing but its output goes on.
+
+        Four times as much is a third faster for one stream, but twice as slow for a command beside it.
+        """
+        if process is not self._streaming:
+            self._streaming = process
+            self._streak = 0
+            return READ_SIZE
+        self._streak += 1
+        return WIDE_READ_SIZE if self._streak > _STREAK else READ_SIZE
+
+    def disturbed(self) -> None:
+        """A peer wants something."""
+        self._streaming = None
 
     def reaped(self, process: Process) -> None:
         self._leaders.discard(process.pid)

@@ -299,8 +299,17 @@ class WebSocketTransport:
     def send(self, *messages: bytes) -> None:
         if self._closing or self._gone:
             return
-        if len(messages) == 1:
-            self._push(ws.pieces(messages[0]))
+        if len(messages) == 1 and not self._outbox and len(messages[0]) < 126:
+            # The usual answer: one small frame, one system call, nothing to put together or take apart.
+            message = messages[0]
+            frame = bytes((0x81, len(message))) + message
+            try:
+                sent = self._sock.send(frame)
+            except OSError:
+                sent = 0  # full, or broken: the long way finds out which
+            if sent == len(frame):
+                return
+            self._push([memoryview(frame)[sent:]])
             return
         out: list[bytes | memoryview] = []
         for message in messages:

@@ -1,0 +1,128 @@
+"""Peers that are gone without a word: noticed in time, and only those."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from outfitter.protocol import websocket as ws
+from outfitter.protocol.upgrade import Response
+from outfitter.transport.sockets import listen
+from outfitter.transport.websocket import Listener, WebSocketTransport
+from tests.support.handloop import HandLoop
+
+HEAD = (
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+PING = ws.header(0, ws.PING)
+PONG = bytes((0x80 | ws.PONG, 0x80)) + b"mask"
+
+
+class Receiver:
+    def __init__(self) -> None:
+        self.lost_for: list[str] = []
+
+    def message(self, data: str | bytes) -> None:
+        raise AssertionError("no message was sent")
+
+    def drained(self) -> None:
+        pass
+
+    def lost(self, reason: str) -> None:
+        self.lost_for.append(reason)
+
+
+class Line:
+    """A listener moved by hand and one raw peer."""
+
+    def __init__(self) -> None:
+        self.loop = HandLoop()
+        self.receiver = Receiver()
+        self.transport: WebSocketTransport | None = None
+        listening = listen("127.0.0.1", 0)
+        self.listener = Listener(self.loop, listening, self.gate, self.connected, 10)
+        self.peer = socket.create_connection(listening.getsockname())
+        self.peer.settimeout(5)
+
+    @staticmethod
+    def gate(headers: dict[str, str]) -> Response | None:
+        return None
+
+    def connected(self, transport: WebSocketTransport) -> None:
+        transport.receiver = self.receiver
+        self.transport = transport
+
+    def upgrade(self) -> WebSocketTransport:
+        self.peer.sendall(HEAD)
+        self.loop.serve(lambda: self.transport is not None)
+        assert self.peer.recv(4096).startswith(b"HTTP/1.1 101 ")
+        assert self.transport is not None
+        return self.transport
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    line = Line()
+    with contextlib.closing(line.peer):
+        yield line
+    line.listener.stop()
+    if line.transport is not None and not line.receiver.lost_for:
+        line.loop.serve(lambda: bool(line.receiver.lost_for))
+
+
+def test_a_peer_that_answers_pings_stays(line: Line) -> None:
+    line.upgrade()
+    for _ in range(20):
+        line.loop.advance(30)
+        assert line.peer.recv(100) == PING
+        line.peer.sendall(PONG)
+    assert line.receiver.lost_for == []
+
+
+def test_a_peer_that_answers_no_ping_for_a_minute_is_gone(line: Line) -> None:
+    # Row 21.
+    line.upgrade()
+    line.loop.advance(30)
+    assert line.peer.recv(100) == PING
+    line.loop.advance(59)
+    assert line.receiver.lost_for == []
+    line.loop.advance(1)
+    assert line.receiver.lost_for == ["the peer gave no sign of life"]
+    assert line.peer.recv(100) == b""
+
+
+def test_a_peer_that_takes_nothing_for_five_minutes_is_gone(line: Line) -> None:
+    transport = line.upgrade()
+    while not transport.buffered:
+        transport.send(bytes(1 << 20))
+    line.loop.advance(299)
+    assert line.receiver.lost_for == []
+    line.loop.advance(61)
+    assert line.receiver.lost_for == ["the peer has taken nothing for too long"]
+
+
+def test_a_slow_peer_that_takes_something_now_and_then_stays(line: Line) -> None:
+    transport = line.upgrade()
+    while transport.buffered < 32 << 20:
+        transport.send(bytes(1 << 20))
+    for _ in range(6):
+        line.loop.advance(250)
+        before = transport.buffered
+        while transport.buffered == before:
+            line.peer.recv(1 << 20)
+            line.loop.tick()
+    assert line.receiver.lost_for == []
+
+
+def test_a_connection_that_never_says_what_it_wants_is_closed(line: Line) -> None:
+    line.peer.sendall(HEAD[:40])
+    line.loop.serve(lambda: len(line.listener.open) == 1)
+    line.loop.advance(9.9)
+    assert len(line.listener.open) == 1
+    line.loop.advance(0.1)
+    assert line.listener.open == set()
+    assert line.peer.recv(100) == b""
