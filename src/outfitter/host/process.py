@@ -57,6 +57,7 @@ class Process:
 
     __slots__ = (
         "_discarded",
+        "_done",
         "_fds",
         "_held_to_the_end",
         "_linger",
@@ -113,6 +114,7 @@ class Process:
         self._terminated = False
         self._discarded = False
         self._widened = False
+        self._done: list[int] = []  # descriptors to be closed after the next report
         self._linger: Timer | None = None
         if launch.tty:
             self._start_on_terminal(launch, spawner)
@@ -240,13 +242,13 @@ class Process:
 
     def _end_stream(self, number: int) -> None:
         fd = self._fds[number]
-        self._loop.remove_reader(fd)
         self._fds[number] = -1
         self.log.end_stream()
         if fd == self._stdin:
+            self._loop.remove_reader(fd)
             self._close_stdin()
         else:
-            os.close(fd)
+            self._done.append(fd)
 
     def hold(self, *, to_the_end: bool = True) -> None:
         """Reads no more output until `resume`; the command waits when its pipe is full.
@@ -283,8 +285,7 @@ class Process:
             code = os.waitstatus_to_exitcode(status)
             if code < 0:
                 code = 128 - code
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        self._done.append(self._pidfd)
         self._pidfd = -1
         if not (self._paused and self._held_to_the_end):
             self._drain()
@@ -364,6 +365,11 @@ class Process:
                 self._linger = None
         if exited_seq is not None or closed_seq is not None:
             self._owner.ended(self, exited_seq, closed_seq)
+        # Whoever waits for the news has it; now there is time to clean up.
+        for fd in self._done:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+        self._done.clear()
 
     # Control
 
