@@ -128,7 +128,7 @@ def test_end_of_a_session_leaves_other_sessions_alone(grove: Grove) -> None:
         loop.close()
 
 
-def test_kills_of_one_tick_take_the_group_at_once_and_the_rest_in_one_look(grove: Grove) -> None:
+def test_kills_that_come_together_take_the_groups_at_once_and_the_rest_in_one_look(grove: Grove) -> None:
     loop = EpollLoop()
     try:
         trees = Trees(loop, grove.marks)
@@ -136,7 +136,7 @@ def test_kills_of_one_tick_take_the_group_at_once_and_the_rest_in_one_look(grove
         for leader, mark, _ in planted:
             trees.kill(leader, mark, reaped=False)
         wait_gone([leader for leader, _, _ in planted])
-        loop.call_later(0, loop.stop)
+        loop.call_later(0.1, loop.stop)  # the look waits a moment for more to share it
         loop.run()
         wait_gone([pid for _, _, pids in planted for pid in pids])
     finally:
