@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..transport.base import Transport
     from .server import Server
-    from .sessions import Session
+    from .session import Session
 
 
 class Connection:

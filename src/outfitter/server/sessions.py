@@ -1,358 +1,33 @@
-"""Live sessions: their processes, who waits for what, and their end.
-
-A process belongs to its session, not to a connection: a dropped link leaves it running, the end of the
-session takes its whole tree. The log is the record; what is pushed to a connection is only the news.
-"""
+"""All sessions of a server: who holds which, when they end, and what they share to run processes."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections import deque
 
 from ..core.marks import SESSION_NUMBERS, Marks
 from ..core.output import Budget
 from ..core.session import SessionBook
-from ..core.stdin import WAITING_BYTES, WAITING_WRITES, WriteIds
-from ..errors import HostUnsupported, Refused
+from ..errors import HostUnsupported
 from ..host.orphans import Orphans
 from ..host.process import READ_SIZE, WIDE_READ_SIZE, Process
 from ..host.spawn import Spawner
 from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
 from ..log import note
-from ..protocol import base64
-from ..protocol.jsonrpc import result_text
-from ..protocol.process import Notices
-from .limits import CATCH_UP_SECONDS
+from .session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.launch import Launch
-    from ..core.output import Chunk, Page
     from ..loop import Loop, Timer
-    from ..protocol.jsonrpc import RequestId
-    from ..protocol.process import ReadParams, WriteParams
     from .connection import Connection
     from .settings import Settings
 
 # How long stopping waits for a killed process to be gone; only one in the kernel's hands takes longer.
 _REAP_SECONDS = 1.0
-# Reads of one process in a row after which it counts as a stream that nobody disturbs.
-_STREAK = 16
-ACCEPTED = '{"status":"accepted"}'
-STDIN_CLOSED = '{"status":"stdinClosed"}'
-UNKNOWN_PROCESS = '{"status":"unknownProcess"}'
-
-
-class _WaitingRead:
-    """A process/read that waits for news or for its time."""
-
-    __slots__ = ("params", "request_id", "timer")
-
-    def __init__(self, request_id: RequestId, params: ReadParams) -> None:
-        self.request_id = request_id
-        self.params = params
-        self.timer: Timer | None = None
-
-
-class Session:
-    """One client's processes, across its connections."""
-
-    def __init__(self, session_id: str, number: int, registry: Sessions) -> None:
-        self.id = session_id
-        self.number = number
-        self.connection: Connection | None = None
-        self.processes: dict[str, Process] = {}
-        self.running = 0
-        self._registry = registry
-        self._loop = registry.loop
-        self._notices: dict[Process, Notices] = {}
-        self._reads: dict[Process, list[_WaitingRead]] = {}
-        self._writes: dict[Process, deque[tuple[RequestId, WriteParams]]] = {}
-        self._waiting_bytes = 0
-        self._answering_writes = False
-        self._paused: set[Process] = set()
-        self._catching_up: set[Process] = set()
-        self._closed: deque[tuple[float, Process]] = deque()
-        self._forgetting = False
-        self._ended = False
-
-    # Connection
-
-    def attach(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def reattach(self, connection: Connection) -> None:
-        """Attaches a client that comes back and will ask, process by process, for what it missed.
-
-        Until it has, output waits in the pipes: the stock client gives a command up when more than 256
-        events overtake the answer it waits for. A client that never asks gets its output a little later.
-        """
-        self.attach(connection)
-        for process in self.processes.values():
-            if not process.closed:
-                process.hold(to_the_end=False)
-                self._catching_up.add(process)
-        if self._catching_up:
-            self._loop.call_later(CATCH_UP_SECONDS, self._caught_up, list(self._catching_up))
-
-    def _caught_up(self, processes: list[Process]) -> None:
-        for process in processes:
-            if process in self._catching_up:
-                self._catching_up.discard(process)
-                process.resume()
-
-    def detach(self) -> None:
-        """Forgets the connection and what it waited for; processes run on, read without holding back."""
-        self.connection = None
-        for reads in self._reads.values():
-            for read in reads:
-                if read.timer is not None:
-                    read.timer.cancel()
-        self._reads.clear()
-        self._writes.clear()
-        self._waiting_bytes = 0
-        self._caught_up(list(self._catching_up))
-        self.resume_output()
-
-    def resume_output(self) -> None:
-        """Lets processes read on that were held back by a slow connection."""
-        if self._paused:
-            paused, self._paused = self._paused, set()
-            for process in paused:
-                process.resume()
-
-    # Processes
-
-    def start(self, process_id: str, launch: Launch) -> Process:
-        """Starts a command under this id. Raises Refused, LaunchFailed."""
-        if process_id in self.processes:
-            raise Refused(f"process {process_id} already exists")
-        limit = self._registry.settings.max_processes
-        if self.running >= limit:
-            raise Refused(
-                f"this session already runs {limit} processes; end one, or start the server with a larger "
-                "--max-processes"
-            )
-        process = self._registry.launch(self, process_id, launch)
-        self.processes[process_id] = process
-        self._notices[process] = Notices(process_id)
-        self.running += 1
-        return process
-
-    def get(self, process_id: str) -> Process:
-        """The process with this id. Raises Refused when it is unknown or forgotten."""
-        process = self.processes.get(process_id)
-        if process is None:
-            raise Refused(f"unknown process id {process_id}")
-        return process
-
-    # What processes report (host.process.Owner)
-
-    def output(self, process: Process, chunks: list[Chunk]) -> bool:
-        if self._reads:
-            self._wake(process)
-        connection = self.connection
-        if connection is None:
-            return True
-        if connection.push_parts(*map(self._notices[process].output, chunks)):
-            return True
-        self._paused.add(process)
-        return False
-
-    def appetite(self, process: Process) -> int:
-        connection = self.connection
-        if connection is not None and connection.full:
-            self._paused.add(process)
-            return 0
-        return self._registry.appetite(process)
-
-    def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
-        if exited_seq is not None:
-            self._registry.reaped(process)
-        connection = self.connection
-        if connection is not None:
-            notices = self._notices[process]
-            news = []
-            if exited_seq is not None:
-                assert process.log.exit_code is not None
-                news.append(notices.exited(exited_seq, process.log.exit_code))
-            if closed_seq is not None:
-                news.append(notices.closed(closed_seq))
-            connection.push(*news)
-        if self._reads:
-            self._wake(process)
-        if closed_seq is not None:
-            self.running -= 1
-            self._paused.discard(process)
-            self._catching_up.discard(process)
-            del self._notices[process]
-            if self._ended:
-                process.log.release()
-            else:
-                self._retire(process)
-
-    def stdin_moved(self, process: Process) -> None:
-        # A write that waited moves stdin itself; the one loop below goes on, not one inside another.
-        if self._writes and not self._answering_writes:
-            self._answering_writes = True
-            try:
-                self._write_waiting(process)
-            finally:
-                self._answering_writes = False
-
-    # Closed processes
-
-    def _retire(self, process: Process) -> None:
-        """Keeps a closed process readable for its time, and no more than so many of them."""
-        self._closed.append((self._loop.time() + self._registry.settings.process_retention, process))
-        if len(self._closed) > self._registry.settings.closed_processes:
-            self._forget(self._closed.popleft()[1])
-        if not self._forgetting:
-            self._forgetting = True
-            self._loop.call_later(self._registry.settings.process_retention, self._forget_due)
-
-    def _forget_due(self) -> None:
-        self._forgetting = False
-        now = self._loop.time()
-        while self._closed and self._closed[0][0] <= now:
-            self._forget(self._closed.popleft()[1])
-        if self._closed:
-            self._forgetting = True
-            self._loop.call_later(self._closed[0][0] - now, self._forget_due)
-
-    def _forget(self, process: Process) -> None:
-        if self.processes.get(process.process_id) is process:
-            del self.processes[process.process_id]
-        process.log.release()
-
-    # Reading
-
-    def read(self, process: Process, request_id: RequestId, params: ReadParams, longest: float) -> str | None:
-        """The answer to process/read, or None when it comes later."""
-        if self._catching_up:
-            self._caught_up([process])
-        log = process.log
-        if params.wait_ms == 0 or log.ready(params.after_seq):
-            return page_text(log.read(params.after_seq, params.max_bytes))
-        assert self.connection is not None
-        self.connection.peer.wait(request_id)
-        waiting = _WaitingRead(request_id, params)
-        waiting.timer = self._loop.call_later(
-            min(params.wait_ms / 1000, longest), self._read_due, process, waiting
-        )
-        self._reads.setdefault(process, []).append(waiting)
-        return None
-
-    def _read_due(self, process: Process, waiting: _WaitingRead) -> None:
-        waiting.timer = None
-        reads = self._reads.get(process)
-        if reads is not None and waiting in reads:
-            reads.remove(waiting)
-            if not reads:
-                del self._reads[process]
-            self._answer_read(process, waiting)
-
-    def _wake(self, process: Process) -> None:
-        """Answers the reads that have waited for what just happened."""
-        reads = self._reads.get(process)
-        if reads is None:
-            return
-        due = [read for read in reads if process.log.ready(read.params.after_seq)]
-        if len(due) == len(reads):
-            del self._reads[process]
-        else:
-            self._reads[process] = [read for read in reads if read not in due]
-        for read in due:
-            if read.timer is not None:
-                read.timer.cancel()
-            self._answer_read(process, read)
-
-    def _answer_read(self, process: Process, waiting: _WaitingRead) -> None:
-        page = process.log.read(waiting.params.after_seq, waiting.params.max_bytes)
-        self._answer(waiting.request_id, page_text(page))
-
-    def _answer(self, request_id: RequestId, text: str) -> None:
-        connection = self.connection
-        if connection is not None:
-            connection.peer.answered(request_id)
-            connection.reply(result_text(request_id, text))
-
-    # Writing
-
-    def write(self, process: Process, request_id: RequestId, params: WriteParams) -> str | None:
-        """The answer to process/write, or None while it waits for room. Writes keep their order."""
-        if process.writes is not None and params.write_id in process.writes:
-            return ACCEPTED
-        if not process.stdin_open:
-            return STDIN_CLOSED
-        waiting = self._writes.get(process)
-        if waiting is None and process.stdin_has_room():
-            return self._write_now(process, params)
-        count = sum(map(len, self._writes.values()))
-        if count >= WAITING_WRITES or self._waiting_bytes + len(params.chunk) > WAITING_BYTES:
-            raise Refused(
-                f"stdin of process {process.process_id} is full and too many writes wait for room; "
-                "wait for their answers first"
-            )
-        assert self.connection is not None
-        self.connection.peer.wait(request_id)
-        self._writes.setdefault(process, deque()).append((request_id, params))
-        self._waiting_bytes += len(params.chunk)
-        return None
-
-    def _write_now(self, process: Process, params: WriteParams) -> str:
-        if not process.write(params.chunk, eof=params.eof):
-            return STDIN_CLOSED
-        if process.writes is None:
-            process.writes = WriteIds()
-        process.writes.add(params.write_id)
-        return ACCEPTED
-
-    def _write_waiting(self, process: Process) -> None:
-        """Stdin has room again, or is closed: answers the writes that waited."""
-        waiting = self._writes.get(process)
-        while waiting and (not process.stdin_open or process.stdin_has_room()):
-            request_id, params = waiting.popleft()
-            self._waiting_bytes -= len(params.chunk)
-            if process.writes is not None and params.write_id in process.writes:
-                text = ACCEPTED
-            elif not process.stdin_open:
-                text = STDIN_CLOSED
-            else:
-                text = self._write_now(process, params)
-            self._answer(request_id, text)
-        if waiting is not None and not waiting:
-            self._writes.pop(process, None)
-
-    # Looking back
-
-    def replay(self, process: Process, after: int) -> list[bytes]:
-        """The retained events after a sequence number, as notices in order."""
-        self._caught_up([process])
-        log = process.log
-        notices = Notices(process.process_id)
-        events = [(chunk.seq, b"".join(notices.output(chunk))) for chunk in log.after(after)]
-        if log.exited_seq is not None and log.exited_seq > after:
-            assert log.exit_code is not None
-            events.append((log.exited_seq, notices.exited(log.exited_seq, log.exit_code)))
-        if log.closed_seq is not None and log.closed_seq > after:
-            events.append((log.closed_seq, notices.closed(log.closed_seq)))
-        return [notice for _, notice in sorted(events)]
-
-    # End
-
-    def end(self) -> None:
-        """Kills every descendant of every process, those that outlived a closed one included."""
-        self._ended = True
-        for process in list(self.processes.values()):
-            if process.closed:
-                process.log.release()
-            else:
-                process.terminate()
-        self.processes.clear()
-        self._closed.clear()
+# Reads of one process in a row after which it counts as a stream that nobody disturbs: 4 MB, or some ms.
+_STREAK = 64
 
 
 class Sessions:
@@ -513,25 +188,6 @@ class Sessions:
             process.discard(_REAP_SECONDS)
         self.trees.stopped()
         self.watchdog.stop()
-
-
-def page_text(page: Page) -> str:
-    """The result of process/read as JSON text."""
-    chunks = ",".join(
-        f'{{"seq":{chunk.seq},"stream":"{chunk.stream.decode()}","chunk":"{base64.encode_text(chunk.data)}"}}'
-        for chunk in page.chunks
-    )
-    code = "null" if page.exit_code is None else page.exit_code
-    # Only when something is missing, so that an answer without loss is the reference's to the letter.
-    dropped = f',"droppedBytes":{page.dropped_bytes}' if page.dropped_bytes else ""
-    return (
-        f'{{"chunks":[{chunks}],"nextSeq":{page.next_seq},"exited":{_json(page.exited)},"exitCode":{code},'
-        f'"closed":{_json(page.closed)},"failure":null,"sandboxDenied":false{dropped}}}'
-    )
-
-
-def _json(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _uuid4() -> str:

@@ -7,7 +7,7 @@ from ...errors import InvalidParams, Refused
 from ...protocol.jsontext import dumps, quote
 from ...protocol.uri import from_path
 from ..limits import LONGEST_WAIT_SECONDS
-from ..sessions import UNKNOWN_PROCESS
+from ..session import UNKNOWN_PROCESS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         WriteParams,
     )
     from ..connection import Connection
-    from ..sessions import Session
+    from ..session import Session
 
 DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
 
