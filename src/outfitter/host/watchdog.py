@@ -64,8 +64,8 @@ class Watchdog:
         return self._pid
 
     def ensure(self) -> None:
-        """Starts it if it is not running. Without usable marks it could find nobody, so it is not."""
-        if self._pid or not usable():
+        """Starts it if it is not running; not where it could find nobody, without marks or a group."""
+        if self._pid or not (usable() or self._group):
             return
         reading, writing = os.pipe2(os.O_CLOEXEC)
         null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
