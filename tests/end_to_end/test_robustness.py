@@ -252,6 +252,9 @@ def test_stalled_reader_that_comes_back_gets_every_answer(server: Server) -> Non
 
 # Long lives
 
+# Standard streams, listener, epoll, the wake-up pipe, the watchdog's pipe and pidfd.
+IDLE_DESCRIPTORS = 9
+
 
 @pytest.mark.parametrize("flags", [("--process-retention", "0"), ()], ids=["forgets", "default retention"])
 def test_thousands_of_commands_leave_nothing_behind(flags: tuple[str, ...], tmp_path: Path) -> None:
@@ -272,9 +275,10 @@ def test_thousands_of_commands_leave_nothing_behind(flags: tuple[str, ...], tmp_
                         wire.closed(name)
                     wire.notices.clear()
             wait_until(lambda: sockets(server) == 1, "the session's connection is gone")
-            measured.append((descriptors(server.pid), resident_kib(server.pid)))
-        assert len({fds for fds, _ in measured[1:]}) == 1, measured
-        assert measured[-1][1] - measured[1][1] < 2048, measured
+            # The end of a session opens one more for a moment, to look through the process table.
+            wait_until(lambda: descriptors(server.pid) <= IDLE_DESCRIPTORS, "its descriptors are closed")
+            measured.append(resident_kib(server.pid))
+        assert measured[-1] - measured[1] < 2048, measured
 
 
 def sockets(server: Server) -> int:
