@@ -298,6 +298,7 @@ def test_closed_processes_of_one_session_are_kept_within_bounds(tmp_path: Path) 
         wire.handshake()
         wire.start("first", ["/bin/true"])
         wire.closed("first")
+        wire.call("environment/status")  # the news come first, the cleaning up right after
         fds, memory = descriptors(server.pid), resident_kib(server.pid)
         count = 1000
         for first in range(0, count, 25):
@@ -307,6 +308,7 @@ def test_closed_processes_of_one_session_are_kept_within_bounds(tmp_path: Path) 
                 wire.closed(f"p{number}")
             wire.notices.clear()
         assert len(wire.call("process/list")["processes"]) == count + 1
+        wire.call("environment/status")
         assert descriptors(server.pid) == fds
         assert (resident_kib(server.pid) - memory) / count < 4  # KiB each
 
