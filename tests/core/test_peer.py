@@ -40,7 +40,9 @@ def test_a_call_before_its_time_is_told_what_is_missing(family: str) -> None:
 
 
 def test_a_ready_peer_may_call() -> None:
-    ready().may_call("exec")
+    peer = ready()
+    peer.may_call("exec")  # raises otherwise
+    assert peer.state == READY
 
 
 @pytest.mark.parametrize("peer", [greeted(), ready()], ids=["greeted", "ready"])
