@@ -241,5 +241,6 @@ async def test_explain_names_every_variable_and_no_value() -> None:
 @in_a_loop
 async def test_info_is_this_machines() -> None:
     async with outfitter.local() as client:
-        assert client.info["cwd"] == Path.cwd().as_uri()
-        assert client.info["capabilities"]["processList"] is True
+        assert client.info is not None and client.info.cwd is not None
+        assert client.info.cwd.text == Path.cwd().as_uri()
+        assert client.offers("processList")

@@ -14,35 +14,52 @@ __version__ = VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .client.client import Client, Completed, EnvPolicy
-    from .client.process import Exited, Output, RemoteProcess
+    from .client.connect import connect
+    from .client.process import RemoteProcess
+    from .core.events import Exited, Output
     from .errors import (
+        CapabilityMissing,
         ConnectionLost,
         ContractViolated,
+        DialFailed,
         Disconnected,
         HostUnsupported,
         OutfitterError,
+        OutputLost,
+        OutputTooLarge,
+        Overloaded,
         ProtocolError,
         RequestFailed,
         SessionExpired,
+        SettingInvalid,
+        TimedOut,
     )
     from .local import local
 
 __all__ = [
     "VERSION",
+    "CapabilityMissing",
     "Client",
     "Completed",
     "ConnectionLost",
     "ContractViolated",
+    "DialFailed",
     "Disconnected",
     "EnvPolicy",
     "Exited",
     "HostUnsupported",
     "OutfitterError",
     "Output",
+    "OutputLost",
+    "OutputTooLarge",
+    "Overloaded",
     "ProtocolError",
     "RemoteProcess",
     "RequestFailed",
     "SessionExpired",
+    "SettingInvalid",
+    "TimedOut",
+    "connect",
     "local",
 ]
 
@@ -50,9 +67,10 @@ _HOMES = {
     "Client": ".client.client",
     "Completed": ".client.client",
     "EnvPolicy": ".client.client",
-    "Exited": ".client.process",
-    "Output": ".client.process",
+    "Exited": ".core.events",
+    "Output": ".core.events",
     "RemoteProcess": ".client.process",
+    "connect": ".client.connect",
     "local": ".local",
 }
 

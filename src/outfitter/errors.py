@@ -6,9 +6,15 @@ OutfitterError
 │   └── RemoteProtocolError     the other side did
 │       └── Malformed           one message could not be read; the connection goes on
 ├── ConnectionLost
-│   ├── Disconnected            the session can be resumed
-│   └── SessionExpired          it cannot
+│   ├── Disconnected            while this was under way; the session goes on, or is being resumed
+│   ├── SessionExpired          for good: this client is done for
+│   ├── DialFailed              no connection could be made; `retryable` says whether it may work later
+│   └── OutputLost              some output of one process cannot be had any more
 ├── RequestFailed               the other side answered no (client side; keeps the code)
+├── CapabilityMissing           the other side does not know how (client side)
+├── Overloaded                  a bound of this client is reached; wait for something to finish
+├── TimedOut                    a command took longer than its caller allowed (a TimeoutError too)
+├── OutputTooLarge              a command printed more than its caller allowed
 ├── Refused                     we answer no: the request makes no sense in this state
 │   ├── InvalidParams           the parameters cannot be read or are not allowed
 │   ├── MethodUnknown           no such method here
@@ -16,12 +22,19 @@ OutfitterError
 ├── LaunchFailed                the operating system did not start the program
 ├── HostUnsupported             this machine lacks what the operation needs
 ├── SettingInvalid              a flag, file or URL cannot be used as given
+│   └── FileInvalid             a file has mistakes; all of them, each with its line
+├── EnvironmentUnknown          no environment has this name
+├── EnvironmentReplaced         the environment was replaced or dropped while this was under way
 └── ContractViolated            the environment does not keep what it promises
 
 Each class has a `slug`: a stable name that scripts and logs may rely on.
 """
 
 from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class OutfitterError(Exception):
@@ -75,6 +88,20 @@ class SessionExpired(ConnectionLost):
     slug = "session-expired"
 
 
+class DialFailed(ConnectionLost):
+    """No connection: refused, unreachable, too slow (`retryable`), or turned away (not)."""
+
+    slug = "dial-failed"
+
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class OutputLost(ConnectionLost):
+    slug = "output-lost"
+
+
 class RequestFailed(OutfitterError):
     """The server refused a request; `code` and `data` are what it sent."""
 
@@ -88,6 +115,54 @@ class RequestFailed(OutfitterError):
 
     def __str__(self) -> str:
         return f"{self.message} (code {self.code})"
+
+
+class CapabilityMissing(OutfitterError):
+    """The executor does not offer `capability`, and there is no other way to do what was asked."""
+
+    slug = "capability-missing"
+
+    def __init__(self, capability: str, what: str) -> None:
+        super().__init__(capability, what)
+        self.capability = capability
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"this executor cannot {self.what}: it does not offer `{self.capability}`"
+
+
+class Overloaded(OutfitterError):
+    slug = "overloaded"
+
+
+class TimedOut(OutfitterError, TimeoutError):
+    """A command was ended because its time was up; `stdout` and `stderr` are what it had printed."""
+
+    slug = "timed-out"
+
+    def __init__(self, seconds: float, stdout: bytes = b"", stderr: bytes = b"") -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return f"the command was ended after {self.seconds:g} s"
+
+
+class OutputTooLarge(OutfitterError):
+    """A command was ended because it printed more than `limit` bytes; `stdout` and `stderr` are the rest."""
+
+    slug = "output-too-large"
+
+    def __init__(self, limit: int, stdout: bytes = b"", stderr: bytes = b"") -> None:
+        super().__init__(limit)
+        self.limit = limit
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return f"the command was ended after {self.limit} bytes of output: stream it, or raise max_output"
 
 
 class Refused(OutfitterError):
@@ -151,6 +226,49 @@ class HostUnsupported(OutfitterError):
 
 class SettingInvalid(OutfitterError):
     slug = "setting-invalid"
+
+
+class FileInvalid(SettingInvalid):
+    """A file has mistakes. `mistakes` are all of them, as `toml.Mistake`: file, line, text, remedy."""
+
+    slug = "file-invalid"
+
+    # Any: the type is of a module that imports this one.
+    def __init__(self, mistakes: tuple[Any, ...]) -> None:
+        super().__init__(mistakes)
+        self.mistakes = mistakes
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.mistakes))
+
+
+class EnvironmentUnknown(OutfitterError):
+    """There is no environment `environment_id`; `known` are the names that there are."""
+
+    slug = "environment-unknown"
+
+    def __init__(self, environment_id: str, known: tuple[str, ...]) -> None:
+        super().__init__(environment_id, known)
+        self.environment_id = environment_id
+        self.known = known
+
+    def __str__(self) -> str:
+        known = ", ".join(f"`{name}`" for name in self.known) or "none"
+        return f"environment `{self.environment_id}` is not configured; there are: {known}"
+
+
+class EnvironmentReplaced(OutfitterError):
+    """The environment is not the one of this name any more; `how` is "replaced", "dropped" or "closed"."""
+
+    slug = "environment-replaced"
+
+    def __init__(self, environment_id: str, how: str) -> None:
+        super().__init__(environment_id, how)
+        self.environment_id = environment_id
+        self.how = how
+
+    def __str__(self) -> str:
+        return f"environment `{self.environment_id}` was {self.how}"
 
 
 class ContractViolated(OutfitterError):

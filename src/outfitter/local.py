@@ -15,6 +15,8 @@ from .transport.memory import pair
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from .transport.base import Dialled
+
 
 @contextlib.asynccontextmanager
 async def local(*, environment: Mapping[str, str] | None = None) -> AsyncIterator[Client]:
@@ -28,9 +30,14 @@ async def local(*, environment: Mapping[str, str] | None = None) -> AsyncIterato
     server = Server(loop, Settings(), executor, retain=False)
     near, far = pair(loop)
     server.connect(far)
-    client = Client(near)
+
+    async def reach() -> Dialled:
+        return near
+
+    client = Client(reach, where="this machine", resumable=False, same_machine=True)
     try:
-        await client.initialize()
+        await client.open()
         yield client
     finally:
+        await client.aclose()
         server.stop("the local executor is closed")

@@ -13,7 +13,7 @@ from outfitter.client.client import Client
 from outfitter.errors import RequestFailed
 from outfitter.server.server import Server as ExecServer
 from outfitter.server.settings import Settings
-from outfitter.transport.memory import pair
+from outfitter.transport.memory import MemoryTransport, pair
 from tests.support.machine import SECOND, alive, wait_gone, wait_until
 from tests.support.raw import Raw
 from tests.support.servers import Server, serving
@@ -337,8 +337,12 @@ class Local:
     async def client(self) -> Client:
         near, far = pair(self._loop)
         self.server.connect(far)
-        client = Client(near)
-        await client.initialize()
+
+        async def reach() -> MemoryTransport:
+            return near
+
+        client = Client(reach, where="here", resumable=False, same_machine=True)
+        await client.open()
         return client
 
 

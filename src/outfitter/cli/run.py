@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..client.process import Exited, Output
+from ..core.events import Exited, Output
 from ..errors import OutfitterError, RequestFailed
 from ..local import local
 from ..protocol.environment import EnvPolicyParams

@@ -1,30 +1,48 @@
-"""The client: one session on one exec-server."""
+"""The client: one session on one exec-server, over as many connections as it takes."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import os
+import posixpath
+import secrets
 from typing import TYPE_CHECKING
 
-from ..errors import Disconnected, OutfitterError
-from ..protocol import base64, uri
+from ..core.events import CLOSED, Exited, Output
+from ..core.recovery import FAILED
+from ..errors import CapabilityMissing, InvalidParams, OutfitterError, OutputTooLarge, TimedOut
+from ..protocol import uri
 from ..protocol.environment import EnvPolicyParams, ExplainParams
-from ..protocol.process import StartParams, TerminalSize
-from ..protocol.session import InitializeParams
+from ..protocol.process import (
+    ExitedNotice,
+    OutputNotice,
+    ProcessSummary,
+    StartParams,
+    TerminalSize,
+    TerminateParams,
+)
+from ..protocol.session import EnvironmentInfo
 from ..record import Record
-from .connection import ClientConnection
-from .process import Event, Exited, Output, RemoteProcess
+from .link import Link
+from .process import RemoteProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..protocol.jsontext import Json
-    from ..transport.base import Transport
+    from .connection import ClientConnection, Notice
+    from .link import Dial
 
 # Output received but not yet taken by the caller. Above this the connection is not read, so a caller
 # that does not iterate slows the command down instead of filling memory.
 _QUEUED_BYTES = 8 << 20
+# While an answer is waited for, which may stand behind such output, all is read up to this.
+_QUEUED_BYTES_CALLING = 64 << 20
+# What `run` collects unless told otherwise: a log that nobody reads fits, a runaway command does not.
+MAX_OUTPUT = 256 << 20
+_CLOSE_SECONDS = 2.0  # for ending what still runs when the client is closed
+_STATUS_SECONDS = 10.0  # the reference's limit for environment/status
 
 #: Which of the executor's variables a command inherits: inherit ("all", "core", "none"),
 #: ignore_default_excludes, exclude patterns, (name, value) pairs to set, include-only patterns.
@@ -37,45 +55,140 @@ INHERIT_ALL = EnvPolicyParams("all", True, (), (), ())
 class Completed(Record):
     """What `run` returns: the exit code and all output."""
 
-    __slots__ = ("exit_code", "stderr", "stdout")
+    __slots__ = ("exit_code", "sandbox_denied", "stderr", "stdout")
 
-    def __init__(self, exit_code: int, stdout: bytes, stderr: bytes) -> None:
+    def __init__(self, exit_code: int, stdout: bytes, stderr: bytes, sandbox_denied: bool = False) -> None:
         self.exit_code = exit_code
         self.stdout = stdout
         self.stderr = stderr
+        self.sandbox_denied = sandbox_denied
 
 
 class Client:
-    """Runs commands on one exec-server. Made by `outfitter.local()`."""
+    """Runs commands on one exec-server. Made by `outfitter.connect()` and `outfitter.local()`."""
 
-    def __init__(self, transport: Transport) -> None:
-        self.info: Json = {}
-        self.session_id = ""
-        self._connection = ClientConnection(transport, self._noticed, self._lost)
+    def __init__(
+        self,
+        dial: Dial,
+        *,
+        where: str,
+        resumable: bool,
+        initialize_timeout: float = 10.0,
+        recovery_timeout: float = 25.0,
+        on_state: Callable[[str], None] | None = None,
+        same_machine: bool = False,
+    ) -> None:
+        self.where = where  # for people
+        self.info: EnvironmentInfo | None = None
+        self._on_state = on_state
+        self._same_machine = same_machine
+        self._link = Link(
+            dial,
+            resumable=resumable,
+            initialize_timeout=initialize_timeout,
+            recovery_timeout=recovery_timeout,
+            noticed=self._noticed,
+            catch_up=self._catch_up,
+            changed=self._changed,
+        )
         self._processes: dict[str, RemoteProcess] = {}
+        self._starting: set[RemoteProcess] = set()
+        self._cleaning: set[asyncio.Task[None]] = set()
+        # Unguessable, so that ids stay apart when another client takes the session up.
+        self._prefix = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._names = itertools.count(1)
         self._queued = 0
         self._held = False
         self._calls = 0
 
-    async def initialize(self) -> None:
-        """The handshake. Raises RequestFailed, Disconnected."""
-        params = InitializeParams("outfitter").encode()
-        result = await self._connection.call("initialize", params)
-        self.session_id = result["sessionId"]
-        self.info = result.get("environmentInfo", {})
-        self._connection.notify("initialized", {})
+    # Life
 
-    async def call(self, method: str, params: Json) -> Json:
-        """Any request of the protocol. Raises RequestFailed, Disconnected."""
-        # An answer may stand behind output that nobody takes: while one is waited for, all is read.
+    async def open(self, resume: str | None = None) -> None:
+        """Connects and shakes hands. Raises DialFailed, RequestFailed, SettingInvalid."""
+        result = await self._link.open(resume)
+        self.info = result.info
+        if self.info is None:
+            self.info = await self._ask_info()
+
+    async def _ask_info(self) -> EnvironmentInfo | None:
+        """Older servers say who they are only when asked, and some not even then."""
+        try:
+            return EnvironmentInfo.decode(await self.call("environment/info", None))
+        except (OutfitterError, InvalidParams):
+            return None
+
+    @property
+    def state(self) -> str:
+        """ "connected", "recovering" or "failed"."""
+        return self._link.state
+
+    @property
+    def failed(self) -> OutfitterError | None:
+        """Why this client is done for, once it is."""
+        return self._link.failure
+
+    @property
+    def session_id(self) -> str:
+        """Who knows it can take the session up, once this client is gone: see `resume` of `connect`."""
+        return self._link.session_id
+
+    async def aclose(self) -> None:
+        """Ends what this client started and still runs, but for kept processes, and the connection."""
+        running = [one for one in self._processes.values() if not one.kept and not one.over]
+        if running and self.failed is None:
+            try:
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await asyncio.gather(*map(self._end, running), *self._cleaning)
+            except TimeoutError:
+                pass  # the server ends them when it has waited long enough for us
+        await self._link.close()
+        for task in self._cleaning:
+            task.cancel()
+        await asyncio.gather(*self._cleaning, return_exceptions=True)
+
+    async def _end(self, process: RemoteProcess) -> None:
+        await self._link.clean_up("process/terminate", TerminateParams(process.process_id).encode())
+
+    # What the server can do
+
+    def offers(self, capability: str) -> bool:
+        """Whether the server has this capability flag."""
+        return self.info is not None and capability in self.info.capabilities
+
+    def require(self, capability: str, what: str) -> None:
+        """Raises CapabilityMissing without the flag."""
+        if not self.offers(capability):
+            raise CapabilityMissing(capability, what)
+
+    async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
+        """Any request of the protocol.
+
+        While the connection is being recovered a call waits (`wait=False`: fails at once). One that was
+        under way when it broke raises Disconnected; `repeat` sends it again instead.
+        Raises RequestFailed, Disconnected, SessionExpired, Overloaded.
+        """
+        # An answer may stand behind output that nobody takes: while one is waited for, more is read.
         self._calls += 1
         self.queued(0)
         try:
-            return await self._connection.call(method, params)
+            return await self._link.call(method, params, repeat=repeat, wait=wait)
         finally:
             self._calls -= 1
             self.queued(0)
+
+    async def status(self) -> str:
+        """Asks the server how it is, now ("ready"). Never waits for a recovery.
+
+        Raises Disconnected, SessionExpired, RequestFailed, TimedOut.
+        """
+        try:
+            async with asyncio.timeout(_STATUS_SECONDS):
+                result = await self.call("environment/status", None, wait=False)
+        except TimeoutError:
+            raise TimedOut(_STATUS_SECONDS) from None
+        return str(result.get("status", "")) if isinstance(result, dict) else ""
+
+    # Commands
 
     async def start(
         self,
@@ -86,34 +199,42 @@ class Client:
         policy: EnvPolicy | None = INHERIT_ALL,
         tty: tuple[int, int] | None = None,
         stdin: bool = False,
+        arg0: str | None = None,
     ) -> RemoteProcess:
         """Starts a command.
 
+        `cwd` is a path on the executor; without one, or relative, it begins where the executor says it is.
         `env` goes on top of what `policy` lets through; with `policy=None` it is the whole environment.
         `tty` gives it a terminal of that many rows and columns, `stdin` a writable input.
+
+        A start that was under way when the connection broke raises Disconnected: it is not repeated, and
+        what it may have started is ended.
         """
-        process = RemoteProcess(self, f"{os.getpid()}-{next(self._names)}")
-        # Registered first: output may overtake the answer.
-        self._processes[process.process_id] = process
+        process = RemoteProcess(self, f"{self._prefix}-{next(self._names)}", tty=tty is not None)
         params = StartParams(
             process.process_id,
             list(argv),
-            _here(cwd),
+            self._directory(cwd),
             dict(env or {}),
             tty is not None,
             policy,
             stdin,
-            size=None if tty is None else TerminalSize(*tty),
+            arg0,
+            size=TerminalSize(*tty) if tty is not None and self.offers("processResize") else None,
         )
+        # Registered first: output may overtake the answer.
+        self._processes[process.process_id] = process
         try:
             await self.call("process/start", params.encode())
-        except OutfitterError:
+        except BaseException as error:
             self._processes.pop(process.process_id, None)
+            # Refused is refused; anything else, and it may have started.
+            if not isinstance(error, OutfitterError) or _ambiguous(error):
+                self.clean_up(process)
             raise
-        except BaseException:
-            # Given up while the answer was under way: it may have started.
-            await asyncio.shield(self._abandon(process))
-            raise
+        process.started = True
+        if process.closed:
+            self._processes.pop(process.process_id, None)
         return process
 
     async def run(
@@ -123,31 +244,85 @@ class Client:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | None = INHERIT_ALL,
+        input: bytes | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - it also ends the command
+        max_output: int = MAX_OUTPUT,
+        on_output: Callable[[Output], object] | None = None,
     ) -> Completed:
         """Runs a command to its end and collects its output.
 
-        A command that is not wanted any more (cancelled, `timeout` with TimeoutError) is terminated.
+        `input` is what it reads from stdin; without it, stdin is empty. `on_output` gets each piece of
+        output as it comes, which is then not collected. A command that is not wanted any more is ended
+        with all it started: cancelled, `timeout` (TimedOut, a TimeoutError), more than `max_output` bytes
+        to collect (OutputTooLarge).
         """
-        process = await self.start(argv, cwd=cwd, env=env, policy=policy)
+        if input is not None:
+            self.require("processStdinEof", "end a command's input")
+        process = await self.start(argv, cwd=cwd, env=env, policy=policy, stdin=input is not None)
         parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        feeding = None if input is None else asyncio.create_task(_feed(process, input))
+        collected = 0
         try:
             async with asyncio.timeout(timeout):
                 async for event in process:
-                    if isinstance(event, Output):
-                        parts[event.stream].append(event.data)
-        except BaseException:
-            await asyncio.shield(self._abandon(process))
+                    if not isinstance(event, Output):
+                        continue
+                    if on_output is not None:
+                        on_output(event)
+                        continue
+                    collected += len(event.data)
+                    parts[event.stream].append(event.data)
+                    if collected > max_output:
+                        raise OutputTooLarge(max_output)
+        except BaseException as error:
+            process.abandon()
+            self.clean_up(process)
+            stdout, stderr = b"".join(parts["stdout"]), b"".join(parts["stderr"])
+            if isinstance(error, OutputTooLarge):
+                raise OutputTooLarge(max_output, stdout, stderr) from None
+            if isinstance(error, TimeoutError) and timeout is not None and not isinstance(error, TimedOut):
+                raise TimedOut(timeout, stdout, stderr) from None
             raise
+        finally:
+            if feeding is not None:
+                feeding.cancel()
+                await asyncio.gather(feeding, return_exceptions=True)
         assert process.exit_code is not None
-        return Completed(process.exit_code, b"".join(parts["stdout"]), b"".join(parts["stderr"]))
+        return Completed(
+            process.exit_code,
+            b"".join(parts["stdout"]),
+            b"".join(parts["stderr"]),
+            bool(process.sandbox_denied),
+        )
 
-    async def _abandon(self, process: RemoteProcess) -> None:
-        process.abandon()
+    async def processes(self) -> list[ProcessSummary]:
+        """The processes of this session, oldest first, finished ones for as long as the server keeps them.
+
+        Raises CapabilityMissing on servers that cannot list them.
+        """
+        self.require("processList", "list its processes")
+        result = await self.call("process/list", None, repeat=True)
+        return [ProcessSummary.decode(entry) for entry in result["processes"]]
+
+    async def attach(self, process_id: str, *, after: int = 0) -> RemoteProcess:
+        """Takes up a process of this session by its id.
+
+        Its events come from the one after `after` on, or from the oldest that is left: `missed` of the
+        handle is how many are not. Raises RequestFailed when there is no such process.
+        """
+        process = self._processes.get(process_id)
+        if process is not None:
+            return process
+        process = RemoteProcess(self, process_id)
+        self._processes[process_id] = process
         try:
-            await process.terminate()
-        except OutfitterError:
-            pass  # the connection is gone, and with it the session
+            await process.follow(after)
+        except BaseException:
+            self._processes.pop(process_id, None)
+            raise
+        if process.over:
+            self._processes.pop(process_id, None)
+        return process
 
     async def explain(
         self,
@@ -156,46 +331,102 @@ class Client:
         policy: EnvPolicy | None = INHERIT_ALL,
         tty: bool = False,
     ) -> list[Json]:
-        """Every variable a command would see or lose, with origin and rule; never a value."""
+        """Every variable a command would see or lose, with origin and rule; never a value.
+
+        Raises CapabilityMissing on servers that cannot tell.
+        """
+        self.require("environmentExplain", "explain an environment")
         params = ExplainParams(dict(env or {}), policy, tty).encode()
-        result = await self.call("environment/explain", params)
+        result = await self.call("environment/explain", params, repeat=True)
         variables: list[Json] = result["variables"]
         return variables
 
-    def close(self) -> None:
-        self._connection.close()
+    def _directory(self, path: str | None) -> uri.FileUri:
+        """A path on the executor. Nothing is taken from this machine unless it is the same one."""
+        if path is not None and path.startswith("file:"):
+            return uri.parse(path)
+        base = None if self._same_machine or self.info is None else self.info.cwd
+        if base is None:
+            return uri.parse(uri.from_path(os.path.abspath(path or ".")))
+        if path is None:
+            return base
+        try:
+            here = base.local_path()
+        except ValueError:
+            # Another path convention: only its own URIs can name places there.
+            raise InvalidParams(f"{path!r} cannot be joined to {base.text}: give a file: URI") from None
+        return uri.parse(uri.from_path(posixpath.normpath(posixpath.join(here, path))))
 
-    # Notices
+    # Cleaning up
 
-    def _noticed(self, method: str, params: Json) -> None:
-        process = self._processes.get(params.get("processId", "")) if isinstance(params, dict) else None
+    def clean_up(self, process: RemoteProcess) -> None:
+        """Ends what may run and nobody wants, in the background, after a recovery if need be."""
+        if self.failed is not None:
+            return
+        task = asyncio.get_running_loop().create_task(self._end(process))
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+
+    # From the link
+
+    def _noticed(self, notice: Notice) -> None:
+        process = self._processes.get(notice.process_id)
         if process is None:
             return
-        event: Event | None = None
-        if method == "process/output":
-            event = Output(params["stream"], base64.decode(params["chunk"]))
-        elif method == "process/exited":
-            event = Exited(params["exitCode"])
-        elif method != "process/closed":
-            return
-        process.receive(params["seq"], event)
-        if process.closed:
-            del self._processes[process.process_id]
+        if isinstance(notice, OutputNotice):
+            process.receive(notice.seq, Output(notice.stream, notice.data))
+        elif isinstance(notice, ExitedNotice):
+            process.receive(notice.seq, Exited(notice.exit_code, notice.sandbox_denied))
+        else:
+            process.receive(notice.seq, CLOSED)
+        if process.over and process.started:
+            self._processes.pop(process.process_id, None)
 
-    def _lost(self, error: Disconnected) -> None:
-        for process in self._processes.values():
-            process.fail(error)
+    async def _catch_up(self, connection: ClientConnection) -> None:
+        live = [one for one in self._processes.values() if one.started and not one.over]
+        await asyncio.gather(*(process.catch_up(connection) for process in live))
+        for process in live:
+            if process.over:
+                self._processes.pop(process.process_id, None)
+
+    def _changed(self, state: str) -> None:
+        if state is FAILED:
+            assert self.failed is not None
+            for process in self._processes.values():
+                process.fail(self.failed)
+            self._processes.clear()
+        else:
+            self._held = False  # a new connection reads from the start
+            self.queued(0)
+        if self._on_state is not None:
+            self._on_state(state)
 
     def queued(self, change: int) -> None:
         """Keeps count of output that waits for its reader; holds the connection back above the bound."""
         self._queued += change
-        if self._held and (self._calls or self._queued <= _QUEUED_BYTES // 2):
+        connection = self._link.connection
+        if connection is None:
+            return
+        bound = _QUEUED_BYTES_CALLING if self._calls else _QUEUED_BYTES
+        if self._held and self._queued <= bound // 2:
             self._held = False
-            self._connection.transport.resume_reading()
-        elif not self._held and not self._calls and self._queued > _QUEUED_BYTES:
+            connection.transport.resume_reading()
+        elif not self._held and self._queued > bound:
             self._held = True
-            self._connection.transport.pause_reading()
+            connection.transport.pause_reading()
 
 
-def _here(path: str | None) -> uri.FileUri:
-    return uri.parse(uri.from_path(os.path.abspath(path or ".")))
+def _ambiguous(error: OutfitterError) -> bool:
+    """Whether a request that failed so may have been carried out."""
+    from ..errors import ConnectionLost
+
+    return isinstance(error, ConnectionLost)
+
+
+async def _feed(process: RemoteProcess, data: bytes) -> None:
+    """Gives a command its input; one that does not want it is not an error."""
+    try:
+        if await process.write(data) == "accepted":
+            await process.close_stdin()
+    except OutfitterError:
+        pass  # the stream of its output tells

@@ -1,21 +1,30 @@
-"""A client's end of one connection: pending calls, incoming notices. Lives on an asyncio loop."""
+"""A client's end of one connection: pending calls, incoming notices. Lives on an asyncio loop.
+
+It is one generation of a client, which may outlive it (`client.link`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from ..errors import Disconnected, Malformed, RequestFailed
-from ..log import note
+from ..errors import Disconnected, InvalidParams, LocalProtocolError, Malformed, RequestFailed
+from ..log import note, warn
 from ..protocol import codes, jsonrpc
+from ..protocol.methods import NOTICES
+from ..protocol.process import quick_output
+from ..transport.base import HIGH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.jsontext import Json
-    from ..transport.base import Transport
+    from ..protocol.process import ClosedNotice, ExitedNotice, OutputNotice
+    from ..transport.base import Dialled
 
-MAX_PENDING = 1024  # calls in flight, as the reference's client
+    Notice = OutputNotice | ExitedNotice | ClosedNotice
+
+MAX_MESSAGE = 64 << 20  # what servers take, ours and the reference
 
 
 class ClientConnection:
@@ -23,9 +32,9 @@ class ClientConnection:
 
     def __init__(
         self,
-        transport: Transport,
-        noticed: Callable[[str, Json], None],
-        lost: Callable[[Disconnected], None],
+        transport: Dialled,
+        noticed: Callable[[Notice], None],
+        lost: Callable[[str], None],
     ) -> None:
         self.transport = transport
         self._noticed = noticed
@@ -33,25 +42,38 @@ class ClientConnection:
         self._pending: dict[int | str, asyncio.Future[Json]] = {}
         self._next_id = 1
         self._failure: Disconnected | None = None
+        self._room: asyncio.Event | None = None  # set when what waits to be sent has shrunk
         transport.receiver = self
+        transport.begin()
 
     # Calls
 
     async def call(self, method: str, params: Json) -> Json:
-        """The result of a request. Raises RequestFailed, Disconnected."""
-        if self._failure is not None:
-            raise self._failure
-        if len(self._pending) >= MAX_PENDING:
-            raise RequestFailed(codes.INVALID_REQUEST, f"reached its limit of {MAX_PENDING} pending requests")
+        """The result of a request. Raises RequestFailed, Disconnected, LocalProtocolError."""
+        while self.transport.buffered > HIGH and self._failure is None:
+            # A peer that reads slowly slows its callers down; nothing piles up here.
+            self._room = self._room or asyncio.Event()
+            await self._room.wait()
+        self.check()
         ident = self._next_id
         self._next_id += 1
+        message = jsonrpc.request(ident, method, params)
+        if len(message) > MAX_MESSAGE:
+            raise LocalProtocolError(
+                f"{method} would take {len(message)} bytes; a message may have {MAX_MESSAGE} at most"
+            )
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._pending[ident] = answer
-        self.transport.send(jsonrpc.request(ident, method, params))
+        self.transport.send(message)
         try:
             return await answer
         finally:
             self._pending.pop(ident, None)
+
+    def check(self) -> None:
+        """Raises Disconnected when the connection is gone."""
+        if self._failure is not None:
+            raise Disconnected(str(self._failure))
 
     def notify(self, method: str, params: Json) -> None:
         self.transport.send(jsonrpc.notice(method, params))
@@ -63,12 +85,25 @@ class ClientConnection:
 
     def message(self, data: str | bytes) -> None:
         try:
-            message = jsonrpc.parse(data)
-        except Malformed as error:
-            self.transport.close(1002, f"unreadable message: {error.detail}")
-            return
+            self._message(data)
+        except (Malformed, InvalidParams) as error:
+            # As the reference's client: what cannot be read may have been output. The session has it still.
+            self.transport.close(1002, f"unreadable message: {error}")
+        except Exception:
+            warn("client", "a message could not be handled", exc_info=True)
+            self.transport.close(1011, "internal error")
+
+    def _message(self, data: str | bytes) -> None:
+        if type(data) is bytes:
+            output = quick_output(data)
+            if output is not None:
+                self._noticed(output)
+                return
+        message = jsonrpc.parse(data)
         if isinstance(message, jsonrpc.Notice):
-            self._noticed(message.method, message.params)
+            decode = NOTICES.get(message.method)
+            if decode is not None:
+                self._noticed(decode(message.params))
         elif isinstance(message, jsonrpc.Request):
             refusal = f"exec-server client does not implement `{message.method}` yet"
             self.transport.send(jsonrpc.error(message.id, codes.METHOD_NOT_FOUND, refusal))
@@ -86,11 +121,14 @@ class ClientConnection:
             answer.set_result(reply.result)
 
     def drained(self) -> None:
-        """Requests are small and few; nothing waits for room."""
+        if self._room is not None:
+            self._room.set()
+            self._room = None
 
     def lost(self, reason: str) -> None:
         self._failure = Disconnected(reason)
+        self.drained()
         for answer in self._pending.values():
             if not answer.done():
-                answer.set_exception(self._failure)
-        self._lost(self._failure)
+                answer.set_exception(Disconnected(reason))
+        self._lost(reason)

@@ -1,4 +1,7 @@
-"""A running command as its caller holds it: ordered events, input, signals, the end."""
+"""A running command as its caller holds it: ordered events, input, signals, the end.
+
+The handle outlives connections: after a break its events go on where they stopped.
+"""
 
 from __future__ import annotations
 
@@ -6,113 +9,150 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..errors import ConnectionLost, OutfitterError
-from ..protocol.process import ResizeParams, SignalParams, TerminalSize, TerminateParams, WriteParams
-from ..record import Record
+from ..core.events import Closed, EventOrder, Exited, Missed, Output
+from ..errors import InvalidParams, OutfitterError, OutputLost, RequestFailed
+from ..protocol.process import (
+    ReadParams,
+    ReadResult,
+    ResizeParams,
+    SignalParams,
+    TerminalSize,
+    TerminateParams,
+    WriteParams,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from ..core.events import Event
+    from ..protocol.jsontext import Json
     from .client import Client
+    from .connection import ClientConnection
 
-# Events that came before an earlier one: the reference's client holds as many.
-_EARLY_EVENTS = 256
-
-
-class Output(Record):
-    """A piece of output; `stream` is "stdout", "stderr" or "pty"."""
-
-    __slots__ = ("data", "stream")
-
-    def __init__(self, stream: str, data: bytes) -> None:
-        self.stream = stream
-        self.data = data
-
-
-class Exited(Record):
-    """The command ended. Output of its descendants may still follow."""
-
-    __slots__ = ("code",)
-
-    def __init__(self, code: int) -> None:
-        self.code = code
-
-
-Event = Output | Exited
+# Input goes in pieces of this size, one at a time: the server holds as much of a slow command's input.
+_PIECE = 1 << 20
 
 
 class RemoteProcess:
     """A started command. Iterate over it for its events, in order, up to its close."""
 
-    def __init__(self, client: Client, process_id: str) -> None:
+    def __init__(self, client: Client, process_id: str, *, tty: bool = False) -> None:
         self.process_id = process_id
+        self.tty = tty
         self.exit_code: int | None = None
+        self.sandbox_denied: bool | None = None
+        self.missed = 0  # events that were dropped before a process was attached to
+        self.started = False  # the server has said so; before that its output is not asked for again
+        self.kept = False  # leave it running when the client is closed
         self._client = client
-        self._events: deque[Event] = deque()
+        self._order = EventOrder()
+        self._events: deque[Output | Exited] = deque()
         self._queued = 0
-        self._early: dict[int, Event | None] = {}
-        self._next_seq = 1
         self._next_write = 1
+        self._writing = asyncio.Lock()
         self._closed = False
         self._failure: OutfitterError | None = None
         self._news = asyncio.Event()
+        self._readers = 0
         self._abandoned = False
+
+    def __repr__(self) -> str:
+        return f"<RemoteProcess {self.process_id}>"
 
     @property
     def closed(self) -> bool:
         """Whether every event has come."""
         return self._closed
 
+    @property
+    def over(self) -> bool:
+        """Whether no more events will come, for whatever reason."""
+        return self._closed or self._failure is not None
+
     # Events
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        while True:
-            while self._events:
-                event = self._events.popleft()
-                if isinstance(event, Output):
-                    self._taken(len(event.data))
-                yield event
-            if self._failure is not None:
-                raise self._failure
-            if self._closed:
-                return
-            self._news.clear()
-            await self._news.wait()
+    async def __aiter__(self) -> AsyncIterator[Output | Exited]:
+        self._readers += 1
+        try:
+            while True:
+                while self._events:
+                    event = self._events.popleft()
+                    if isinstance(event, Output):
+                        self._queued -= len(event.data)
+                        self._client.queued(-len(event.data))
+                    yield event
+                if self._failure is not None:
+                    raise self._failure.with_traceback(None)
+                if self._closed:
+                    break
+                self._news.clear()
+                await self._news.wait()
+        finally:
+            self._readers -= 1
+        if self.sandbox_denied is None:
+            await self._ask_denied()
 
     async def wait(self) -> int:
-        """Reads to the end, discarding what is left of the output; returns the exit code."""
-        async for _ in self:
-            pass
+        """Waits for the end; returns the exit code.
+
+        Output that nobody else is iterating over is discarded. Raises what iterating raises.
+        """
+        if self._readers == 0:
+            async for _ in self:
+                pass
+        while not self.over:
+            self._news.clear()
+            await self._news.wait()
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
         assert self.exit_code is not None
         return self.exit_code
 
-    def _taken(self, size: int) -> None:
-        self._queued -= size
-        self._client.queued(-size)
+    async def _ask_denied(self) -> None:
+        """A server that did not say whether its sandbox interfered is asked, once."""
+        self.sandbox_denied = False
+        try:
+            result = await self._client.call("process/read", self._missed_params(), repeat=True)
+            self.sandbox_denied = ReadResult.decode(result).sandbox_denied
+        except (OutfitterError, InvalidParams):
+            pass  # the command has ended all the same
 
-    def receive(self, seq: int, event: Event | None) -> None:
-        """An event with its number; None is the close. Delivers in order, each once."""
-        if seq < self._next_seq or seq in self._early:
+    def receive(self, seq: int, event: Event) -> None:
+        """An event with its number. Delivers in order, each once."""
+        if self.over:
             return
-        self._early[seq] = event
-        if len(self._early) > _EARLY_EVENTS:
-            self.fail(ConnectionLost("events are missing that should have come before those received"))
-            return
-        while self._next_seq in self._early:
-            ready = self._early.pop(self._next_seq)
-            self._next_seq += 1
-            if ready is None:
+        try:
+            self._deliver(self._order.receive(seq, event))
+        except OutputLost as error:
+            self._give_up(error)
+
+    def _deliver(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Closed):
                 self._closed = True
+                continue
+            if isinstance(event, Exited):
+                self.exit_code = event.code
+                self.sandbox_denied = event.sandbox_denied
+            elif self._abandoned:
+                continue
             else:
-                if isinstance(ready, Exited):
-                    self.exit_code = ready.code
-                elif self._abandoned:
-                    continue
-                else:
-                    self._queued += len(ready.data)
-                    self._client.queued(len(ready.data))
-                self._events.append(ready)
-        self._news.set()
+                self._queued += len(event.data)
+                self._client.queued(len(event.data))
+            self._events.append(event)
+        if events:
+            self._news.set()
+
+    def _give_up(self, error: OutfitterError) -> None:
+        """Its output has a hole: nobody can use the rest."""
+        self.fail(error)
+        self._client.clean_up(self)
+
+    def fail(self, error: OutfitterError) -> None:
+        """No more events will come."""
+        if not self.over:
+            self._failure = error
+            self._news.set()
 
     def abandon(self) -> None:
         """Nobody will read this output: what is queued goes, and what comes is not kept."""
@@ -121,39 +161,101 @@ class RemoteProcess:
         self._client.queued(-self._queued)
         self._queued = 0
 
-    def fail(self, error: OutfitterError) -> None:
-        """No more events will come."""
-        if not self._closed and self._failure is None:
-            self._failure = error
-            self._news.set()
+    # Making up for what was missed
+
+    def _missed_params(self) -> Json:
+        return ReadParams(self.process_id, self._order.last).encode()
+
+    async def catch_up(self, connection: ClientConnection) -> None:
+        """Reads what happened while there was no connection. Raises Disconnected only.
+
+        What the server cannot give any more fails this process and no other.
+        """
+        try:
+            result = ReadResult.decode(await connection.call("process/read", self._missed_params()))
+            if result.failure is not None:
+                raise OutputLost(result.failure)
+            self._deliver(self._order.merge(_missed(result)))
+        except (RequestFailed, InvalidParams) as error:
+            self.fail(OutputLost(f"process {self.process_id} cannot be followed any more: {error}"))
+        except OutputLost as error:
+            self._give_up(error)
+
+    async def follow(self, after: int) -> None:
+        """Takes up a process that is running already. Raises RequestFailed, ConnectionLost."""
+        self._order.skip_to(after + 1)
+        result = ReadResult.decode(
+            await self._client.call("process/read", self._missed_params(), repeat=True)
+        )
+        # Only the oldest output is ever dropped: what is retained has no hole but that of the exit.
+        end = result.next_seq - int(result.closed)
+        first = min((seq for seq, _, _ in result.chunks), default=end)
+        exit_before = result.exited and end - first == len(result.chunks)
+        start = max(after + 1, first - int(exit_before))
+        self._order.skip_to(start)
+        self.started = True
+        self._deliver(self._order.merge(_missed(result)))
+        self.missed = start - after - 1
 
     # Control
 
     async def write(self, data: bytes) -> str:
-        """Sends input; returns the server's status ("accepted", "stdinClosed", ...)."""
-        return await self._write(data, eof=False)
+        """Sends input; returns the server's status ("accepted", "stdinClosed", "unknownProcess", ...).
+
+        Large input goes in pieces, and waits for a command that reads slowly.
+        """
+        async with self._writing:
+            status = await self._write(data[:_PIECE], eof=False)
+            for place in range(_PIECE, len(data), _PIECE):
+                if status != "accepted":
+                    break
+                status = await self._write(data[place : place + _PIECE], eof=False)
+            return status
 
     async def close_stdin(self) -> str:
-        """Ends the input."""
-        return await self._write(b"", eof=True)
+        """Ends the input; on a terminal it types Ctrl-D. Raises CapabilityMissing on servers that cannot."""
+        async with self._writing:
+            if self.tty and not self._client.offers("processStdinEof"):
+                return await self._write(b"\x04", eof=False)
+            self._client.require("processStdinEof", "end a command's input")
+            return await self._write(b"", eof=True)
 
     async def _write(self, data: bytes, *, eof: bool) -> str:
         write_id = str(self._next_write)
         self._next_write += 1
         params = WriteParams(self.process_id, data, write_id, eof).encode()
-        result = await self._client.call("process/write", params)
-        return str(result["status"])
+        # Sent again after a break: the server knows the id and applies it once.
+        result = await self._client.call("process/write", params, repeat=True)
+        return str(result.get("status")) if isinstance(result, dict) else ""
 
     async def interrupt(self) -> None:
-        """SIGINT, as Ctrl-C gives it."""
+        """SIGINT, as Ctrl-C gives it. Raises Disconnected when it is not known to have arrived."""
         await self._client.call("process/signal", SignalParams(self.process_id).encode())
 
     async def terminate(self, grace: float = 0.0) -> bool:
-        """Ends the command and everything it started; True if it was still running."""
-        params = TerminateParams(self.process_id, int(grace * 1000)).encode()
-        result = await self._client.call("process/terminate", params)
-        return bool(result.get("running"))
+        """Ends the command and everything it started; True if it was still running.
+
+        With `grace` it gets SIGTERM first and so many seconds to end by itself, where the server knows how.
+        """
+        offered = self._client.offers("processTerminateGrace")
+        params = TerminateParams(self.process_id, int(grace * 1000) if offered else 0).encode()
+        # Sent again after a break, unlike the reference's client: it ends the same process or none.
+        result = await self._client.call("process/terminate", params, repeat=True)
+        return bool(result.get("running")) if isinstance(result, dict) else False
 
     async def resize(self, rows: int, cols: int) -> None:
+        """Tells the command's terminal its new size. Raises CapabilityMissing on servers that cannot."""
+        self._client.require("processResize", "resize a terminal")
         params = ResizeParams(self.process_id, TerminalSize(rows, cols)).encode()
         await self._client.call("process/resize", params)
+
+    def keep(self) -> None:
+        """Leaves the command running when the client is closed, for as long as the server keeps sessions."""
+        self.kept = True
+
+
+def _missed(result: ReadResult) -> Missed:
+    chunks = [(seq, Output(stream, data)) for seq, stream, data in result.chunks]
+    return Missed(
+        chunks, result.next_seq, result.exited, result.exit_code, result.closed, result.sandbox_denied
+    )

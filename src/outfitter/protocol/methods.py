@@ -10,6 +10,9 @@ from ..record import Record
 from .environment import ExplainParams, NoParams
 from .process import (
     AttachParams,
+    ClosedNotice,
+    ExitedNotice,
+    OutputNotice,
     ReadParams,
     ResizeParams,
     SignalParams,
@@ -51,4 +54,11 @@ METHODS: dict[str, Method] = {
         Method("process/list", NoParams.decode, "exec"),
         Method("process/attach", AttachParams.decode, "exec"),
     )
+}
+
+# What a server says of itself, and how a client reads it.
+NOTICES: dict[str, Callable[[Json], OutputNotice | ExitedNotice | ClosedNotice]] = {
+    "process/output": OutputNotice.decode,
+    "process/exited": ExitedNotice.decode,
+    "process/closed": ClosedNotice.decode,
 }

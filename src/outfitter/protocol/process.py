@@ -16,6 +16,8 @@ from .uri import FileUri
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
     from typing import Protocol
 
     from .jsontext import Json
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         data: bytes
 
 
+STREAMS = ("stdout", "stderr", "pty")
 MAX_TERMINAL_SIDE = 0xFFFF  # the kernel's winsize holds unsigned shorts
 
 
@@ -307,6 +310,218 @@ class AttachParams(Record):
 
     def encode(self) -> Json:
         return {"processId": self.process_id, "afterSeq": self.after_seq}
+
+
+# What a client reads.
+
+
+class OutputNotice(Record):
+    __slots__ = ("data", "process_id", "seq", "stream")
+
+    def __init__(self, process_id: str, seq: int, stream: str, data: bytes) -> None:
+        self.process_id = process_id
+        self.seq = seq
+        self.stream = stream
+        self.data = data
+
+    @classmethod
+    def decode(cls, params: Json) -> OutputNotice:
+        fields = Fields(params, "OutputNotice")
+        return cls(fields.text("processId"), *_chunk(fields))
+
+
+def quick_output(message: bytes) -> OutputNotice | None:
+    """A process/output as servers write it, read without building its JSON; None for anything else.
+
+    Most bytes a client gets are in these messages, and parsing them as JSON takes six times as long as
+    decoding their base64.
+    """
+    head = _quick_head()(message)
+    if head is None or message[-3:] != b'"}}':
+        return None
+    try:
+        data = base64.decode_bytes(memoryview(message)[head.end() : -3])
+        return OutputNotice(str(head[1], "utf-8"), int(head[2]), str(head[3], "ascii"), data)
+    except ValueError:
+        return None  # the long way says what is wrong with it
+
+
+def _quick_head() -> Callable[[bytes], re.Match[bytes] | None]:
+    global _match_head
+    if _match_head is None:
+        import re  # a server never gets here, and starts without it
+
+        _match_head = re.compile(
+            rb'\{"method":"process/output","params":\{"processId":"([^"\\\x00-\x1f]{0,512})",'
+            rb'"seq":([1-9]\d{0,17}),"stream":"(stdout|stderr|pty)","chunk":"'
+        ).match
+    return _match_head
+
+
+_match_head: Callable[[bytes], re.Match[bytes] | None] | None = None
+
+
+def _chunk(fields: Fields) -> tuple[int, str, bytes]:
+    stream = fields.choice("stream", STREAMS)
+    return unsigned(fields.raw("seq")), stream, fields.base64("chunk")
+
+
+class ExitedNotice(Record):
+    """process/exited. Older servers do not say `sandboxDenied`; it costs a process/read then."""
+
+    __slots__ = ("exit_code", "process_id", "sandbox_denied", "seq")
+
+    def __init__(self, process_id: str, seq: int, exit_code: int, sandbox_denied: bool | None) -> None:
+        self.process_id = process_id
+        self.seq = seq
+        self.exit_code = exit_code
+        self.sandbox_denied = sandbox_denied
+
+    @classmethod
+    def decode(cls, params: Json) -> ExitedNotice:
+        fields = Fields(params, "ExitedNotice")
+        code = fields.raw("exitCode")
+        if type(code) is not int:
+            raise wrong(code, "i32")
+        denied = None if fields.raw_or_none("sandboxDenied") is None else fields.flag("sandboxDenied")
+        return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied)
+
+
+class ClosedNotice(Record):
+    __slots__ = ("process_id", "seq")
+
+    def __init__(self, process_id: str, seq: int) -> None:
+        self.process_id = process_id
+        self.seq = seq
+
+    @classmethod
+    def decode(cls, params: Json) -> ClosedNotice:
+        fields = Fields(params, "ClosedNotice")
+        return cls(fields.text("processId"), unsigned(fields.raw("seq")))
+
+
+class ReadResult(Record):
+    """The answer to process/read; `chunks` are (number, stream, bytes)."""
+
+    __slots__ = ("chunks", "closed", "exit_code", "exited", "failure", "next_seq", "sandbox_denied")
+
+    def __init__(
+        self,
+        chunks: list[tuple[int, str, bytes]],
+        next_seq: int,
+        exited: bool,
+        exit_code: int | None,
+        closed: bool,
+        failure: str | None,
+        sandbox_denied: bool,
+    ) -> None:
+        self.chunks = chunks
+        self.next_seq = next_seq
+        self.exited = exited
+        self.exit_code = exit_code
+        self.closed = closed
+        self.failure = failure
+        self.sandbox_denied = sandbox_denied
+
+    @classmethod
+    def decode(cls, result: Json) -> ReadResult:
+        fields = Fields(result, "ReadResult")
+        chunks = fields.raw("chunks")
+        if type(chunks) is not list:
+            raise wrong(chunks, "a sequence")
+        code = fields.raw_or_none("exitCode")
+        if code is not None and type(code) is not int:
+            raise wrong(code, "i32")
+        return cls(
+            [_chunk(Fields(chunk, "Chunk")) for chunk in chunks],
+            unsigned(fields.raw("nextSeq")),
+            fields.flag_or("exited", False),
+            code,
+            fields.flag_or("closed", False),
+            fields.text_or_none("failure"),
+            fields.flag_or("sandboxDenied", False),
+        )
+
+
+class ProcessSummary(Record):
+    """One entry of process/list (ours)."""
+
+    __slots__ = (
+        "closed",
+        "cwd",
+        "dropped_bytes",
+        "exit_code",
+        "exited",
+        "first_seq",
+        "next_seq",
+        "pid",
+        "process_id",
+        "program",
+        "started_at_ms",
+        "tty",
+    )
+
+    def __init__(
+        self,
+        process_id: str,
+        pid: int,
+        program: str,
+        cwd: str,
+        tty: bool,
+        started_at_ms: int,
+        first_seq: int,
+        next_seq: int,
+        exited: bool,
+        exit_code: int | None,
+        closed: bool,
+        dropped_bytes: int,
+    ) -> None:
+        self.process_id = process_id
+        self.pid = pid
+        self.program = program
+        self.cwd = cwd
+        self.tty = tty
+        self.started_at_ms = started_at_ms
+        self.first_seq = first_seq
+        self.next_seq = next_seq
+        self.exited = exited
+        self.exit_code = exit_code
+        self.closed = closed
+        self.dropped_bytes = dropped_bytes
+
+    @classmethod
+    def decode(cls, result: Json) -> ProcessSummary:
+        fields = Fields(result, "ProcessSummary")
+        return cls(
+            fields.text("processId"),
+            unsigned(fields.raw("pid")),
+            fields.text("program"),
+            fields.text("cwd"),
+            fields.flag("tty"),
+            unsigned(fields.raw("startedAtMs")),
+            unsigned(fields.raw("firstSeq")),
+            unsigned(fields.raw("nextSeq")),
+            fields.flag("exited"),
+            fields.raw_or_none("exitCode"),
+            fields.flag("closed"),
+            unsigned(fields.raw("droppedBytes")),
+        )
+
+    def encode(self) -> Json:
+        return {
+            "processId": self.process_id,
+            "pid": self.pid,
+            "program": self.program,
+            "cwd": self.cwd,
+            "tty": self.tty,
+            "startedAtMs": self.started_at_ms,
+            "firstSeq": self.first_seq,
+            "nextSeq": self.next_seq,
+            "exited": self.exited,
+            "exitCode": self.exit_code,
+            "closed": self.closed,
+            "droppedBytes": self.dropped_bytes,
+        }
 
 
 # Notices. These are most of what a server sends, so they are formatted by hand: building and encoding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..record import Record
+from . import uri
 from .fields import Fields
 
 TYPE_CHECKING = False
@@ -49,3 +50,83 @@ class InitializeParams(Record):
 
     def encode(self) -> Json:
         return {"clientName": self.client_name, "resumeSessionId": self.resume_session_id}
+
+
+class EnvironmentInfo(Record):
+    """What an executor says about itself (environment/info). Everything but the shell may be missing.
+
+    `cwd`, `home` and `temp_dir` are URIs; `capabilities` are the names of the flags that are true; `raw`
+    is all of it.
+    """
+
+    __slots__ = (
+        "capabilities",
+        "cwd",
+        "home",
+        "platform",
+        "raw",
+        "shell_name",
+        "shell_path",
+        "temp_dir",
+        "version",
+    )
+
+    def __init__(
+        self,
+        shell_name: str,
+        shell_path: str,
+        cwd: uri.FileUri | None,
+        home: uri.FileUri | None,
+        temp_dir: uri.FileUri | None,
+        platform: str | None,
+        version: str | None,
+        capabilities: frozenset[str],
+        raw: Json,
+    ) -> None:
+        self.shell_name = shell_name
+        self.shell_path = shell_path
+        self.cwd = cwd
+        self.home = home
+        self.temp_dir = temp_dir
+        self.platform = platform
+        self.version = version
+        self.capabilities = capabilities
+        self.raw = raw
+
+    @classmethod
+    def decode(cls, result: Json) -> EnvironmentInfo:
+        fields = Fields(result, "EnvironmentInfo")
+        shell = Fields(fields.raw("shell"), "ShellInfo")
+        flags = fields.raw_or_none("capabilities")
+        return cls(
+            shell.text("name"),
+            shell.text("path"),
+            _uri_or_none(fields, "cwd"),
+            _uri_or_none(fields, "userHomeDir"),
+            _uri_or_none(fields, "tempDir"),
+            fields.text_or_none("platformOs"),
+            fields.text_or_none("executorVersion"),
+            frozenset(name for name, on in flags.items() if on is True)
+            if type(flags) is dict
+            else frozenset(),
+            result,
+        )
+
+
+def _uri_or_none(fields: Fields, name: str) -> uri.FileUri | None:
+    text = fields.text_or_none(name)
+    return None if text is None else uri.parse(text)
+
+
+class InitializeResult(Record):
+    __slots__ = ("info", "session_id")
+
+    def __init__(self, session_id: str, info: EnvironmentInfo | None) -> None:
+        self.session_id = session_id
+        self.info = info
+
+    @classmethod
+    def decode(cls, result: Json) -> InitializeResult:
+        fields = Fields(result, "InitializeResult")
+        info = fields.raw_or_none("environmentInfo")
+        return cls(fields.text("sessionId"), None if info is None else EnvironmentInfo.decode(info))

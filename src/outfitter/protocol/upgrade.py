@@ -108,15 +108,42 @@ def parse_head(head: bytes) -> tuple[str, str, Headers] | None:
     parts = lines[0].split(" ")
     if len(parts) != 3 or parts[2] not in ("HTTP/1.1", "HTTP/1.0") or not parts[1].startswith("/"):
         return None
+    headers = _headers(lines[1:])
+    if headers is None:
+        return None
+    return parts[0], parts[1].partition("?")[0], headers
+
+
+def parse_response(head: bytes) -> tuple[int, str, Headers] | None:
+    """Status, phrase and headers in lower case of what a server answered; None when it is not HTTP/1.x."""
+    lines = head.decode("latin-1").split("\r\n")
+    version, _, rest = lines[0].partition(" ")
+    status, _, phrase = rest.partition(" ")
+    headers = _headers(lines[1:])
+    if version not in ("HTTP/1.1", "HTTP/1.0") or len(status) != 3 or not _is_number(status):
+        return None
+    return None if headers is None else (int(status), phrase if phrase.isprintable() else "", headers)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _headers(lines: list[str]) -> Headers | None:
     headers: Headers = {}
-    for line in lines[1:]:
+    for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             return None
         name = name.lower()
         value = value.strip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return parts[0], parts[1].partition("?")[0], headers
+    return headers
+
+
+def new_key(random: bytes) -> str:
+    """The key of an upgrade request, from sixteen random bytes."""
+    return b2a_base64(random, newline=False).decode()
 
 
 def accept_key(key: str) -> str:

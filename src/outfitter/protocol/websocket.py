@@ -30,10 +30,12 @@ class FrameReader:
     """Bytes in, events out: (TEXT, str), (BINARY, bytes), (PING | PONG, bytes), (CLOSE, bytes).
 
     `masked` says which peer we read: a client must mask its frames, a server must not. `limit` bounds
-    a whole message; a peer that exceeds it gets close code 1009.
+    a whole message; a peer that exceeds it gets close code 1009. With `raw` a text is given as its bytes,
+    for a receiver that checks them itself: most of what a client gets is base64, and never becomes a str.
     """
 
-    def __init__(self, *, masked: bool, limit: int) -> None:
+    def __init__(self, *, masked: bool, limit: int, raw: bool = False) -> None:
+        self._raw = raw
         self.fault: RemoteProtocolError | None = None  # why nothing more is read; has the close code
         self._masked = masked
         self._limit = limit
@@ -142,7 +144,7 @@ class FrameReader:
             self._fragment_opcode = opcode
             self._fragments += payload
             return None
-        if opcode == BINARY:
+        if opcode == BINARY or self._raw:
             return opcode, payload
         try:
             return opcode, str(payload, "utf-8")
@@ -175,6 +177,13 @@ def pieces(message: bytes) -> list[bytes | memoryview]:
         )
         out.append(part)
     return out
+
+
+def masked(message: bytes | memoryview, key: bytes, opcode: int = TEXT, *, final: bool = True) -> bytes:
+    """A frame as a client must send it: XORed with a key that whoever wrote the message cannot know."""
+    head = bytearray(header(len(message), opcode, final=final))
+    head[1] |= 0x80
+    return b"".join((head, key, mask(bytes(message), key)))
 
 
 def close_payload(code: int, reason: str) -> bytes:

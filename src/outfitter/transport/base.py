@@ -36,6 +36,11 @@ if TYPE_CHECKING:
         def probe(self, seconds: float) -> None:
             """Ends the connection unless the peer shows life within `seconds`."""
 
+    class Dialled(Transport, Protocol):
+        """A client's end: it delivers nothing before its receiver is set and `begin` called."""
+
+        def begin(self) -> None: ...
+
 
 HIGH = 1 << 20  # output waits above this: a megabyte in flight hides any round trip
 LOW = 256 << 10  # and goes on below this, so that the pipe to the peer never runs dry

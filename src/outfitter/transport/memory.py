@@ -31,6 +31,9 @@ class MemoryTransport:
     def _join(self, other: MemoryTransport) -> None:
         self._other = other
 
+    def begin(self) -> None:
+        """Nothing to begin: the other end's messages come by themselves."""
+
     def send(self, *messages: bytes) -> None:
         if self._other is None or self._ending is not None:
             return

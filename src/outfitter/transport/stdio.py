@@ -1,4 +1,4 @@
-"""One connection over a pair of descriptors, one message per line: our stdin and stdout."""
+"""One connection over a pair of descriptors, one message per line: our stdin and stdout, or a child's."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ class StdioTransport:
 
     receiver: Receiver
 
-    def __init__(self, loop: Loop, reading: int, writing: int) -> None:
+    def __init__(
+        self, loop: Loop, reading: int, writing: int, names: tuple[str, str] = ("input", "output")
+    ) -> None:
         self.peer = "stdio"
+        self._names = names  # what the two are called when they fail
         self._loop = loop
         self._in = reading
         self._out = writing
@@ -103,7 +106,7 @@ class StdioTransport:
         if self._inbox and not self._hold and not self._lost:
             self._loop.call_soon(self._deliver)
         elif self._ended and not self._inbox:
-            self._lose("standard input ended")
+            self._lose(f"standard {self._names[0]} ended")
             return
         self._watch()
 
@@ -143,7 +146,7 @@ class StdioTransport:
             outbox.clear()
             self.buffered = 0
             self._loop.remove_writer(self._out)
-            self._loop.call_soon(self._lose, f"standard output failed: {error.strerror}")
+            self._loop.call_soon(self._lose, f"standard {self._names[1]} failed: {error.strerror}")
             return
         self.buffered -= sent
         while outbox and sent >= len(outbox[0]):

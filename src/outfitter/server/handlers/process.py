@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...core.launch import Launch
 from ...errors import InvalidParams, Refused
 from ...protocol.jsontext import dumps, quote
+from ...protocol.process import ProcessSummary
 from ...protocol.uri import from_path
 from ..limits import LONGEST_WAIT_SECONDS
 from ..session import UNKNOWN_PROCESS
@@ -109,20 +110,20 @@ def attach(connection: Connection, request: Request, params: AttachParams) -> st
 
 def _summary(process: Process) -> Json:
     log = process.log
-    return {
-        "processId": process.process_id,
-        "pid": process.pid,
-        "program": process.argv0,
-        "cwd": from_path(process.cwd),
-        "tty": process.tty,
-        "startedAtMs": process.started_ms,
-        "firstSeq": log.first_seq(),
-        "nextSeq": log.next_seq,
-        "exited": log.exited,
-        "exitCode": log.exit_code,
-        "closed": log.closed,
-        "droppedBytes": log.dropped_bytes,
-    }
+    return ProcessSummary(
+        process.process_id,
+        process.pid,
+        process.argv0,
+        from_path(process.cwd),
+        process.tty,
+        process.started_ms,
+        log.first_seq(),
+        log.next_seq,
+        log.exited,
+        log.exit_code,
+        log.closed,
+        log.dropped_bytes,
+    ).encode()
 
 
 def _session(connection: Connection) -> Session:

@@ -1,0 +1,121 @@
+"""Ways to a server: a WebSocket URL, or a program that speaks the protocol on its stdin and stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from ..errors import DialFailed
+from ..transport.dial import dial, parse_address
+from ..transport.program import launch
+from .client import Client
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from ssl import SSLContext
+
+    from ..transport.base import Dialled
+
+
+async def open_websocket(
+    url: str,
+    *,
+    token: str | None = None,
+    resume: str | None = None,
+    connect_timeout: float = 10.0,
+    initialize_timeout: float = 10.0,
+    recovery_timeout: float = 25.0,
+    on_state: Callable[[str], None] | None = None,
+    tls: SSLContext | None = None,
+) -> Client:
+    """A client of the server at this URL; the caller closes it. See `connect` for the arguments."""
+    address = parse_address(url)
+
+    async def dial_it() -> Dialled:
+        return await dial(address, token=token, limit=connect_timeout, tls=tls)
+
+    client = Client(
+        dial_it,
+        where=url,
+        resumable=True,
+        initialize_timeout=initialize_timeout,
+        recovery_timeout=recovery_timeout,
+        on_state=on_state,
+    )
+    return await _opened(client, resume)
+
+
+async def open_program(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    initialize_timeout: float = 10.0,
+    on_state: Callable[[str], None] | None = None,
+) -> Client:
+    """A client of a program that it starts, with `env` on top of this process's environment.
+
+    The program ends with the client. Its session cannot be resumed: the pipes are gone with it.
+    """
+
+    async def start_it() -> Dialled:
+        return await launch(argv, env=None if env is None else {**os.environ, **env}, cwd=cwd)
+
+    client = Client(
+        start_it,
+        where=argv[0] if argv else "",
+        resumable=False,
+        initialize_timeout=initialize_timeout,
+        on_state=on_state,
+    )
+    if not argv:
+        raise DialFailed("no program is given", retryable=False)
+    return await _opened(client, None)
+
+
+async def _opened(client: Client, resume: str | None) -> Client:
+    try:
+        await client.open(resume)
+    except BaseException:
+        await client.aclose()
+        raise
+    return client
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    resume: str | None = None,
+    connect_timeout: float = 10.0,
+    initialize_timeout: float = 10.0,
+    recovery_timeout: float = 25.0,
+    on_state: Callable[[str], None] | None = None,
+    tls: SSLContext | None = None,
+) -> AsyncIterator[Client]:
+    """A client of the exec-server at a `ws://` or `wss://` URL: ours, or `codex exec-server`.
+
+    `token` is sent as a bearer token, over TLS or to this machine only. `resume` takes up the session of a
+    client that is gone. A broken connection is dialled again for `recovery_timeout` seconds, which should
+    be less than the server keeps sessions (30 s unless told otherwise); `on_state` is told "recovering",
+    "connected" and "failed". When the block ends, everything this client started is ended, unless its
+    handle was told to `keep()`.
+
+    Raises DialFailed, RequestFailed, SettingInvalid.
+    """
+    client = await open_websocket(
+        url,
+        token=token,
+        resume=resume,
+        connect_timeout=connect_timeout,
+        initialize_timeout=initialize_timeout,
+        recovery_timeout=recovery_timeout,
+        on_state=on_state,
+        tls=tls,
+    )
+    try:
+        yield client
+    finally:
+        await client.aclose()

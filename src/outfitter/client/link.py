@@ -1,0 +1,229 @@
+"""One logical connection over many: calls that wait while it recovers, a single way back for all of them.
+
+The decisions are in `core.recovery`; here are the dialling, the handshake and the waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ..core.recovery import CONNECTED, FAILED, RECOVERING, Recovery
+from ..errors import DialFailed, Disconnected, InvalidParams, OutfitterError, Overloaded, SessionExpired
+from ..log import note
+from ..protocol.session import InitializeParams, InitializeResult
+from .connection import ClientConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ..protocol.jsontext import Json
+    from ..transport.base import Dialled
+    from .connection import Notice
+
+    Dial = Callable[[], Awaitable[Dialled]]
+    CatchUp = Callable[[ClientConnection], Awaitable[None]]
+
+MAX_CALLS = 1024  # in flight or waiting for a recovery, as the reference's client
+
+CLIENT_NAME = "outfitter"
+
+
+class Link:
+    """A session on a server, reached over one connection at a time.
+
+    `catch_up` is awaited on each new connection of an old session before anybody else uses it; `changed`
+    is told of every change of state.
+    """
+
+    def __init__(
+        self,
+        dial: Dial,
+        *,
+        resumable: bool,
+        initialize_timeout: float,
+        recovery_timeout: float,
+        noticed: Callable[[Notice], None],
+        catch_up: CatchUp,
+        changed: Callable[[str], None],
+    ) -> None:
+        self.session_id = ""
+        self.connection: ClientConnection | None = None
+        self._dial = dial
+        self._initialize_timeout = initialize_timeout
+        self._noticed = noticed
+        self._catch_up = catch_up
+        self._changed = changed
+        self._recovery = Recovery(limit=recovery_timeout, resumable=resumable)
+        self._settled = asyncio.Event()  # connected or failed
+        self._way_back: asyncio.Task[None] | None = None
+        self._calls = 0
+
+    @property
+    def state(self) -> str:
+        return self._recovery.state
+
+    @property
+    def failure(self) -> SessionExpired | None:
+        return self._recovery.failure
+
+    # Opening
+
+    async def open(self, resume: str | None = None) -> InitializeResult:
+        """The first connection. Raises DialFailed, RequestFailed."""
+        generation = self._recovery.generation
+        try:
+            connection, result = await self._attach(generation, resume)
+            connection.check()
+        except Disconnected as error:
+            raise DialFailed(
+                f"the connection was lost during the handshake: {error}", retryable=True
+            ) from None
+        self.session_id = result.session_id
+        self.connection = connection
+        self._settled.set()
+        return result
+
+    async def _attach(self, generation: int, resume: str | None) -> tuple[ClientConnection, InitializeResult]:
+        """A new connection that holds the session. Raises DialFailed, Disconnected, RequestFailed."""
+        transport = await self._dial()
+        connection = ClientConnection(
+            transport,
+            # Late news of an older connection is not heard: its session has moved on.
+            lambda notice: self._noticed(notice) if generation == self._recovery.generation else None,
+            lambda reason: self._lost(generation, reason),
+        )
+        try:
+            async with asyncio.timeout(self._initialize_timeout):
+                params = InitializeParams(CLIENT_NAME, resume).encode()
+                result = InitializeResult.decode(await connection.call("initialize", params))
+                connection.notify("initialized", {})
+            if resume is not None and result.session_id != resume:
+                raise InvalidParams("the server resumed another session than the one asked for")
+        except TimeoutError:
+            connection.close()
+            limit = f"{self._initialize_timeout:g} s"
+            raise DialFailed(
+                f"the server did not answer `initialize` within {limit}", retryable=True
+            ) from None
+        except InvalidParams as error:
+            connection.close()
+            raise DialFailed(
+                f"the server's answer to `initialize` is unusable: {error}", retryable=False
+            ) from None
+        except BaseException:
+            connection.close()
+            raise
+        return connection, result
+
+    # Calls
+
+    async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
+        """The result of a request.
+
+        While the link recovers a call waits, or fails at once with `wait=False`. One that was under way
+        when the connection broke raises Disconnected, unless `repeat` says that it may be sent again.
+        Raises RequestFailed, Disconnected, SessionExpired, Overloaded.
+        """
+        if self._calls >= MAX_CALLS:
+            raise Overloaded(f"this client has reached its limit of {MAX_CALLS} pending requests")
+        self._calls += 1
+        try:
+            return await self._call(method, params, repeat, wait)
+        finally:
+            self._calls -= 1
+
+    async def clean_up(self, method: str, params: Json) -> None:
+        """A call that must arrive, whatever else waits; repeated until it is answered or nobody is left."""
+        try:
+            await self._call(method, params, True, True)
+        except OutfitterError as error:
+            note("client", "!", "cleaning up failed: %s", error)
+
+    async def _call(self, method: str, params: Json, repeat: bool, wait: bool) -> Json:
+        while True:
+            if self.failure is not None:
+                raise SessionExpired(str(self.failure))
+            connection = self.connection
+            if connection is None:
+                if not wait:
+                    raise Disconnected("exec-server environment is recovering")
+                await self._settled.wait()
+                continue
+            try:
+                return await connection.call(method, params)
+            except Disconnected:
+                # The loss was noticed before this was raised: the next turn waits for the way back.
+                if self.failure is None and not repeat:
+                    raise
+
+    # Losing and coming back
+
+    def _lost(self, generation: int, reason: str) -> None:
+        loop = asyncio.get_running_loop()
+        if self.connection is None or not self._recovery.lost(generation, reason, loop.time()):
+            return
+        note("client", "=", "connection lost: %s", reason)
+        self.connection = None
+        if self._recovery.state is RECOVERING:
+            self._settled.clear()
+            self._way_back = loop.create_task(self._recover())
+        self._tell()
+
+    async def _recover(self) -> None:
+        """The one way back, shared by everybody who waits."""
+        recovery = self._recovery
+        loop = asyncio.get_running_loop()
+        while (wait := recovery.next_attempt(loop.time())) is not None:
+            await asyncio.sleep(wait)
+            generation = recovery.begin_attempt()
+            try:
+                async with asyncio.timeout(recovery.left(loop.time())):
+                    self.connection = await self._resume(generation)
+            except TimeoutError:
+                continue  # the time is up, which the next turn finds
+            except OutfitterError as error:
+                note("client", "=", "could not resume: %s", error)
+                if recovery.attempt_failed(error):
+                    continue
+                break
+            recovery.resumed()
+            break
+        self._settled.set()
+        self._tell()
+
+    async def _resume(self, generation: int) -> ClientConnection:
+        """A connection that holds our session, with everything missed made up for."""
+        connection, _ = await self._attach(generation, self.session_id)
+        try:
+            await self._catch_up(connection)
+            connection.check()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _tell(self) -> None:
+        if self._recovery.state is FAILED:
+            self._settled.set()
+        self._changed(self._recovery.state)
+
+    # Closing
+
+    async def close(self) -> None:
+        """Ends the link; whoever still waits gets SessionExpired."""
+        self._recovery.close()
+        if self._way_back is not None and not self._way_back.done():
+            self._way_back.cancel()
+            await asyncio.gather(self._way_back, return_exceptions=True)
+        connection, self.connection = self.connection, None
+        self._settled.set()
+        if connection is not None:
+            connection.close()
+            ended = getattr(connection.transport, "wait_ended", None)
+            if ended is not None:
+                await ended()
+        self._tell()
+
+
+__all__ = ["CONNECTED", "FAILED", "RECOVERING", "Link"]

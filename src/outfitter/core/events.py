@@ -1,0 +1,148 @@
+"""The events of one process as its caller sees them: in order, each once, none missing.
+
+A client is pushed numbered events and, after a broken connection, reads what it missed. Both come
+together here. An event is handed out when every earlier one has been; what cannot be had any more is
+an error, never a silent hole.
+"""
+
+from __future__ import annotations
+
+from ..errors import OutputLost
+from ..record import Record
+
+# What may come before an earlier event. The reference's client gives up at 256 events or 1 MiB, which a
+# fast command passes while the answer to the catch-up read is under way; these are sixteen times that.
+EARLY_EVENTS = 4096
+EARLY_BYTES = 16 << 20
+
+
+class Output(Record):
+    """A piece of output; `stream` is "stdout", "stderr" or "pty"."""
+
+    __slots__ = ("data", "stream")
+
+    def __init__(self, stream: str, data: bytes) -> None:
+        self.stream = stream
+        self.data = data
+
+
+class Exited(Record):
+    """The command ended. Output of its descendants may still follow.
+
+    `sandbox_denied` is None when the server did not say.
+    """
+
+    __slots__ = ("code", "sandbox_denied")
+
+    def __init__(self, code: int, sandbox_denied: bool | None = False) -> None:
+        self.code = code
+        self.sandbox_denied = sandbox_denied
+
+
+class Closed(Record):
+    """Nothing more will come."""
+
+    __slots__ = ()
+
+
+Event = Output | Exited | Closed
+CLOSED = Closed()
+
+
+class Missed(Record):
+    """The answer to a catch-up read: what is retained after a number, and how far the process is."""
+
+    __slots__ = ("chunks", "closed", "exit_code", "exited", "next_seq", "sandbox_denied")
+
+    def __init__(
+        self,
+        chunks: list[tuple[int, Output]],
+        next_seq: int,
+        exited: bool,
+        exit_code: int | None,
+        closed: bool,
+        sandbox_denied: bool = False,
+    ) -> None:
+        self.chunks = chunks
+        self.next_seq = next_seq
+        self.exited = exited
+        self.exit_code = exit_code
+        self.closed = closed
+        self.sandbox_denied = sandbox_denied
+
+
+class EventOrder:
+    """Numbered events in, ordered events out."""
+
+    __slots__ = ("_early", "_early_bytes", "exit_known", "last")
+
+    def __init__(self, last: int = 0) -> None:
+        self.last = last  # the number of the newest event handed out
+        self.exit_known = False  # it has come, perhaps too early
+        self._early: dict[int, Event] = {}
+        self._early_bytes = 0
+
+    def receive(self, seq: int, event: Event) -> list[Event]:
+        """The events that are due now. Raises OutputLost when too many wait for one that does not come."""
+        if seq <= self.last or seq in self._early:
+            return []
+        if type(event) is Exited:
+            self.exit_known = True
+        if seq == self.last + 1 and not self._early:
+            self.last = seq
+            return [event]
+        self._keep(seq, event)
+        if len(self._early) > EARLY_EVENTS or self._early_bytes > EARLY_BYTES:
+            raise OutputLost(
+                f"event {self.last + 1} did not come, though {len(self._early)} later ones did: it is lost"
+            )
+        return self._due()
+
+    def merge(self, missed: Missed) -> list[Event]:
+        """The events that a catch-up read makes due. Raises OutputLost when some are gone.
+
+        Numbers below `missed.next_seq` must all be known then. One may be missing without loss: a read
+        gives no event for the exit, only the code, so the hole is where the exit was.
+        """
+        for seq, output in missed.chunks:
+            if seq > self.last and seq not in self._early:
+                self._keep(seq, output)
+        end = missed.next_seq - 1
+        if end - self.last > len(self._early) + 2:  # more than an exit and a close: do not even count
+            raise _gone(end)
+        if missed.closed and end > self.last and end not in self._early:
+            self._keep(end, CLOSED)
+        holes = [seq for seq in range(self.last + 1, missed.next_seq) if seq not in self._early]
+        if len(holes) == 1 and missed.exited and not self.exit_known and missed.exit_code is not None:
+            self.exit_known = True
+            self._keep(holes[0], Exited(missed.exit_code, missed.sandbox_denied))
+        elif holes:
+            raise _gone(end)
+        return self._due()
+
+    def skip_to(self, seq: int) -> None:
+        """Begins at this number: what was before is not wanted, or not to be had."""
+        self.last = max(self.last, seq - 1)
+        for early in [early for early in self._early if early <= self.last]:
+            self._early_bytes -= _size(self._early.pop(early))
+
+    def _keep(self, seq: int, event: Event) -> None:
+        self._early[seq] = event
+        self._early_bytes += _size(event)
+
+    def _due(self) -> list[Event]:
+        due: list[Event] = []
+        while (event := self._early.pop(self.last + 1, None)) is not None:
+            self.last += 1
+            self._early_bytes -= _size(event)
+            due.append(event)
+        return due
+
+
+def _gone(end: int) -> OutputLost:
+    # The reference's words.
+    return OutputLost(f"process events are no longer retained while recovering through sequence {end}")
+
+
+def _size(event: Event) -> int:
+    return len(event.data) if isinstance(event, Output) else 0

@@ -1,0 +1,393 @@
+"""Dials a WebSocket server: address, TLS and HTTP upgrade, then messages. Lives on an asyncio loop.
+
+The framing is `protocol.websocket`, as for the listener; asyncio has the socket, so that names, TLS and
+any event loop of the caller's work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections import deque
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ..errors import DialFailed, RemoteProtocolError, SettingInvalid
+from ..protocol import websocket as ws
+from ..protocol.upgrade import MAX_HEAD, accept_key, new_key, parse_response
+from ..record import Record
+from .base import HIGH, LOW
+
+if TYPE_CHECKING:
+    from ..loop import Timer
+    from .base import Receiver
+
+MAX_MESSAGE = 64 << 20  # as the listener's
+_PING_SECONDS = 30.0  # of silence, after which we ask
+_DEAD_SECONDS = 60.0  # without an answer: the connection is half open
+_CLOSE_SECONDS = 2.0  # how long a closing handshake may take
+_TCP_QUICKACK: int | None = getattr(socket, "TCP_QUICKACK", None)  # Linux
+_SMALL_READ = 16 << 10  # above this more is under way, and ACKs are not delayed
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Address(Record):
+    """Where a server is: the parts of a `ws://` or `wss://` URL."""
+
+    __slots__ = ("host", "path", "port", "secure", "text")
+
+    def __init__(self, text: str, host: str, port: int, path: str, secure: bool) -> None:
+        self.text = text
+        self.host = host
+        self.port = port
+        self.path = path
+        self.secure = secure
+
+    @property
+    def loopback(self) -> bool:
+        return self.host in _LOOPBACK or self.host.startswith("127.")
+
+
+def parse_address(url: str) -> Address:
+    """Raises SettingInvalid for what cannot be dialled."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise SettingInvalid(f"`{url}` is not a URL: {error}") from None
+    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+        raise SettingInvalid(f"`{url}` cannot be dialled: write ws://HOST:PORT or wss://HOST:PORT")
+    if parts.username is not None or parts.password is not None:
+        # Not repeated in the text: it holds a secret.
+        raise SettingInvalid("the URL holds credentials, which end up in logs: pass them as a token")
+    secure = parts.scheme == "wss"
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not path.isascii() or not path.isprintable() or " " in path:
+        raise SettingInvalid(f"the path of `{url}` must be percent-encoded ASCII")
+    return Address(url, parts.hostname, port or (443 if secure else 80), path, secure)
+
+
+async def dial(
+    address: Address, *, token: str | None = None, limit: float = 10.0, tls: ssl.SSLContext | None = None
+) -> DialledTransport:
+    """A connection, upgraded and ready; set its receiver, then call `begin`.
+
+    Raises DialFailed, and SettingInvalid when the token would travel in the clear.
+    """
+    if token is not None and not (address.secure or address.loopback):
+        raise SettingInvalid("exec-server WebSocket headers require wss:// or a loopback destination")
+    loop = asyncio.get_running_loop()
+    context = None
+    if address.secure:
+        context = tls if tls is not None else ssl.create_default_context()
+    transport: DialledTransport | None = None
+    try:
+        async with asyncio.timeout(limit):
+            _, transport = await loop.create_connection(
+                lambda: DialledTransport(loop, address), address.host, address.port, ssl=context
+            )
+            await transport.upgrade(token)
+    except TimeoutError:
+        _drop(transport)
+        raise DialFailed(f"{address.text} did not answer within {limit:g} s", retryable=True) from None
+    except ssl.SSLCertVerificationError as error:
+        raise DialFailed(
+            f"the certificate of {address.text} is not trusted: {error.verify_message}", retryable=False
+        ) from None
+    except OSError as error:
+        _drop(transport)
+        raise DialFailed(f"cannot connect to {address.text}: {_reason(error)}", retryable=True) from None
+    except BaseException:
+        _drop(transport)
+        raise
+    return transport
+
+
+def _drop(transport: DialledTransport | None) -> None:
+    if transport is not None:
+        transport.abort()
+
+
+def _reason(error: OSError) -> str:
+    # asyncio joins the failures of several addresses into one text without an errno.
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or type(error).__name__
+
+
+class DialledTransport(asyncio.Protocol):
+    """The client's end of a connection. Made by `dial`."""
+
+    receiver: Receiver
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, address: Address) -> None:
+        self.peer = address.text
+        self._loop = loop
+        self._address = address
+        self._key = new_key(os.urandom(16))
+        self._head: bytes | None = b""  # of the answer to the upgrade; None when that is done
+        self._upgraded: asyncio.Future[None] = loop.create_future()
+        self._frames = ws.FrameReader(masked=False, limit=MAX_MESSAGE, raw=True)
+        self._inbox: deque[bytes] = deque()
+        self._begun = False
+        self._hold = False
+        self._crowded = False
+        self._closing = False
+        self._told = False
+        self._reason = ""
+        self._heard = loop.time()
+        self._pinged = 0.0
+        self._keepalive: Timer | None = None
+        self._socket: asyncio.Transport
+        self._raw_socket: socket.socket | None = None
+
+    # Upgrade
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._socket = transport
+        transport.set_write_buffer_limits(high=HIGH, low=LOW)
+        sock = transport.get_extra_info("socket")
+        if _TCP_QUICKACK is not None and sock is not None and sock.family != socket.AF_UNIX:
+            self._raw_socket = sock
+
+    async def upgrade(self, token: str | None) -> None:
+        """Asks for the upgrade and waits for it. Raises DialFailed, OSError."""
+        address = self._address
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        default = 443 if address.secure else 80
+        lines = [
+            f"GET {address.path} HTTP/1.1",
+            f"Host: {host}" if address.port == default else f"Host: {host}:{address.port}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Key: {self._key}",
+            "Sec-WebSocket-Version: 13",
+        ]
+        if token is not None:
+            if not token.isascii() or not token.isprintable() or not token:
+                raise SettingInvalid("the token must be printable ASCII, without line breaks")
+            lines.append(f"Authorization: Bearer {token}")
+        self._socket.write("\r\n".join([*lines, "", ""]).encode("ascii"))
+        await self._upgraded
+
+    def _answered(self, data: bytes) -> bytes:
+        """Reads the head of the answer; returns what follows it."""
+        assert self._head is not None
+        self._head += data
+        head, blank, rest = self._head.partition(b"\r\n\r\n")
+        if not blank:
+            if len(self._head) > MAX_HEAD:
+                self._turned_away("its answer is not that of a WebSocket server")
+            return b""
+        self._head = None
+        response = parse_response(head)
+        if response is None:
+            self._turned_away("its answer is not HTTP")
+            return b""
+        status, phrase, headers = response
+        if status != 101:
+            text = rest.decode("utf-8", "replace").strip()[:200]
+            detail = f"{status} {phrase}".strip() + (f": {text}" if text and text.isprintable() else "")
+            # Overload passes; a token, a path or an Origin that is refused stays so.
+            self._turned_away(detail, retryable=status in (429, 502, 503, 504))
+            return b""
+        if headers.get("sec-websocket-accept") != accept_key(self._key):
+            self._turned_away("its answer does not belong to our request")
+            return b""
+        if not self._upgraded.done():
+            self._upgraded.set_result(None)
+        return rest
+
+    def _turned_away(self, why: str, *, retryable: bool = False) -> None:
+        if not self._upgraded.done():
+            self._upgraded.set_exception(
+                DialFailed(f"{self._address.text} refused the connection: {why}", retryable=retryable)
+            )
+        self._socket.abort()
+
+    # Receiving
+
+    def begin(self) -> None:
+        """Starts delivering; the receiver must be set."""
+        self._begun = True
+        self._keepalive = self._loop.call_later(_PING_SECONDS, self._beat)
+        self._deliver()
+        if self._told_early():
+            self._tell()
+
+    def _told_early(self) -> bool:
+        return self._reason != "" and not self._told
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = self._loop.time()
+        if self._raw_socket is not None and len(data) < _SMALL_READ:
+            # A server without TCP_NODELAY (the reference) waits for our ACK before it sends the next small
+            # message, and the kernel delays it by 40 ms unless told not to, again after every read.
+            try:
+                self._raw_socket.setsockopt(socket.IPPROTO_TCP, _TCP_QUICKACK, 1)  # type: ignore[arg-type]
+            except OSError:
+                self._raw_socket = None
+        if self._head is not None:
+            data = self._answered(data)
+            if not data:
+                return
+        for opcode, payload in self._frames.feed(data):
+            assert isinstance(payload, bytes)
+            if opcode in (ws.TEXT, ws.BINARY):
+                self._inbox.append(payload)
+            else:
+                self._control(opcode, payload)
+        if self._begun and self._inbox:
+            self._deliver()
+        if self._frames.fault is not None and not self._closing:
+            self.close(self._frames.fault.close_code, self._frames.fault.reason)
+
+    def _deliver(self) -> None:
+        inbox = self._inbox
+        while inbox and not self._hold and not self._told:
+            self.receiver.message(inbox.popleft())
+
+    def pause_reading(self) -> None:
+        if not self._hold:
+            self._hold = True
+            if not self._socket.is_closing():
+                self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._hold:
+            self._hold = False
+            if not self._socket.is_closing():
+                self._socket.resume_reading()
+            if self._inbox:
+                self._loop.call_soon(self._deliver)
+            if self._told_early() and self._begun:
+                self._loop.call_soon(self._tell)
+
+    def _control(self, opcode: int, payload: bytes) -> None:
+        if opcode == ws.PING:
+            if not self._closing and self.buffered < LOW:
+                self._socket.write(ws.masked(payload, os.urandom(4), ws.PONG))
+        elif opcode == ws.CLOSE:
+            try:
+                code, reason = ws.parse_close(payload)
+            except RemoteProtocolError as error:
+                code, reason = error.close_code, error.reason
+            self._reason = f"the server closed the connection: {reason or f'code {code}'}"
+            if not self._closing:
+                self._closing = True
+                answer = ws.close_payload(1000 if code == 1005 else code, "")
+                self._socket.write(ws.masked(answer, os.urandom(4), ws.CLOSE))
+            self._socket.close()
+
+    # Sending
+
+    @property
+    def buffered(self) -> int:
+        return self._socket.get_write_buffer_size()
+
+    def send(self, *messages: bytes) -> None:
+        if self._closing:
+            return
+        for message in messages:
+            if len(message) <= ws.MAX_FRAME_OUT:
+                self._socket.write(ws.masked(message, os.urandom(4)))
+                continue
+            view = memoryview(message)
+            for place in range(0, len(message), ws.MAX_FRAME_OUT):
+                part = view[place : place + ws.MAX_FRAME_OUT]
+                opcode = ws.CONTINUATION if place else ws.TEXT
+                final = place + ws.MAX_FRAME_OUT >= len(message)
+                self._socket.write(ws.masked(part, os.urandom(4), opcode, final=final))
+
+    def send_parts(self, *messages: tuple[bytes, ...]) -> None:
+        self.send(*map(b"".join, messages))
+
+    def pause_writing(self) -> None:
+        self._crowded = True
+
+    def resume_writing(self) -> None:
+        self._crowded = False
+        if self._begun and not self._told:
+            self.receiver.drained()
+
+    # Keep-alive
+
+    def _beat(self) -> None:
+        """Asks a silent server for a sign of life; a network that is gone tells nobody."""
+        now = self._loop.time()
+        if self._pinged > self._heard:
+            if now - self._pinged >= _DEAD_SECONDS and not self._hold:
+                self._lose("the server gave no sign of life")
+                return
+        elif now - self._heard >= _PING_SECONDS / 2 and not self._closing:
+            self._pinged = now
+            self._socket.write(ws.masked(b"", os.urandom(4), ws.PING))
+        self._keepalive = self._loop.call_later(_PING_SECONDS, self._beat)
+
+    def probe(self, seconds: float) -> None:
+        since = self._loop.time()
+        if not self._closing:
+            self._socket.write(ws.masked(b"", os.urandom(4), ws.PING))
+        self._loop.call_later(seconds, self._probed, since)
+
+    def _probed(self, since: float) -> None:
+        if self._heard < since and not self._hold:
+            self._lose("the server did not answer a ping")
+
+    # Closing
+
+    def close(self, code: int, reason: str) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        body = ws.close_payload(code, reason)
+        self._socket.write(ws.masked(body, os.urandom(4), ws.CLOSE))
+        # The server answers with its own close frame and ends the connection; one that does not is left.
+        self._loop.call_later(_CLOSE_SECONDS, self._socket.abort)
+        if self._hold and not self._socket.is_closing():
+            self._socket.resume_reading()
+        self._inbox.clear()
+        self._reason = reason or "closed"
+        self._tell()
+
+    def abort(self) -> None:
+        """Lets go at once; nobody is told."""
+        self._told = True
+        self._closing = True
+        self._stop_beating()
+        self._socket.abort()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        self._stop_beating()
+        if not self._upgraded.done():
+            self._upgraded.set_exception(error or ConnectionResetError("the server closed the connection"))
+            return
+        if not self._reason:
+            detail = f": {_reason(error)}" if isinstance(error, OSError) else ""
+            self._reason = f"the connection was lost{detail}"
+        # What came before the end is taken first, however long a slow caller lets it wait.
+        if self._begun and not (self._hold and self._inbox):
+            self._tell()
+
+    def _lose(self, reason: str) -> None:
+        self._reason = reason
+        self._closing = True
+        self._socket.abort()
+
+    def _stop_beating(self) -> None:
+        if self._keepalive is not None:
+            self._keepalive.cancel()
+            self._keepalive = None
+
+    def _tell(self) -> None:
+        if not self._told and not (self._hold and self._inbox):
+            self._told = True
+            self._stop_beating()
+            self.receiver.lost(self._reason)

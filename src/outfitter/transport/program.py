@@ -1,0 +1,167 @@
+"""Starts a program that speaks the protocol on its stdin and stdout. Lives on an asyncio loop.
+
+It is a group of its own: Ctrl-C in our terminal does not end it, and its end takes what it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from ..errors import DialFailed
+from ..log import note
+from .stdio import StdioTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .base import Receiver
+
+_TERM_SECONDS = 2.0  # the reference's: after this SIGTERM was not enough
+_STDERR_BYTES = 64 << 10  # read at a time; longer lines are cut
+_LAST_LINES = 5  # of its stderr, told when it ends before it has answered
+
+
+class ProgramTransport:
+    """A child's pipes as a transport. Made by `launch`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, program: str, child: subprocess.Popen[bytes]) -> None:
+        assert child.stdin is not None and child.stdout is not None and child.stderr is not None
+        self.peer = program
+        self._loop = loop
+        self._child = child
+        self._lines = StdioTransport(
+            loop, child.stdout.fileno(), child.stdin.fileno(), (f"output of {program}", f"input of {program}")
+        )
+        self._stderr = child.stderr.fileno()
+        self._partial = b""
+        self._last: list[str] = []
+        self._ended: asyncio.Task[None] | None = None
+        os.set_blocking(child.stdout.fileno(), False)
+        os.set_blocking(self._stderr, False)
+        loop.add_reader(self._stderr, self._told)
+
+    # The transport of its lines
+
+    @property
+    def receiver(self) -> Receiver:
+        return self._receiver
+
+    @receiver.setter
+    def receiver(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._lines.receiver = self
+
+    @property
+    def buffered(self) -> int:
+        return self._lines.buffered
+
+    def begin(self) -> None:
+        self._lines.begin()
+
+    def send(self, *messages: bytes) -> None:
+        self._lines.send(*messages)
+
+    def send_parts(self, *messages: tuple[bytes, ...]) -> None:
+        self._lines.send_parts(*messages)
+
+    def pause_reading(self) -> None:
+        self._lines.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._lines.resume_reading()
+
+    def probe(self, seconds: float) -> None:
+        self._lines.probe(seconds)
+
+    def close(self, code: int, reason: str) -> None:
+        self._lines.close(code, reason)
+
+    # From it
+
+    def message(self, data: str | bytes) -> None:
+        self._receiver.message(data)
+
+    def drained(self) -> None:
+        self._receiver.drained()
+
+    def lost(self, reason: str) -> None:
+        self._told()
+        said = f"; its last words: {' | '.join(self._last)}" if self._last else ""
+        self._ended = self._loop.create_task(self._end())
+        self._receiver.lost(reason + said)
+
+    # Standard error
+
+    def _told(self) -> None:
+        """Passes what the program writes to stderr to our log, line by line."""
+        try:
+            data = os.read(self._stderr, _STDERR_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._stderr)
+            data = b"\n" if self._partial else b""
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        self._partial = self._partial[:_STDERR_BYTES]
+        for line in lines:
+            text = line.decode("utf-8", "replace").rstrip()
+            self._last = [*self._last, text[:200]][-_LAST_LINES:]
+            note("client", "!", "%s: %s", self.peer, text)
+
+    # The end
+
+    async def _end(self) -> None:
+        """SIGTERM to its group, SIGKILL to what is left after a while; always reaped."""
+        child = self._child
+        # Its input has ended: it may be on its way already, but its children need not be.
+        assert child.stdin is not None and child.stdout is not None and child.stderr is not None
+        self._loop.remove_reader(self._stderr)
+        for stream in (child.stdin, child.stdout, child.stderr):
+            stream.close()
+        _signal(child, signal.SIGTERM)
+        try:
+            await asyncio.to_thread(child.wait, _TERM_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        _signal(child, signal.SIGKILL)
+        await asyncio.to_thread(child.wait)
+
+    async def wait_ended(self) -> None:
+        """Returns when the program is gone."""
+        if self._ended is not None:
+            await asyncio.shield(self._ended)
+
+
+def _signal(child: subprocess.Popen[bytes], number: int) -> None:
+    try:
+        os.killpg(child.pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # nobody of its group is left
+
+
+async def launch(
+    argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> ProgramTransport:
+    """Starts the program, in this environment or ours. Raises DialFailed."""
+    loop = asyncio.get_running_loop()
+    try:
+        child = subprocess.Popen(  # noqa: ASYNC220 - a millisecond, once
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            start_new_session=True,
+            bufsize=0,
+        )
+    except (OSError, ValueError) as error:
+        detail = error.strerror if isinstance(error, OSError) else str(error)
+        raise DialFailed(f"cannot start {argv[0]}: {detail}", retryable=False) from None
+    return ProgramTransport(loop, os.path.basename(argv[0]), child)
