@@ -30,6 +30,7 @@ class Peer:
         self.states: list[str] = []
         self.dials = 0
         self.unreachable = False
+        self.refusing = False
         self._news = asyncio.Event()
         self.client = Client(
             self._dial,
@@ -46,11 +47,13 @@ class Peer:
     async def _dial(self) -> MemoryTransport:
         self.dials += 1
         self._news.set()
+        if self.refusing:
+            raise DialFailed("the test is over", retryable=False)
         if self.unreachable:
             raise DialFailed("nobody is there", retryable=True)
-        near, self._far = pair(asyncio.get_running_loop())
-        self._far.receiver = self
-        return near
+        self.near, self.far = pair(asyncio.get_running_loop())
+        self.far.receiver = self
+        return self.near
 
     def message(self, data: str | bytes) -> None:
         self.requests.append(json.loads(data))
@@ -72,7 +75,7 @@ class Peer:
         return message
 
     def say(self, message: Message | bytes) -> None:
-        self._far.send(message if isinstance(message, bytes) else json.dumps(message).encode())
+        self.far.send(message if isinstance(message, bytes) else json.dumps(message).encode())
 
     def answer(self, request: Message, result: Any) -> None:
         self.say({"id": request["id"], "result": result})
@@ -81,7 +84,7 @@ class Peer:
         self.say({"id": request["id"], "error": {"code": code, "message": text, "data": data}})
 
     def cut(self) -> None:
-        self._far.close(1006, "the cable was pulled")
+        self.far.close(1006, "the cable was pulled")
 
     def hang_up(self) -> None:
         """Answers nothing more, ever."""
@@ -114,6 +117,9 @@ class Peer:
         self.answer(request, {"processId": request["params"]["processId"], "sandboxType": "none"})
         return await starting, request["params"]["processId"]
 
+    def notice(self, method: str, **params: Any) -> bytes:
+        return json.dumps({"method": method, "params": params}).encode()
+
     def output(self, process: str, seq: int, data: bytes) -> None:
         params = {"processId": process, "seq": seq, "stream": "stdout", "chunk": b64(data)}
         self.say({"method": "process/output", "params": params})
@@ -137,7 +143,8 @@ def with_a_peer(*, opened: bool = True, **settings: Any) -> Callable[[Scenario],
             try:
                 await asyncio.wait_for(scenario(peer), 20 * SECOND)
             finally:
-                peer.hang_up()
+                peer.refusing = True
+                peer.cut()
                 await peer.client.aclose()
 
         def test() -> None:

@@ -204,10 +204,10 @@ async def test_reader_that_does_not_read_holds_the_connection_back(peer: Peer) -
     peer.closed(ident, count + 2)
     for _ in range(100):
         await asyncio.sleep(0)
-    waiting = peer._far.buffered
+    waiting = peer.far.buffered
     assert waiting > 8 * size  # the peer still has more than half of it
     total = 0
     async for event in process:
         if isinstance(event, Output):
             total += len(event.data)
-    assert (total, peer._far.buffered) == (size * count, 0)
+    assert (total, peer.far.buffered) == (size * count, 0)

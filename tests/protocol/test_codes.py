@@ -56,6 +56,15 @@ NEVER_ANSWERED = {
     errors.RequestFailed,
     errors.SettingInvalid,
     errors.ContractViolated,
+    errors.CapabilityMissing,
+    errors.DialFailed,
+    errors.EnvironmentReplaced,
+    errors.EnvironmentUnknown,
+    errors.FileInvalid,
+    errors.OutputLost,
+    errors.OutputTooLarge,
+    errors.Overloaded,
+    errors.TimedOut,
 }
 
 CLASSES = {

@@ -60,6 +60,7 @@ def test_info_tells_where_commands_run(server: Server, wire: Wire) -> None:
         "prependPathDirs": [],
         "temporaryDirectories": ["file:///var/tmp"],
         "tempDir": "file:///var/tmp",
+        "sessionRetentionMs": 30000,
     }
     assert os.path.basename(shell["path"]) == shell["name"]
     assert os.access(shell["path"], os.X_OK)

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from tests.support.machine import SECOND, alive
 from tests.support.servers import Server
@@ -286,3 +287,41 @@ def test_output_of_a_background_child_follows_the_exit(wire: Wire, tmp_path: Pat
         "process/closed",
     ]
     assert wire.output("p") == b"late\n"
+
+
+# Taking a session over (X8)
+
+
+def test_session_is_taken_from_a_living_holder_only_when_asked(server: Server, wire: Wire) -> None:
+    assert wire.call("environment/info")["capabilities"]["sessionTakeOver"] is True
+    with Wire(server.url) as holder, Wire(server.url) as other, Wire(server.url) as third:
+        session_id = holder.handshake()["sessionId"]
+        holder.start("runs", ["/bin/cat"], pipeStdin=True)
+        resume = {"clientName": "other", "resumeSessionId": session_id}
+        assert other.error("initialize", resume)["code"] == -32010
+        assert third.call("initialize", {**resume, "takeOver": True})["sessionId"] == session_id
+        third.send({"method": "initialized", "params": {}})
+        [runs] = third.call("process/list")["processes"]
+        assert runs["processId"] == "runs" and alive(runs["pid"])
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                holder.receive()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 4001
+        assert closed.value.rcvd.reason == "another client has taken the session over"
+
+
+def test_taking_over_a_session_that_nobody_holds_is_a_resume(server: Server) -> None:
+    with Wire(server.url) as holder:
+        session_id = holder.handshake()["sessionId"]
+    resume = {"clientName": "other", "resumeSessionId": session_id, "takeOver": True}
+    with Wire(server.url) as other:
+        # The server notices the end of the first connection in its own time; taking over does not wait.
+        assert other.call("initialize", resume)["sessionId"] == session_id
+
+
+def test_unknown_session_cannot_be_taken_over(server: Server) -> None:
+    resume = {"clientName": "other", "resumeSessionId": "00000000-0000-4000-8000-000000000000"}
+    with Wire(server.url) as other:
+        refused = other.error("initialize", {**resume, "takeOver": True})
+        assert refused == other.error("initialize", resume)

@@ -208,6 +208,7 @@ def shape(message: Message, exact: bool) -> Message:
 
 def info_shape(info: Message) -> Message:
     assert all(isinstance(flag, bool) for flag in info["capabilities"].values())
+    info = {name: value for name, value in info.items() if name not in differences.INFO_OURS}
     return {**info, **dict.fromkeys(OWN_INFO, "<own>")}
 
 

@@ -47,6 +47,10 @@ PARSE_ERROR_OURS = "failed to parse JSON-RPC message: "
 ERROR_DATA_SOURCE = "19 #25"
 ERROR_DATA_NAME = "error"
 
+# What environment/info says besides: how long a session waits for its client (19 #21 makes it matter).
+
+INFO_OURS = frozenset({"sessionRetentionMs"})
+
 # Every fatal message (19 #20): a Close frame with a code and a reason, not a dropped socket.
 
 CLOSE_SOURCE = "19 #20"

@@ -361,7 +361,7 @@ def info_shape(info: Message) -> Message:
     for name in ("prependPathDirs", "temporaryDirectories"):
         assert all(uri.startswith("file:///") for uri in info[name]), info
     assert all(isinstance(flag, bool) for flag in info["capabilities"].values())
-    return {"platformOs": info["platformOs"], "members": sorted(info)}
+    return {"platformOs": info["platformOs"], "members": sorted(info.keys() - differences.INFO_OURS)}
 
 
 def read_shape(params: Message, result: Message, expected: Message | None) -> Message:

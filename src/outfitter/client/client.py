@@ -74,7 +74,7 @@ class Client:
         where: str,
         resumable: bool,
         initialize_timeout: float = 10.0,
-        recovery_timeout: float = 25.0,
+        recovery_timeout: float | None = None,
         on_state: Callable[[str], None] | None = None,
         same_machine: bool = False,
     ) -> None:
@@ -103,9 +103,9 @@ class Client:
 
     # Life
 
-    async def open(self, resume: str | None = None) -> None:
+    async def open(self, resume: str | None = None, *, take_over: bool = False) -> None:
         """Connects and shakes hands. Raises DialFailed, RequestFailed, SettingInvalid."""
-        result = await self._link.open(resume)
+        result = await self._link.open(resume, take_over=take_over)
         self.info = result.info
         if self.info is None:
             self.info = await self._ask_info()

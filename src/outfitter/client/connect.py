@@ -23,9 +23,10 @@ async def open_websocket(
     *,
     token: str | None = None,
     resume: str | None = None,
+    take_over: bool = False,
     connect_timeout: float = 10.0,
     initialize_timeout: float = 10.0,
-    recovery_timeout: float = 25.0,
+    recovery_timeout: float | None = None,
     on_state: Callable[[str], None] | None = None,
     tls: SSLContext | None = None,
 ) -> Client:
@@ -43,7 +44,7 @@ async def open_websocket(
         recovery_timeout=recovery_timeout,
         on_state=on_state,
     )
-    return await _opened(client, resume)
+    return await _opened(client, resume, take_over)
 
 
 async def open_program(
@@ -71,12 +72,12 @@ async def open_program(
     )
     if not argv:
         raise DialFailed("no program is given", retryable=False)
-    return await _opened(client, None)
+    return await _opened(client)
 
 
-async def _opened(client: Client, resume: str | None) -> Client:
+async def _opened(client: Client, resume: str | None = None, take_over: bool = False) -> Client:
     try:
-        await client.open(resume)
+        await client.open(resume, take_over=take_over)
     except BaseException:
         await client.aclose()
         raise
@@ -89,19 +90,20 @@ async def connect(
     *,
     token: str | None = None,
     resume: str | None = None,
+    take_over: bool = False,
     connect_timeout: float = 10.0,
     initialize_timeout: float = 10.0,
-    recovery_timeout: float = 25.0,
+    recovery_timeout: float | None = None,
     on_state: Callable[[str], None] | None = None,
     tls: SSLContext | None = None,
 ) -> AsyncIterator[Client]:
     """A client of the exec-server at a `ws://` or `wss://` URL: ours, or `codex exec-server`.
 
     `token` is sent as a bearer token, over TLS or to this machine only. `resume` takes up the session of a
-    client that is gone. A broken connection is dialled again for `recovery_timeout` seconds, which should
-    be less than the server keeps sessions (30 s unless told otherwise); `on_state` is told "recovering",
-    "connected" and "failed". When the block ends, everything this client started is ended, unless its
-    handle was told to `keep()`.
+    client that is gone, with `take_over` also one that is not. A broken connection is dialled again for
+    `recovery_timeout` seconds: by default a little less than the server keeps sessions, where it says, or
+    25 s. `on_state` is told "recovering", "connected" and "failed". When the block ends, everything this
+    client started is ended, unless its handle was told to `keep()`.
 
     Raises DialFailed, RequestFailed, SettingInvalid.
     """
@@ -109,6 +111,7 @@ async def connect(
         url,
         token=token,
         resume=resume,
+        take_over=take_over,
         connect_timeout=connect_timeout,
         initialize_timeout=initialize_timeout,
         recovery_timeout=recovery_timeout,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..core.recovery import CONNECTED, FAILED, RECOVERING, Recovery
 from ..errors import DialFailed, Disconnected, InvalidParams, OutfitterError, Overloaded, SessionExpired
 from ..log import note
-from ..protocol.session import InitializeParams, InitializeResult
+from ..protocol.session import TAKEN_OVER, InitializeParams, InitializeResult
 from .connection import ClientConnection
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     CatchUp = Callable[[ClientConnection], Awaitable[None]]
 
 MAX_CALLS = 1024  # in flight or waiting for a recovery, as the reference's client
+
+RECOVERY_SECONDS = 25.0  # the reference's, for a server that keeps sessions for 30
+MARGIN_SECONDS = 5.0  # the same margin, when a server says how long it keeps them
 
 CLIENT_NAME = "outfitter"
 
@@ -42,7 +45,7 @@ class Link:
         *,
         resumable: bool,
         initialize_timeout: float,
-        recovery_timeout: float,
+        recovery_timeout: float | None,
         noticed: Callable[[Notice], None],
         catch_up: CatchUp,
         changed: Callable[[str], None],
@@ -54,7 +57,9 @@ class Link:
         self._noticed = noticed
         self._catch_up = catch_up
         self._changed = changed
-        self._recovery = Recovery(limit=recovery_timeout, resumable=resumable)
+        self._follow_retention = recovery_timeout is None
+        limit = RECOVERY_SECONDS if recovery_timeout is None else recovery_timeout
+        self._recovery = Recovery(limit=limit, resumable=resumable)
         self._settled = asyncio.Event()  # connected or failed
         self._way_back: asyncio.Task[None] | None = None
         self._calls = 0
@@ -69,22 +74,26 @@ class Link:
 
     # Opening
 
-    async def open(self, resume: str | None = None) -> InitializeResult:
+    async def open(self, resume: str | None = None, *, take_over: bool = False) -> InitializeResult:
         """The first connection. Raises DialFailed, RequestFailed."""
         generation = self._recovery.generation
         try:
-            connection, result = await self._attach(generation, resume)
+            connection, result = await self._attach(generation, resume, take_over=take_over)
             connection.check()
         except Disconnected as error:
             raise DialFailed(
                 f"the connection was lost during the handshake: {error}", retryable=True
             ) from None
         self.session_id = result.session_id
+        if self._follow_retention and result.info is not None and result.info.session_retention:
+            self._recovery.limit = max(MARGIN_SECONDS, result.info.session_retention - MARGIN_SECONDS)
         self.connection = connection
         self._settled.set()
         return result
 
-    async def _attach(self, generation: int, resume: str | None) -> tuple[ClientConnection, InitializeResult]:
+    async def _attach(
+        self, generation: int, resume: str | None, *, take_over: bool = False
+    ) -> tuple[ClientConnection, InitializeResult]:
         """A new connection that holds the session. Raises DialFailed, Disconnected, RequestFailed."""
         transport = await self._dial()
         connection = ClientConnection(
@@ -95,7 +104,7 @@ class Link:
         )
         try:
             async with asyncio.timeout(self._initialize_timeout):
-                params = InitializeParams(CLIENT_NAME, resume).encode()
+                params = InitializeParams(CLIENT_NAME, resume, take_over).encode()
                 result = InitializeResult.decode(await connection.call("initialize", params))
                 connection.notify("initialized", {})
             if resume is not None and result.session_id != resume:
@@ -161,7 +170,10 @@ class Link:
 
     def _lost(self, generation: int, reason: str) -> None:
         loop = asyncio.get_running_loop()
-        if self.connection is None or not self._recovery.lost(generation, reason, loop.time()):
+        if self.connection is None:
+            return
+        for_good = self.connection.transport.close_code == TAKEN_OVER
+        if not self._recovery.lost(generation, reason, loop.time(), for_good=for_good):
             return
         note("client", "=", "connection lost: %s", reason)
         self.connection = None

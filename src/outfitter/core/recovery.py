@@ -24,7 +24,8 @@ RESUMED, ATTEMPT_FAILED, REFUSED, TIMED_OUT = "resumed", "attempt failed", "refu
 
 TABLE: dict[tuple[str, str], str] = {
     (CONNECTED, LOST): RECOVERING,
-    (CONNECTED, LOST_FOR_GOOD): FAILED,  # a transport that cannot be dialled again: stdio, memory
+    # A transport that cannot be dialled again (stdio, memory), or a session that is another client's now.
+    (CONNECTED, LOST_FOR_GOOD): FAILED,
     (CONNECTED, CLOSED): FAILED,
     (RECOVERING, ATTEMPT_FAILED): RECOVERING,
     (RECOVERING, RESUMED): CONNECTED,
@@ -41,38 +42,38 @@ class Recovery:
         "_attempts",
         "_deadline",
         "_last_error",
-        "_limit",
         "_resumable",
         "failure",
         "generation",
+        "limit",
         "reason",
         "state",
     )
 
     def __init__(self, *, limit: float, resumable: bool) -> None:
+        self.limit = limit  # seconds that coming back may take
         self.state = CONNECTED
         self.generation = 1  # of the connection that counts
         self.reason = ""  # why the last connection ended
         self.failure: SessionExpired | None = None
-        self._limit = limit
         self._resumable = resumable
         self._attempts = 0
         self._deadline = 0.0
         self._last_error = ""
 
-    def lost(self, generation: int, reason: str, now: float) -> bool:
+    def lost(self, generation: int, reason: str, now: float, *, for_good: bool = False) -> bool:
         """A connection ended. False when it is not the one that counts, which changes nothing."""
         if self.state is not CONNECTED or generation != self.generation:
             return False
         self.reason = reason
-        if not self._resumable:
+        if for_good or not self._resumable:
             self._move(LOST_FOR_GOOD)
             self._fail(reason)
             return True
         self._move(LOST)
         self._attempts = 0
         self._last_error = ""
-        self._deadline = now + self._limit
+        self._deadline = now + self.limit
         return True
 
     def next_attempt(self, now: float) -> float | None:
@@ -84,7 +85,7 @@ class Recovery:
             last = f" (last attempt: {self._last_error})" if self._last_error else ""
             self._fail(
                 f"{self.reason}; failed to resume exec-server session: "
-                f"recovery timed out after {self._limit:g}s{last}"
+                f"recovery timed out after {self.limit:g}s{last}"
             )
             return None
         return wait

@@ -33,30 +33,50 @@ CAPABILITIES: dict[str, bool] = {
     "processStdinEof": True,  # process/write.eof
     "processTerminateGrace": True,  # process/terminate.graceMs
     "environmentExplain": True,  # environment/explain
+    "sessionTakeOver": True,  # initialize.takeOver
 }
 
 
-class InitializeParams(Record):
-    __slots__ = ("client_name", "resume_session_id")
+# The close code for a client whose session was given to another one. Private use (RFC 6455 7.4.2).
+TAKEN_OVER = 4001
 
-    def __init__(self, client_name: str, resume_session_id: str | None = None) -> None:
+
+class InitializeParams(Record):
+    """initialize. `take_over` (ours) resumes a session that another connection holds, and ends that one."""
+
+    __slots__ = ("client_name", "resume_session_id", "take_over")
+
+    def __init__(
+        self, client_name: str, resume_session_id: str | None = None, take_over: bool = False
+    ) -> None:
         self.client_name = client_name
         self.resume_session_id = resume_session_id
+        self.take_over = take_over
 
     @classmethod
     def decode(cls, params: Json) -> InitializeParams:
         fields = Fields(params, "InitializeParams")
-        return cls(fields.text("clientName"), fields.text_or_none("resumeSessionId"))
+        return cls(
+            fields.text("clientName"),
+            fields.text_or_none("resumeSessionId"),
+            fields.raw_or_none("takeOver") is True,
+        )
 
     def encode(self) -> Json:
-        return {"clientName": self.client_name, "resumeSessionId": self.resume_session_id}
+        params: dict[str, Json] = {
+            "clientName": self.client_name,
+            "resumeSessionId": self.resume_session_id,
+        }
+        if self.take_over:
+            params["takeOver"] = True
+        return params
 
 
 class EnvironmentInfo(Record):
     """What an executor says about itself (environment/info). Everything but the shell may be missing.
 
-    `cwd`, `home` and `temp_dir` are URIs; `capabilities` are the names of the flags that are true; `raw`
-    is all of it.
+    `cwd`, `home` and `temp_dir` are URIs; `session_retention` (ours) is how many seconds a session waits
+    for its client; `capabilities` are the names of the flags that are true; `raw` is all of it.
     """
 
     __slots__ = (
@@ -65,6 +85,7 @@ class EnvironmentInfo(Record):
         "home",
         "platform",
         "raw",
+        "session_retention",
         "shell_name",
         "shell_path",
         "temp_dir",
@@ -80,6 +101,7 @@ class EnvironmentInfo(Record):
         temp_dir: uri.FileUri | None,
         platform: str | None,
         version: str | None,
+        session_retention: float | None,
         capabilities: frozenset[str],
         raw: Json,
     ) -> None:
@@ -90,6 +112,7 @@ class EnvironmentInfo(Record):
         self.temp_dir = temp_dir
         self.platform = platform
         self.version = version
+        self.session_retention = session_retention
         self.capabilities = capabilities
         self.raw = raw
 
@@ -98,6 +121,7 @@ class EnvironmentInfo(Record):
         fields = Fields(result, "EnvironmentInfo")
         shell = Fields(fields.raw("shell"), "ShellInfo")
         flags = fields.raw_or_none("capabilities")
+        retention = fields.unsigned_or_none("sessionRetentionMs")
         return cls(
             shell.text("name"),
             shell.text("path"),
@@ -106,6 +130,7 @@ class EnvironmentInfo(Record):
             _uri_or_none(fields, "tempDir"),
             fields.text_or_none("platformOs"),
             fields.text_or_none("executorVersion"),
+            None if retention is None else retention / 1000,
             frozenset(name for name, on in flags.items() if on is True)
             if type(flags) is dict
             else frozenset(),

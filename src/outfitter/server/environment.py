@@ -33,8 +33,9 @@ else:
 class Environments:
     """The executor's environment, fixed when the server starts, and what policies make of it."""
 
-    def __init__(self, executor: Mapping[str, str]) -> None:
+    def __init__(self, executor: Mapping[str, str], session_retention: float) -> None:
         self._executor = executor
+        self._session_retention = session_retention
         self._inherited: dict[object, Inherited] = {}
         self._login_shell = facts.login_shell()
 
@@ -73,5 +74,7 @@ class Environments:
             "prependPathDirs": [],
             "temporaryDirectories": [from_path(path) for path in temporary],
             "tempDir": from_path(temporary[0] if temporary else "/tmp"),
+            # Ours: a client that knows it need not give up earlier than we do.
+            "sessionRetentionMs": int(self._session_retention * 1000),
             "capabilities": CAPABILITIES,
         }

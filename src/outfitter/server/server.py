@@ -33,7 +33,7 @@ class Server:
         left: Callable[[], None] | None = None,
     ) -> None:
         self.sessions = Sessions(loop, settings)
-        self.environments = Environments(executor)
+        self.environments = Environments(executor, settings.session_retention if retain else 0.0)
         self.connections: set[Connection] = set()
         self._retain = retain
         self._left = left

@@ -15,6 +15,7 @@ from ..host.spawn import Spawner
 from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
 from ..log import note
+from ..protocol.session import TAKEN_OVER
 from .session import Session
 
 TYPE_CHECKING = False
@@ -91,14 +92,20 @@ class Sessions:
                 self.end(session)
                 return
 
-    def resume(self, session_id: str, connection: Connection, probe: float) -> Session:
+    def resume(
+        self, session_id: str, connection: Connection, probe: float, *, take_over: bool = False
+    ) -> Session:
         """Attaches a detached session. Raises SessionAttached, Refused.
 
-        A holder that does not answer a ping loses it, so that a half-open connection blocks nobody.
+        A holder that does not answer a ping loses it, so that a half-open connection blocks nobody; with
+        `take_over` any holder does, at once, and is told.
         """
         held = self._sessions.get(session_id)
         if held is not None and held.connection is not None:
-            held.connection.probe(probe)
+            if take_over:
+                held.connection.transport.close(TAKEN_OVER, "another client has taken the session over")
+            else:
+                held.connection.probe(probe)
         self._book.resume(session_id, connection, self.loop.time())
         session = self._sessions[session_id]
         session.reattach(connection)

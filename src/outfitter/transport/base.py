@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     class Dialled(Transport, Protocol):
         """A client's end: it delivers nothing before its receiver is set and `begin` called."""
 
+        close_code: int | None  # with which the server ended it, where it could say
+
         def begin(self) -> None: ...
 
 

@@ -124,6 +124,7 @@ class DialledTransport(asyncio.Protocol):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: Address) -> None:
         self.peer = address.text
+        self.close_code: int | None = None
         self._loop = loop
         self._address = address
         self._key = new_key(os.urandom(16))
@@ -275,6 +276,7 @@ class DialledTransport(asyncio.Protocol):
                 code, reason = ws.parse_close(payload)
             except RemoteProtocolError as error:
                 code, reason = error.close_code, error.reason
+            self.close_code = code
             self._reason = f"the server closed the connection: {reason or f'code {code}'}"
             if not self._closing:
                 self._closing = True

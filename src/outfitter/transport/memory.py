@@ -19,6 +19,7 @@ class MemoryTransport:
 
     def __init__(self, loop: Loop) -> None:
         self.peer = "memory"
+        self.close_code: int | None = None
         self._loop = loop
         self._other: MemoryTransport | None = None
         self._queue: deque[bytes] = deque()  # what the other end has not taken yet

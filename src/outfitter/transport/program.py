@@ -31,6 +31,7 @@ class ProgramTransport:
     def __init__(self, loop: asyncio.AbstractEventLoop, program: str, child: subprocess.Popen[bytes]) -> None:
         assert child.stdin is not None and child.stdout is not None and child.stderr is not None
         self.peer = program
+        self.close_code: int | None = None
         self._loop = loop
         self._child = child
         self._lines = StdioTransport(

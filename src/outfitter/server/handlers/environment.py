@@ -18,7 +18,9 @@ def initialize(connection: Connection, request: Request, params: InitializeParam
     if params.resume_session_id is None:
         session = sessions.create(connection)
     else:
-        session = sessions.resume(params.resume_session_id, connection, PROBE_SECONDS)
+        session = sessions.resume(
+            params.resume_session_id, connection, PROBE_SECONDS, take_over=params.take_over
+        )
     connection.session = session
     connection.peer.greeted()
     return f'{{"sessionId":"{session.id}","environmentInfo":{connection.server.info_text()}}}'

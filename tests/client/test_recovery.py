@@ -1,0 +1,341 @@
+"""What a client does when its connection breaks, message by message (spec 14.4, 14.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from outfitter.core.events import Exited, Output
+from outfitter.errors import Disconnected, OutputLost, SessionExpired
+from tests.client.peer import Peer, events, with_a_peer
+from tests.support.machine import SECOND
+from tests.support.wire import Message, b64
+
+
+def page(*chunks: tuple[int, bytes], next_seq: int, code: int | None = None, closed: bool = False) -> Any:
+    return {
+        "chunks": [{"seq": seq, "stream": "stdout", "chunk": b64(data)} for seq, data in chunks],
+        "nextSeq": next_seq,
+        "exited": code is not None,
+        "exitCode": code,
+        "closed": closed,
+        "failure": None,
+        "sandboxDenied": False,
+    }
+
+
+async def resumed(peer: Peer) -> None:
+    """The handshake of a new connection for the old session."""
+    request = await peer.request("initialize")
+    assert request["params"] == {"clientName": "outfitter", "resumeSessionId": "s"}
+    peer.answer(request, {"sessionId": "s"})
+    await peer.request("initialized")
+
+
+# Coming back
+
+
+@with_a_peer(resumable=True)
+async def test_lost_connection_is_resumed_and_what_was_missed_is_read(peer: Peer) -> None:
+    # X1
+    process, ident = await peer.started()
+    peer.output(ident, 1, b"a")
+    peer.output(ident, 2, b"b")
+    peer.cut()
+    await resumed(peer)
+    read = await peer.request("process/read")
+    assert read["params"] == {"processId": ident, "afterSeq": 2, "maxBytes": None, "waitMs": 0}
+    peer.answer(read, page((3, b"c"), (4, b"d"), next_seq=5))
+    peer.exited(ident, 5)
+    peer.closed(ident, 6)
+    pieces = [b"a", b"b", b"c", b"d"]
+    assert await events(process) == [*(Output("stdout", piece) for piece in pieces), Exited(0)]
+    await peer.until(lambda: peer.states == ["recovering", "connected"])
+
+
+@with_a_peer(resumable=True)
+async def test_event_that_is_pushed_and_read_comes_once(peer: Peer) -> None:
+    process, ident = await peer.started()
+    peer.cut()
+    await resumed(peer)
+    read = await peer.request("process/read")
+    peer.output(ident, 2, b"b")
+    peer.output(ident, 3, b"c")
+    peer.answer(read, page((1, b"a"), (2, b"b"), next_seq=3))
+    peer.exited(ident, 4, 9)
+    peer.closed(ident, 5)
+    assert await events(process) == [*(Output("stdout", piece) for piece in (b"a", b"b", b"c")), Exited(9)]
+
+
+@with_a_peer(resumable=True)
+async def test_exit_and_close_that_were_missed_are_made_up(peer: Peer) -> None:
+    process, _ = await peer.started()
+    peer.cut()
+    await resumed(peer)
+    # The exit was number 2: late output of a descendant followed it.
+    chunks = ((1, b"a"), (3, b"late"))
+    peer.answer(await peer.request("process/read"), page(*chunks, next_seq=5, code=3, closed=True))
+    assert await events(process) == [Output("stdout", b"a"), Exited(3), Output("stdout", b"late")]
+    assert process.exit_code == 3
+
+
+@with_a_peer(resumable=True)
+async def test_gap_fails_that_process_and_no_other(peer: Peer) -> None:
+    # X3
+    lossy, lossy_id = await peer.started()
+    other, other_id = await peer.started()
+    peer.cut()
+    await resumed(peer)
+    for _ in range(2):
+        read = await peer.request("process/read")
+        mine = read["params"]["processId"] == lossy_id
+        peer.answer(read, page((5, b"e"), next_seq=6) if mine else page((1, b"a"), next_seq=2))
+    with pytest.raises(OutputLost) as raised:
+        await lossy.wait()
+    assert str(raised.value) == ("process events are no longer retained while recovering through sequence 5")
+    assert (await peer.request("process/terminate"))["params"] == {"processId": lossy_id}
+    peer.exited(other_id, 2)
+    peer.closed(other_id, 3)
+    assert await other.wait() == 0
+
+
+@with_a_peer(resumable=True)
+async def test_process_that_the_server_forgot_fails_alone(peer: Peer) -> None:
+    process, _ = await peer.started()
+    peer.cut()
+    await resumed(peer)
+    peer.refuse(await peer.request("process/read"), -32600, "unknown process id")
+    with pytest.raises(OutputLost, match="unknown process id"):
+        await process.wait()
+    await peer.until(lambda: peer.states == ["recovering", "connected"])
+
+
+# Requests that were under way
+
+
+@with_a_peer(resumable=True)
+async def test_write_is_sent_again_with_its_id(peer: Peer) -> None:
+    # X2
+    process, ident = await peer.started()
+    writing = asyncio.ensure_future(process.write(b"once"))
+    first = await peer.request("process/write")
+    peer.cut()
+    await resumed(peer)
+    peer.answer(await peer.request("process/read"), page(next_seq=1))
+    again = await peer.request("process/write")
+    assert again["params"] == first["params"] == {"processId": ident, "chunk": b64(b"once"), "writeId": "1"}
+    peer.answer(again, {"status": "accepted"})
+    assert await writing == "accepted"
+
+
+@with_a_peer(resumable=True)
+async def test_start_is_never_sent_again_and_cleaned_up(peer: Peer) -> None:
+    # X2
+    starting = asyncio.ensure_future(peer.client.start(["x"], cwd="/"))
+    ident = (await peer.request("process/start"))["params"]["processId"]
+    peer.cut()
+    with pytest.raises(Disconnected, match="the cable was pulled"):
+        await starting
+    await resumed(peer)
+    # No process/read: whether it started is not known.
+    cleaning = await peer.request("process/terminate")
+    assert cleaning["params"] == {"processId": ident}
+    # Cleaning up is repeated until it is answered.
+    peer.cut()
+    await resumed(peer)
+    assert (await peer.request("process/terminate"))["params"] == {"processId": ident}
+
+
+@with_a_peer(resumable=True)
+async def test_start_that_is_given_up_is_cleaned_up(peer: Peer) -> None:
+    starting = asyncio.ensure_future(peer.client.start(["x"], cwd="/"))
+    request = await peer.request("process/start")
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    cleaning = await peer.request("process/terminate")
+    assert cleaning["params"] == {"processId": request["params"]["processId"]}
+    peer.answer(cleaning, {"running": True})
+
+
+@with_a_peer(resumable=True)
+async def test_interrupt_is_not_sent_again(peer: Peer) -> None:
+    process, _ = await peer.started()
+    interrupting = asyncio.ensure_future(process.interrupt())
+    await peer.request("process/signal")
+    peer.cut()
+    with pytest.raises(Disconnected):
+        await interrupting
+    await resumed(peer)
+    peer.answer(await peer.request("process/read"), page(next_seq=1))
+    await peer.until(lambda: peer.client.state == "connected")
+    assert peer.requests == []
+
+
+@with_a_peer(resumable=True)
+async def test_terminate_is_sent_again_because_it_can_be(peer: Peer) -> None:
+    process, ident = await peer.started()
+    ending = asyncio.ensure_future(process.terminate())
+    await peer.request("process/terminate")
+    peer.cut()
+    await resumed(peer)
+    peer.answer(await peer.request("process/read"), page(next_seq=1))
+    again = await peer.request("process/terminate")
+    assert again["params"] == {"processId": ident}
+    peer.answer(again, {"running": True})
+    assert await ending is True
+
+
+# New requests meanwhile
+
+
+@with_a_peer(resumable=True)
+async def test_new_calls_wait_for_one_shared_way_back(peer: Peer) -> None:
+    peer.unreachable = True
+    peer.cut()
+    await peer.until(lambda: peer.client.state == "recovering")
+    calls = [asyncio.ensure_future(peer.client.call(f"m{number}", None)) for number in range(20)]
+    await peer.until(lambda: peer.dials >= 3)
+    assert not any(call.done() for call in calls)
+    peer.unreachable = False
+    await resumed(peer)
+    for number in range(20):
+        peer.answer(await peer.request(f"m{number}"), number)
+    assert await asyncio.gather(*calls) == list(range(20))
+
+
+@with_a_peer(resumable=True)
+async def test_status_does_not_wait(peer: Peer) -> None:
+    peer.unreachable = True
+    peer.cut()
+    await peer.until(lambda: peer.client.state == "recovering")
+    with pytest.raises(Disconnected) as raised:
+        await peer.client.status()
+    assert str(raised.value) == "exec-server environment is recovering"
+
+
+# Attempts that fail
+
+
+@with_a_peer(resumable=True)
+async def test_session_that_is_still_attached_is_asked_for_again(peer: Peer) -> None:
+    peer.cut()
+    peer.refuse(await peer.request("initialize"), -32010, "session s is already attached")
+    await resumed(peer)
+    await peer.until(lambda: peer.client.state == "connected")
+
+
+@with_a_peer(resumable=True)
+async def test_connection_that_breaks_again_while_catching_up_is_tried_again(peer: Peer) -> None:
+    process, ident = await peer.started()
+    peer.output(ident, 1, b"a")
+    peer.cut()
+    await resumed(peer)
+    await peer.request("process/read")
+    peer.cut()
+    await resumed(peer)
+    read = await peer.request("process/read")
+    assert read["params"]["afterSeq"] == 1
+    peer.answer(read, page((2, b"b"), next_seq=5, code=0, closed=True))
+    assert await events(process) == [Output("stdout", b"a"), Output("stdout", b"b"), Exited(0)]
+    await peer.until(lambda: peer.states == ["recovering", "connected"])
+
+
+@with_a_peer(resumable=True)
+async def test_session_that_is_gone_fails_everything_at_once_with_one_text(peer: Peer) -> None:
+    process, _ = await peer.started()
+    waiting = asyncio.ensure_future(process.wait())
+    writing = asyncio.ensure_future(process.write(b"x"))
+    await peer.request("process/write")
+    peer.cut()
+    peer.refuse(await peer.request("initialize"), -32600, "unknown session id s")
+    text = "the cable was pulled; failed to resume exec-server session: unknown session id s (code -32600)"
+    for attempt in (waiting, writing, peer.client.call("m", None), peer.client.start(["x"])):
+        with pytest.raises(SessionExpired) as raised:
+            await attempt
+        assert str(raised.value) == text
+    assert (peer.states, peer.dials) == (["recovering", "failed"], 2)
+
+
+@with_a_peer(resumable=True, recovery_timeout=0.5 * SECOND)
+async def test_time_that_is_up_fails_everything_with_one_text(peer: Peer) -> None:
+    process, _ = await peer.started()
+    peer.hang_up()
+    errors = []
+    for attempt in (process.wait(), peer.client.call("m", None)):
+        with pytest.raises(SessionExpired) as raised:
+            await attempt
+        errors.append(str(raised.value))
+    assert set(errors) == {
+        "the cable was pulled; failed to resume exec-server session: recovery timed out after "
+        f"{0.5 * SECOND:g}s (last attempt: nobody is there)"
+    }
+
+
+@with_a_peer(resumable=True)
+async def test_server_that_resumes_another_session_is_not_believed(peer: Peer) -> None:
+    peer.cut()
+    peer.answer(await peer.request("initialize"), {"sessionId": "another"})
+    await peer.until(lambda: peer.client.state == "failed")
+    assert "another session" in str(peer.client.failed)
+
+
+@with_a_peer(resumable=False)
+async def test_carrier_that_cannot_be_dialled_again_fails_at_once(peer: Peer) -> None:
+    peer.cut()
+    await peer.until(lambda: peer.client.state == "failed")
+    assert (peer.states, peer.dials, str(peer.client.failed)) == (["failed"], 1, "the cable was pulled")
+
+
+# Old generations
+
+
+@with_a_peer(resumable=True)
+async def test_late_news_of_an_old_connection_is_not_heard(peer: Peer) -> None:
+    process, ident = await peer.started()
+    old = peer.far
+    # The client loses the connection for a reason of its own, so that the old far end lives on.
+    peer.say({"method": "process/output", "params": {"processId": ident}})
+    await resumed(peer)
+    read = await peer.request("process/read")
+    late = peer.notice("process/exited", processId=ident, seq=1, exitCode=1, sandboxDenied=False)
+    old.send(late)
+    peer.answer(read, page(next_seq=1))
+    peer.exited(ident, 1, 0)
+    peer.closed(ident, 2)
+    assert await process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        {"method": "process/output", "params": {"seq": 1, "stream": "stdout", "chunk": "aGk="}},
+        {"method": "process/output", "params": {"processId": "p", "seq": 1, "stream": "x", "chunk": ""}},
+        {"method": "process/output", "params": {"processId": "p", "seq": 1, "stream": "pty", "chunk": "!"}},
+        {"method": "process/exited", "params": {"processId": "p", "seq": 1, "exitCode": None}},
+        {"method": "process/closed", "params": {"processId": "p", "seq": -1}},
+        {"method": "process/closed", "params": []},
+    ],
+    ids=str,
+)
+def test_notice_that_cannot_be_read_starts_a_recovery(notice: Message) -> None:
+    # Spec 14.1: it may have been output, and the session still has it.
+    @with_a_peer(resumable=True)
+    async def scenario(peer: Peer) -> None:
+        peer.say(notice)
+        await resumed(peer)
+        await peer.until(lambda: peer.client.state == "connected")
+        assert len(peer.reasons) == 1 and peer.reasons[0].startswith("unreadable message: ")
+
+    scenario()
+
+
+@with_a_peer(resumable=True)
+async def test_session_that_another_client_took_over_is_not_taken_back(peer: Peer) -> None:
+    # X8
+    peer.near.close_code = 4001
+    peer.cut()
+    await peer.until(lambda: peer.client.state == "failed")
+    assert (peer.states, peer.dials) == (["failed"], 1)
