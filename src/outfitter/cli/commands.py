@@ -96,29 +96,104 @@ class _Assignment(click.ParamType[Any]):
         return name, text
 
 
+def _where(command: Any) -> Any:
+    """The options that say on which environment."""
+    for option in (
+        click.option(
+            "--token-file",
+            type=click.Path(),
+            default=None,
+            metavar="FILE",
+            help="With --on URL: the file with the bearer token.",
+        ),
+        click.option(
+            "--codex-home",
+            type=click.Path(file_okay=False),
+            default=None,
+            metavar="DIR",
+            help="Take the named environments from this Codex home instead of our own folder.",
+        ),
+        click.option("--on", default=None, metavar="NAME|URL", help="The environment, by name or ws:// URL."),
+    ):
+        command = option(command)
+    return command
+
+
 @cli.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@_where
+@click.option("--tty", "-t", is_flag=True, help="Give it a terminal: ours, in raw mode, when there is one.")
+@click.option("--detach", "-d", is_flag=True, help="Leave it running on the server and print its id.")
 @click.option("--explain", is_flag=True, help="Afterwards, say where every variable came from (on stderr).")
 @click.option(
     "--inherit",
     type=click.Choice(["all", "core", "none"]),
     default="all",
     show_default=True,
-    help="Which of this process's variables the command inherits.",
+    help="Which of the executor's variables the command inherits.",
 )
 @click.option("--default-excludes", is_flag=True, help="Withhold *KEY*, *SECRET* and *TOKEN*.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Withhold matching variables (* and ?).")
 @click.option("--include-only", multiple=True, metavar="PATTERN", help="Pass only matching variables.")
 @click.option("--set", multiple=True, type=_Assignment(), help="Set a variable.")
-@click.option("--cwd", type=click.Path(), default=None, help="Run it in this directory.")
+@click.option("--cwd", type=click.Path(), default=None, help="Run it in this directory of the executor.")
 @click.option("--timeout", type=_Seconds(min=0), default=None, help="End it after so many seconds.")
 @click.option("--json", is_flag=True, help="One JSON line per event instead of the output itself.")
 @click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:
-    """Run a command here, in an environment whose every variable has a known origin.
+    """Run a command, here or on another machine, in an environment whose every variable has a known origin.
 
-    The exit status is the command's; 124 when it took too long, 125 when it could not be started,
-    126 when it is not executable, 127 when it was not found.
+    The exit status is the command's; 124 when it took too long, 125 when it could not be started or its
+    server was lost, 126 when it is not executable, 127 when it was not found.
     """
     from .run import run as run_here
 
     return run_here(argv, flags)
+
+
+@cli.command("ps")
+@_where
+@click.option("--session", default=None, metavar="ID", help="List the processes of this session instead.")
+@click.option("--json", is_flag=True, help="A JSON list.")
+def ps_command(**flags: Any) -> int:
+    """List the commands that `outfitter run --on` has started and that may still run."""
+    from .ps import ps
+
+    return ps(flags)
+
+
+@cli.command("attach")
+@_where
+@click.option("--session", default=None, metavar="ID", help="ID is a process of this session, on --on.")
+@click.option("--take-over", is_flag=True, help="Take it from the client that follows it now.")
+@click.option("--json", is_flag=True, help="One JSON line per event instead of the output itself.")
+@click.argument("ident", required=False, metavar="[ID]")
+def attach_command(ident: str | None, **flags: Any) -> int:
+    """Follow a command again: its output so far, as much as its server has kept, and what comes.
+
+    ID is the first column of `outfitter ps`, or the beginning of it; it can be left out when there is
+    only one. The exit status is the command's.
+    """
+    from .attach import attach
+
+    return attach(ident, flags)
+
+
+@cli.group("env")
+def env_group() -> None:
+    """Environments: where commands can run."""
+
+
+@env_group.command("list")
+@click.option(
+    "--codex-home",
+    type=click.Path(file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="Those of this Codex home instead of our own.",
+)
+@click.option("--json", is_flag=True, help="A JSON list.")
+def env_list_command(**flags: Any) -> int:
+    """List the named environments, each with its state. The default one is marked with *."""
+    from .environments import list_environments
+
+    return list_environments(flags)

@@ -4,63 +4,185 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..core.events import Exited, Output
-from ..errors import OutfitterError, RequestFailed
-from ..local import local
+from ..errors import CapabilityMissing, ConnectionLost, OutfitterError, RequestFailed
 from ..protocol.environment import EnvPolicyParams
-from . import explain
+from . import explain, terminal
+from .console import say
+from .follow import NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, Follower, LeftRunning
+from .records import Records
+from .target import find, reach
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from ..client.client import Client
     from ..client.process import RemoteProcess
+    from .records import Started
+    from .target import Target
 
-_READ_SIZE = 64 << 10
-TIMED_OUT, NOT_STARTED, NOT_EXECUTABLE, NOT_FOUND, READER_GONE = 124, 125, 126, 127, 141
+# What a terminal's programs need to know about the terminal, which is here and not there.
+_TERMINAL_NAMES = ("TERM", "COLORTERM")
 
 
 def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
     """Runs the command; returns the exit status of the command line."""
-    return asyncio.run(_run(argv, flags))
+    try:
+        target = find(flags["on"], flags["codex_home"], flags["token_file"])
+        return asyncio.run(_Run(argv, flags, target).run())
+    except KeyboardInterrupt:  # before there was a command to interrupt
+        return 130
+    except OutfitterError as error:
+        say(str(error))
+        return NOT_STARTED
 
 
-async def _run(argv: Sequence[str], flags: dict[str, Any]) -> int:
-    policy = EnvPolicyParams(
-        flags["inherit"],
-        not flags["default_excludes"],
-        tuple(flags["exclude"]),
-        tuple(flags["set"]),
-        tuple(flags["include_only"]),
-    )
-    async with local() as client:
+class _Run:
+    """One command line."""
+
+    def __init__(self, argv: Sequence[str], flags: dict[str, Any], target: Target) -> None:
+        self._argv = argv
+        self._flags = flags
+        self._target = target
+        self._records = Records(os.environ)
+        self._policy = EnvPolicyParams(
+            flags["inherit"],
+            not flags["default_excludes"],
+            tuple(flags["exclude"]),
+            tuple(flags["set"]),
+            tuple(flags["include_only"]),
+        )
+
+    async def run(self) -> int:
+        flags = self._flags
+        if flags["detach"] and not self._target.resumable:
+            say("--detach needs a server to leave the command with: --on URL, or the name of one")
+            return NOT_STARTED
+        async with reach(self._target) as client:
+            pass_input = not flags["detach"] and self._can_pass_input(client)
+            try:
+                process = await client.start(
+                    self._argv,
+                    cwd=flags["cwd"],
+                    env=_terminal_environment() if flags["tty"] else None,
+                    policy=self._policy,
+                    tty=terminal.size() if flags["tty"] else None,
+                    stdin=pass_input,
+                )
+            except RequestFailed as error:
+                return _not_started(self._argv[0], error)
+            started = self._record(client, process)
+            if flags["detach"]:
+                return self._detach(client, process, started)
+            status = await self._follow(client, process, started, pass_input)
+            if flags["explain"]:
+                await self._explain(client)
+            return status
+
+    def _can_pass_input(self, client: Client) -> bool:
+        if self._flags["tty"] or client.offers("processStdinEof"):
+            return True
+        if not terminal.is_terminal() and not _is_null_input():
+            say("this server cannot pass input on to its end: the command's input is empty")
+        return False
+
+    # Following
+
+    async def _follow(
+        self, client: Client, process: RemoteProcess, started: Started | None, pass_input: bool
+    ) -> int:
+        follower = Follower(
+            client,
+            process,
+            self._argv[0],
+            pass_input=pass_input,
+            may_leave=started is not None,
+            as_json=self._flags["json"],
+            timeout=self._flags["timeout"],
+        )
         try:
-            process = await client.start(argv, cwd=flags["cwd"], policy=policy, stdin=True)
-        except RequestFailed as error:
-            return _not_started(argv[0], error)
-        feeding = asyncio.create_task(_feed(process))
-        try:
-            async with asyncio.timeout(flags["timeout"]):
-                status = await _stream(process, json=flags["json"])
-        except TimeoutError:
-            await process.terminate()
-            print(f"outfitter: {argv[0]} was ended after {flags['timeout']} s", file=sys.stderr)
-            return TIMED_OUT
-        finally:
-            feeding.cancel()
-        if flags["explain"]:
-            await _explain(client, policy)
+            status = await follower.run()
+        except LeftRunning as left:
+            return leave(client, process, started, self._records, left)
+        if started is not None:
+            self._records.remove(started)
         return status
+
+    def _record(self, client: Client, process: RemoteProcess) -> Started | None:
+        if not self._target.resumable:
+            return None
+        try:
+            return self._records.add(
+                self._target.name,
+                client.session_id,
+                process.process_id,
+                os.path.basename(self._argv[0]),
+                tty=process.tty,
+                codex_home=self._flags["codex_home"],
+                token_file=self._flags["token_file"],
+            )
+        except OutfitterError as error:
+            say(f"`outfitter attach` will not find this command: {error}")
+            return None
+
+    def _detach(self, client: Client, process: RemoteProcess, started: Started | None) -> int:
+        process.keep()
+        if started is None:
+            return NOT_STARTED
+        self._records.leave(started)
+        print(started.id, flush=True)
+        retention = None if client.info is None else client.info.session_retention
+        say(f"left running; {kept_for(retention)}: outfitter attach {started.id}")
+        return 0
+
+    async def _explain(self, client: Client) -> None:
+        try:
+            variables = await client.explain(policy=self._policy, tty=self._flags["tty"])
+        except (CapabilityMissing, ConnectionLost) as error:
+            say(str(error))
+            return
+        print(explain.report(variables, colour=explain.wants_colour(sys.stderr)), file=sys.stderr)
+
+
+def leave(
+    client: Client, process: RemoteProcess, started: Started | None, records: Records, left: LeftRunning
+) -> int:
+    """Goes without ending the command, and says how to come back to it."""
+    if started is None:
+        say(str(left))
+        return left.status
+    process.keep()
+    records.leave(started)
+    retention = None if client.info is None else client.info.session_retention
+    say(f"{left}; the command may still run, {kept_for(retention)}: outfitter attach {started.id}")
+    return left.status
+
+
+def kept_for(retention: float | None) -> str:
+    if retention is None:
+        return "for as long as its server waits for us"
+    return f"for {retention:g} s unless somebody attaches to it"
+
+
+def _terminal_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _TERMINAL_NAMES if os.environ.get(name)}
+
+
+def _is_null_input() -> bool:
+    """Whether there is nothing to pass on."""
+    try:
+        given, null = os.fstat(0), os.stat(os.devnull)
+    except OSError:
+        return True
+    return given.st_rdev == null.st_rdev and given.st_mode == null.st_mode
 
 
 def _not_started(program: str, error: RequestFailed) -> int:
     data = error.data if isinstance(error.data, dict) else {}
     reason = data.get("reason") or error.message
-    print(f"outfitter: cannot start {program}: {reason}", file=sys.stderr)
+    say(f"cannot start {program}: {reason}")
     if data.get("subject") == "cwd":
         return NOT_STARTED
     match data.get("errno"):
@@ -70,106 +192,3 @@ def _not_started(program: str, error: RequestFailed) -> int:
             return NOT_EXECUTABLE
         case _:
             return NOT_STARTED
-
-
-async def _stream(process: RemoteProcess, *, json: bool) -> int:
-    """Passes output on as it comes. Ctrl-C interrupts the command, a second one ends it."""
-    loop = asyncio.get_running_loop()
-    presses = 0
-    tasks: set[asyncio.Task[object]] = set()
-
-    def pressed() -> None:
-        nonlocal presses
-        presses += 1
-        action = process.interrupt() if presses == 1 else process.terminate()
-        tasks.add(asyncio.ensure_future(action))
-
-    loop.add_signal_handler(signal.SIGINT, pressed)
-    try:
-        async for event in process:
-            if json:
-                _print_json(event)
-            elif isinstance(event, Output) and not _pass_on(event):
-                # Our reader has gone (`| head`): end as a filter would that is told so by a signal.
-                await process.terminate()
-                return READER_GONE
-    except OutfitterError as error:
-        print(f"outfitter: {error}", file=sys.stderr)
-        return NOT_STARTED
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        await asyncio.gather(*tasks, return_exceptions=True)
-    assert process.exit_code is not None
-    return process.exit_code
-
-
-async def _feed(process: RemoteProcess) -> None:
-    """Passes our standard input on, to its end or the command's."""
-    try:
-        async for data in _standard_input():
-            if await process.write(data) != "accepted":
-                return
-        await process.close_stdin()
-    except OutfitterError:
-        pass  # the command is gone, which the stream of its output reports
-
-
-async def _standard_input() -> AsyncIterator[bytes]:
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    try:
-        loop.add_reader(0, ready.set)
-        watched = True
-    except PermissionError:  # a plain file or /dev/null is always ready
-        watched = False
-    except OSError:  # no standard input at all
-        return
-    try:
-        while True:
-            if watched:
-                await ready.wait()
-                ready.clear()
-            try:
-                data = os.read(0, _READ_SIZE)
-            except BlockingIOError:
-                continue
-            except OSError:  # a terminal that we are not in the foreground of
-                return
-            if not data:
-                return
-            yield data
-    finally:
-        if watched:
-            loop.remove_reader(0)
-
-
-def _pass_on(event: Output) -> bool:
-    """Writes output to where it belongs; False when nobody reads it any more."""
-    target = sys.stderr if event.stream == "stderr" else sys.stdout
-    try:
-        target.buffer.write(event.data)
-        target.buffer.flush()
-    except BrokenPipeError:
-        # The interpreter flushes once more when it ends, and must find an open descriptor.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
-        return False
-    return True
-
-
-def _print_json(event: Output | Exited) -> None:
-    from json import dumps
-
-    if isinstance(event, Output):
-        line: dict[str, object] = {
-            "event": "output",
-            "stream": event.stream,
-            "text": event.data.decode("utf-8", "replace"),
-        }
-    else:
-        line = {"event": "exited", "exitCode": event.code}
-    print(dumps(line), flush=True)
-
-
-async def _explain(client: Client, policy: EnvPolicyParams) -> None:
-    variables = await client.explain(policy=policy)
-    print(explain.report(variables, colour=explain.wants_colour(sys.stderr)), file=sys.stderr)

@@ -1,0 +1,106 @@
+"""outfitter attach: take a command up again whose terminal, client or machine has gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from ..errors import OutfitterError, RequestFailed, SettingInvalid
+from ..protocol.codes import SESSION_ATTACHED
+from . import terminal
+from .console import say
+from .follow import NOT_STARTED, Follower, LeftRunning
+from .records import Records
+from .run import leave
+from .target import find, reach
+
+if TYPE_CHECKING:
+    from ..client.client import Client
+    from .records import Started
+    from .target import Target
+
+
+def attach(ident: str | None, flags: dict[str, Any]) -> int:
+    """Follows the command; returns the exit status of the command line."""
+    records = Records(os.environ)
+    started: Started | None = None
+    try:
+        if flags["session"] is None:
+            started = records.find(ident)
+            if started.held and not flags["take_over"]:
+                raise SettingInvalid(
+                    f"{started.id} is followed by `outfitter` with pid {started.holder}: "
+                    "--take-over takes it from there"
+                )
+            target = find(started.on, started.codex_home, started.token_file)
+            session, process = started.session_id, started.process_id
+        else:
+            if ident is None:
+                raise SettingInvalid("--session needs a process: `outfitter ps --session` lists them")
+            target = find(flags["on"], flags["codex_home"], flags["token_file"])
+            session, process = flags["session"], ident
+        return asyncio.run(_attach(target, session, process, started, records, flags))
+    except KeyboardInterrupt:
+        return 130
+    except OutfitterError as error:
+        say(_explained(error))
+        if started is not None and _is_gone(error):
+            records.remove(started)
+        return NOT_STARTED
+
+
+async def _attach(
+    target: Target,
+    session: str,
+    process_id: str,
+    started: Started | None,
+    records: Records,
+    flags: dict[str, Any],
+) -> int:
+    async with reach(target, resume=session, take_over=flags["take_over"]) as client:
+        process = await client.attach(process_id)
+        process.tty = started.tty if started is not None else await _has_terminal(client, process_id)
+        if started is not None:
+            records.take(started)
+        if process.missed:
+            say(f"{process.missed} earlier events are no longer kept by the server")
+        if process.tty and client.offers("processResize") and not process.over:
+            # The far program draws for another size until it is told ours.
+            try:
+                await process.resize(*terminal.size())
+            except OutfitterError:
+                pass  # it has just ended
+        follower = Follower(
+            client,
+            process,
+            started.program if started is not None else process_id,
+            pass_input=process.tty or client.offers("processStdinEof"),
+            may_leave=True,
+            as_json=flags["json"],
+        )
+        try:
+            status = await follower.run()
+        except LeftRunning as left:
+            return leave(client, process, started, records, left)
+        if started is not None:
+            records.remove(started)
+        return status
+
+
+async def _has_terminal(client: Client, process_id: str) -> bool:
+    if not client.offers("processList"):
+        return False
+    return any(one.tty for one in await client.processes() if one.process_id == process_id)
+
+
+def _is_gone(error: OutfitterError) -> bool:
+    return isinstance(error, RequestFailed) and error.code != SESSION_ATTACHED
+
+
+def _explained(error: OutfitterError) -> str:
+    if isinstance(error, RequestFailed) and error.code == SESSION_ATTACHED:
+        return "another client holds this session: --take-over takes it from there"
+    if _is_gone(error):
+        return f"the command is gone: {error}"
+    return str(error)

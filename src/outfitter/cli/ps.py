@@ -1,0 +1,135 @@
+"""outfitter ps: the commands that run elsewhere, and how they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from json import dumps
+from typing import TYPE_CHECKING, Any
+
+from ..errors import OutfitterError, RequestFailed
+from ..protocol.codes import SESSION_ATTACHED
+from ..protocol.process import ReadParams, ReadResult
+from .console import say, waiting
+from .follow import NOT_STARTED
+from .records import Records
+from .table import table
+from .target import find, reach
+
+if TYPE_CHECKING:
+    from .records import Started
+
+_ASK_SECONDS = 10.0  # for one server; a list is not worth a longer wait
+_END = (1 << 53) - 1  # after every event there can be: asks for the state and no output
+
+
+def ps(flags: dict[str, Any]) -> int:
+    """Prints the list; returns the exit status. Raises SettingInvalid."""
+    try:
+        if flags["session"] is not None:
+            return asyncio.run(_session(flags))
+        return asyncio.run(_records(flags))
+    except KeyboardInterrupt:
+        return 130
+    except OutfitterError as error:
+        say(str(error))
+        return NOT_STARTED
+
+
+async def _records(flags: dict[str, Any]) -> int:
+    records = Records(os.environ)
+    known = [one for one in records.all() if flags["on"] in (None, one.on)]
+    with waiting("asking the servers"):
+        states = await asyncio.gather(*map(_state, known))
+    for started, state in zip(known, states, strict=True):
+        if state["state"] == "gone":
+            records.remove(started)
+    if flags["json"]:
+        print(dumps([_entry(*pair) for pair in zip(known, states, strict=True)]))
+        return 0
+    rows = [
+        (one.id, one.on, one.program, _shown(state), _ago(one.started))
+        for one, state in zip(known, states, strict=True)
+    ]
+    print(table(("ID", "ENVIRONMENT", "PROGRAM", "STATE", "STARTED"), rows))
+    return 0
+
+
+async def _state(started: Started) -> dict[str, object]:
+    """How a command is. Asking resumes its session for a moment, which gives it its full time again."""
+    if started.held:
+        return {"state": "attached", "pid": started.holder}
+    try:
+        target = find(started.on, started.codex_home, started.token_file)
+        async with (
+            asyncio.timeout(_ASK_SECONDS),
+            reach(target, resume=started.session_id, quiet=True) as client,
+        ):
+            params = ReadParams(started.process_id, _END).encode()
+            result = ReadResult.decode(await client.call("process/read", params))
+    except TimeoutError:
+        return {"state": "unreachable", "reason": f"no answer within {_ASK_SECONDS:g} s"}
+    except RequestFailed as error:
+        if error.code == SESSION_ATTACHED:
+            return {"state": "attached"}
+        return {"state": "gone", "reason": error.message}
+    except OutfitterError as error:
+        return {"state": "unreachable", "reason": str(error)}
+    if result.exited:
+        return {"state": "exited", "exitCode": result.exit_code}
+    return {"state": "running"}
+
+
+def _entry(started: Started, state: dict[str, object]) -> dict[str, object]:
+    return {
+        "id": started.id,
+        "environment": started.on,
+        "program": started.program,
+        "processId": started.process_id,
+        "tty": started.tty,
+        "startedAtMs": int(started.started * 1000),
+        **state,
+    }
+
+
+def _shown(state: dict[str, object]) -> str:
+    match state:
+        case {"state": "attached", "pid": pid}:
+            return f"attached (pid {pid})"
+        case {"state": "exited", "exitCode": code}:
+            return f"exited {code}"
+        case {"state": "unreachable", "reason": reason}:
+            return f"unreachable: {reason}"
+        case _:
+            return str(state["state"])
+
+
+async def _session(flags: dict[str, Any]) -> int:
+    """The processes of one session, as its server lists them."""
+    target = find(flags["on"], flags["codex_home"], flags["token_file"])
+    async with reach(target, resume=flags["session"]) as client:
+        found = await client.processes()
+    if flags["json"]:
+        print(dumps([one.encode() for one in found]))
+        return 0
+    rows = [
+        (
+            one.process_id,
+            str(one.pid),
+            one.program,
+            f"exited {one.exit_code}" if one.exited else "running",
+            _ago(one.started_at_ms / 1000),
+        )
+        for one in found
+    ]
+    print(table(("PROCESS", "PID", "PROGRAM", "STATE", "STARTED"), rows))
+    return 0
+
+
+def _ago(moment: float) -> str:
+    seconds = max(0, int(time.time() - moment))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"

@@ -1,0 +1,207 @@
+"""Which commands `outfitter run` has started elsewhere: what `ps` lists and `attach` finds.
+
+One small file per command, readable by its owner alone, gone when the command is. The session id in it is
+what lets `attach` take the command up; arguments and tokens are never written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..errors import SettingInvalid
+from ..record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_STALE_SECONDS = 7 * 86_400  # a record that nobody asked about for so long belongs to a server that is gone
+
+
+class Started(Record):
+    """A command that runs on some environment, and who holds its session."""
+
+    __slots__ = (
+        "codex_home",
+        "holder",
+        "holder_since",
+        "id",
+        "on",
+        "process_id",
+        "program",
+        "session_id",
+        "started",
+        "token_file",
+        "tty",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        on: str,
+        session_id: str,
+        process_id: str,
+        program: str,
+        tty: bool,
+        started: float,
+        holder: int,
+        holder_since: str,
+        codex_home: str | None = None,
+        token_file: str | None = None,
+    ) -> None:
+        self.id = id
+        self.on = on
+        self.session_id = session_id
+        self.process_id = process_id
+        self.program = program
+        self.tty = tty
+        self.started = started
+        self.holder = holder  # the pid of the outfitter command that follows it
+        self.holder_since = holder_since  # when that process started, since pids are used again
+        self.codex_home = codex_home
+        self.token_file = token_file
+
+    @property
+    def held(self) -> bool:
+        """Whether the command that follows it still runs, on this machine."""
+        return self.holder != 0 and _since(self.holder) == self.holder_since
+
+
+def state_home(environ: Mapping[str, str]) -> str:
+    """Where we keep what may be lost: $OUTFITTER_HOME, or the XDG state folder."""
+    home = environ.get("OUTFITTER_HOME", "")
+    if home:
+        return os.path.join(os.path.abspath(home), "state")
+    base = environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):  # the XDG rules: a relative one is ignored
+        base = os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(base, "outfitter")
+
+
+class Records:
+    """The files of one user on this machine."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._folder = os.path.join(state_home(environ), "commands")
+
+    def add(
+        self,
+        on: str,
+        session_id: str,
+        process_id: str,
+        program: str,
+        *,
+        tty: bool,
+        codex_home: str | None = None,
+        token_file: str | None = None,
+    ) -> Started:
+        """Writes down a command that this process follows. Raises SettingInvalid."""
+        started = Started(
+            secrets.token_hex(4),
+            on,
+            session_id,
+            process_id,
+            program,
+            tty,
+            time.time(),
+            os.getpid(),
+            _since(os.getpid()),
+            None if codex_home is None else os.path.abspath(codex_home),
+            None if token_file is None else os.path.abspath(token_file),
+        )
+        self._write(started)
+        return started
+
+    def take(self, started: Started) -> None:
+        """This process follows it from now on."""
+        started.holder = os.getpid()
+        started.holder_since = _since(started.holder)
+        self._write(started)
+
+    def leave(self, started: Started) -> None:
+        """Nobody follows it any more; the server keeps it for a while."""
+        started.holder = 0
+        self._write(started)
+
+    def remove(self, started: Started) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(started.id))
+
+    def all(self) -> list[Started]:
+        """Every command written down, oldest first. A file that cannot be read is not one of ours."""
+        found = []
+        try:
+            names = os.listdir(self._folder)
+        except OSError:
+            return []
+        for name in names:
+            started = self._read(os.path.join(self._folder, name)) if name.endswith(".json") else None
+            if started is not None:
+                found.append(started)
+        return sorted(found, key=lambda one: one.started)
+
+    def find(self, ident: str | None) -> Started:
+        """The command with this id, or the beginning of one; without an id the only one there is.
+
+        Raises SettingInvalid.
+        """
+        everything = self.all()
+        fitting = [one for one in everything if ident is None or one.id.startswith(ident)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if not everything:
+            raise SettingInvalid("no command is known: `outfitter run --on NAME` starts one")
+        names = ", ".join(one.id for one in fitting or everything)
+        if not fitting:
+            raise SettingInvalid(f"no command has the id {ident!r}; known are: {names}")
+        raise SettingInvalid(f"more than one command fits, name one: {names}")
+
+    # Files
+
+    def _path(self, ident: str) -> str:
+        return os.path.join(self._folder, f"{ident}.json")
+
+    def _write(self, started: Started) -> None:
+        path = self._path(started.id)
+        fields = {name: getattr(started, name) for name in Started.__slots__}
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                json.dump(fields, file)
+            os.replace(f"{path}.new", path)
+        except OSError as error:
+            raise SettingInvalid(f"cannot write {path}: {error.strerror}") from None
+
+    def _read(self, path: str) -> Started | None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                fields: dict[str, Any] = json.load(file)
+            started = Started(**fields)
+            if not started.held and time.time() - os.stat(path).st_mtime > _STALE_SECONDS:
+                os.unlink(path)
+                return None
+            return started
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+def _since(pid: int) -> str:
+    """When a process started, as the kernel tells it; "" when there is none, "?" where it cannot be told."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return ""
+    except (OSError, IndexError):
+        return ""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return ""
+    return "?"

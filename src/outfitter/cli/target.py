@@ -1,0 +1,110 @@
+"""Where a command runs: `--on NAME`, `--on URL`, the configured default, or this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from ..client.connect import open_program, open_websocket
+from ..environments.file import LOCAL, Declared, check, load
+from ..errors import SettingInvalid
+from ..local import local
+from ..record import Record
+from .console import LinkWatch, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ..client.client import Client
+
+_TOKEN_BYTES = 16 << 10  # more is no token
+
+
+class Target(Record):
+    """An environment to use; `declared` is None for this machine."""
+
+    __slots__ = ("declared", "name")
+
+    def __init__(self, name: str, declared: Declared | None) -> None:
+        self.name = name
+        self.declared = declared
+
+    @property
+    def resumable(self) -> bool:
+        """Whether another command can take its sessions up later."""
+        return self.declared is not None and self.declared.url is not None
+
+
+def find(on: str | None, codex_home: str | None = None, token_file: str | None = None) -> Target:
+    """What `--on` names; without it the configured default. Raises SettingInvalid."""
+    if on is not None and "://" in on:
+        declared = Declared("url", url=on, token=_token(token_file))
+        check(declared)
+        return Target(on, declared)
+    if token_file is not None:
+        raise SettingInvalid("--token-file goes with --on URL; a named environment has auth_bearer_token")
+    configuration = load(os.environ, codex_home)
+    name = configuration.default if on is None else on
+    if name is None:
+        raise SettingInvalid("no default environment is configured: name one with --on")
+    if name == LOCAL and (configuration.include_local or on == LOCAL):
+        return Target(LOCAL, None)
+    for declared in configuration.environments:
+        if declared.id == name:
+            return Target(name, declared)
+    known = [
+        *([LOCAL] if configuration.include_local else []),
+        *(one.id for one in configuration.environments),
+    ]
+    raise SettingInvalid(f"there is no environment {name!r}; known are: {', '.join(known)}")
+
+
+def _token(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            token = file.read(_TOKEN_BYTES).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SettingInvalid(f"cannot read --token-file {path}: {reason}") from None
+    if not token:
+        raise SettingInvalid(f"--token-file {path} is empty")
+    return token
+
+
+@contextlib.asynccontextmanager
+async def reach(
+    target: Target, *, resume: str | None = None, take_over: bool = False, quiet: bool = False
+) -> AsyncIterator[Client]:
+    """A client of the target; a broken connection is reported as it should be on a command line."""
+    declared = target.declared
+    if declared is None:
+        async with local() as client:
+            yield client
+        return
+    watch = None if quiet else LinkWatch(target.name)
+    with contextlib.nullcontext() if quiet else waiting(f"connecting to {target.name}"):
+        if declared.url is not None:
+            client = await open_websocket(
+                declared.url,
+                token=declared.token,
+                resume=resume,
+                take_over=take_over,
+                connect_timeout=declared.connect_timeout,
+                initialize_timeout=declared.initialize_timeout,
+                on_state=watch,
+            )
+        else:
+            client = await open_program(
+                [declared.program or "", *declared.args],
+                env=dict(declared.env),
+                cwd=declared.cwd,
+                initialize_timeout=declared.initialize_timeout,
+                on_state=watch,
+            )
+    try:
+        yield client
+    finally:
+        await client.aclose()
