@@ -12,14 +12,15 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
-# `record`, `log` and `loop` belong to no layer: like `errors`, they know nothing of Outfitter. `loop` is
-# there so that everything with effects is written against one interface, asyncio's or ours.
-GROUND = {"errors", "record", "log", "loop", "VERSION"}
+# `record`, `log`, `loop` and `toml` belong to no layer: like `errors`, they know nothing of Outfitter. `loop`
+# is there so that everything with effects is written against one interface, asyncio's or ours.
+GROUND = {"errors", "record", "log", "loop", "toml", "VERSION"}
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "record": set(),
     "log": set(),
     "loop": {"errors", "log"},
+    "toml": {"errors", "record"},
     "protocol": GROUND,
     "env": GROUND,
     "core": GROUND | {"protocol", "env"},
@@ -27,10 +28,12 @@ LAYERS: dict[str, set[str]] = {
     "host": GROUND | {"env", "core"},
     "providers": GROUND | {"env", "core", "host"},
     "client": GROUND | {"protocol", "core", "transport"},
+    # Above `local`: this machine is one of the environments.
+    "environments": GROUND | {"protocol", "core", "transport", "client", "local"},
     "server": GROUND | {"protocol", "env", "core", "transport", "host", "providers"},
 }
 # Composition lives at the edge: these may import everything.
-EDGE = {"__init__", "__main__", "local", "cli"}
+EDGE = {"__init__", "__main__", "local", "sync", "cli"}
 
 # What pure code may not touch, from the standard library.
 EFFECTS = {
@@ -45,7 +48,7 @@ EFFECTS = {
     "threading",
     "signal",
 }
-PURE = ("errors", "record", "protocol", "env", "core")
+PURE = ("errors", "record", "toml", "protocol", "env", "core")
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

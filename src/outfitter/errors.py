@@ -20,6 +20,7 @@ OutfitterError
 │   ├── MethodUnknown           no such method here
 │   └── SessionAttached         another connection holds the session
 ├── LaunchFailed                the operating system did not start the program
+├── FileFailed                  the operating system refused something about a file
 ├── HostUnsupported             this machine lacks what the operation needs
 ├── SettingInvalid              a flag, file or URL cannot be used as given
 │   └── FileInvalid             a file has mistakes; all of them, each with its line
@@ -218,6 +219,16 @@ class LaunchFailed(OutfitterError):
         self.errno_name = errno_name
         self.what = what
         self.subject = subject
+
+
+class FileFailed(OutfitterError):
+    """A file operation that the operating system refused; `errno_name` is the symbol (`ENOENT`)."""
+
+    slug = "file-failed"
+
+    def __init__(self, message: str, errno_name: str | None = None) -> None:
+        super().__init__(message)
+        self.errno_name = errno_name
 
 
 class HostUnsupported(OutfitterError):

@@ -6,6 +6,7 @@ import pytest
 
 from outfitter import errors
 from outfitter.errors import (
+    FileFailed,
     HostUnsupported,
     InvalidParams,
     LaunchFailed,
@@ -41,6 +42,10 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         LaunchFailed("no", "ENOENT", "program"),
         (-32603, "no", {"error": "launch-failed", "errno": "ENOENT", "reason": "program"}),
     ),
+    (FileFailed("no", "ENOENT"), (-32004, "no", {"error": "file-failed", "errno": "ENOENT"})),
+    (FileFailed("no", "EACCES"), (-32600, "no", {"error": "file-failed", "errno": "EACCES"})),
+    (FileFailed("no", "EISDIR"), (-32603, "no", {"error": "file-failed", "errno": "EISDIR"})),
+    (FileFailed("too many"), (-32603, "too many", {"error": "file-failed"})),
     (HostUnsupported("no cgroup"), (-32603, "no cgroup", {"error": "host-unsupported"})),
 ]
 

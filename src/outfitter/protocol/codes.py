@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import (
+    FileFailed,
     HostUnsupported,
     InvalidParams,
     LaunchFailed,
@@ -31,7 +32,17 @@ _CODES: dict[type[OutfitterError], int] = {
     MethodUnknown: METHOD_NOT_FOUND,
     SessionAttached: SESSION_ATTACHED,
     LaunchFailed: INTERNAL,
+    FileFailed: INTERNAL,
     HostUnsupported: INTERNAL,
+}
+
+
+# As the reference maps them; everything else is INTERNAL.
+_FILE_CODES = {
+    "ENOENT": NOT_FOUND,
+    "EINVAL": INVALID_REQUEST,
+    "EACCES": INVALID_REQUEST,
+    "EPERM": INVALID_REQUEST,
 }
 
 
@@ -45,6 +56,9 @@ def of(error: OutfitterError) -> tuple[int, str, Json]:
         # Constant but for the detail: the reference adds the peer's address here.
         return code, f"failed to parse JSON-RPC message: {error.detail}", {"error": error.slug}
     data: dict[str, Json] = {"error": error.slug}
+    if isinstance(error, FileFailed) and error.errno_name is not None:
+        data["errno"] = error.errno_name
+        code = _FILE_CODES.get(error.errno_name, code)
     if isinstance(error, LaunchFailed):
         if error.errno_name is not None:
             data["errno"] = error.errno_name

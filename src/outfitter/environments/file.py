@@ -1,0 +1,442 @@
+"""`environments.toml`: which environments there are, read and checked.
+
+The rules and their words are the reference's. Where it stops at the first mistake, here all of them are
+told, each with its line and what to write instead. A bearer token is never shown.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import os
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ..errors import FileInvalid, SettingInvalid
+from ..record import Record
+from ..toml import Mistake, Table, parse, refuse, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    Fault = tuple[tuple[str, ...], str, str]  # at which key, what is wrong, what to write instead
+
+FILE = "environments.toml"
+URL_VARIABLE = "CODEX_EXEC_SERVER_URL"
+LOCAL = "local"
+REMOTE = "remote"  # what the variable's environment is called
+NONE = "none"
+
+MAX_ID = 64  # characters, as the reference
+TIMEOUT_SECONDS = 10.0  # to connect, and again to answer `initialize`; the reference's
+
+_SCHEMES = ("ws://", "wss://")
+_ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+_HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
+_TOP_KEYS = ("default", "include_local", "environments")
+_KEYS = (
+    "id",
+    "skills",
+    "url",
+    "auth_bearer_token",
+    "program",
+    "args",
+    "env",
+    "cwd",
+    "connect_timeout_sec",
+    "initialize_timeout_sec",
+)
+
+
+class Declared(Record):
+    """One environment as it was declared: a WebSocket `url`, or a `program` that speaks over its stdio.
+
+    `args`, `env` and `cwd` are the program's. Timeouts are seconds. `skills` are the names of skills that
+    must be found there. `file` and `line` say where it stands, if it was read from somewhere.
+    """
+
+    __slots__ = (
+        "args",
+        "connect_timeout",
+        "cwd",
+        "env",
+        "file",
+        "id",
+        "initialize_timeout",
+        "line",
+        "program",
+        "skills",
+        "token",
+        "url",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        program: str | None = None,
+        args: tuple[str, ...] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        connect_timeout: float = TIMEOUT_SECONDS,
+        initialize_timeout: float = TIMEOUT_SECONDS,
+        skills: tuple[str, ...] = (),
+        file: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        self.id = id
+        self.url = url
+        self.token = token
+        self.program = program
+        self.args = args
+        self.env = tuple((env or {}).items())  # a value can be compared and hashed
+        self.cwd = cwd
+        self.connect_timeout = connect_timeout
+        self.initialize_timeout = initialize_timeout
+        self.skills = skills
+        self.file = file
+        self.line = line
+
+    def __repr__(self) -> str:
+        # Not the slots as they are: no token, no values of variables, nothing secret in a URL.
+        where = f"url={shown_url(self.url)!r}" if self.url is not None else f"program={self.program!r}"
+        return f"Declared({self.id!r}, {where}, file={self.file!r}, line={self.line!r})"
+
+
+class Configuration(Record):
+    """All environments, in the order of the file. `default` is a name, or None for no default.
+
+    `source` says where this was read: a file, the name of a variable, or None when nothing is configured.
+    """
+
+    __slots__ = ("default", "environments", "include_local", "source")
+
+    def __init__(
+        self,
+        *,
+        default: str | None = LOCAL,
+        include_local: bool = True,
+        environments: tuple[Declared, ...] = (),
+        source: str | None = None,
+    ) -> None:
+        self.default = default
+        self.include_local = include_local
+        self.environments = environments
+        self.source = source
+
+
+# Where it is read
+
+
+def config_home(environ: Mapping[str, str]) -> str:
+    """The folder of our configuration. Raises SettingInvalid when no variable tells."""
+    if home := environ.get("OUTFITTER_HOME"):
+        return os.path.abspath(home)
+    config = environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(config):  # else it is to be ignored, says the specification
+        return os.path.join(config, "outfitter")
+    if home := environ.get("HOME"):
+        return os.path.join(os.path.abspath(home), ".config", "outfitter")
+    raise SettingInvalid("there is no place for configuration: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME")
+
+
+def load(environ: Mapping[str, str], codex_home: str | None = None) -> Configuration:
+    """What is configured: in our folder, or as Codex would have it when `codex_home` names its folder.
+
+    Without a file there is `local` alone, unless Codex's variable names a server. Raises SettingInvalid.
+    """
+    configuration = read(os.path.join(config_home(environ) if codex_home is None else codex_home, FILE))
+    if configuration is not None:
+        return configuration
+    return Configuration() if codex_home is None else from_variable(environ.get(URL_VARIABLE, ""))
+
+
+def from_variable(value: str) -> Configuration:
+    """What CODEX_EXEC_SERVER_URL says: blank, `none`, or the server to use instead of this machine."""
+    url = value.strip()
+    if not url:
+        return Configuration()
+    if url.lower() == NONE:
+        return Configuration(default=None, include_local=False, source=URL_VARIABLE)
+    for _, text, remedy in _url_faults(url):
+        raise SettingInvalid(f"{URL_VARIABLE}: {text}; {remedy}")
+    remote = Declared(REMOTE, url=url, file=URL_VARIABLE)
+    return Configuration(default=REMOTE, include_local=False, environments=(remote,), source=URL_VARIABLE)
+
+
+def read(path: str) -> Configuration | None:
+    """The configuration in a file; None when there is no such file. Raises FileInvalid."""
+    path = os.path.abspath(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        if not os.path.islink(path):
+            return None
+        raise _unreadable(path, "it is a link to nothing", "mend or remove the link") from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise _unreadable(path, reason.lower(), "make it a file that you can read") from None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FileInvalid((Mistake(path, line, "not UTF-8", "save the file as UTF-8"),)) from None
+    return parse_environments(text, path)
+
+
+def _unreadable(path: str, reason: str, remedy: str) -> FileInvalid:
+    return FileInvalid((Mistake(path, None, f"cannot be read: {reason}", remedy),))
+
+
+# The file
+
+
+def parse_environments(text: str, file: str) -> Configuration:
+    """The configuration in a text; relative paths in it start at the folder of `file`. Raises FileInvalid."""
+    root = Table(parse(text, file))
+    root.only(*_TOP_KEYS)
+    include_local = root.flag("include_local") is not False
+    environments: list[Declared] = []
+    ids: list[str] = []
+    for number, table in enumerate(root.tables("environments"), 1):
+        declared = _declared(table, number, file)
+        environments.append(declared)
+        if declared.id in ids:
+            problem = f"environment id `{shown(declared.id)}` is duplicated"
+            table.wrong(problem, "give each environment an id of its own", "id")
+        elif declared.id:
+            ids.append(declared.id)
+    default = _default(root, [LOCAL, *ids] if include_local else ids, include_local)
+    refuse(root.mistakes)
+    return Configuration(
+        default=default, include_local=include_local, environments=tuple(environments), source=file
+    )
+
+
+def _default(root: Table, ids: list[str], include_local: bool) -> str | None:
+    if "default" not in root:
+        return LOCAL if include_local else None
+    default = root.text("default")
+    if default is None:
+        return None
+    default = default.strip()
+    choices = ", ".join(f'"{shown(name)}"' for name in [*ids, NONE])
+    if not default:
+        root.wrong("default environment id cannot be empty", f"write one of {choices}", "default")
+    elif default.lower() != NONE:
+        if default not in ids:
+            text = f"default environment `{shown(default)}` is not configured"
+            root.wrong(text, f"write one of {choices}", "default")
+        return default
+    return None
+
+
+def _declared(table: Table, number: int, file: str) -> Declared:
+    """One entry; what is wrong with it is noted in the table."""
+    table.only(*_KEYS)
+    if "id" not in table:
+        table.wrong("missing field `id`", 'give the environment a name: id = "NAME"')
+    id = table.text("id")
+    url = table.text("url")
+    program = table.text("program")
+    cwd = table.text("cwd")
+    connect_timeout = table.number("connect_timeout_sec")
+    initialize_timeout = table.number("initialize_timeout_sec")
+    skills = table.table("skills")
+    if skills is not None:
+        skills.only("required")
+    declared = Declared(
+        "" if id is None else id,
+        url=None if url is None else url.strip(),
+        token=table.text("auth_bearer_token"),
+        program=None if program is None else program.strip(),
+        args=table.texts("args") or (),
+        env=table.text_map("env"),
+        cwd=None if cwd is None else os.path.join(os.path.dirname(file), cwd),
+        connect_timeout=TIMEOUT_SECONDS if connect_timeout is None else connect_timeout,
+        initialize_timeout=TIMEOUT_SECONDS if initialize_timeout is None else initialize_timeout,
+        skills=(skills.texts("required") if skills is not None else None) or (),
+        file=file,
+        line=table.line(),
+    )
+    written = frozenset(key for key in _KEYS if key in table)
+    for path, problem, remedy in faults(declared, f"number {number}" if id is None else None, written):
+        if path != ("id",) or id is not None:  # else it has been told
+            table.wrong(problem, remedy, *path)
+    return declared
+
+
+# The rules
+
+
+def check(declared: Declared) -> None:
+    """Raises SettingInvalid when an environment that was not read from a file breaks a rule."""
+    found = [f"{text}; {remedy}" for _, text, remedy in faults(declared)]
+    if found:
+        raise SettingInvalid("\n".join(found))
+
+
+def faults(
+    declared: Declared, name: str | None = None, written: frozenset[str] | None = None
+) -> Iterator[Fault]:
+    """What is wrong with one environment.
+
+    `name` is what to call one without a usable id, `written` the keys that were given, if that is known
+    better than from the values.
+    """
+    name = f"`{shown(declared.id)}`" if name is None else name
+    if written is None:
+        written = _written(declared)
+    yield from _id_faults(declared.id)
+    if ("url" in written) == ("program" in written):
+        remedy = 'write url = "ws://HOST:PORT" for a server, or program = "COMMAND" to start one'
+        if "url" in written:
+            remedy = "remove one of them"
+        yield ("program",), f"environment {name} must set exactly one of url or program", remedy
+    if "program" not in written:
+        keys = [key for key in ("args", "env", "cwd") if key in written]
+        if keys:
+            text = f"environment {name} args, env, and cwd require program"
+            yield (keys[0],), text, f"remove {' and '.join(keys)}, or start a program"
+    if "url" not in written:
+        for key in ("connect_timeout_sec", "auth_bearer_token"):
+            if key in written:
+                yield (key,), f"environment {name} {key} requires url", f"remove {key}, or set url"
+    if declared.url is not None:
+        yield from _url_faults(declared.url)
+    yield from _token_faults(declared)
+    yield from _program_faults(declared, name)
+    for key, seconds in (
+        ("connect_timeout_sec", declared.connect_timeout),
+        ("initialize_timeout_sec", declared.initialize_timeout),
+    ):
+        if not (0 < seconds < math.inf):  # nan is neither
+            yield (key,), f"environment {name} {key} must be more than 0 and finite", f"write {key} = 10"
+
+
+def _written(declared: Declared) -> frozenset[str]:
+    given = {
+        "url": declared.url is not None,
+        "program": declared.program is not None,
+        "auth_bearer_token": declared.token is not None,
+        "args": bool(declared.args),
+        "env": bool(declared.env),
+        "cwd": declared.cwd is not None,
+    }
+    return frozenset(key for key, is_given in given.items() if is_given)
+
+
+def _id_faults(id: str) -> Iterator[Fault]:
+    name = shown(id)
+    if not id.strip():
+        yield ("id",), "environment id cannot be empty", 'write id = "NAME"'
+    elif id != id.strip():
+        yield ("id",), f"environment id `{name}` must not contain surrounding whitespace", "remove the blanks"
+    elif id == LOCAL or id.lower() == NONE:
+        yield ("id",), f"environment id `{name}` is reserved", "choose another name"
+    elif len(id) > MAX_ID:
+        yield ("id",), f"environment id `{name}` cannot be longer than {MAX_ID} characters", "shorten it"
+    elif not _ID_CHARACTERS.issuperset(id):
+        text = f"environment id `{name}` must contain only ASCII letters, numbers, '-' or '_'"
+        yield ("id",), text, "replace the other characters, for instance by '-'"
+
+
+def _url_faults(url: str) -> Iterator[Fault]:
+    """The first thing that is wrong with a URL: what follows would be guessing."""
+    name = shown(shown_url(url))
+    if not url:
+        yield ("url",), "environment url cannot be empty", 'write url = "ws://HOST:PORT"'
+        return
+    if not url.startswith(_SCHEMES):
+        remedy = "write ws://HOST:PORT, or wss:// for TLS"
+        yield ("url",), f"environment url `{name}` must use ws:// or wss://", remedy
+        return
+    invalid = f"environment url `{name}` is invalid"
+    if any(not "!" <= mark <= "~" for mark in url):
+        # urlsplit would drop some of these without a word.
+        yield (
+            ("url",),
+            f"{invalid}: invalid uri character",
+            "percent-encode it, or write a host in its xn-- form",
+        )
+        return
+    parts = None
+    try:
+        parts = urlsplit(url)
+        is_reachable = _is_host(parts.hostname or "", parts.netloc) and parts.port != 0
+    except ValueError:
+        is_reachable = False
+    # No word of the standard library's: it may quote a password.
+    if parts is not None and "@" in parts.netloc:
+        text = f"environment url `{name}` must not hold a user name or password"
+        yield ("url",), text, "use auth_bearer_token instead"
+    elif parts is None or not is_reachable:
+        yield ("url",), f"{invalid}: no host and port", "write ws://HOST:PORT, with a port from 1 to 65535"
+    elif parts.fragment:
+        yield ("url",), f"{invalid}: a fragment means nothing here", "remove the # and what follows"
+
+
+def _is_host(host: str, netloc: str) -> bool:
+    if netloc.startswith("["):
+        return _address(host) is not None
+    return bool(host) and _HOST_CHARACTERS.issuperset(host)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _token_faults(declared: Declared) -> Iterator[Fault]:
+    token, url = declared.token, declared.url
+    if token is None:
+        return
+    if not token.strip():
+        yield (
+            ("auth_bearer_token",),
+            "auth_bearer_token cannot be empty",
+            "write the token, or remove the line",
+        )
+    elif not (token.isascii() and token.isprintable()):
+        text = "invalid value for exec-server WebSocket header `authorization`"
+        yield ("auth_bearer_token",), text, "a token is printable ASCII on one line"
+    if url is not None and url.startswith("ws://") and not any(_url_faults(url)):
+        host = urlsplit(url).hostname or ""
+        address = _address(host)
+        if host != "localhost" and not (address is not None and address.is_loopback):
+            text = "exec-server WebSocket headers require wss:// or a loopback destination"
+            yield (
+                ("auth_bearer_token",),
+                text,
+                "use wss://, or reach the server through a tunnel on 127.0.0.1",
+            )
+
+
+def _program_faults(declared: Declared, name: str) -> Iterator[Fault]:
+    if declared.program is not None and not declared.program:
+        yield ("program",), f"environment {name} program cannot be empty", 'write program = "COMMAND"'
+    # The operating system ends a text at a NUL, and a variable's name at the equals sign.
+    texts = [("program", declared.program or ""), ("cwd", declared.cwd or "")]
+    texts += [("args", text) for text in declared.args]
+    for key in dict.fromkeys(key for key, text in texts if "\0" in text):
+        yield (key,), f"environment {name} {key} must not contain NUL", "remove the \\u0000"
+    for variable, value in declared.env:
+        if not variable or "=" in variable or "\0" in variable:
+            text = f"environment {name} env has an impossible name `{shown(variable)}`"
+            yield ("env", variable), text, "a name is not empty and has no '=' and no NUL"
+        if "\0" in value:
+            text = f"environment {name} env `{shown(variable)}` must not contain NUL"
+            yield ("env", variable), text, "remove the \\u0000"
+
+
+def shown_url(url: str) -> str:
+    """A URL without what may be secret in it: user name, password, query."""
+    scheme = next((scheme for scheme in _SCHEMES if url.startswith(scheme)), "")
+    _, at, rest = url.removeprefix(scheme).rpartition("@")
+    rest, query, _ = rest.partition("?")
+    return f"{scheme}{'…@' if at else ''}{rest}{'?…' if query else ''}"

@@ -1,0 +1,292 @@
+"""Named environments: which there are now, and what a step of work holds on to.
+
+    async with EnvironmentManager(load(os.environ)) as manager:
+        async with manager.step() as step:
+            client = await step.get("build").client()
+
+Servers at a URL are dialled when the manager starts; programs are started when they are first used. Nothing
+falls back to another environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from typing import TYPE_CHECKING
+
+from ..client.connect import open_program, open_websocket
+from ..errors import EnvironmentReplaced, EnvironmentUnknown, OutfitterError
+from ..record import Record
+from .connection import Connection, Opened, Tasks
+from .file import LOCAL, check, shown_url
+from .lifecycle import OPENING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from types import TracebackType
+
+    from ..client.client import Client
+    from .file import Configuration, Declared
+
+    #: Connects to an environment, or to this machine without one.
+    Opener = Callable[[Declared | None], Awaitable[Opened]]
+
+STATUS_SECONDS = 10.0  # for a live probe, the reference's
+
+PENDING = "pending"
+READY = "ready"
+DISCONNECTED = "disconnected"
+
+
+class Status(Record):
+    """How an environment is: "pending" (nothing was tried to the end), "ready" or "disconnected"."""
+
+    __slots__ = ("state", "text")
+
+    def __init__(self, state: str, text: str) -> None:
+        self.state = state
+        self.text = text
+
+
+class Environment:
+    """One environment, as its name stood when it was asked for. Its uses share one connection."""
+
+    def __init__(
+        self, id: str, declared: Declared | None, connection: Connection, step: Step | None = None
+    ) -> None:
+        self.id = id
+        self.declared = declared  # None for this machine
+        self._connection = connection
+        self._step = step
+
+    def __repr__(self) -> str:
+        return f"Environment({self.id!r}, {self.where!r})"
+
+    @property
+    def where(self) -> str:
+        """What is at the other end, for people: a URL, a command line, or this machine."""
+        if self.declared is None:
+            return "this machine"
+        if self.declared.url is not None:
+            return shown_url(self.declared.url)
+        return shlex.join([self.declared.program or "", *self.declared.args])
+
+    async def client(self) -> Client:
+        """Its client, connected if need be, by one attempt for all who wait.
+
+        A failure that may pass is not tried again until the next use; one that may not is remembered, and
+        so is the end of a program. After a lost connection to a server the next use opens a new one, with
+        a new session. Raises DialFailed, RequestFailed and so on, or EnvironmentReplaced.
+        """
+        return await self._connection.client(held=self._is_held)
+
+    async def status(self, *, within: float = STATUS_SECONDS) -> Status:
+        """How it is now. Never starts, waits for or repairs a connection."""
+        connection = self._connection
+        if connection.is_gone(held=self._is_held):
+            return Status(DISCONNECTED, str(EnvironmentReplaced(self.id, connection.retired or "closed")))
+        if self.declared is None:
+            return Status(READY, self.where)
+        client = connection.current()
+        if client is not None:
+            return await _probe(client, within)
+        if connection.lifecycle.error is not None:
+            return Status(DISCONNECTED, str(connection.lifecycle.error))
+        return Status(PENDING, "connecting" if connection.lifecycle.state == OPENING else "not started")
+
+    @property
+    def _is_held(self) -> bool:
+        return self._step is not None and self._step.is_open
+
+
+async def _probe(client: Client, within: float) -> Status:
+    try:
+        async with asyncio.timeout(within):
+            return Status(READY, await client.status())
+    except OutfitterError as error:
+        return Status(DISCONNECTED, str(error))
+    except TimeoutError:
+        return Status(DISCONNECTED, f"no answer within {within:g} s")
+
+
+class _Names:
+    """Environments by name, in order, and which is the default."""
+
+    def __init__(self, default: str | None) -> None:
+        self._default = default
+        self._environments: dict[str, Environment] = {}
+
+    def get(self, environment_id: str) -> Environment:
+        """The environment of this name. Raises EnvironmentUnknown."""
+        try:
+            return self._environments[environment_id]
+        except KeyError:
+            raise EnvironmentUnknown(environment_id, tuple(self._environments)) from None
+
+    def default(self) -> Environment | None:
+        return None if self._default is None else self._environments.get(self._default)
+
+    def local(self) -> Environment | None:
+        """This machine, if it is included."""
+        return self._environments.get(LOCAL)
+
+    def all(self) -> list[Environment]:
+        """Every environment: this machine, then the others as they were declared."""
+        return list(self._environments.values())
+
+    def offered(self) -> list[Environment]:
+        """What new work may choose from, the default first. Without a default there is nothing."""
+        default = self.default()
+        if default is None:
+            return []
+        return [default, *(one for one in self._environments.values() if one is not default)]
+
+
+class Step(_Names):
+    """The environments as they were when a step of work began.
+
+    Until it ends they keep working, though a name may mean another environment by then.
+    """
+
+    def __init__(self, manager: EnvironmentManager, default: str | None) -> None:
+        super().__init__(default)
+        self.is_open = False
+        self._manager = manager
+
+    async def __aenter__(self) -> Step:
+        self.is_open = True
+        for one in self._manager.all():
+            one._connection.hold()
+            self._environments[one.id] = Environment(one.id, one.declared, one._connection, self)
+        self._manager._steps.add(self)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.is_open = False
+        self._manager._steps.discard(self)
+        for one in self._environments.values():
+            one._connection.release()
+
+
+class EnvironmentManager(_Names):
+    """All environments of a configuration, connected while its block runs.
+
+    `environ` is what commands on this machine inherit from; this process's own by default. Raises
+    SettingInvalid when the configuration breaks a rule of the file.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        environ: Mapping[str, str] | None = None,
+        opener: Opener | None = None,
+    ) -> None:
+        super().__init__(configuration.default)
+        self._environ = environ
+        self._opener = self._open if opener is None else opener
+        self._tasks = Tasks()
+        self._steps: set[Step] = set()
+        self._is_running = False
+        self._is_closed = False
+        if configuration.include_local:
+            self._add(LOCAL, None)
+        for declared in configuration.environments:
+            check(declared)
+            self._add(declared.id, declared)
+
+    async def __aenter__(self) -> EnvironmentManager:
+        self._is_running = True
+        for environment in self._environments.values():
+            self._begin(environment)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_running = False
+        self._is_closed = True
+        held = [one for step in self._steps for one in step.all()]
+        for environment in [*self._environments.values(), *held]:
+            environment._connection.retire("closed", from_steps=True)
+        await self._tasks.ended()
+
+    def put(self, declared: Declared) -> Environment:
+        """Adds an environment, or replaces the one of this name. The default stays what it is.
+
+        Raises SettingInvalid, and EnvironmentReplaced when the manager is closed.
+        """
+        check(declared)
+        if self._is_closed:
+            raise EnvironmentReplaced(declared.id, "closed")
+        self._retire(declared.id, "replaced")
+        environment = self._add(declared.id, declared)
+        if self._is_running:
+            self._begin(environment)
+        return environment
+
+    def drop(self, environment_id: str) -> None:
+        """Takes an environment out. Raises EnvironmentUnknown."""
+        self.get(environment_id)
+        self._retire(environment_id, "dropped")
+        del self._environments[environment_id]
+
+    def step(self) -> Step:
+        """The environments as they are now, to be held for one step of work (`async with`)."""
+        return Step(self, self._default)
+
+    def _add(self, environment_id: str, declared: Declared | None) -> Environment:
+        connection = Connection(
+            environment_id,
+            lambda: self._opener(declared),
+            self._tasks,
+            reopens=declared is None or declared.program is None,
+        )
+        environment = Environment(environment_id, declared, connection)
+        self._environments[environment_id] = environment
+        return environment
+
+    def _begin(self, environment: Environment) -> None:
+        if environment.declared is not None and environment.declared.url is not None:
+            environment._connection.begin()
+
+    def _retire(self, environment_id: str, how: str) -> None:
+        environment = self._environments.get(environment_id)
+        if environment is not None:
+            environment._connection.retire(how)
+
+    async def _open(self, declared: Declared | None) -> Opened:
+        if declared is None:
+            return await _open_local(self._environ)
+        return await open_declared(declared)
+
+
+async def open_declared(declared: Declared) -> Opened:
+    """Connects to a declared environment. Raises DialFailed, RequestFailed, SettingInvalid."""
+    if declared.url is not None:
+        client = await open_websocket(
+            declared.url,
+            token=declared.token,
+            connect_timeout=declared.connect_timeout,
+            initialize_timeout=declared.initialize_timeout,
+        )
+    else:
+        client = await open_program(
+            [declared.program or "", *declared.args],
+            env=dict(declared.env),
+            cwd=declared.cwd,
+            initialize_timeout=declared.initialize_timeout,
+        )
+    return Opened(client, client.aclose)
+
+
+async def _open_local(environ: Mapping[str, str] | None) -> Opened:
+    from ..local import local  # brings the whole server
+
+    stack = contextlib.AsyncExitStack()
+    client = await stack.enter_async_context(local(environment=environ))
+    return Opened(client, stack.aclose)
