@@ -29,6 +29,7 @@ __all__ = ["ARMS", "Arm", "BareArm", "ExecArm", "Server", "SwerexArm", "Workshop
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SWEREX: Final = "swe-rex==1.4.0"
+SWEREX_CLIENT: Final = "aiohttp"  # its client needs it, and its package does not say so
 STARTUP: Final = 30.0  # seconds; the slowest arm needs about one
 GRACE: Final = 5.0  # seconds between asking a server to end and killing it
 
@@ -188,6 +189,7 @@ class SwerexArm:
         self.token = secrets.token_hex(8)
         self._workshop = workshop
         self._program = program
+        self.python = os.path.join(os.path.dirname(program), "python")
         self._address: Address | None = None
 
     @property
@@ -280,11 +282,20 @@ def _native() -> str:
 def _swerex(workshop: Workshop, say: Callable[[str], None]) -> Arm:
     folder = os.path.join(ROOT, ".tools", "swerex")
     program = os.path.join(folder, "bin", "swerex-remote")
-    if not os.access(program, os.X_OK):
+    client = glob.glob(os.path.join(folder, "lib", "*", "site-packages", SWEREX_CLIENT))
+    if not os.access(program, os.X_OK) or not client:
         say(f"installing {SWEREX}")
         try:
             subprocess.run([sys.executable, "-m", "venv", folder], check=True, capture_output=True)
-            pip = [os.path.join(folder, "bin", "python"), "-m", "pip", "install", "--quiet", SWEREX]
+            pip = [
+                os.path.join(folder, "bin", "python"),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                SWEREX,
+                SWEREX_CLIENT,
+            ]
             subprocess.run(pip, check=True, capture_output=True, text=True, timeout=300)
         except subprocess.TimeoutExpired:
             raise BenchError(f"cannot install {SWEREX}: pip took too long") from None

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bench import procfs
+from bench import library, procfs
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -289,6 +289,28 @@ def _swerex_files(arm: SwerexArm, effort: Effort) -> Values:
     return {"files.read": _percentile(reads, 50) * 1e3}
 
 
+# Through a client library
+
+
+def _library(arm: ExecArm, effort: Effort) -> Values:
+    values = {}
+    for name, measure in (("client", library.ours), ("raw", library.raw), ("loop", library.loop)):
+        shots, collected = measure(arm.address, effort.samples, effort.seconds, effort.streams)
+        values[f"{name}.one.p50"] = _percentile(shots, 50) * 1e3
+        values[f"{name}.rate"] = library.COLLECTED_SIZE / 1e6 / _median(collected)
+    shots = library.ours_sync(arm.address, effort.samples, effort.seconds)
+    values["sync.one.p50"] = _percentile(shots, 50) * 1e3
+    return values
+
+
+def _swerex_library(arm: SwerexArm, effort: Effort) -> Values:
+    shots, collected = library.swerex(
+        arm.python, arm.address, arm.token, effort.samples, effort.seconds, min(2, effort.streams)
+    )
+    rate = library.COLLECTED_SIZE / 1e6 / _median(collected)
+    return {"client.one.p50": _percentile(shots, 50) * 1e3, "client.rate": rate}
+
+
 # Starting, and doing nothing
 
 
@@ -439,6 +461,21 @@ WORKLOADS: Final = (
         ),
         _files,
         _swerex_files,
+    ),
+    Workload(
+        "client",
+        (),
+        (
+            Metric("client.one.p50", "client library: `run(['true'])`, p50", "ms"),
+            Metric("sync.one.p50", "the same, synchronous facade", "ms"),
+            Metric("loop.one.p50", "the same, a loop on the websockets package", "ms"),
+            Metric("raw.one.p50", "the same, a loop on a raw socket", "ms"),
+            Metric("client.rate", "client library: 64 MiB of output collected", "MB/s", "higher"),
+            Metric("loop.rate", "the same, a loop on the websockets package", "MB/s", "higher"),
+            Metric("raw.rate", "the same, a loop on a raw socket, not decoded", "MB/s", "higher"),
+        ),
+        _library,
+        _swerex_library,
     ),
     Workload(
         "cold",

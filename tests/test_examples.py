@@ -37,6 +37,16 @@ exit code 0: 100 commands
 exit code 1: 100 commands
 exit code 2: 100 commands
 """,
+    "connect_server.py": """\
+collected: b'one\\ntwo\\n'
+streamed: b'as it comes\\n'
+resumed: b'working\\nfinished\\n' exit code: 0
+""",
+    "named_environments.py": """\
+on build
+skills: file:///srv/skills on build
+more: not now: cannot connect to ws://127.0.0.1:1: Connection refused
+""",
     "talk_raw.py": """\
 a session is open
 started: first
