@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.codes import SESSION_ATTACHED
-from . import terminal
 from .console import say
 from .follow import NOT_STARTED, Follower, LeftRunning
 from .records import Records
@@ -27,7 +26,7 @@ def attach(ident: str | None, flags: dict[str, Any]) -> int:
     started: Started | None = None
     try:
         if flags["session"] is None:
-            started = records.find(ident)
+            started = records.find(ident, flags["on"])
             if started.held and not flags["take_over"]:
                 raise SettingInvalid(
                     f"{started.id} is followed by `outfitter` with pid {started.holder}: "
@@ -41,10 +40,12 @@ def attach(ident: str | None, flags: dict[str, Any]) -> int:
             target = find(flags["on"], flags["codex_home"], flags["token_file"])
             session, process = flags["session"], ident
         return asyncio.run(_attach(target, session, process, started, records, flags))
+    except LeftRunning as left:
+        return left.status
     except KeyboardInterrupt:
         return 130
     except OutfitterError as error:
-        say(_explained(error))
+        say(_explained(error, take_over=flags["take_over"]))
         if started is not None and _is_gone(error):
             records.remove(started)
         return NOT_STARTED
@@ -60,17 +61,12 @@ async def _attach(
 ) -> int:
     async with reach(target, resume=session, take_over=flags["take_over"]) as client:
         process = await client.attach(process_id)
+        process.keep()  # nothing but an explicit end ends what was there before us
         process.tty = started.tty if started is not None else await _has_terminal(client, process_id)
         if started is not None:
             records.take(started)
         if process.missed:
             say(f"{process.missed} earlier events are no longer kept by the server")
-        if process.tty and client.offers("processResize") and not process.over:
-            # The far program draws for another size until it is told ours.
-            try:
-                await process.resize(*terminal.size())
-            except OutfitterError:
-                pass  # it has just ended
         follower = Follower(
             client,
             process,
@@ -82,8 +78,9 @@ async def _attach(
         try:
             status = await follower.run()
         except LeftRunning as left:
-            return leave(client, process, started, records, left)
-        if started is not None:
+            leave(client, process, started, records, left)
+            raise
+        if started is not None and not follower.lost:
             records.remove(started)
         return status
 
@@ -98,8 +95,10 @@ def _is_gone(error: OutfitterError) -> bool:
     return isinstance(error, RequestFailed) and error.code != SESSION_ATTACHED
 
 
-def _explained(error: OutfitterError) -> str:
+def _explained(error: OutfitterError, *, take_over: bool) -> str:
     if isinstance(error, RequestFailed) and error.code == SESSION_ATTACHED:
+        if take_over:
+            return "another client holds this session, and this server takes it from nobody"
         return "another client holds this session: --take-over takes it from there"
     if _is_gone(error):
         return f"the command is gone: {error}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from math import isfinite
 from typing import Any
 
@@ -14,6 +16,7 @@ from .flags import SERVE, Flag
 
 def run(args: list[str]) -> int:
     """Runs a command line; returns the exit status (2 for a usage error)."""
+    _have_standard_streams()
     try:
         status = cli.main(args, prog_name="outfitter", standalone_mode=False)
         return status if isinstance(status, int) else 0
@@ -25,6 +28,14 @@ def run(args: list[str]) -> int:
     except OutfitterError as error:
         click.echo(f"outfitter: {error}", err=True)
         return 1
+
+
+def _have_standard_streams() -> None:
+    """Opens what our caller has closed (`<&-`): else the next file or socket would be taken for it."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+            setattr(sys, name, os.fdopen(fd, mode, closefd=False))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -145,6 +156,8 @@ def run_command(argv: tuple[str, ...], **flags: Any) -> int:
     The exit status is the command's; 124 when it took too long, 125 when it could not be started or its
     server was lost, 126 when it is not executable, 127 when it was not found.
     """
+    if flags["detach"] and flags["timeout"] is not None:
+        raise click.UsageError("--timeout does not go with --detach: nobody would be there to end it")
     from .run import run as run_here
 
     return run_here(argv, flags)

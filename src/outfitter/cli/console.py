@@ -1,4 +1,8 @@
-"""What the command line says about itself: a line on stderr; a spinner while somebody waits at a terminal."""
+"""What the command line says about itself: a line on stderr; a spinner while somebody waits at a terminal.
+
+It shares the terminal with the command's output, so all of this goes through one `_Line`: nothing of ours
+is left on a line of the command's, and nothing of the command's is wiped out.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,60 @@ _FRAME_SECONDS = 0.1
 _PATIENCE_SECONDS = 0.3  # what is over sooner needs no spinner
 
 
+class _Line:
+    """The line of the terminal that the cursor is on."""
+
+    def __init__(self) -> None:
+        self._unfinished = False  # a command's output stands there
+        self._spinning = False
+
+    def spin(self, text: str) -> None:
+        self._begin()
+        self._spinning = True
+        _write(f"\r\x1b[2K{text}")
+
+    def wipe(self) -> None:
+        """Takes the spinner away."""
+        if self._spinning:
+            self._spinning = False
+            _write("\r\x1b[2K")
+
+    def say(self, text: str) -> None:
+        self.wipe()
+        self._begin()
+        # A terminal in raw mode needs the carriage return; elsewhere it would be noise.
+        _write(f"{text}\r\n" if sys.stderr.isatty() else f"{text}\n")
+
+    def output(self, data: bytes) -> None:
+        """A command's output is about to be shown here."""
+        self.wipe()
+        self._unfinished = not data.endswith(b"\n")
+
+    def _begin(self) -> None:
+        if self._unfinished and sys.stderr.isatty():
+            _write("\r\n")
+        self._unfinished = False
+
+
+def _write(text: str) -> None:
+    try:
+        # Not through sys.stderr: what it could not write it would try again when the interpreter ends.
+        os.write(2, text.encode(sys.stderr.encoding or "ascii", "backslashreplace"))
+    except OSError:
+        pass  # the terminal is gone
+
+
+_line = _Line()
+
+
 def say(text: str) -> None:
     """One line for people. Diagnostics never go to stdout."""
-    # A terminal in raw mode needs the carriage return; elsewhere it would be noise.
-    end = "\r\n" if sys.stderr.isatty() else "\n"
-    sys.stderr.write(f"outfitter: {text}{end}")
-    sys.stderr.flush()
+    _line.say(f"outfitter: {text}")
+
+
+def make_way(data: bytes) -> None:
+    """To be called before a command's output goes to the terminal."""
+    _line.output(data)
 
 
 class Spinner:
@@ -39,27 +91,17 @@ class Spinner:
         if self._task is not None:
             self._task.cancel()
             self._task = None
+            _line.wipe()
 
     async def _turn(self, text: str) -> None:
         await asyncio.sleep(_PATIENCE_SECONDS)
         encoding = (sys.stderr.encoding or "ascii").lower()
         frames = _FRAMES if encoding.startswith("utf") else _PLAIN_FRAMES
         place = 0
-        try:
-            while True:
-                _draw(f"\r\x1b[2K{frames[place % len(frames)]} {text}")
-                place += 1
-                await asyncio.sleep(_FRAME_SECONDS)
-        finally:
-            _draw("\r\x1b[2K")
-
-
-def _draw(text: str) -> None:
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except OSError:
-        pass  # the terminal is gone
+        while True:
+            _line.spin(f"{frames[place % len(frames)]} {text}")
+            place += 1
+            await asyncio.sleep(_FRAME_SECONDS)
 
 
 @contextlib.contextmanager
@@ -82,15 +124,11 @@ class LinkWatch:
         self._since = 0.0
 
     def __call__(self, state: str) -> None:
-        loop = asyncio.get_running_loop()
+        now = asyncio.get_running_loop().time()
         if state == "recovering":
-            self._since = loop.time()
+            self._since = now
             self._spinner.start(f"reconnecting to {self._name}")
             return
         self._spinner.stop()
         if state == "connected":
-            # The spinner clears its line when it is next on turn; the text comes after that.
-            loop.call_later(0, self._back, loop.time() - self._since)
-
-    def _back(self, seconds: float) -> None:
-        say(f"the connection to {self._name} was lost and recovered after {seconds:.1f} s")
+            say(f"the connection to {self._name} was lost and recovered after {now - self._since:.1f} s")

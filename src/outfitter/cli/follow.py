@@ -6,15 +6,17 @@ Shared by `run`, which started it, and `attach`, which found it.
 from __future__ import annotations
 
 import asyncio
+import codecs
+import errno
 import os
 import signal
-import sys
+from json import dumps
 from typing import TYPE_CHECKING
 
 from ..core.events import Exited, Output
-from ..errors import CapabilityMissing, OutfitterError
+from ..errors import CapabilityMissing, Disconnected, OutfitterError
 from . import terminal
-from .console import say
+from .console import make_way, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -25,14 +27,22 @@ if TYPE_CHECKING:
 TIMED_OUT, NOT_STARTED, NOT_EXECUTABLE, NOT_FOUND, READER_GONE = 124, 125, 126, 127, 141
 INTERRUPTED = 128 + signal.SIGINT
 
+_END_SECONDS = 2.0  # for a server to say that it has ended a command
+_SILENT_SECONDS = 2.0  # after which a server that has not answered may be given up with Ctrl-C
+# What is read before the server has taken the earlier: keys, so that a Ctrl-C among them is seen; else a
+# little, so that one piece is under way while the next is read.
+_KEYS_AHEAD = 4096
+_PIECES_AHEAD = 2
+
 
 class LeftRunning(Exception):
     """We go, the command stays: our terminal was closed, or somebody gave up waiting for its server."""
 
-    def __init__(self, status: int, why: str) -> None:
+    def __init__(self, status: int, why: str, *, silent: bool = False) -> None:
         super().__init__(why)
         self.status = status
         self.why = why
+        self.silent = silent  # its server does not answer, and will not say goodbye either
 
 
 class Follower:
@@ -59,7 +69,10 @@ class Follower:
         self._may_leave = may_leave
         self._json = as_json
         self._timeout = timeout
+        self.lost = False  # its end was not seen: it may still run
         self._presses = 0
+        self._writing_since: float | None = None
+        self._json_lines = _JsonLines()
         self._tasks: set[asyncio.Task[object]] = set()
         self._stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -73,8 +86,13 @@ class Follower:
         }
         if self._process.tty:
             handlers[signal.SIGWINCH] = self._resized
+        # What we were told to ignore stays ignored: SIGHUP under nohup, SIGINT in a background job.
+        handlers = {n: h for n, h in handlers.items() if signal.getsignal(n) is not signal.SIG_IGN}
         for number, handler in handlers.items():
             loop.add_signal_handler(number, handler)
+        if self._process.tty:
+            # Ours may have changed since it was told, or be another one now.
+            self._resized()
         try:
             if self._process.tty and self._pass_input:
                 with terminal.raw():
@@ -86,6 +104,8 @@ class Follower:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._stopped.done():
+                self._stopped.exception()  # looked at, it is not complained about
 
     async def _follow(self) -> int:
         streaming = asyncio.ensure_future(self._stream())
@@ -95,9 +115,9 @@ class Follower:
                 [streaming, self._stopped], timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED
             )
             if not done:
-                await self._process.terminate()
+                status = await self._end(TIMED_OUT)
                 say(f"{self._name} was ended after {self._timeout:g} s")
-                return TIMED_OUT
+                return status
             return self._stopped.result() if self._stopped in done else streaming.result()
         finally:
             for task in (streaming, feeding):
@@ -110,34 +130,85 @@ class Follower:
     async def _stream(self) -> int:
         try:
             async for event in self._process:
-                if self._json:
-                    _print_json(event)
-                elif isinstance(event, Output) and not _pass_on(event):
-                    # Our reader has gone (`| head`): end as a filter would that is told so by a signal.
-                    await self._process.terminate()
-                    return READER_GONE
+                try:
+                    await self._show(event)
+                except OSError as error:
+                    return await self._cannot_show(error)
         except OutfitterError as error:
             say(str(error))
+            self.lost = True
             return NOT_STARTED
+        if self._json:
+            try:
+                await terminal.write(1, self._json_lines.rest())
+            except OSError:
+                pass  # the reader did not wait for the end of a torn character
         assert self._process.exit_code is not None
         return self._process.exit_code
+
+    async def _show(self, event: Output | Exited) -> None:
+        fd = 1
+        if self._json:
+            data = self._json_lines.line(event)
+        elif isinstance(event, Output):
+            data = event.data
+            fd = 2 if event.stream == "stderr" else 1
+        else:
+            return
+        if data and os.isatty(fd):
+            make_way(data)
+        await terminal.write(fd, data)
+
+    async def _cannot_show(self, error: OSError) -> int:
+        if error.errno == errno.EPIPE:
+            # Our reader has gone (`| head`): end as a filter would that is told so by a signal.
+            return await self._end(READER_GONE)
+        if error.errno == errno.EIO:
+            # The terminal is gone; the signal that says so is on its way, unless we ignore it.
+            self._told_to_end(signal.SIGHUP)
+            return await asyncio.shield(self._stopped)
+        say(f"cannot write the output: {error.strerror}")
+        return await self._end(NOT_STARTED)
 
     # In
 
     async def _feed(self) -> None:
         """Passes our standard input on, to its end or the command's."""
+        ahead = _KEYS_AHEAD if self._process.tty else _PIECES_AHEAD
+        pieces: asyncio.Queue[bytes | None] = asyncio.Queue(ahead)
+        reading = asyncio.ensure_future(self._read(pieces))
+        loop = asyncio.get_running_loop()
         try:
-            async for data in terminal.standard_input():
-                if self._process.tty and terminal.INTERRUPT in data and self._client.state == "recovering":
-                    self._leave(INTERRUPTED, "gave up waiting for the server")
-                    return
+            while (data := await pieces.get()) is not None:
+                self._writing_since = loop.time()
                 if await self._process.write(data) != "accepted":
                     return
+                self._writing_since = None
+                if self._process.tty:
+                    self._presses = 0
             await self._process.close_stdin()
         except CapabilityMissing:
             say("this server cannot be told that the input has ended; the command may wait for more")
         except OutfitterError:
             pass  # the command is gone, which the stream of its output reports
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _read(self, pieces: asyncio.Queue[bytes | None]) -> None:
+        async for data in terminal.standard_input():
+            if self._process.tty and terminal.INTERRUPT in data:
+                self._typed_interrupt(data.count(terminal.INTERRUPT))
+            await pieces.put(data)
+        await pieces.put(None)
+
+    def _typed_interrupt(self, times: int) -> None:
+        """In raw mode Ctrl-C is for the far terminal. When nobody answers there it is for us."""
+        self._presses += times
+        since = self._writing_since
+        silent = since is not None and asyncio.get_running_loop().time() - since >= _SILENT_SECONDS
+        if self._client.state == "recovering" or (silent and self._presses > 2):
+            self._give_up()
 
     # Signals
 
@@ -149,28 +220,52 @@ class Follower:
         elif self._presses == 2:
             self._spawn(self._process.terminate())
         else:
-            self._leave(INTERRUPTED, "gave up waiting for the server")
+            self._give_up()
 
     def _told_to_end(self, number: int) -> None:
         if number == signal.SIGHUP and self._may_leave:
-            self._leave(128 + number, "the terminal was closed")
+            self._leave(LeftRunning(128 + number, "the terminal was closed"))
         else:
-            self._spawn(self._end(128 + number))
+            self._spawn(self._stop(128 + number))
 
-    async def _end(self, status: int) -> None:
+    async def _stop(self, status: int) -> None:
         try:
-            await self._process.terminate()
-        finally:
-            if not self._stopped.done():
-                self._stopped.set_result(status)
-
-    def _leave(self, status: int, why: str) -> None:
+            await self._end(status)
+        except LeftRunning as left:
+            self._leave(left)
         if not self._stopped.done():
-            self._stopped.set_exception(LeftRunning(status, why))
+            self._stopped.set_result(status)
+
+    async def _end(self, status: int) -> int:
+        """Ends the command; returns the status. Raises LeftRunning when its server does not say so."""
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await self._process.terminate()
+        except TimeoutError:
+            raise LeftRunning(status, "the server does not answer", silent=True) from None
+        except OutfitterError as error:
+            raise LeftRunning(status, str(error)) from None
+        self._process.abandon()  # else what nobody reads any more would hold up the goodbye
+        return status
+
+    def _give_up(self) -> None:
+        self._leave(LeftRunning(INTERRUPTED, "gave up waiting for the server", silent=True))
+
+    def _leave(self, left: LeftRunning) -> None:
+        if not self._stopped.done():
+            self._stopped.set_exception(left)
 
     def _resized(self) -> None:
         if self._client.offers("processResize"):
-            self._spawn(self._process.resize(*terminal.size()))
+            self._spawn(self._resize())
+
+    async def _resize(self) -> None:
+        while True:
+            try:
+                await self._process.resize(*terminal.size())
+                return
+            except Disconnected:
+                pass  # not known to have arrived: again, when the connection is back
 
     def _spawn(self, action: Coroutine[object, object, object]) -> None:
         async def quietly() -> object:
@@ -184,28 +279,28 @@ class Follower:
         task.add_done_callback(self._tasks.discard)
 
 
-def _pass_on(event: Output) -> bool:
-    """Writes output to where it belongs; False when nobody reads it any more."""
-    target = sys.stderr if event.stream == "stderr" else sys.stdout
-    try:
-        target.buffer.write(event.data)
-        target.buffer.flush()
-    except BrokenPipeError:
-        # The interpreter flushes once more when it ends, and must find an open descriptor.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
-        return False
-    return True
+class _JsonLines:
+    """Events as lines of JSON. A character whose bytes come in two pieces is whole in the second."""
+
+    def __init__(self) -> None:
+        self._decoders: dict[str, codecs.IncrementalDecoder] = {}
+
+    def line(self, event: Output | Exited) -> bytes:
+        if isinstance(event, Exited):
+            return _line({"event": "exited", "exitCode": event.code})
+        decoder = self._decoders.get(event.stream)
+        if decoder is None:
+            decoder = self._decoders[event.stream] = codecs.getincrementaldecoder("utf-8")("replace")
+        return _output(event.stream, decoder.decode(event.data))
+
+    def rest(self) -> bytes:
+        """What is left of characters that never became whole."""
+        return b"".join(_output(stream, one.decode(b"", True)) for stream, one in self._decoders.items())
 
 
-def _print_json(event: Output | Exited) -> None:
-    from json import dumps
+def _output(stream: str, text: str) -> bytes:
+    return _line({"event": "output", "stream": stream, "text": text}) if text else b""
 
-    if isinstance(event, Output):
-        line: dict[str, object] = {
-            "event": "output",
-            "stream": event.stream,
-            "text": event.data.decode("utf-8", "replace"),
-        }
-    else:
-        line = {"event": "exited", "exitCode": event.code}
-    print(dumps(line), flush=True)
+
+def _line(fields: dict[str, object]) -> bytes:
+    return dumps(fields).encode() + b"\n"

@@ -8,6 +8,7 @@ import time
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
+from ..environments.file import shown_url
 from ..errors import OutfitterError, RequestFailed
 from ..protocol.codes import SESSION_ATTACHED
 from ..protocol.process import ReadParams, ReadResult
@@ -49,7 +50,7 @@ async def _records(flags: dict[str, Any]) -> int:
         print(dumps([_entry(*pair) for pair in zip(known, states, strict=True)]))
         return 0
     rows = [
-        (one.id, one.on, one.program, _shown(state), _ago(one.started))
+        (one.id, _place(one.on), one.program, _shown(state), _ago(one.started))
         for one, state in zip(known, states, strict=True)
     ]
     print(table(("ID", "ENVIRONMENT", "PROGRAM", "STATE", "STARTED"), rows))
@@ -84,13 +85,17 @@ async def _state(started: Started) -> dict[str, object]:
 def _entry(started: Started, state: dict[str, object]) -> dict[str, object]:
     return {
         "id": started.id,
-        "environment": started.on,
+        "environment": _place(started.on),
         "program": started.program,
         "processId": started.process_id,
         "tty": started.tty,
         "startedAtMs": int(started.started * 1000),
         **state,
     }
+
+
+def _place(on: str) -> str:
+    return shown_url(on) if "://" in on else on
 
 
 def _shown(state: dict[str, object]) -> str:

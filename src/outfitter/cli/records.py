@@ -78,7 +78,7 @@ def state_home(environ: Mapping[str, str]) -> str:
         return os.path.join(os.path.abspath(home), "state")
     base = environ.get("XDG_STATE_HOME", "")
     if not base.startswith("/"):  # the XDG rules: a relative one is ignored
-        base = os.path.join(os.path.expanduser("~"), ".local", "state")
+        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".local", "state")
     return os.path.join(base, "outfitter")
 
 
@@ -144,12 +144,12 @@ class Records:
                 found.append(started)
         return sorted(found, key=lambda one: one.started)
 
-    def find(self, ident: str | None) -> Started:
+    def find(self, ident: str | None, on: str | None = None) -> Started:
         """The command with this id, or the beginning of one; without an id the only one there is.
 
-        Raises SettingInvalid.
+        With `on`, of those on this environment. Raises SettingInvalid.
         """
-        everything = self.all()
+        everything = [one for one in self.all() if on in (None, one.on)]
         fitting = [one for one in everything if ident is None or one.id.startswith(ident)]
         if len(fitting) == 1:
             return fitting[0]
@@ -182,19 +182,39 @@ class Records:
             with open(path, encoding="utf-8") as file:
                 fields: dict[str, Any] = json.load(file)
             started = Started(**fields)
+            if not _fits(started, path):
+                return None
             if not started.held and time.time() - os.stat(path).st_mtime > _STALE_SECONDS:
                 os.unlink(path)
                 return None
             return started
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
+
+
+def _fits(started: Started, path: str) -> bool:
+    """Whether what a file says has the right types, and is about itself."""
+    return (
+        os.path.basename(path) == f"{started.id}.json"
+        and all(
+            type(getattr(started, name)) is str
+            for name in ("on", "session_id", "process_id", "program", "holder_since")
+        )
+        and all(type(getattr(started, name)) in (str, type(None)) for name in ("codex_home", "token_file"))
+        and type(started.holder) is int
+        and type(started.started) in (int, float)
+        and type(started.tty) is bool
+    )
 
 
 def _since(pid: int) -> str:
     """When a process started, as the kernel tells it; "" when there is none, "?" where it cannot be told."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[19]
+            fields = file.read().rpartition(")")[2].split()
+            return (
+                "" if fields[0] in "ZX" else fields[19]
+            )  # a dead one that nobody has reaped follows nothing
     except FileNotFoundError:
         if os.path.isdir("/proc/self"):
             return ""

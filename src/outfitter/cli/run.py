@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CapabilityMissing, ConnectionLost, OutfitterError, RequestFailed
+from ..errors import OutfitterError, RequestFailed
 from ..protocol.environment import EnvPolicyParams
 from . import explain, terminal
 from .console import say
@@ -32,6 +32,8 @@ def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
     try:
         target = find(flags["on"], flags["codex_home"], flags["token_file"])
         return asyncio.run(_Run(argv, flags, target).run())
+    except LeftRunning as left:
+        return left.status
     except KeyboardInterrupt:  # before there was a command to interrupt
         return 130
     except OutfitterError as error:
@@ -47,6 +49,7 @@ class _Run:
         self._flags = flags
         self._target = target
         self._records = Records(os.environ)
+        self._env = _terminal_environment() if flags["tty"] else None
         self._policy = EnvPolicyParams(
             flags["inherit"],
             not flags["default_excludes"],
@@ -66,7 +69,7 @@ class _Run:
                 process = await client.start(
                     self._argv,
                     cwd=flags["cwd"],
-                    env=_terminal_environment() if flags["tty"] else None,
+                    env=self._env,
                     policy=self._policy,
                     tty=terminal.size() if flags["tty"] else None,
                     stdin=pass_input,
@@ -105,8 +108,10 @@ class _Run:
         try:
             status = await follower.run()
         except LeftRunning as left:
-            return leave(client, process, started, self._records, left)
-        if started is not None:
+            leave(client, process, started, self._records, left)
+            raise
+        # A command whose end was not seen may be somebody else's by now: `ps` clears up after it.
+        if started is not None and not follower.lost:
             self._records.remove(started)
         return status
 
@@ -115,7 +120,7 @@ class _Run:
             return None
         try:
             return self._records.add(
-                self._target.name,
+                self._target.on,
                 client.session_id,
                 process.process_id,
                 os.path.basename(self._argv[0]),
@@ -128,9 +133,10 @@ class _Run:
             return None
 
     def _detach(self, client: Client, process: RemoteProcess, started: Started | None) -> int:
-        process.keep()
         if started is None:
+            say("it is not left running: nobody could find it again")
             return NOT_STARTED
+        process.keep()
         self._records.leave(started)
         print(started.id, flush=True)
         retention = None if client.info is None else client.info.session_retention
@@ -139,25 +145,25 @@ class _Run:
 
     async def _explain(self, client: Client) -> None:
         try:
-            variables = await client.explain(policy=self._policy, tty=self._flags["tty"])
-        except (CapabilityMissing, ConnectionLost) as error:
-            say(str(error))
+            variables = await client.explain(env=self._env, policy=self._policy, tty=self._flags["tty"])
+        except OutfitterError as error:
+            say(str(error))  # and the status stays the command's
             return
         print(explain.report(variables, colour=explain.wants_colour(sys.stderr)), file=sys.stderr)
 
 
 def leave(
     client: Client, process: RemoteProcess, started: Started | None, records: Records, left: LeftRunning
-) -> int:
-    """Goes without ending the command, and says how to come back to it."""
+) -> None:
+    """Says how to come back to a command that is not ended."""
     if started is None:
+        left.silent = left.silent and process.kept  # else it is ended, which takes its time
         say(str(left))
-        return left.status
+        return
     process.keep()
     records.leave(started)
     retention = None if client.info is None else client.info.session_retention
     say(f"{left}; the command may still run, {kept_for(retention)}: outfitter attach {started.id}")
-    return left.status
 
 
 def kept_for(retention: float | None) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from typing import TYPE_CHECKING
 
 from ..client.connect import open_program, open_websocket
-from ..environments.file import LOCAL, Declared, check, load
+from ..environments.file import LOCAL, Declared, check, load, shown_url
 from ..errors import SettingInvalid
-from ..local import local
 from ..record import Record
 from .console import LinkWatch, waiting
+from .follow import LeftRunning
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
     from ..client.client import Client
 
 _TOKEN_BYTES = 16 << 10  # more is no token
+_GOODBYE_SECONDS = 0.2  # for a server that has not answered for longer than somebody cared to wait
 
 
 class Target(Record):
-    """An environment to use; `declared` is None for this machine."""
+    """An environment to use: `name` for people, `on` for `--on`; `declared` is None for this machine."""
 
-    __slots__ = ("declared", "name")
+    __slots__ = ("declared", "name", "on")
 
-    def __init__(self, name: str, declared: Declared | None) -> None:
-        self.name = name
+    def __init__(self, on: str, declared: Declared | None) -> None:
+        self.on = on
+        self.name = shown_url(on) if "://" in on else on
         self.declared = declared
 
     @property
@@ -81,6 +84,8 @@ async def reach(
     """A client of the target; a broken connection is reported as it should be on a command line."""
     declared = target.declared
     if declared is None:
+        from ..local import local  # brings the whole server
+
         async with local() as client:
             yield client
         return
@@ -104,7 +109,14 @@ async def reach(
                 initialize_timeout=declared.initialize_timeout,
                 on_state=watch,
             )
+    patience: float | None = None
     try:
         yield client
+    except LeftRunning as left:
+        if left.silent:
+            patience = _GOODBYE_SECONDS
+        raise
     finally:
-        await client.aclose()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await client.aclose()

@@ -1,16 +1,18 @@
-"""Our own terminal while a command has it: raw mode, its size, what is typed."""
+"""Our end of a command: what is typed and what is shown; a terminal's raw mode and size."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import select
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 _READ_SIZE = 64 << 10
+_WRITE_SIZE = select.PIPE_BUF  # what a pipe with any room takes without making us wait
 DEFAULT_SIZE = (24, 80)  # the reference's, where there is no terminal to ask
 INTERRUPT = b"\x03"  # what Ctrl-C types in raw mode
 
@@ -50,34 +52,63 @@ def raw() -> Iterator[None]:
         yield
     finally:
         # Not TCSAFLUSH: what was typed ahead is for the shell that we return to.
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error):  # it is gone
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 async def standard_input() -> AsyncIterator[bytes]:
     """What comes on standard input, as it comes, up to its end."""
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    try:
-        loop.add_reader(0, ready.set)
-        watched = True
-    except PermissionError:  # a plain file or /dev/null is always ready
-        watched = False
-    except OSError:  # no standard input at all
-        return
-    try:
-        while True:
-            if watched:
-                await ready.wait()
-                ready.clear()
-            try:
-                data = os.read(0, _READ_SIZE)
-            except BlockingIOError:
-                continue
-            except OSError:  # a terminal that we are not in the foreground of
-                return
-            if not data:
-                return
-            yield data
-    finally:
+    watched = True
+    while True:
         if watched:
-            loop.remove_reader(0)
+            try:
+                await _ready(0, writing=False)
+            except PermissionError:  # a plain file or /dev/null is always ready
+                watched = False
+            except OSError:  # no standard input at all
+                return
+        try:
+            data = os.read(0, _READ_SIZE)
+        except BlockingIOError:
+            continue
+        except OSError:  # a terminal that we are not in the foreground of
+            return
+        if not data:
+            return
+        yield data
+
+
+async def write(fd: int, data: bytes) -> None:
+    """Writes all of it; a reader that is slow, or stopped, holds up nothing else. Raises OSError.
+
+    The descriptor stays blocking, for it may be shared with others who rely on that.
+    """
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    rest = memoryview(data)
+    while rest:
+        if not poll.poll(0):
+            await _ready(fd, writing=True)
+            continue
+        try:
+            rest = rest[os.write(fd, rest[:_WRITE_SIZE]) :]
+        except BlockingIOError:  # somebody else has made it non-blocking
+            await _ready(fd, writing=True)
+
+
+async def _ready(fd: int, *, writing: bool) -> None:
+    loop = asyncio.get_running_loop()
+    add, remove = (loop.add_writer, loop.remove_writer) if writing else (loop.add_reader, loop.remove_reader)
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def found() -> None:
+        # At once: told twice, we would read twice, and the second time wait for somebody to type.
+        remove(fd)
+        if not ready.done():
+            ready.set_result(None)
+
+    add(fd, found)
+    try:
+        await ready
+    finally:
+        remove(fd)

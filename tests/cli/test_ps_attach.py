@@ -1,0 +1,300 @@
+"""outfitter ps and attach: commands that were left running, found again, followed to their end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+import outfitter
+from outfitter.client.client import Client
+from tests.support.machine import alive, wait_gone, wait_until
+from tests.support.servers import Server, serving
+
+from .commandline import SECONDS, Terminal, User, read_line, read_rest
+
+
+def seen(done: subprocess.CompletedProcess[bytes]) -> tuple[int, bytes, bytes]:
+    return done.returncode, done.stdout, done.stderr
+
+
+def detach(user: User, url: str, script: str, *flags: str) -> str:
+    """Leaves a shell running; returns its id."""
+    done = user.run("run", "--on", url, *flags, "--detach", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode().strip()
+
+
+def listed(user: User, *args: str) -> list[dict[str, object]]:
+    done = user.run("ps", "--json", *args)
+    assert (done.returncode, done.stderr) == (0, b"")
+    found: list[dict[str, object]] = json.loads(done.stdout)
+    return found
+
+
+def states(user: User) -> dict[object, object]:
+    return {one["id"]: one["state"] for one in listed(user)}
+
+
+# Leaving
+
+
+def test_detached_command_goes_on_and_is_listed(server: Server, user: User, tmp_path: Path) -> None:
+    script = f"echo $$ >{tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 60"
+    done = user.run("run", "--on", server.url, "--detach", "--", "sh", "-c", script)
+    ident = done.stdout.decode().strip()
+    told = f"outfitter: left running; for 30 s unless somebody attaches to it: outfitter attach {ident}\n"
+    assert seen(done) == (0, f"{ident}\n".encode(), told.encode())
+    wait_until((tmp_path / "pid").exists, "it runs")
+    assert alive(int((tmp_path / "pid").read_text()))
+    table = user.run("ps")
+    assert (table.returncode, table.stderr) == (0, b"")
+    title, row = table.stdout.decode().splitlines()
+    assert title.split() == ["ID", "ENVIRONMENT", "PROGRAM", "STATE", "STARTED"]
+    assert re.fullmatch(rf"{ident}  {re.escape(server.url)} +sh +running +\d s ago", row)
+    [entry] = listed(user)
+    assert isinstance(entry.pop("startedAtMs"), int)
+    assert isinstance(entry.pop("processId"), str)
+    assert entry == {
+        "id": ident,
+        "environment": server.url,
+        "program": "sh",
+        "tty": False,
+        "state": "running",
+    }
+
+
+def test_nothing_was_started_is_an_empty_list(user: User) -> None:
+    assert user.run("ps").stdout == b"ID  ENVIRONMENT  PROGRAM  STATE  STARTED\n"
+    told = b"outfitter: no command is known: `outfitter run --on NAME` starts one\n"
+    assert seen(user.run("attach")) == (125, b"", told)
+
+
+def test_time_limit_of_a_detached_command_is_a_usage_error(user: User) -> None:
+    done = user.run("run", "--on", "ws://127.0.0.1:1", "--detach", "--timeout", "5", "--", "true")
+    assert done.returncode == 2
+    assert b"--timeout does not go with --detach" in done.stderr
+
+
+# Finding
+
+
+def test_id_may_be_begun_or_left_out_when_it_is_clear(server: Server, user: User) -> None:
+    first, second = detach(user, server.url, "echo 1; exit 3"), detach(user, server.url, "echo 2; exit 4")
+    told = f"outfitter: more than one command fits, name one: {first}, {second}\n"
+    assert seen(user.run("attach")) == (125, b"", told.encode())
+    told = f"outfitter: no command has the id 'x'; known are: {first}, {second}\n"
+    assert seen(user.run("attach", "x", "--on", server.url)) == (125, b"", told.encode())
+    assert seen(user.run("attach", first[:4])) == (3, b"1\n", b"")
+    assert user.run("attach", "--json").stdout.endswith(b'{"event": "exited", "exitCode": 4}\n')
+    assert user.records() == []
+
+
+# Following
+
+
+def test_attach_shows_what_was_kept_and_what_comes(any_server: Server, user: User, tmp_path: Path) -> None:
+    script = f"echo out; echo err >&2; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo more; exit 6"
+    detach(user, any_server.url, script)
+    popen = user.start("attach")
+    assert read_line(popen) == b"out\n"
+    (tmp_path / "go").touch()
+    assert read_rest(popen) == (6, b"more\n", b"err\n")
+    assert user.records() == []
+
+
+@pytest.mark.parametrize("kind", ["outfitter", "codex"])
+def test_output_that_was_dropped_is_told_and_the_rest_is_shown(kind: str, user: User, tmp_path: Path) -> None:
+    with serving(kind, tmp_path / "server") as server:
+        detach(user, server.url, f"seq 300000; touch {tmp_path}/done")  # 2 MB, of which one is kept
+        wait_until((tmp_path / "done").exists, "it has printed all", SECONDS)
+        done = user.run("attach")
+    assert done.returncode == 0
+    assert re.fullmatch(rb"outfitter: \d+ earlier events are no longer kept by the server\n", done.stderr)
+    assert done.stdout.endswith(b"299999\n300000\n")
+    assert 500_000 < len(done.stdout) <= 1 << 20
+    # A torn line at most, then every number up to the last.
+    first = int(done.stdout.split(b"\n", 2)[1])
+    assert done.stdout.split(b"\n", 1)[1] == b"".join(b"%d\n" % n for n in range(first, 300_001))
+
+
+def test_attached_command_takes_input(server: Server, user: User) -> None:
+    popen = user.start("run", "--on", server.url, "--", "cat", stdin=subprocess.PIPE)
+    assert popen.stdin is not None
+    popen.stdin.write(b"one\n")
+    assert read_line(popen) == b"one\n"
+    popen.send_signal(signal.SIGHUP)
+    assert popen.wait(SECONDS) == 129
+    done = user.run("attach", input=b"two\n")
+    assert (done.returncode, done.stdout) == (0, b"one\ntwo\n")
+
+
+def test_attached_terminal_has_the_size_of_ours(server: Server, user: User) -> None:
+    screen = Terminal(31, 97)
+    try:
+        detach(user, server.url, "echo ready; read x; stty size; exit 3", "--tty")
+        popen = screen.start(user, "attach")
+        screen.until(b"ready\r\n")
+        wait_until(lambda: screen.is_raw, "the terminal is raw")
+        screen.type(b"\r")
+        assert screen.rest(popen) == (3, b"\r\n31 97\r\n")
+        assert not screen.is_raw
+    finally:
+        screen.close()
+
+
+def test_sigterm_ends_an_attached_command_and_a_closed_terminal_does_not(server: Server, user: User) -> None:
+    detach(user, server.url, "echo $$; exec sleep 60")
+    popen = user.start("attach")
+    pid = int(read_line(popen))
+    popen.send_signal(signal.SIGHUP)
+    assert popen.wait(SECONDS) == 129
+    assert alive(pid)
+    popen = user.start("attach")
+    assert int(read_line(popen)) == pid
+    popen.send_signal(signal.SIGTERM)
+    assert popen.wait(SECONDS) == 143
+    wait_gone([pid])
+    assert user.records() == []
+
+
+# Two who want it
+
+
+def test_command_that_is_followed_is_refused_unless_taken_over(
+    server: Server, user: User, tmp_path: Path
+) -> None:
+    script = f"echo ready; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo done; exit 7"
+    first = user.start("run", "--on", server.url, "--", "sh", "-c", script)
+    assert read_line(first) == b"ready\n"
+    [record] = user.records()
+    held = f"{record.stem} is followed by `outfitter` with pid {first.pid}"
+    told = f"outfitter: {held}: --take-over takes it from there\n"
+    assert seen(user.run("attach")) == (125, b"", told.encode())
+    assert f"attached (pid {first.pid})".encode() in user.run("ps").stdout
+    [entry] = listed(user)
+    assert (entry["state"], entry["pid"]) == ("attached", first.pid)
+
+    second = user.start("attach", "--take-over")
+    assert read_line(second) == b"ready\n"
+    told = "outfitter: the server closed the connection: another client has taken the session over\n"
+    assert read_rest(first) == (125, b"", told.encode())
+    # The record is the new holder's, and the loser has left it alone.
+    [entry] = listed(user)
+    assert (entry["state"], entry["pid"]) == ("attached", second.pid)
+    (tmp_path / "go").touch()
+    assert read_rest(second) == (7, b"done\n", b"")
+    assert user.records() == []
+
+
+def test_session_that_somebody_else_holds_is_attached_or_refused(server: Server, user: User) -> None:
+    detach(user, server.url, "exec sleep 60")
+    session = json.loads(user.records()[0].read_text())["session_id"]
+
+    async def held() -> None:
+        async with outfitter.connect(server.url, resume=session):
+            done = await asyncio.to_thread(user.run, "attach")
+            told = b"outfitter: another client holds this session: --take-over takes it from there\n"
+            assert seen(done) == (125, b"", told)
+            assert list((await asyncio.to_thread(states, user)).values()) == ["attached"]
+
+    asyncio.run(held())
+    assert len(user.records()) == 1
+
+
+# States
+
+
+def test_states_are_what_the_servers_say(user: User, tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path / "one") as server:
+        running = detach(user, server.url, "exec sleep 60")
+        exited = detach(user, server.url, "exit 9")
+        wait_until(lambda: states(user)[exited] == "exited", "it has ended")
+        assert states(user) == {running: "running", exited: "exited"}
+        assert re.search(rb"exited 9 +\d+ s ago\n", user.run("ps").stdout)
+    assert states(user) == {running: "unreachable", exited: "unreachable"}
+    assert b"unreachable: cannot connect to " in user.run("ps").stdout
+    with serving("outfitter", tmp_path / "one", listen=server.url):
+        done = user.run("attach", running)
+        assert (done.returncode, done.stdout) == (125, b"")
+        assert done.stderr.startswith(b"outfitter: the command is gone: unknown session id")
+        assert states(user) == {exited: "gone"}
+        assert user.records() == []
+
+
+def test_states_on_the_stock_server(user: User, tmp_path: Path) -> None:
+    with serving("codex", tmp_path / "server") as server:
+        running = detach(user, server.url, "exec sleep 60")
+        exited = detach(user, server.url, "exit 9")
+        wait_until(lambda: states(user) == {running: "running", exited: "exited"}, "it has ended")
+    with serving("codex", tmp_path / "server", listen=server.url):
+        assert states(user) == {running: "gone", exited: "gone"}
+
+
+def test_environment_that_is_no_longer_declared_is_unreachable(server: Server, user: User) -> None:
+    path = user.declare(f'[[environments]]\nid = "build"\nurl = "{server.url}"\n')
+    detach(user, "build", "exit 2")
+    path.unlink()
+    [entry] = listed(user)
+    assert (entry["state"], entry["environment"]) == ("unreachable", "build")
+    assert "there is no environment 'build'" in str(entry["reason"])
+    assert len(user.records()) == 1
+
+
+# Sessions of others
+
+
+def in_session(url: str, then: Callable[[Client], Awaitable[None]]) -> str:
+    """What a library client does; the id of the session that it leaves behind."""
+
+    async def main() -> str:
+        async with outfitter.connect(url) as client:
+            await then(client)
+            return client.session_id
+
+    return asyncio.run(main())
+
+
+def test_session_of_a_library_client_is_listed_and_attached(server: Server, user: User) -> None:
+    idents = []
+
+    async def leave(client: Client) -> None:
+        for script in ("echo one; exec sleep 60", "exit 2"):
+            process = await client.start(["sh", "-c", script], tty=(24, 80) if script == "exit 2" else None)
+            process.keep()
+            idents.append(process.process_id)
+        await process.wait()
+
+    session = in_session(server.url, leave)
+    where = ("--on", server.url, "--session", session)
+    table = user.run("ps", *where)
+    title, *rows = table.stdout.decode().splitlines()
+    assert title.split() == ["PROCESS", "PID", "PROGRAM", "STATE", "STARTED"]
+    assert [row.split()[0] for row in rows] == idents
+    assert [re.search(r"sh +(running|exited \d)", row)[1] for row in rows] == ["running", "exited 2"]  # type: ignore[index]
+    entries = listed(user, *where)
+    assert [(one["processId"], one["tty"]) for one in entries] == [(idents[0], False), (idents[1], True)]
+
+    popen = user.start("attach", *where, idents[0])
+    assert read_line(popen) == b"one\n"
+    popen.send_signal(signal.SIGHUP)
+    assert popen.wait(SECONDS) == 129
+    pid = entries[0]["pid"]
+    assert isinstance(pid, int)
+    assert alive(pid)  # it is not ours to end
+    assert user.run("attach", *where, idents[1]).returncode == 2
+
+
+def test_session_that_is_unknown_or_lacks_a_process_is_refused(server: Server, user: User) -> None:
+    done = user.run("ps", "--on", server.url, "--session", "nonesuch")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert b"unknown session id nonesuch" in done.stderr
+    done = user.run("attach", "--on", server.url, "--session", "nonesuch")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert b"--session needs a process" in done.stderr
