@@ -47,6 +47,24 @@ on build
 skills: file:///srv/skills on build
 more: not now: cannot connect to ws://127.0.0.1:1: Connection refused
 """,
+    "sync_script.py": """\
+exit code: 3
+stdout: b'made it\\n'
+1
+2
+3
+stdout: b'apple\\npear\\n'
+exited: 0
+""",
+    "remote_files.py": """\
+b'three words here\\n'
+10000000 bytes
+10000000 bytes in blocks
+file      /project/data.bin
+directory /project/docs
+file      /project/docs/notes.txt
+still there: False
+""",
     "talk_raw.py": """\
 a session is open
 started: first

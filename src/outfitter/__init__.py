@@ -3,6 +3,9 @@
     async with outfitter.local() as client:
         done = await client.run(["python", "--version"])
 
+    with outfitter.sync.local() as client:  # the same without asyncio
+        done = client.run(["python", "--version"])
+
 The names below are imported when they are first used: `outfitter serve` starts without them.
 """
 
@@ -13,6 +16,7 @@ __version__ = VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from . import sync
     from .client.client import Client, Completed, EnvPolicy
     from .client.connect import connect
     from .client.process import RemoteProcess
@@ -61,6 +65,7 @@ __all__ = [
     "TimedOut",
     "connect",
     "local",
+    "sync",
 ]
 
 _HOMES = {
@@ -72,6 +77,7 @@ _HOMES = {
     "RemoteProcess": ".client.process",
     "connect": ".client.connect",
     "local": ".local",
+    "sync": ".sync",
 }
 
 
@@ -80,7 +86,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(_HOMES.get(name, ".errors"), __name__), name)
+    home = import_module(_HOMES.get(name, ".errors"), __name__)
+    value: object = home if name == "sync" else getattr(home, name)
     # Importing a submodule of the same name (`local`) has set it; the public name wins.
     globals()[name] = value
     return value

@@ -39,5 +39,7 @@ async def local(*, environment: Mapping[str, str] | None = None) -> AsyncIterato
         await client.open()
         yield client
     finally:
-        await client.aclose()
-        server.stop("the local executor is closed")
+        try:
+            await client.aclose()
+        finally:  # also when that is cancelled
+            server.stop("the local executor is closed")

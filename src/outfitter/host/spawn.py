@@ -8,6 +8,7 @@ a child that exits with 127.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import errno
 import os
@@ -33,6 +34,9 @@ class Stdio:
         self.stdout = stdout
         self.stderr = stderr
         self.terminal = terminal
+
+
+_limits_are_ours = _thread.allocate_lock()
 
 
 class Spawner:
@@ -72,7 +76,8 @@ class Spawner:
         self._actions = ctypes.create_string_buffer(_OPAQUE)
         self._pid = ctypes.c_int()
         self._pid_ref = ctypes.byref(self._pid)
-        self._rtt = resource.getrlimit(resource.RLIMIT_RTTIME)
+        with _limits_are_ours:
+            self._rtt = resource.getrlimit(resource.RLIMIT_RTTIME)
         self._child_files: tuple[int, int] | None = None
 
     def raise_file_limit(self) -> None:
@@ -135,21 +140,23 @@ class Spawner:
         mark: int | None,
     ) -> int:
         """posix_spawn with our limits set to what the child shall have; returns the errno."""
-        if mark is not None:
-            resource.setrlimit(resource.RLIMIT_RTTIME, (mark, self._rtt[1]))
-        if self._child_files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, self._child_files)
-        try:
-            code: int = self._spawn(
-                self._pid_ref, program, self._actions, self._attributes, argv.address, env.address
-            )
-            return code
-        finally:
+        # Limits belong to the process: a server on another thread waits, or its child would get our mark.
+        with _limits_are_ours:
             if mark is not None:
-                resource.setrlimit(resource.RLIMIT_RTTIME, self._rtt)
+                resource.setrlimit(resource.RLIMIT_RTTIME, (mark, self._rtt[1]))
             if self._child_files is not None:
-                hard = self._child_files[1]
-                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+                resource.setrlimit(resource.RLIMIT_NOFILE, self._child_files)
+            try:
+                code: int = self._spawn(
+                    self._pid_ref, program, self._actions, self._attributes, argv.address, env.address
+                )
+                return code
+            finally:
+                if mark is not None:
+                    resource.setrlimit(resource.RLIMIT_RTTIME, self._rtt)
+                if self._child_files is not None:
+                    hard = self._child_files[1]
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class _Vector:

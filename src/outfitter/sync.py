@@ -1,0 +1,643 @@
+"""The client for scripts: the names of the async one, as plain calls.
+
+Each block has a thread of its own with an asyncio loop. A call hands a coroutine over and waits for it;
+one that is interrupted there (Ctrl-C) is cancelled here, with all that cancelling it means. A client and
+its processes may be used from several threads at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from weakref import WeakValueDictionary
+
+# First: importing the module of that name would put it in the place of the public function.
+from . import local as _  # noqa: F401
+from .client.client import INHERIT_ALL, MAX_OUTPUT, Completed
+from .client.connect import connect as connect_async
+from .core.events import Output
+from .errors import Refused, SessionExpired, TimedOut
+from .local import local as local_async
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from ssl import SSLContext
+
+    from .client.client import Client as AsyncClient
+    from .client.client import EnvPolicy
+    from .client.process import RemoteProcess as AsyncProcess
+    from .core.events import Exited
+    from .errors import OutfitterError
+    from .protocol.jsontext import Json
+    from .protocol.process import ProcessSummary
+    from .protocol.session import EnvironmentInfo
+
+    Events = AsyncGenerator[Output | Exited, None]
+
+__all__ = ["Client", "RemoteProcess", "connect", "local"]
+
+T = TypeVar("T")
+
+# What one crossing takes of the output that waits. More would only be held twice.
+_BATCH_BYTES = 1 << 20
+# For the clean-up of a call or a block that was interrupted: closing takes 2 s at most where all is well.
+_CLEAN_UP_SECONDS = 5.0
+# A signal that comes just before a wait begins does not end it: how long until Ctrl-C is noticed then.
+_LOOK_SECONDS = 1.0
+
+
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    resume: str | None = None,
+    take_over: bool = False,
+    connect_timeout: float = 10.0,
+    initialize_timeout: float = 10.0,
+    recovery_timeout: float | None = None,
+    on_state: Callable[[str], None] | None = None,
+    tls: SSLContext | None = None,
+) -> AbstractContextManager[Client]:
+    """`outfitter.connect` for a `with` block. `on_state` is called on the background thread."""
+    return _Block(
+        connect_async(
+            url,
+            token=token,
+            resume=resume,
+            take_over=take_over,
+            connect_timeout=connect_timeout,
+            initialize_timeout=initialize_timeout,
+            recovery_timeout=recovery_timeout,
+            on_state=on_state,
+            tls=tls,
+        )
+    )
+
+
+def local(*, environment: Mapping[str, str] | None = None) -> AbstractContextManager[Client]:
+    """`outfitter.local` for a `with` block: the exec-server is on the background thread."""
+    return _Block(local_async(environment=environment))
+
+
+class _Block:
+    """A `with` block. A class: in a generator, Ctrl-C may come between its `yield` and the block."""
+
+    def __init__(self, context: AbstractAsyncContextManager[AsyncClient]) -> None:
+        self._background = _Background(context)
+
+    def __enter__(self) -> Client:
+        _refuse_in_a_loop()
+        try:
+            return Client(self._background, self._background.open())
+        except BaseException:
+            self._background.close()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._background.close()
+
+
+class Client:
+    """`outfitter.Client` in plain calls. Made by `connect()` and `local()`.
+
+    After the end of the block every call raises SessionExpired.
+    """
+
+    def __init__(self, background: _Background, client: AsyncClient) -> None:
+        self._background = background
+        self._client = client
+        # `attach` gives the handle that there is. Used on the background thread only.
+        self._handles: WeakValueDictionary[str, RemoteProcess] = WeakValueDictionary()
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.where}>"
+
+    @property
+    def where(self) -> str:
+        """What this is a client of, for people."""
+        return self._client.where
+
+    @property
+    def info(self) -> EnvironmentInfo | None:
+        """What the server says about itself."""
+        return self._client.info
+
+    @property
+    def state(self) -> str:
+        """ "connected", "recovering" or "failed"."""
+        return self._client.state
+
+    @property
+    def failed(self) -> OutfitterError | None:
+        """Why this client is done for, once it is."""
+        return self._client.failed
+
+    @property
+    def session_id(self) -> str:
+        """Who knows it can take the session up, once this client is gone: see `resume` of `connect`."""
+        return self._client.session_id
+
+    # What the server can do
+
+    def offers(self, capability: str) -> bool:
+        """Whether the server has this capability flag."""
+        return self._client.offers(capability)
+
+    def require(self, capability: str, what: str) -> None:
+        """Raises CapabilityMissing without the flag."""
+        self._client.require(capability, what)
+
+    def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
+        """Any request of the protocol; see `outfitter.Client.call`."""
+        return self._background.call(lambda: self._client.call(method, params, repeat=repeat, wait=wait))
+
+    def status(self) -> str:
+        """Asks the server how it is; see `outfitter.Client.status`."""
+        return self._background.call(self._client.status)
+
+    # Commands
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | None = INHERIT_ALL,
+        tty: tuple[int, int] | None = None,
+        stdin: bool = False,
+        arg0: str | None = None,
+    ) -> RemoteProcess:
+        """Starts a command; see `outfitter.Client.start`."""
+
+        async def start() -> RemoteProcess:
+            return self._handle(
+                await self._client.start(
+                    argv, cwd=cwd, env=env, policy=policy, tty=tty, stdin=stdin, arg0=arg0
+                )
+            )
+
+        return self._background.call(start, undo=self._end)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | None = INHERIT_ALL,
+        input: bytes | None = None,
+        timeout: float | None = None,
+        max_output: int = MAX_OUTPUT,
+        on_output: Callable[[Output], object] | None = None,
+    ) -> Completed:
+        """Runs a command to its end; see `outfitter.Client.run`. `on_output` is called in this thread."""
+        if on_output is not None:
+            return self._run(argv, cwd, env, policy, input, timeout, on_output)
+        return self._background.call(
+            lambda: self._client.run(
+                argv, cwd=cwd, env=env, policy=policy, input=input, timeout=timeout, max_output=max_output
+            )
+        )
+
+    def _run(
+        self,
+        argv: Sequence[str],
+        cwd: str | None,
+        env: Mapping[str, str] | None,
+        policy: EnvPolicy | None,
+        input: bytes | None,
+        timeout: float | None,
+        on_output: Callable[[Output], object],
+    ) -> Completed:
+        """`run` for output that this thread takes at its own pace."""
+        if input is not None:
+            self.require("processStdinEof", "end a command's input")
+        started: list[RemoteProcess] = []  # filled over there: an interruption here cannot lose it
+        feeding = None
+
+        async def start() -> RemoteProcess:
+            stdin = input is not None
+            started.append(
+                self._handle(await self._client.start(argv, cwd=cwd, env=env, policy=policy, stdin=stdin))
+            )
+            return started[0]
+
+        try:
+            process = self._background.call(start)
+            if input is not None:
+                feeding = self._background.begin(lambda: process._feed(input))
+            for event in process._take(timeout):
+                if isinstance(event, Output):
+                    on_output(event)
+        except BaseException:
+            self._background.post(lambda: self._end(*started))
+            raise
+        finally:
+            if feeding is not None:
+                self._background.post(feeding.drop)
+        assert process.exit_code is not None
+        return Completed(process.exit_code, b"", b"", bool(process.sandbox_denied))
+
+    def processes(self) -> list[ProcessSummary]:
+        """The processes of this session; see `outfitter.Client.processes`."""
+        return self._background.call(self._client.processes)
+
+    def attach(self, process_id: str, *, after: int = 0) -> RemoteProcess:
+        """Takes up a process of this session by its id; see `outfitter.Client.attach`."""
+
+        async def attach() -> RemoteProcess:
+            return self._handle(await self._client.attach(process_id, after=after))
+
+        return self._background.call(attach)
+
+    def explain(
+        self,
+        *,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | None = INHERIT_ALL,
+        tty: bool = False,
+    ) -> list[Json]:
+        """Every variable a command would see or lose, and why; see `outfitter.Client.explain`."""
+        return self._background.call(lambda: self._client.explain(env=env, policy=policy, tty=tty))
+
+    # On the background thread
+
+    def _handle(self, process: AsyncProcess) -> RemoteProcess:
+        known = self._handles.get(process.process_id)
+        if known is None or known._process is not process:
+            known = self._handles[process.process_id] = RemoteProcess(self._background, process)
+        return known
+
+    def _end(self, *processes: RemoteProcess) -> None:
+        """Ends commands that nobody wants any more, as a cancelled `run` does."""
+        for process in processes:
+            process._process.abandon()
+            self._client.clean_up(process._process)
+
+
+class RemoteProcess:
+    """`outfitter.RemoteProcess` in plain calls. Iterate over it for its events, in order, up to its close."""
+
+    def __init__(self, background: _Background, process: AsyncProcess) -> None:
+        self._background = background
+        self._process = process
+        # Taken over the threads, but by no loop yet: what one loop leaves, the next one gets.
+        self._taken: deque[Output | Exited] = deque()
+        self._reading: set[Events] = set()  # used on the background thread only
+
+    def __repr__(self) -> str:
+        return repr(self._process)
+
+    @property
+    def process_id(self) -> str:
+        """Its name within the session."""
+        return self._process.process_id
+
+    @property
+    def tty(self) -> bool:
+        """Whether it was started with a terminal."""
+        return self._process.tty
+
+    @property
+    def exit_code(self) -> int | None:
+        """Known once the command has ended."""
+        return self._process.exit_code
+
+    @property
+    def sandbox_denied(self) -> bool | None:
+        """Whether the sandbox interfered, once that is known."""
+        return self._process.sandbox_denied
+
+    @property
+    def missed(self) -> int:
+        """Events that were dropped before it was attached to."""
+        return self._process.missed
+
+    @property
+    def closed(self) -> bool:
+        """Whether every event has come."""
+        return self._process.closed
+
+    # Events
+
+    def __iter__(self) -> Iterator[Output | Exited]:
+        return self._take()
+
+    def _take(self, limit: float | None = None) -> Iterator[Output | Exited]:
+        """The events. Raises TimedOut when they have not all come within `limit` seconds."""
+        deadline = None if limit is None else time.monotonic() + limit
+        events = cast("Events", aiter(self._process))
+        try:
+            while True:
+                event = self._next()
+                if event is not None:
+                    yield event
+                elif not self._wait_for_more(events, limit, deadline):
+                    return
+        finally:
+            # Not waited for: this may be the garbage collector, in any thread.
+            self._background.begin(lambda: self._leave(events))
+
+    def _next(self) -> Output | Exited | None:
+        try:
+            return self._taken.popleft()
+        except IndexError:  # not asked beforehand: another thread may take the last one
+            return None
+
+    def _wait_for_more(self, events: Events, limit: float | None, deadline: float | None) -> bool:
+        left = None
+        # What has come may be taken slowly: only the command's own time is limited.
+        if limit is not None and deadline is not None and not self.closed:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut(limit)
+        try:
+            return self._background.call(lambda: self._fetch(events, left))
+        except TimeoutError:
+            if limit is None:
+                raise
+            raise TimedOut(limit) from None
+
+    async def _fetch(self, events: Events, seconds: float | None) -> bool:
+        """Takes what is there, once something is; False at the end.
+
+        What it takes is never lost with its answer, should the caller be interrupted just then.
+        """
+        self._reading.add(events)
+        size = 0
+        async with asyncio.timeout(seconds):
+            async for event in events:
+                self._taken.append(event)
+                size += len(event.data) if isinstance(event, Output) else 0
+                if size >= _BATCH_BYTES or not self._process._events:
+                    return True
+        return False
+
+    async def _leave(self, events: Events) -> None:
+        self._reading.discard(events)
+        await events.aclose()
+
+    def wait(self) -> int:
+        """Waits for the end; returns the exit code. See `outfitter.RemoteProcess.wait`."""
+        return self._background.call(self._wait)
+
+    async def _wait(self) -> int:
+        if not self._reading:
+            self._taken.clear()
+        return await self._process.wait()
+
+    # Control
+
+    def write(self, data: bytes) -> str:
+        """Sends input; see `outfitter.RemoteProcess.write`."""
+        return self._background.call(lambda: self._process.write(data))
+
+    def close_stdin(self) -> str:
+        """Ends the input; see `outfitter.RemoteProcess.close_stdin`."""
+        return self._background.call(self._process.close_stdin)
+
+    async def _feed(self, data: bytes) -> None:
+        if await self._process.write(data) == "accepted":
+            await self._process.close_stdin()
+
+    def interrupt(self) -> None:
+        """SIGINT, as Ctrl-C gives it; see `outfitter.RemoteProcess.interrupt`."""
+        self._background.call(self._process.interrupt)
+
+    def terminate(self, grace: float = 0.0) -> bool:
+        """Ends the command and everything it started; see `outfitter.RemoteProcess.terminate`."""
+        return self._background.call(lambda: self._process.terminate(grace))
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Tells the command's terminal its new size; see `outfitter.RemoteProcess.resize`."""
+        self._background.call(lambda: self._process.resize(rows, cols))
+
+    def keep(self) -> None:
+        """Leaves the command running after the block; see `outfitter.RemoteProcess.keep`."""
+        self._process.keep()
+
+
+class _Background:
+    """A thread that runs a loop, on which an async client lives and calls are carried out."""
+
+    def __init__(self, context: AbstractAsyncContextManager[AsyncClient]) -> None:
+        self._context = context
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opened: _Answer[AsyncClient] = _Answer()
+        self._over: _Answer[None] = _Answer()
+        self._stopping = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+        self.closed = False
+        # Orders calls before the close. Reentrant: collecting garbage may post while this thread does.
+        self._lock = threading.RLock()
+        self._thread = threading.Thread(target=self._run, name="outfitter.sync", daemon=True)
+
+    def open(self) -> AsyncClient:
+        """The client, once it is connected. Raises what connecting raises."""
+        self._thread.start()
+        self._opened.wait()
+        return self._opened.get()
+
+    def close(self) -> None:
+        """Ends the client and the thread. Raises what ending the client raises."""
+        try:
+            if not self._begin_closing():
+                return
+            self._over.wait()
+            # What is left may be a name that is still being looked up, which nobody can cancel.
+            self._thread.join(_CLEAN_UP_SECONDS)
+        except BaseException:
+            # Ctrl-C again. Closing goes on, for otherwise commands would; but not for ever.
+            if self._begin_closing():
+                self._over.wait(_CLEAN_UP_SECONDS)
+            raise
+        if self._over.error is not None and self._over.error is not self._opened.error:
+            raise self._over.error
+
+    def _begin_closing(self) -> bool:
+        """False when there is nothing to wait for: the thread has not begun, and will not."""
+        with self._lock:
+            self.closed = True
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._stop)
+            return self._loop is not None
+
+    def post(self, callback: Callable[[], object]) -> bool:
+        """Has it called on the thread, without waiting; False when that has ended."""
+        with self._lock:
+            if self.closed or self._loop is None:
+                return False
+            self._loop.call_soon_threadsafe(callback)
+            return True
+
+    # What a coroutine yields and is sent is the loop's business, hence Any.
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> _Call[T]:
+        """Has a coroutine carried out, without waiting."""
+        call = _Call(self, work, None)
+        self.post(call.begin)
+        return call
+
+    def call(
+        self, work: Callable[[], Coroutine[Any, Any, T]], *, undo: Callable[[T], object] | None = None
+    ) -> T:
+        """The result of a coroutine. When the wait for it is interrupted, it is cancelled.
+
+        `undo` gets the result of one that was too fast for that. Raises SessionExpired after the close.
+        """
+        _refuse_in_a_loop()
+        call = _Call(self, work, undo)
+        try:
+            if not self.post(call.begin):
+                raise self.gone()
+            call.answer.wait()
+            if call.answer.error is None:
+                return call.answer.get()
+        except BaseException:
+            if self.post(call.drop):
+                call.answer.wait(_CLEAN_UP_SECONDS)
+            raise
+        raise call.answer.error
+
+    def gone(self) -> SessionExpired:
+        """The error of a call that comes too late."""
+        opened = self._opened.done and self._opened.error is None
+        failure = self._opened.get().failed if opened else None
+        return SessionExpired(str(failure or "the client is closed"))
+
+    # On the thread
+
+    def _run(self) -> None:
+        # At its end the runner cancels the calls of other threads that are still waited for.
+        with asyncio.Runner() as runner:
+            with self._lock:
+                if self.closed:
+                    return
+                self._loop = runner.get_loop()
+            try:
+                runner.run(self._live())
+                self._over.set(None)
+            except BaseException as error:
+                if not self._opened.done:
+                    self._opened.fail(error)
+                self._over.fail(error)
+            finally:
+                with self._lock:
+                    self.closed = True
+
+    async def _live(self) -> None:
+        """Opens the client and closes it, in one task, as `async with` wants it."""
+        self._life = asyncio.current_task()
+        if self._stopping.is_set():
+            return
+        async with self._context as client:
+            self._opened.set(client)
+            await self._stopping.wait()
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        if self._life is not None and not self._opened.done:
+            self._life.cancel()
+
+
+class _Call(Generic[T]):
+    """A coroutine on the background thread; `answer` is what somebody elsewhere waits for."""
+
+    def __init__(
+        self,
+        background: _Background,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        undo: Callable[[T], object] | None,
+    ) -> None:
+        self.answer: _Answer[T] = _Answer()
+        self._background = background
+        self._work = work
+        self._undo = undo
+        self._task: asyncio.Task[T] | None = None
+        self._unwanted = False
+
+    # On the thread
+
+    def begin(self) -> None:
+        if self._unwanted:
+            return
+        if self._background.closed:
+            self.answer.fail(self._background.gone())
+            return
+        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task.add_done_callback(self._end)
+
+    def drop(self) -> None:
+        """Nobody waits for it any more."""
+        self._unwanted = True
+        if self._task is not None:
+            self._task.cancel()
+        elif not self.answer.done:  # it has not begun
+            self.answer.fail(self._background.gone())
+        elif self._undo is not None and self.answer.error is None:
+            self._undo(self.answer.get())
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        # Forgotten here: in the caller's thread its weak references would swallow an interruption.
+        self._task = None
+        if task.cancelled():
+            # By its caller, who does not look; or by the end of the block.
+            self.answer.fail(self._background.gone())
+        elif (error := task.exception()) is not None:
+            self.answer.fail(error)
+        else:
+            if self._unwanted and self._undo is not None:
+                self._undo(task.result())
+            self.answer.set(task.result())
+
+
+class _Answer(Generic[T]):
+    """What one thread waits for and the background thread gives.
+
+    Not a Future: Ctrl-C in the midst of its Condition may leave that locked, and stop who answers.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error: BaseException | None = None
+        self._result: T | None = None
+        self._pending = threading.Lock()
+        self._pending.acquire()
+
+    def set(self, result: T) -> None:
+        self._result = result
+        self.done = True
+        self._pending.release()
+
+    def fail(self, error: BaseException) -> None:
+        self.error = error
+        self.done = True
+        self._pending.release()
+
+    def wait(self, seconds: float = math.inf) -> None:
+        """Returns when it is there, or when the time is up."""
+        deadline = time.monotonic() + seconds
+        while not self.done and (left := deadline - time.monotonic()) > 0:
+            self._pending.acquire(timeout=min(left, _LOOK_SECONDS))
+
+    def get(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return cast("T", self._result)
+
+
+def _refuse_in_a_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise Refused(
+        "outfitter.sync would block the asyncio loop of this thread: use outfitter.local() or "
+        "outfitter.connect() with `async with`, and await their calls"
+    )
