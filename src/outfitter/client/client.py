@@ -24,11 +24,12 @@ from ..protocol.process import (
 )
 from ..protocol.session import EnvironmentInfo
 from ..record import Record
+from .files import Files
 from .link import Link
 from .process import RemoteProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from ..protocol.jsontext import Json
     from .connection import ClientConnection, Notice
@@ -97,6 +98,7 @@ class Client:
         # Unguessable, so that ids stay apart when another client takes the session up.
         self._prefix = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._names = itertools.count(1)
+        self._files: Files | None = None
         self._queued = 0
         self._held = False
         self._calls = 0
@@ -135,12 +137,15 @@ class Client:
     async def aclose(self) -> None:
         """Ends what this client started and still runs, but for kept processes, and the connection."""
         running = [one for one in self._processes.values() if not one.kept and not one.over]
-        if running and self.failed is None:
+        for process in running:
+            process.abandon()  # output that nobody takes must not hold up the answers
+        if (running or self._cleaning) and self.failed is None:
             try:
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await asyncio.gather(*map(self._end, running), *self._cleaning)
             except TimeoutError:
                 pass  # the server ends them when it has waited long enough for us
+        self._on_state = None  # a caller who closes it need not be told
         await self._link.close()
         for task in self._cleaning:
             task.cancel()
@@ -214,7 +219,7 @@ class Client:
         params = StartParams(
             process.process_id,
             list(argv),
-            self._directory(cwd),
+            self.resolve(cwd),
             dict(env or {}),
             tty is not None,
             policy,
@@ -258,12 +263,18 @@ class Client:
         """
         if input is not None:
             self.require("processStdinEof", "end a command's input")
-        process = await self.start(argv, cwd=cwd, env=env, policy=policy, stdin=input is not None)
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        try:
+            # A server that does not answer takes of the same time.
+            async with asyncio.timeout_at(deadline):
+                process = await self.start(argv, cwd=cwd, env=env, policy=policy, stdin=input is not None)
+        except TimeoutError:
+            raise TimedOut(timeout or 0.0) from None
         parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
         feeding = None if input is None else asyncio.create_task(_feed(process, input))
         collected = 0
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout_at(deadline) as time_limit:
                 async for event in process:
                     if not isinstance(event, Output):
                         continue
@@ -280,7 +291,7 @@ class Client:
             stdout, stderr = b"".join(parts["stdout"]), b"".join(parts["stderr"])
             if isinstance(error, OutputTooLarge):
                 raise OutputTooLarge(max_output, stdout, stderr) from None
-            if isinstance(error, TimeoutError) and timeout is not None and not isinstance(error, TimedOut):
+            if isinstance(error, TimeoutError) and timeout is not None and time_limit.expired():
                 raise TimedOut(timeout, stdout, stderr) from None
             raise
         finally:
@@ -308,12 +319,14 @@ class Client:
         """Takes up a process of this session by its id.
 
         Its events come from the one after `after` on, or from the oldest that is left: `missed` of the
-        handle is how many are not. Raises RequestFailed when there is no such process.
+        handle is how many are not. Who attaches to a process did not start it, so it is not ended with this
+        client. Raises RequestFailed when there is no such process.
         """
         process = self._processes.get(process_id)
         if process is not None:
             return process
         process = RemoteProcess(self, process_id)
+        process.keep()
         self._processes[process_id] = process
         try:
             await process.follow(after)
@@ -341,8 +354,11 @@ class Client:
         variables: list[Json] = result["variables"]
         return variables
 
-    def _directory(self, path: str | None) -> uri.FileUri:
-        """A path on the executor. Nothing is taken from this machine unless it is the same one."""
+    def resolve(self, path: str | None) -> uri.FileUri:
+        """The URI of a path on the executor; relative ones, and None, start in its working directory.
+
+        Nothing is taken from this machine unless it is the same one.
+        """
         if path is not None and path.startswith("file:"):
             return uri.parse(path)
         base = None if self._same_machine or self.info is None else self.info.cwd
@@ -357,13 +373,39 @@ class Client:
             raise InvalidParams(f"{path!r} cannot be joined to {base.text}: give a file: URI") from None
         return uri.parse(uri.from_path(posixpath.normpath(posixpath.join(here, path))))
 
+    @property
+    def files(self) -> Files:
+        """The executor's files."""
+        if self._files is None:
+            self._files = Files(self)
+        return self._files
+
+    @property
+    def generation(self) -> int:
+        """The number of the connection in use: what belonged to an earlier one is gone."""
+        return self._link.generation
+
     # Cleaning up
+
+    def later(self, method: str, params: Json) -> None:
+        """A call whose answer nobody waits for, and that may be lost with the connection."""
+
+        async def quietly() -> None:
+            try:
+                await self._link.call(method, params)
+            except OutfitterError:
+                pass
+
+        self._in_background(quietly())
 
     def clean_up(self, process: RemoteProcess) -> None:
         """Ends what may run and nobody wants, in the background, after a recovery if need be."""
         if self.failed is not None:
             return
-        task = asyncio.get_running_loop().create_task(self._end(process))
+        self._in_background(self._end(process))
+
+    def _in_background(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._cleaning.add(task)
         task.add_done_callback(self._cleaning.discard)
 

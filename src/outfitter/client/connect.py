@@ -38,7 +38,7 @@ async def open_websocket(
 
     client = Client(
         dial_it,
-        where=url,
+        where=address.text,
         resumable=True,
         initialize_timeout=initialize_timeout,
         recovery_timeout=recovery_timeout,

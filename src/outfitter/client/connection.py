@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..protocol.jsontext import Json
     from ..protocol.process import ClosedNotice, ExitedNotice, OutputNotice
+    from ..protocol.websocket import Payload
     from ..transport.base import Dialled
 
     Notice = OutputNotice | ExitedNotice | ClosedNotice
@@ -83,7 +84,7 @@ class ClientConnection:
 
     # From the transport
 
-    def message(self, data: str | bytes) -> None:
+    def message(self, data: Payload) -> None:
         try:
             self._message(data)
         except (Malformed, InvalidParams) as error:
@@ -93,7 +94,7 @@ class ClientConnection:
             warn("client", "a message could not be handled", exc_info=True)
             self.transport.close(1011, "internal error")
 
-    def _message(self, data: str | bytes) -> None:
+    def _message(self, data: Payload) -> None:
         if type(data) is bytes:
             output = quick_output(data)
             if output is not None:

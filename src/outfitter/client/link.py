@@ -62,11 +62,16 @@ class Link:
         self._recovery = Recovery(limit=limit, resumable=resumable)
         self._settled = asyncio.Event()  # connected or failed
         self._way_back: asyncio.Task[None] | None = None
+        self._dialled: Dialled | None = None  # the newest, in use or not
         self._calls = 0
 
     @property
     def state(self) -> str:
         return self._recovery.state
+
+    @property
+    def generation(self) -> int:
+        return self._recovery.generation
 
     @property
     def failure(self) -> SessionExpired | None:
@@ -95,7 +100,7 @@ class Link:
         self, generation: int, resume: str | None, *, take_over: bool = False
     ) -> tuple[ClientConnection, InitializeResult]:
         """A new connection that holds the session. Raises DialFailed, Disconnected, RequestFailed."""
-        transport = await self._dial()
+        transport = self._dialled = await self._dial()
         connection = ClientConnection(
             transport,
             # Late news of an older connection is not heard: its session has moved on.
@@ -224,6 +229,7 @@ class Link:
 
     async def close(self) -> None:
         """Ends the link; whoever still waits gets SessionExpired."""
+        failed_before = self._recovery.state is FAILED
         self._recovery.close()
         if self._way_back is not None and not self._way_back.done():
             self._way_back.cancel()
@@ -232,10 +238,11 @@ class Link:
         self._settled.set()
         if connection is not None:
             connection.close()
-            ended = getattr(connection.transport, "wait_ended", None)
-            if ended is not None:
-                await ended()
-        self._tell()
+        if not failed_before:
+            self._tell()
+        if self._dialled is not None:
+            # Also when the handshake failed: a program that was started for it must not outlive it.
+            await self._dialled.wait_ended()
 
 
 __all__ = ["CONNECTED", "FAILED", "RECOVERING", "Link"]

@@ -6,6 +6,7 @@ The handle outlives connections: after a break its events go on where they stopp
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ class RemoteProcess:
         self._events: deque[Output | Exited] = deque()
         self._queued = 0
         self._next_write = 1
+        self._write_prefix = ""
         self._writing = asyncio.Lock()
         self._closed = False
         self._failure: OutfitterError | None = None
@@ -89,6 +91,7 @@ class RemoteProcess:
                 await self._news.wait()
         finally:
             self._readers -= 1
+            self._news.set()  # who waits for the end takes over
         if self.sandbox_denied is None:
             await self._ask_denied()
 
@@ -97,12 +100,12 @@ class RemoteProcess:
 
         Output that nobody else is iterating over is discarded. Raises what iterating raises.
         """
+        while self._readers and not self.over:
+            self._news.clear()
+            await self._news.wait()
         if self._readers == 0:
             async for _ in self:
                 pass
-        while not self.over:
-            self._news.clear()
-            await self._news.wait()
         if self._failure is not None:
             raise self._failure.with_traceback(None)
         assert self.exit_code is not None
@@ -194,8 +197,14 @@ class RemoteProcess:
         start = max(after + 1, first - int(exit_before))
         self._order.skip_to(start)
         self.started = True
+        # The server takes each write id once, and whoever held the process before has used some.
+        self._write_prefix = f"{secrets.token_hex(6)}-"
         self._deliver(self._order.merge(_missed(result)))
         self.missed = start - after - 1
+        if result.exited and self.exit_code is None:  # the exit was not after `after`
+            self._order.exit_known = True
+            self.exit_code, self.sandbox_denied = result.exit_code, result.sandbox_denied
+        self._closed = self._closed or result.closed
 
     # Control
 
@@ -221,7 +230,7 @@ class RemoteProcess:
             return await self._write(b"", eof=True)
 
     async def _write(self, data: bytes, *, eof: bool) -> str:
-        write_id = str(self._next_write)
+        write_id = f"{self._write_prefix}{self._next_write}"
         self._next_write += 1
         params = WriteParams(self.process_id, data, write_id, eof).encode()
         # Sent again after a break: the server knows the id and applies it once.

@@ -92,11 +92,12 @@ class EventOrder:
             self.last = seq
             return [event]
         self._keep(seq, event)
+        due = self._due()
         if len(self._early) > EARLY_EVENTS or self._early_bytes > EARLY_BYTES:
             raise OutputLost(
                 f"event {self.last + 1} did not come, though {len(self._early)} later ones did: it is lost"
             )
-        return self._due()
+        return due
 
     def merge(self, missed: Missed) -> list[Event]:
         """The events that a catch-up read makes due. Raises OutputLost when some are gone.

@@ -7,6 +7,7 @@ any event loop of the caller's work.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import socket
 import ssl
@@ -22,6 +23,7 @@ from .base import HIGH, LOW
 
 if TYPE_CHECKING:
     from ..loop import Timer
+    from ..protocol.websocket import Payload
     from .base import Receiver
 
 MAX_MESSAGE = 64 << 20  # as the listener's
@@ -30,7 +32,6 @@ _DEAD_SECONDS = 60.0  # without an answer: the connection is half open
 _CLOSE_SECONDS = 2.0  # how long a closing handshake may take
 _TCP_QUICKACK: int | None = getattr(socket, "TCP_QUICKACK", None)  # Linux
 _SMALL_READ = 16 << 10  # above this more is under way, and ACKs are not delayed
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Address(Record):
@@ -47,13 +48,19 @@ class Address(Record):
 
     @property
     def loopback(self) -> bool:
-        return self.host in _LOOPBACK or self.host.startswith("127.")
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False  # a name, whatever it begins with
 
 
 def parse_address(url: str) -> Address:
     """Raises SettingInvalid for what cannot be dialled."""
+    full, url = url, url.partition("?")[0]  # what a text below shows has no query: some put a secret there
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(full)
         port = parts.port
     except ValueError as error:
         raise SettingInvalid(f"`{url}` is not a URL: {error}") from None
@@ -62,11 +69,18 @@ def parse_address(url: str) -> Address:
     if parts.username is not None or parts.password is not None:
         # Not repeated in the text: it holds a secret.
         raise SettingInvalid("the URL holds credentials, which end up in logs: pass them as a token")
+    if port == 0:
+        raise SettingInvalid(f"`{url}` cannot be dialled: nobody listens at port 0")
+    try:
+        host = parts.hostname.encode("idna").decode()
+    except UnicodeError as error:
+        raise SettingInvalid(f"`{url}` is not a URL: its host is no name: {error}") from None
     secure = parts.scheme == "wss"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not path.isascii() or not path.isprintable() or " " in path:
         raise SettingInvalid(f"the path of `{url}` must be percent-encoded ASCII")
-    return Address(url, parts.hostname, port or (443 if secure else 80), path, secure)
+    shown = f"{parts.scheme}://{parts.netloc}{parts.path}" + ("?…" if parts.query else "")
+    return Address(shown, host, port or (443 if secure else 80), path, secure)
 
 
 async def dial(
@@ -78,6 +92,8 @@ async def dial(
     """
     if token is not None and not (address.secure or address.loopback):
         raise SettingInvalid("exec-server WebSocket headers require wss:// or a loopback destination")
+    if token is not None and not (token and token.isascii() and token.isprintable()):
+        raise SettingInvalid("the token must be printable ASCII, without line breaks")
     loop = asyncio.get_running_loop()
     context = None
     if address.secure:
@@ -86,7 +102,11 @@ async def dial(
     try:
         async with asyncio.timeout(limit):
             _, transport = await loop.create_connection(
-                lambda: DialledTransport(loop, address), address.host, address.port, ssl=context
+                lambda: DialledTransport(loop, address),
+                address.host,
+                address.port,
+                ssl=context,
+                ssl_shutdown_timeout=None if context is None else _CLOSE_SECONDS,
             )
             await transport.upgrade(token)
     except TimeoutError:
@@ -130,13 +150,16 @@ class DialledTransport(asyncio.Protocol):
         self._key = new_key(os.urandom(16))
         self._head: bytes | None = b""  # of the answer to the upgrade; None when that is done
         self._upgraded: asyncio.Future[None] = loop.create_future()
-        self._frames = ws.FrameReader(masked=False, limit=MAX_MESSAGE, raw=True)
-        self._inbox: deque[bytes] = deque()
+        # Whoever dialled may have given up before it looked; that is no fault to be logged.
+        self._upgraded.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._frames = ws.FrameReader(masked=False, limit=MAX_MESSAGE, raw_above=-1)
+        self._inbox: deque[Payload] = deque()
         self._begun = False
         self._hold = False
         self._crowded = False
         self._closing = False
         self._told = False
+        self._ended: asyncio.Future[None] = loop.create_future()
         self._reason = ""
         self._heard = loop.time()
         self._pinged = 0.0
@@ -168,8 +191,6 @@ class DialledTransport(asyncio.Protocol):
             "Sec-WebSocket-Version: 13",
         ]
         if token is not None:
-            if not token.isascii() or not token.isprintable() or not token:
-                raise SettingInvalid("the token must be printable ASCII, without line breaks")
             lines.append(f"Authorization: Bearer {token}")
         self._socket.write("\r\n".join([*lines, "", ""]).encode("ascii"))
         await self._upgraded
@@ -236,10 +257,10 @@ class DialledTransport(asyncio.Protocol):
             if not data:
                 return
         for opcode, payload in self._frames.feed(data):
-            assert isinstance(payload, bytes)
             if opcode in (ws.TEXT, ws.BINARY):
                 self._inbox.append(payload)
             else:
+                assert isinstance(payload, bytes)
                 self._control(opcode, payload)
         if self._begun and self._inbox:
             self._deliver()
@@ -291,7 +312,8 @@ class DialledTransport(asyncio.Protocol):
         return self._socket.get_write_buffer_size()
 
     def send(self, *messages: bytes) -> None:
-        if self._closing:
+        # A socket that failed is told a tick later; until then asyncio would log every write to it.
+        if self._closing or self._socket.is_closing():
             return
         for message in messages:
             if len(message) <= ws.MAX_FRAME_OUT:
@@ -368,6 +390,7 @@ class DialledTransport(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
         self._stop_beating()
+        self._ended.set_result(None)
         if not self._upgraded.done():
             self._upgraded.set_exception(error or ConnectionResetError("the server closed the connection"))
             return
@@ -377,6 +400,10 @@ class DialledTransport(asyncio.Protocol):
         # What came before the end is taken first, however long a slow caller lets it wait.
         if self._begun and not (self._hold and self._inbox):
             self._tell()
+
+    async def wait_ended(self) -> None:
+        if self._closing:
+            await asyncio.shield(self._ended)
 
     def _lose(self, reason: str) -> None:
         self._reason = reason
@@ -389,7 +416,8 @@ class DialledTransport(asyncio.Protocol):
             self._keepalive = None
 
     def _tell(self) -> None:
-        if not self._told and not (self._hold and self._inbox):
+        # Before `begin` there is nobody to tell; that is made up for there.
+        if self._begun and not self._told and not (self._hold and self._inbox):
             self._told = True
             self._stop_beating()
             self.receiver.lost(self._reason)

@@ -18,10 +18,12 @@ from .stdio import StdioTransport
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ..protocol.websocket import Payload
     from .base import Receiver
 
 _TERM_SECONDS = 2.0  # the reference's: after this SIGTERM was not enough
 _STDERR_BYTES = 64 << 10  # read at a time; longer lines are cut
+_LAST_READS = 16  # at its end: more than a pipe holds, so all of it, unless it goes on and on
 _LAST_LINES = 5  # of its stderr, told when it ends before it has answered
 
 
@@ -83,31 +85,41 @@ class ProgramTransport:
 
     # From it
 
-    def message(self, data: str | bytes) -> None:
+    def message(self, data: Payload) -> None:
         self._receiver.message(data)
 
     def drained(self) -> None:
         self._receiver.drained()
 
     def lost(self, reason: str) -> None:
-        self._told()
+        self._hear_out()
         said = f"; its last words: {' | '.join(self._last)}" if self._last else ""
         self._ended = self._loop.create_task(self._end())
         self._receiver.lost(reason + said)
 
     # Standard error
 
-    def _told(self) -> None:
-        """Passes what the program writes to stderr to our log, line by line."""
+    def _told(self) -> bool:
+        """Passes what the program writes to stderr to our log, line by line; False when there is no more."""
         try:
             data = os.read(self._stderr, _STDERR_BYTES)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data = b""
         if not data:
             self._loop.remove_reader(self._stderr)
-            data = b"\n" if self._partial else b""
+        self._pass_on(data)
+        return data != b""
+
+    def _hear_out(self) -> None:
+        """Takes what it has said before its end, which need not end a line."""
+        for _ in range(_LAST_READS):
+            if not self._told():
+                break
+        self._pass_on(b"\n" if self._partial else b"")
+
+    def _pass_on(self, data: bytes) -> None:
         *lines, self._partial = (self._partial + data).split(b"\n")
         self._partial = self._partial[:_STDERR_BYTES]
         for line in lines:
