@@ -7,8 +7,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from ..client.connect import open_program, open_websocket
 from ..environments.file import LOCAL, Declared, check, load, shown_url
+from ..environments.manager import open_declared
 from ..errors import SettingInvalid
 from ..record import Record
 from .console import LinkWatch, waiting
@@ -84,31 +84,15 @@ async def reach(
     """A client of the target; a broken connection is reported as it should be on a command line."""
     declared = target.declared
     if declared is None:
-        from ..local import local  # brings the whole server
+        # Through the package: importing the module would put it in the place of the public function.
+        from .. import local
 
         async with local() as client:
             yield client
         return
     watch = None if quiet else LinkWatch(target.name)
     with contextlib.nullcontext() if quiet else waiting(f"connecting to {target.name}"):
-        if declared.url is not None:
-            client = await open_websocket(
-                declared.url,
-                token=declared.token,
-                resume=resume,
-                take_over=take_over,
-                connect_timeout=declared.connect_timeout,
-                initialize_timeout=declared.initialize_timeout,
-                on_state=watch,
-            )
-        else:
-            client = await open_program(
-                [declared.program or "", *declared.args],
-                env=dict(declared.env),
-                cwd=declared.cwd,
-                initialize_timeout=declared.initialize_timeout,
-                on_state=watch,
-            )
+        client = await open_declared(declared, resume=resume, take_over=take_over, on_state=watch)
     patience: float | None = None
     try:
         yield client

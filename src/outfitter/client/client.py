@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from ..core.events import CLOSED, Exited, Output
 from ..core.recovery import FAILED
-from ..errors import CapabilityMissing, InvalidParams, OutfitterError, OutputTooLarge, TimedOut
+from ..errors import (
+    CapabilityMissing,
+    ConnectionLost,
+    InvalidParams,
+    OutfitterError,
+    OutputTooLarge,
+    TimedOut,
+)
 from ..protocol import uri
 from ..protocol.environment import EnvPolicyParams, ExplainParams
 from ..protocol.process import (
@@ -93,7 +100,6 @@ class Client:
             changed=self._changed,
         )
         self._processes: dict[str, RemoteProcess] = {}
-        self._starting: set[RemoteProcess] = set()
         self._cleaning: set[asyncio.Task[None]] = set()
         # Unguessable, so that ids stay apart when another client takes the session up.
         self._prefix = f"{os.getpid()}-{secrets.token_hex(6)}"
@@ -234,7 +240,7 @@ class Client:
         except BaseException as error:
             self._processes.pop(process.process_id, None)
             # Refused is refused; anything else, and it may have started.
-            if not isinstance(error, OutfitterError) or _ambiguous(error):
+            if not isinstance(error, OutfitterError) or isinstance(error, ConnectionLost):
                 self.clean_up(process)
             raise
         process.started = True
@@ -456,13 +462,6 @@ class Client:
         elif not self._held and self._queued > bound:
             self._held = True
             connection.transport.pause_reading()
-
-
-def _ambiguous(error: OutfitterError) -> bool:
-    """Whether a request that failed so may have been carried out."""
-    from ..errors import ConnectionLost
-
-    return isinstance(error, ConnectionLost)
 
 
 async def _feed(process: RemoteProcess, data: bytes) -> None:

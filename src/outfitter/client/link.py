@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ..core.recovery import CONNECTED, FAILED, RECOVERING, Recovery
+from ..core.recovery import FAILED, RECOVERING, Recovery
 from ..errors import DialFailed, Disconnected, InvalidParams, OutfitterError, Overloaded, SessionExpired
 from ..log import note
 from ..protocol.session import TAKEN_OVER, InitializeParams, InitializeResult
@@ -243,6 +243,3 @@ class Link:
         if self._dialled is not None:
             # Also when the handshake failed: a program that was started for it must not outlive it.
             await self._dialled.wait_ended()
-
-
-__all__ = ["CONNECTED", "FAILED", "RECOVERING", "Link"]

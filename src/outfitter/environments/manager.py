@@ -262,30 +262,43 @@ class EnvironmentManager(_Names):
     async def _open(self, declared: Declared | None) -> Opened:
         if declared is None:
             return await _open_local(self._environ)
-        return await open_declared(declared)
+        client = await open_declared(declared)
+        return Opened(client, client.aclose)
 
 
-async def open_declared(declared: Declared) -> Opened:
-    """Connects to a declared environment. Raises DialFailed, RequestFailed, SettingInvalid."""
+async def open_declared(
+    declared: Declared,
+    *,
+    resume: str | None = None,
+    take_over: bool = False,
+    on_state: Callable[[str], None] | None = None,
+) -> Client:
+    """Connects to a declared environment; `resume` and `take_over` are for those at a URL.
+
+    Raises DialFailed, RequestFailed, SettingInvalid.
+    """
     if declared.url is not None:
-        client = await open_websocket(
+        return await open_websocket(
             declared.url,
             token=declared.token,
+            resume=resume,
+            take_over=take_over,
             connect_timeout=declared.connect_timeout,
             initialize_timeout=declared.initialize_timeout,
+            on_state=on_state,
         )
-    else:
-        client = await open_program(
-            [declared.program or "", *declared.args],
-            env=dict(declared.env),
-            cwd=declared.cwd,
-            initialize_timeout=declared.initialize_timeout,
-        )
-    return Opened(client, client.aclose)
+    return await open_program(
+        [declared.program or "", *declared.args],
+        env=dict(declared.env),
+        cwd=declared.cwd,
+        initialize_timeout=declared.initialize_timeout,
+        on_state=on_state,
+    )
 
 
 async def _open_local(environ: Mapping[str, str] | None) -> Opened:
-    from ..local import local  # brings the whole server
+    # Through the package: importing the module would put it in the place of the public function.
+    from .. import local
 
     stack = contextlib.AsyncExitStack()
     client = await stack.enter_async_context(local(environment=environ))

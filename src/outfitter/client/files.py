@@ -1,0 +1,398 @@
+"""The files of an executor: `client.files`.
+
+Paths are the executor's own, relative ones from its working directory; a `file:` URI does for one with
+another path convention. What is large goes in blocks, a few at a time, so memory stays flat and other
+requests get through. After a broken connection reads go on where they stopped, if the file is still the
+same; a whole write is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ..errors import CapabilityMissing, Disconnected, FileChanged, InvalidParams, RequestFailed
+from ..protocol.codes import NOT_FOUND
+from ..protocol.filesystem import (
+    BlockResult,
+    ChmodParams,
+    CloseParams,
+    CopyParams,
+    CreateDirectoryParams,
+    EntryResult,
+    FileParams,
+    MetadataResult,
+    OpenParams,
+    PathParams,
+    ReadBlockParams,
+    RemoveParams,
+    RenameParams,
+    WalkParams,
+    WriteBlockParams,
+    WriteFileParams,
+)
+from ..protocol.uri import parse
+from ..record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from ..protocol.fields import Fields
+    from ..protocol.jsontext import Json
+    from ..protocol.uri import FileUri
+    from .client import Client
+
+AT_ONCE_BYTES = 4 << 20  # one message; above, blocks are quicker to begin with and never held whole twice
+BLOCK_BYTES = 1 << 20  # the largest the protocol has
+IN_FLIGHT = 4  # blocks under way: hides a round trip, holds four megabytes
+
+FileInfo = MetadataResult
+
+
+class Entry(Record):
+    """A name in a folder. `path` finds it, also when its name is no text."""
+
+    __slots__ = ("is_directory", "is_file", "name", "path")
+
+    def __init__(self, name: str, path: str, is_directory: bool, is_file: bool) -> None:
+        self.name = name
+        self.path = path
+        self.is_directory = is_directory
+        self.is_file = is_file
+
+
+class Walked(Record):
+    """What a walk found: (path, "file" or "directory"), and (path, message) where it could not look."""
+
+    __slots__ = ("entries", "errors", "truncated")
+
+    def __init__(
+        self, entries: list[tuple[str, str]], errors: list[tuple[str, str]], truncated: bool
+    ) -> None:
+        self.entries = entries
+        self.errors = errors
+        self.truncated = truncated
+
+
+class Files:
+    """The files of one executor."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._handles = itertools.count(1)
+
+    # One file
+
+    async def read(self, path: str, *, follow: bool = True) -> bytes:
+        """All of a file. Raises RequestFailed (`not_found` says why most often)."""
+        uri = self._uri(path)
+        if follow and (await self._stat(uri, follow)).size > AT_ONCE_BYTES:
+            async with await self.open(path) as file:
+                return b"".join([block async for block in file])
+        result = await self._call("fs/readFile", FileParams(uri, follow).encode())
+        return _fields(result).base64("dataBase64")
+
+    async def write(self, path: str, data: bytes, *, follow: bool = True) -> None:
+        """New content for a file, which is made if need be; its folder must exist."""
+        uri = self._uri(path)
+        if len(data) <= AT_ONCE_BYTES or not follow or not self._client.offers("fileWriteStreaming"):
+            # Writing the same content twice is the same as once, so it may be repeated.
+            await self._call("fs/writeFile", WriteFileParams(uri, [data], follow).encode())
+            return
+        while True:
+            try:
+                await self._write_blocks(path, data)
+                return
+            except Disconnected:
+                continue  # half of it went nowhere; begin again when there is a connection
+
+    async def _write_blocks(self, path: str, data: bytes) -> None:
+        async with await self.open(path, "replace") as file:
+            view = memoryview(data)
+            for place in range(0, len(data), BLOCK_BYTES):
+                await file.write_at(bytes(view[place : place + BLOCK_BYTES]), place)
+
+    async def open(self, path: str, mode: str = "read") -> RemoteFile:
+        """A file to be read, or written in blocks; close it, or use it in `async with`.
+
+        With "replace" the new content is in its place when it is closed; with "update" (where the server
+        offers it) blocks are written into the file as it is.
+        """
+        if mode not in ("read", "replace", "update"):
+            raise InvalidParams(f'mode is "read", "replace" or "update", not {mode!r}')
+        if mode == "update":
+            self._client.require("fsOpenUpdate", "write into a file as it is")
+        if mode == "replace" and not self._client.offers("fileWriteStreaming"):
+            raise CapabilityMissing("fileWriteStreaming", "write a file in blocks")
+        file = RemoteFile(self._client, self._uri(path), mode, self._new_handle)
+        await file.begin()
+        return file
+
+    def _new_handle(self) -> str:
+        return f"f{next(self._handles)}"
+
+    async def stat(self, path: str, *, follow: bool = True) -> FileInfo:
+        return await self._stat(self._uri(path), follow)
+
+    async def _stat(self, uri: FileUri, follow: bool) -> FileInfo:
+        return FileInfo.decode(await self._call("fs/getMetadata", FileParams(uri, follow).encode()))
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is anything by that name; a link to nothing is nothing."""
+        try:
+            await self.stat(path)
+        except RequestFailed as error:
+            if error.code == NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def canonicalize(self, path: str) -> str:
+        """The path without links and dots. It must exist."""
+        result = await self._call("fs/canonicalize", PathParams(self._uri(path)).encode())
+        return native(_fields(result).text("path"))
+
+    # Folders
+
+    async def make_directory(self, path: str, *, recursive: bool = True) -> None:
+        """With `recursive`, its parents too, and one that exists is fine."""
+        params = CreateDirectoryParams(self._uri(path), recursive).encode()
+        await self._call("fs/createDirectory", params, repeat=recursive)
+
+    async def list(self, path: str) -> list[Entry]:
+        """What a folder holds; links by what they lead to."""
+        uri = self._uri(path)
+        result = await self._call("fs/readDirectory", PathParams(uri).encode())
+        folder = native(uri.text).rstrip("/")
+        found = []
+        for one in map(EntryResult.decode, _fields(result).raw("entries")):
+            place = native(one.uri) if one.uri is not None else f"{folder}/{one.name}"
+            found.append(Entry(one.name, place, one.is_directory, one.is_file))
+        return found
+
+    async def walk(
+        self,
+        path: str,
+        *,
+        depth: int = 64,
+        directories: int = 10_000,
+        entries: int = 50_000,
+        follow: bool = False,
+        hidden: bool = True,
+    ) -> Walked:
+        """A tree, folder by folder, within these bounds; `hidden=False` does not enter hidden folders."""
+        params = WalkParams(self._uri(path), depth, directories, entries, follow, not hidden)
+        fields = _fields(await self._call("fs/walk", params.encode()))
+        return Walked(
+            [(native(one["path"]), one["kind"]) for one in fields.raw("entries")],
+            [(native(one["path"]), one["message"]) for one in fields.raw("errors")],
+            fields.flag("truncated"),
+        )
+
+    # Changing names
+
+    async def copy(self, source: str, destination: str, *, recursive: bool = False) -> None:
+        """On the executor itself: a file, a link, or with `recursive` a folder."""
+        params = CopyParams(self._uri(source), self._uri(destination), recursive)
+        await self._call("fs/copy", params.encode(), repeat=False)
+
+    async def remove(self, path: str, *, recursive: bool = False, force: bool = False) -> None:
+        """A file, a link itself, an empty folder; with `recursive` a full one. `force`: gone is fine."""
+        params = RemoveParams(self._uri(path), recursive, force)
+        await self._call("fs/remove", params.encode(), repeat=force)
+
+    async def rename(self, source: str, destination: str, *, replace: bool = False) -> None:
+        """Raises RequestFailed when the destination exists, unless `replace`; CapabilityMissing."""
+        self._client.require("fsRename", "rename files")
+        params = RenameParams(self._uri(source), self._uri(destination), replace)
+        await self._call("fs/rename", params.encode(), repeat=False)
+
+    async def chmod(self, path: str, mode: int, *, follow: bool = True) -> None:
+        """Raises RequestFailed, CapabilityMissing."""
+        self._client.require("fsChmod", "change the mode of files")
+        await self._call("fs/chmod", ChmodParams(self._uri(path), mode, follow).encode())
+
+    # Calls
+
+    def _uri(self, path: str) -> FileUri:
+        return self._client.resolve(path)
+
+    async def _call(self, method: str, params: Json, *, repeat: bool = True) -> Json:
+        return await self._client.call(method, params, repeat=repeat)
+
+
+class RemoteFile:
+    """An open file. Iterate over it for its blocks, or read and write at any place."""
+
+    def __init__(self, client: Client, uri: FileUri, mode: str, new_handle: Callable[[], str]) -> None:
+        self.uri = uri
+        self.mode = mode
+        self._client = client
+        self._new_handle = new_handle
+        self._handle = ""
+        self._generation = 0  # of the connection that the handle belongs to
+        self._identity: tuple[int, int, int] | None = None
+        self._opening = asyncio.Lock()
+        self._writes: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+        self._closed = False
+
+    async def begin(self) -> None:
+        self._handle = await self._open()
+        if self.mode == "read":
+            self._identity = await self._identify()
+
+    async def _open(self) -> str:
+        handle = self._new_handle()
+        self._generation = self._client.generation
+        try:
+            await self._client.call("fs/open", OpenParams(handle, self.uri, self.mode).encode())
+        except BaseException as error:
+            # It may be open all the same; the server forgets it with the connection at the latest.
+            if not isinstance(error, RequestFailed | Disconnected):
+                self._client.later("fs/close", CloseParams(handle).encode())
+            raise
+        return handle
+
+    async def _identify(self) -> tuple[int, int, int]:
+        """What tells this file from another one that takes its name."""
+        params = FileParams(self.uri).encode()
+        info = FileInfo.decode(await self._client.call("fs/getMetadata", params, repeat=True))
+        return info.size, info.modified_ms, info.created_ms
+
+    async def __aenter__(self) -> RemoteFile:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            await self.close()
+        else:
+            self.abandon()
+
+    # Reading
+
+    async def read_at(self, offset: int, length: int = BLOCK_BYTES) -> bytes:
+        """Up to `length` bytes (at most a block); fewer only at the end.
+
+        After a broken connection the file is opened again. Raises FileChanged when it is not the same then.
+        """
+        while True:
+            handle = self._handle
+            try:
+                params = ReadBlockParams(handle, offset, length).encode()
+                return BlockResult.decode(await self._client.call("fs/readBlock", params)).chunk
+            except Disconnected:
+                await self._reopen(handle)
+            except RequestFailed as error:
+                # A call that waited for the next connection finds no handle there.
+                if error.code != NOT_FOUND or self._generation == self._client.generation:
+                    raise
+                await self._reopen(handle)
+
+    async def _reopen(self, lost: str) -> None:
+        async with self._opening:
+            if self._handle != lost:
+                return  # another reader has done it
+            self._handle = await self._open()
+            if await self._identify() != self._identity:
+                raise FileChanged(f"{native(self.uri.text)} was changed while the connection was down")
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self.blocks()
+
+    async def blocks(self, offset: int = 0) -> AsyncIterator[bytes]:
+        """Blocks from here to the end, a few of them asked for ahead."""
+        ahead: deque[asyncio.Task[bytes]] = deque()
+        try:
+            while True:
+                while len(ahead) < IN_FLIGHT:
+                    ahead.append(asyncio.ensure_future(self.read_at(offset)))
+                    offset += BLOCK_BYTES
+                block = await ahead.popleft()
+                if block:
+                    yield block
+                if len(block) < BLOCK_BYTES:
+                    return
+        finally:
+            for task in ahead:
+                task.cancel()
+            await asyncio.gather(*ahead, return_exceptions=True)
+
+    # Writing
+
+    async def write_at(self, data: bytes, offset: int) -> None:
+        """Writes a block (at most a mebibyte). Returns when there is room for the next one.
+
+        Raises what an earlier one met with.
+        """
+        if self._failure is not None:
+            raise self._failure
+        while len(self._writes) >= IN_FLIGHT:
+            await asyncio.wait(self._writes, return_when=asyncio.FIRST_COMPLETED)
+        if self._failure is not None:
+            raise self._failure
+        task = asyncio.ensure_future(self._write(data, offset))
+        self._writes.add(task)
+        task.add_done_callback(self._written)
+
+    async def _write(self, data: bytes, offset: int) -> None:
+        params = WriteBlockParams(self._handle, offset, data).encode()
+        try:
+            await self._client.call("fs/writeBlock", params)
+        except RequestFailed:
+            self._check_connection()
+            raise
+
+    def _check_connection(self) -> None:
+        """Raises Disconnected when the handle went with an earlier connection, and what it had with it."""
+        if self._generation != self._client.generation:
+            raise Disconnected("the connection broke before the file was written")
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writes.discard(task)
+        if not task.cancelled() and task.exception() is not None and self._failure is None:
+            self._failure = task.exception()
+
+    # The end
+
+    async def close(self) -> None:
+        """Ends it. What was written is in its place when this returns, and not before."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._writes:
+            await asyncio.wait(self._writes)
+        if self._failure is not None:
+            self.abandon()
+            raise self._failure
+        if self.mode == "read":
+            self._client.later("fs/close", CloseParams(self._handle).encode())
+            return
+        self._check_connection()
+        await self._client.call("fs/close", CloseParams(self._handle).encode())
+        # Closing a handle that is not there is no error; it only means that nothing was written.
+        self._check_connection()
+
+    def abandon(self) -> None:
+        """Lets go without finishing."""
+        self._closed = True
+        for task in self._writes:
+            task.cancel()
+        if self._handle and self._generation == self._client.generation:
+            self._client.later("fs/close", CloseParams(self._handle, discard=True).encode())
+
+
+def native(text: str) -> str:
+    """A path of the executor as its programs know it; its URI where that cannot be told."""
+    try:
+        return parse(text).local_path()
+    except (InvalidParams, ValueError):
+        return text
+
+
+def _fields(result: Json) -> Fields:
+    from ..protocol.fields import Fields
+
+    return Fields(result, "Result")
