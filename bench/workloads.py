@@ -7,11 +7,13 @@ sits the workload out. Every function returns one value per metric; the median o
 from __future__ import annotations
 
 import base64
+import os
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -81,6 +83,16 @@ WIDTHS: Final = (8, 32)
 CAT: Final = Launch("cat", stdin=True)
 TTY_CAT: Final = Launch("sh", "-c", "stty -echo; echo ready; exec cat", tty=True)
 PING: Final = base64.b64encode(b"ping\n")
+LARGE_FILE: Final = 64 << 20
+WRITTEN_FILE: Final = 16 << 20
+STREAMED_FILE: Final = 256 << 20
+BLOCK: Final = 1 << 20
+WALK: Final = {
+    "maxDepth": 64,
+    "maxDirectories": 10_000,
+    "maxEntries": 50_000,
+    "followDirectorySymlinks": False,
+}
 SETTLE: Final = 0.3  # seconds for late imports and freed memory to show before memory is read
 
 # As the stock client sends it: the whole environment by policy, and its usual fourteen variables on top.
@@ -276,17 +288,109 @@ def _busy(arm: ExecArm, effort: Effort) -> Values:
 
 
 def _files(arm: ExecArm, effort: Effort) -> Values:
-    with _file() as path, ExecClient(arm.address, quickack=True) as client:
-        params = {"path": f"file://{path}"}
-        reads = _samples(lambda: client.call("fs/readFile", params), effort)
-        stats = _samples(lambda: client.call("fs/getMetadata", params), effort)
-    return {"files.read": _percentile(reads, 50) * 1e3, "files.stat": _percentile(stats, 50) * 1e3}
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        ExecClient(arm.address, quickack=True) as client,
+    ):
+        small = _made(folder, "small", 1 << 20)
+        large = _made(folder, "large", LARGE_FILE)
+        target = f"file://{folder}/written"
+        data = base64.b64encode(os.urandom(WRITTEN_FILE)).decode()
+        stats = _samples(lambda: client.call("fs/getMetadata", {"path": small}), effort)
+        reads = _samples(lambda: client.call("fs/readFile", {"path": small}), effort)
+        large_reads = [client.call("fs/readFile", {"path": large}) for _ in range(effort.streams)]
+        writes = [
+            client.call("fs/writeFile", {"path": target, "dataBase64": data}) for _ in range(effort.streams)
+        ]
+    return {
+        "files.stat": _percentile(stats, 50) * 1e3,
+        "files.read": _percentile(reads, 50) * 1e3,
+        "files.read64": _median(large_reads) * 1e3,
+        "files.write16": _median(writes) * 1e3,
+    }
 
 
 def _swerex_files(arm: SwerexArm, effort: Effort) -> Values:
     with _file() as path, SwerexClient(arm.address, arm.token) as client:
         reads = _samples(lambda: client.read_file(path)[0], effort)
     return {"files.read": _percentile(reads, 50) * 1e3}
+
+
+def _blocks(arm: ExecArm, effort: Effort) -> Values:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        ExecClient(arm.address, quickack=True) as client,
+    ):
+        path = _made(folder, "streamed", STREAMED_FILE)
+        before = procfs.rss_kb(procfs.family(arm.server()[0].pid))
+        rates = []
+        for _ in range(min(2, effort.streams)):
+            client.call("fs/open", {"handleId": "bench", "path": path})
+            rates.append(STREAMED_FILE / 1e6 / client.read_blocks("bench", STREAMED_FILE, BLOCK))
+            client.call("fs/close", {"handleId": "bench"})
+        after = procfs.rss_kb(procfs.family(arm.server()[0].pid))
+    return {"blocks.rate": _median(rates), "blocks.rss": max(0.0, after - before) / 1e3}
+
+
+def _trees(arm: ExecArm, effort: Effort) -> Values:
+    with ExecClient(arm.address, quickack=True) as client:
+        walk = {"path": f"file://{_tree()}", "options": WALK}
+        listing = {"path": f"file://{_tree()}/wide"}
+        walks = [client.call("fs/walk", walk) for _ in range(effort.streams + 1)]
+        lists = [client.call("fs/readDirectory", listing) for _ in range(effort.streams + 1)]
+    return {"trees.walk": _median(walks[1:]) * 1e3, "trees.list": _median(lists[1:]) * 1e3}
+
+
+def _busy_walk(arm: ExecArm, effort: Effort) -> Values:
+    with _walking(arm.address), ExecClient(arm.address, quickack=True) as client:
+        return _latency("walking", lambda: client.one_shot(TRUE), effort)
+
+
+@contextmanager
+def _walking(address: Address) -> Iterator[None]:
+    """Another connection walks the tree again and again."""
+    done = threading.Event()
+
+    def walk() -> None:
+        with ExecClient(address, quickack=True) as client:
+            while not done.is_set():
+                client.call("fs/walk", {"path": f"file://{_tree()}", "options": WALK})
+
+    _tree()
+    thread = threading.Thread(target=walk)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _made(folder: str, name: str, size: int) -> str:
+    """The URI of a file of this size, which is in memory."""
+    block = os.urandom(1 << 20)
+    with open(os.path.join(folder, name), "wb") as file:
+        for _ in range(size // len(block)):
+            file.write(block)
+    return f"file://{folder}/{name}"
+
+
+_trees_made: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def _tree() -> str:
+    """A tree of 50,000 entries, one folder of which has 10,000; made once per run."""
+    if not _trees_made:
+        made = tempfile.TemporaryDirectory(prefix="bench-tree-")
+        _trees_made.append(made)
+        os.mkdir(f"{made.name}/wide")
+        for number in range(10_000):
+            os.close(os.open(f"{made.name}/wide/file-{number:05}", os.O_CREAT | os.O_WRONLY))
+        for folder in range(390):
+            os.mkdir(f"{made.name}/d{folder:03}")
+            for number in range(100):
+                os.close(os.open(f"{made.name}/d{folder:03}/f{number:02}", os.O_CREAT | os.O_WRONLY))
+    return _trees_made[0].name
 
 
 # Through a client library
@@ -454,13 +558,42 @@ WORKLOADS: Final = (
     ),
     Workload(
         "files",
-        (),
+        ("P8", "P9"),
         (
-            Metric("files.read", "`fs/readFile` 1 MiB, p50", "ms"),
             Metric("files.stat", "`fs/getMetadata`, p50", "ms"),
+            Metric("files.read", "`fs/readFile` 1 MiB, p50", "ms"),
+            Metric("files.read64", "`fs/readFile` 64 MiB", "ms"),
+            Metric("files.write16", "`fs/writeFile` 16 MiB", "ms"),
         ),
         _files,
         _swerex_files,
+    ),
+    Workload(
+        "blocks",
+        ("P10",),
+        (
+            Metric("blocks.rate", "`fs/readBlock` 256 MiB, 1 MiB each", "MB/s", "higher"),
+            Metric("blocks.rss", "the same, growth of the server", "MB"),
+        ),
+        _blocks,
+    ),
+    Workload(
+        "trees",
+        ("P11",),
+        (
+            Metric("trees.walk", "`fs/walk`, 50,000 entries", "ms"),
+            Metric("trees.list", "`fs/readDirectory`, 10,000 entries", "ms"),
+        ),
+        _trees,
+    ),
+    Workload(
+        "walking",
+        ("P12",),
+        (
+            Metric("walking.p50", "one-shot beside a walk, p50", "ms"),
+            Metric("walking.p95", "one-shot beside a walk, p95", "ms"),
+        ),
+        _busy_walk,
     ),
     Workload(
         "client",

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import inspect
+import os
 import signal
 import socket
 import subprocess
@@ -21,6 +22,8 @@ import pytest
 
 import outfitter
 from outfitter import Completed, Exited, Output, OutputTooLarge, RequestFailed, SessionExpired, TimedOut, sync
+from outfitter.client.files import Files as AsyncFiles
+from outfitter.client.files import RemoteFile as AsyncFile
 from outfitter.errors import Refused
 from tests.support.machine import SECOND, alive, wait_gone, wait_until
 from tests.support.servers import serving
@@ -74,9 +77,17 @@ def all_come(process: sync.RemoteProcess) -> None:
 
 
 # How the async client is opened and closed, and what it and its handles say to each other.
-ASYNC_ONLY = {"open", "aclose", "queued", "clean_up"}
-# Files are not offered here yet; the rest is what they ask of their client.
-FILES = {"files", "resolve", "generation", "later"}
+ASYNC_ONLY = {
+    "open",
+    "aclose",
+    "queued",
+    "clean_up",
+    "generation",
+    "later",
+    "remember_watch",
+    "forget_watch",
+}
+FILE_INTERNAL = {"begin"}
 INTERNAL = {"receive", "fail", "abandon", "catch_up", "follow", "started", "kept", "over"}
 
 
@@ -91,16 +102,24 @@ def parameters(thing: Any) -> list[inspect.Parameter]:
 def test_client_and_process_have_the_names_of_the_async_ones() -> None:
     with sync.local() as client:
         process = client.start(["true"])
-        assert names(client) == names(client._client) - ASYNC_ONLY - FILES
+        assert names(client) == names(client._client) - ASYNC_ONLY
         assert names(process) == names(process._process) - INTERNAL
         assert (hasattr(process, "__iter__"), hasattr(process, "__aiter__")) == (True, False)
+        assert names(client.files) == names(client._client.files)
+        with client.files.open(__file__) as file:
+            assert names(file) == names(file._file) - FILE_INTERNAL
 
 
 @pytest.mark.parametrize(
     "mine, other",
     [
         (getattr(mine, name), getattr(other, name))
-        for mine, other in ((sync.Client, outfitter.Client), (sync.RemoteProcess, outfitter.RemoteProcess))
+        for mine, other in (
+            (sync.Client, outfitter.Client),
+            (sync.RemoteProcess, outfitter.RemoteProcess),
+            (sync.Files, AsyncFiles),
+            (sync.RemoteFile, AsyncFile),
+        )
         for name in sorted(names(mine) & names(other))
         if callable(getattr(other, name))
     ]
@@ -120,6 +139,52 @@ def test_what_it_imports_takes_no_public_name_away() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "function\n"
+
+
+# Files
+
+
+def test_files_are_read_written_and_walked(tmp_path: Path) -> None:
+    data = os.urandom(9_000_000)
+    with sync.local() as client:
+        files = client.files
+        files.make_directory(f"{tmp_path}/a/b")
+        files.write(f"{tmp_path}/a/small", b"x")
+        files.write(f"{tmp_path}/a/large", data)
+        assert (files.read(f"{tmp_path}/a/small"), files.read(f"{tmp_path}/a/large")) == (b"x", data)
+        with files.open(f"{tmp_path}/a/large") as file:
+            assert b"".join(file) == data
+            assert file.read_at(5, 3) == data[5:8]
+        with files.open(f"{tmp_path}/a/new", "replace") as file:
+            file.write_at(b"abc", 0)
+        files.rename(f"{tmp_path}/a/new", f"{tmp_path}/a/b/renamed")
+        assert [kind for _, kind in files.walk(str(tmp_path)).entries] == [
+            "directory",
+            "directory",
+            "file",
+            "file",
+            "file",
+        ]
+        files.remove(f"{tmp_path}/a", recursive=True)
+        assert not files.exists(f"{tmp_path}/a")
+
+
+def test_file_that_is_not_finished_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with sync.local() as client:
+        with pytest.raises(ZeroDivisionError), client.files.open(f"{tmp_path}/a", "replace") as file:
+            file.write_at(b"new", 0)
+            raise ZeroDivisionError
+        assert client.files.read(f"{tmp_path}/a") == b"old"
+
+
+def test_breaking_off_a_read_leaves_the_file_usable(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(9_000_000))
+    with sync.local() as client, client.files.open(f"{tmp_path}/a") as file:
+        for block in file:
+            assert len(block) == 1 << 20
+            break
+        assert len(b"".join(file)) == 9_000_000
 
 
 # Commands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,25 @@ STORY = (
     "process/attach",
     "process/signal",
     "process/terminate",
+    "fs/watchMissing",
+    "fs/watch",
+    "fs/rename",
+    "fs/chmod",
+    "fs/search",
+    "fs/unwatch",
+    "fs/createDirectory",
+    "fs/writeFile",
+    "fs/readFile",
+    "fs/getMetadata",
+    "fs/canonicalize",
+    "fs/readDirectory",
+    "fs/walk",
+    "fs/copy",
+    "fs/readBlock",
+    "fs/open",
+    "fs/writeBlock",
+    "fs/close",
+    "fs/remove",
 )
 FIXED = (
     "environment/status",
@@ -44,7 +64,26 @@ FIXED = (
     "process/resize",
     "process/signal",
     "process/terminate",
+    "fs/watchMissing",
+    "fs/watch",
+    "fs/rename",
+    "fs/chmod",
+    "fs/search",
+    "fs/unwatch",
+    "fs/createDirectory",
+    "fs/writeFile",
+    "fs/readFile",
+    "fs/canonicalize",
+    "fs/readDirectory",
+    "fs/walk",
+    "fs/copy",
+    "fs/readBlock",
+    "fs/open",
+    "fs/writeBlock",
+    "fs/close",
+    "fs/remove",
 )
+EXAMPLE = "file:///tmp/outfitter-example"  # where the files of the examples are said to be
 
 
 def shape(value: Any, path: str = "") -> dict[str, set[str]]:
@@ -63,7 +102,14 @@ def shape(value: Any, path: str = "") -> dict[str, set[str]]:
 
 def test_every_method_has_a_message_and_every_message_a_method() -> None:
     assert set(REQUESTS) == set(METHODS) == {"initialize", *STORY}
-    assert set(NOTICES) == {"initialized", "process/output", "process/exited", "process/closed"}
+    assert set(NOTICES) == {
+        "initialized",
+        "process/output",
+        "process/exited",
+        "process/closed",
+        "fs/missingChanged",
+        "fs/changed",
+    }
 
 
 def test_files_are_named_for_their_message() -> None:
@@ -92,6 +138,15 @@ def test_params_are_read_and_written_back_the_same(name: str) -> None:
 
 def test_a_server_answers_as_the_messages_say(tmp_path: Path) -> None:
     answers = {}
+    files = tmp_path / "example"
+    files.mkdir()
+
+    def placed(value: Any) -> Any:
+        return json.loads(json.dumps(value).replace(EXAMPLE, files.as_uri()))
+
+    def shown(value: Any) -> Any:
+        return json.loads(json.dumps(value).replace(files.as_uri(), EXAMPLE))
+
     # LANG is what the example policy replaces, the other what it withholds.
     proxy = {"HTTPS_PROXY": "http://127.0.0.1:9"}
     with serving("outfitter", tmp_path, env=proxy) as server, Wire(server.url) as wire:
@@ -102,7 +157,15 @@ def test_a_server_answers_as_the_messages_say(tmp_path: Path) -> None:
                 wire.until(lambda _: b"hello, world" in wire.output("greeter"))
             if name == "process/terminate":
                 events = wire.closed("greeter")
-            answers[name] = wire.call(name, REQUESTS[name]["params"])
+            if name == "fs/rename":
+                os.link(a_file(tmp_path, "hello, files\n"), files / "new.txt")
+                events.append(wire.until(lambda m: m["method"] == "fs/changed"))
+                (files / ".git").mkdir()
+                events.append(wire.until(lambda m: m["method"] == "fs/missingChanged"))
+            if name == "fs/readBlock":  # the one example of opening is for the other way
+                read = {"handleId": "download", "path": f"{EXAMPLE}/notes/todo.txt", "mode": "read"}
+                wire.call("fs/open", placed(read))
+            answers[name] = shown(wire.call(name, placed(REQUESTS[name]["params"])))
     assert {name: shape(answer) for name, answer in answers.items()} == {
         name: shape(message["result"]) for name, message in REQUESTS.items()
     }
@@ -111,7 +174,16 @@ def test_a_server_answers_as_the_messages_say(tmp_path: Path) -> None:
     }
     # What does not depend on the machine is the example to the letter.
     assert {name: answers[name] for name in FIXED} == {name: REQUESTS[name]["result"] for name in FIXED}
-    assert events[-2]["params"] | {"seq": 3} == NOTICES["process/exited"]["params"]
+    told = {event["method"]: shown(event["params"]) for event in events}
+    assert told["process/exited"] | {"seq": 3} == NOTICES["process/exited"]["params"]
+    assert told["fs/missingChanged"] == NOTICES["fs/missingChanged"]["params"]
+    assert told["fs/changed"] == NOTICES["fs/changed"]["params"]
+
+
+def a_file(folder: Path, text: str) -> Path:
+    path = folder / "file"
+    path.write_text(text)
+    return path
 
 
 def test_the_protocol_page_is_up_to_date() -> None:

@@ -9,7 +9,8 @@ OutfitterError
 │   ├── Disconnected            while this was under way; the session goes on, or is being resumed
 │   ├── SessionExpired          for good: this client is done for
 │   ├── DialFailed              no connection could be made; `retryable` says whether it may work later
-│   └── OutputLost              some output of one process cannot be had any more
+│   ├── OutputLost              some output of one process cannot be had any more
+│   └── FileChanged             a file that was being read became another one while the connection was down
 ├── RequestFailed               the other side answered no (client side; keeps the code)
 ├── CapabilityMissing           the other side does not know how (client side)
 ├── Overloaded                  a bound of this client is reached; wait for something to finish
@@ -101,6 +102,10 @@ class DialFailed(ConnectionLost):
 
 class OutputLost(ConnectionLost):
     slug = "output-lost"
+
+
+class FileChanged(ConnectionLost):
+    slug = "file-changed"
 
 
 class RequestFailed(OutfitterError):

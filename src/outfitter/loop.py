@@ -8,6 +8,7 @@ takes five times as long as starting the interpreter's own modules; `outfitter s
 from __future__ import annotations
 
 import heapq
+import os
 import select
 import time
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     class Loop(Protocol):
         def time(self) -> float: ...
         def call_soon(self, callback: Callable[..., object], *args: Any) -> Timer: ...
+        def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
         def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer: ...
         def add_reader(self, fd: int, callback: Callable[..., object], *args: Any) -> object: ...
         def remove_reader(self, fd: int) -> bool: ...
@@ -92,6 +94,8 @@ class EpollLoop:
         self._ready: list[_Handle] = []
         self._order = 0
         self._stopping = False
+        self._from_threads: list[_Handle] = []
+        self._wake_fd = -1
 
     # Time and callbacks
 
@@ -102,6 +106,30 @@ class EpollLoop:
         handle = _Handle(0.0, 0, callback, args)
         self._ready.append(handle)
         return handle
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> None:
+        """As `call_soon`, from any thread. `allow_threads` must have been called."""
+        # Appending is atomic; the write makes the poll return.
+        self._from_threads.append(_Handle(0.0, 0, callback, args))
+        try:
+            os.eventfd_write(self._wake_fd, 1)
+        except OSError:
+            pass  # the loop is closed: nobody is left to call
+
+    def allow_threads(self) -> None:
+        """Prepares to be called from other threads; most servers never need it."""
+        if self._wake_fd < 0:
+            self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self.add_reader(self._wake_fd, self._woken)
+
+    def _woken(self) -> None:
+        try:
+            os.eventfd_read(self._wake_fd)
+        except BlockingIOError:
+            pass
+        waiting, self._from_threads = self._from_threads, []
+        for handle in waiting:
+            _call(handle)
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> _Handle:
         self._order += 1
@@ -228,6 +256,9 @@ class EpollLoop:
             _call(handle)
 
     def close(self) -> None:
+        if self._wake_fd >= 0:
+            os.close(self._wake_fd)
+            self._wake_fd = -1
         self._epoll.close()
 
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from weakref import WeakValueDictionary
 
 # First: importing the module of that name would put it in the place of the public function.
-from . import local as _  # noqa: F401
+from . import local as _public  # noqa: F401
 from .client.client import INHERIT_ALL, MAX_OUTPUT, Completed
 from .client.connect import connect as connect_async
+from .client.files import BLOCK_BYTES
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
 from .local import local as local_async
@@ -30,16 +31,24 @@ if TYPE_CHECKING:
 
     from .client.client import Client as AsyncClient
     from .client.client import EnvPolicy
+    from .client.files import Entry, FileInfo, Found, Walked
+    from .client.files import Files as AsyncFiles
+    from .client.files import RemoteFile as AsyncFile
     from .client.process import RemoteProcess as AsyncProcess
+    from .client.watch import Changes
+    from .client.watch import Watch as AsyncWatch
     from .core.events import Exited
     from .errors import OutfitterError
     from .protocol.jsontext import Json
     from .protocol.process import ProcessSummary
     from .protocol.session import EnvironmentInfo
+    from .protocol.uri import FileUri
 
     Events = AsyncGenerator[Output | Exited, None]
 
-__all__ = ["Client", "RemoteProcess", "connect", "local"]
+    list_of = list  # the name is that of a method below
+
+__all__ = ["Client", "Files", "RemoteFile", "RemoteProcess", "Watch", "connect", "local"]
 
 T = TypeVar("T")
 
@@ -256,6 +265,15 @@ class Client:
 
         return self._background.call(attach)
 
+    @property
+    def files(self) -> Files:
+        """The executor's files."""
+        return Files(self._background, self._client.files)
+
+    def resolve(self, path: str | None) -> FileUri:
+        """The URI of a path on the executor; see `outfitter.Client.resolve`."""
+        return self._client.resolve(path)
+
     def explain(
         self,
         *,
@@ -421,6 +439,212 @@ class RemoteProcess:
     def keep(self) -> None:
         """Leaves the command running after the block; see `outfitter.RemoteProcess.keep`."""
         self._process.keep()
+
+
+class Files:
+    """`outfitter.Client.files` in plain calls; see there."""
+
+    def __init__(self, background: _Background, files: AsyncFiles) -> None:
+        self._background = background
+        self._files = files
+
+    def read(self, path: str, *, follow: bool = True) -> bytes:
+        """All of a file."""
+        return self._background.call(lambda: self._files.read(path, follow=follow))
+
+    def write(self, path: str, data: bytes, *, follow: bool = True) -> None:
+        """New content for a file."""
+        self._background.call(lambda: self._files.write(path, data, follow=follow))
+
+    def open(self, path: str, mode: str = "read") -> RemoteFile:
+        """A file to be read or written in blocks; use it in `with`."""
+
+        async def open_it() -> RemoteFile:
+            return RemoteFile(self._background, await self._files.open(path, mode))
+
+        return self._background.call(open_it, undo=lambda file: file._file.abandon())
+
+    def stat(self, path: str, *, follow: bool = True) -> FileInfo:
+        return self._background.call(lambda: self._files.stat(path, follow=follow))
+
+    def exists(self, path: str) -> bool:
+        return self._background.call(lambda: self._files.exists(path))
+
+    def canonicalize(self, path: str) -> str:
+        return self._background.call(lambda: self._files.canonicalize(path))
+
+    def make_directory(self, path: str, *, recursive: bool = True) -> None:
+        self._background.call(lambda: self._files.make_directory(path, recursive=recursive))
+
+    def list(self, path: str) -> list_of[Entry]:
+        """What a folder holds."""
+        return self._background.call(lambda: self._files.list(path))
+
+    def walk(
+        self,
+        path: str,
+        *,
+        depth: int = 64,
+        directories: int = 10_000,
+        entries: int = 50_000,
+        follow: bool = False,
+        hidden: bool = True,
+    ) -> Walked:
+        """A tree, within these bounds."""
+        return self._background.call(
+            lambda: self._files.walk(
+                path, depth=depth, directories=directories, entries=entries, follow=follow, hidden=hidden
+            )
+        )
+
+    def copy(self, source: str, destination: str, *, recursive: bool = False) -> None:
+        self._background.call(lambda: self._files.copy(source, destination, recursive=recursive))
+
+    def remove(self, path: str, *, recursive: bool = False, force: bool = False) -> None:
+        self._background.call(lambda: self._files.remove(path, recursive=recursive, force=force))
+
+    def rename(self, source: str, destination: str, *, replace: bool = False) -> None:
+        self._background.call(lambda: self._files.rename(source, destination, replace=replace))
+
+    def chmod(self, path: str, mode: int, *, follow: bool = True) -> None:
+        self._background.call(lambda: self._files.chmod(path, mode, follow=follow))
+
+    def watch(
+        self,
+        path: str,
+        *,
+        recursive: bool = True,
+        debounce: float = 0.05,
+        ignore: Sequence[str] = (),
+    ) -> Watch:
+        """Changes as they happen; use it in `with` and iterate."""
+
+        async def begin() -> Watch:
+            watch = await self._files.watch(path, recursive=recursive, debounce=debounce, ignore=ignore)
+            return Watch(self._background, watch)
+
+        return self._background.call(begin, undo=lambda watch: watch._watch.close())
+
+    def search(
+        self,
+        path: str,
+        pattern: str,
+        *,
+        regex: bool = True,
+        case_sensitive: bool = True,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_matches: int = 1000,
+        hidden: bool = False,
+        honour_ignore_files: bool = True,
+        timeout: float = 30.0,
+    ) -> Found:
+        """Lines of text files in a tree that fit a pattern."""
+        return self._background.call(
+            lambda: self._files.search(
+                path,
+                pattern,
+                regex=regex,
+                case_sensitive=case_sensitive,
+                include=include,
+                exclude=exclude,
+                max_matches=max_matches,
+                hidden=hidden,
+                honour_ignore_files=honour_ignore_files,
+                timeout=timeout,
+            )
+        )
+
+
+class Watch:
+    """A watch in plain calls. Iterate over it for changes, in `with`."""
+
+    def __init__(self, background: _Background, watch: AsyncWatch) -> None:
+        self._background = background
+        self._watch = watch
+
+    @property
+    def watch_id(self) -> str:
+        return self._watch.watch_id
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Changes]:
+        changes = cast("AsyncGenerator[Changes, None]", aiter(self._watch))
+
+        async def next_changes() -> Changes | None:
+            return await anext(changes, None)
+
+        try:
+            while (change := self._background.call(next_changes)) is not None:
+                yield change
+        finally:
+            self._background.begin(changes.aclose)
+
+    def close(self) -> None:
+        """Ends it."""
+        self._background.post(self._watch.close)
+
+
+class RemoteFile:
+    """An open file in plain calls. Iterate over it for its blocks, or read and write at any place."""
+
+    def __init__(self, background: _Background, file: AsyncFile) -> None:
+        self._background = background
+        self._file = file
+
+    @property
+    def uri(self) -> FileUri:
+        return self._file.uri
+
+    @property
+    def mode(self) -> str:
+        return self._file.mode
+
+    def __enter__(self) -> RemoteFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def read_at(self, offset: int, length: int = BLOCK_BYTES) -> bytes:
+        """Up to `length` bytes; fewer only at the end."""
+        return self._background.call(lambda: self._file.read_at(offset, length))
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.blocks()
+
+    def blocks(self, offset: int = 0) -> Iterator[bytes]:
+        """Blocks from here to the end, a few of them asked for ahead."""
+        blocks = cast("AsyncGenerator[bytes, None]", self._file.blocks(offset))
+
+        async def next_block() -> bytes:
+            return await anext(blocks, b"")
+
+        try:
+            while block := self._background.call(next_block):
+                yield block
+        finally:
+            self._background.begin(blocks.aclose)
+
+    def write_at(self, data: bytes, offset: int) -> None:
+        """Writes a block; returns when there is room for the next one."""
+        self._background.call(lambda: self._file.write_at(data, offset))
+
+    def close(self) -> None:
+        """Ends it; what was written is in its place when this returns."""
+        self._background.call(self._file.close)
+
+    def abandon(self) -> None:
+        """Lets go without finishing."""
+        self._background.post(self._file.abandon)
 
 
 class _Background:

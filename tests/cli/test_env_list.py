@@ -7,8 +7,6 @@ import re
 import socket
 from pathlib import Path
 
-import pytest
-
 from tests.support.servers import Server
 
 from .commandline import User

@@ -65,6 +65,7 @@ NEVER_ANSWERED = {
     errors.DialFailed,
     errors.EnvironmentReplaced,
     errors.EnvironmentUnknown,
+    errors.FileChanged,
     errors.FileInvalid,
     errors.OutputLost,
     errors.OutputTooLarge,

@@ -17,7 +17,7 @@ def test_a_row_is_found_by_its_own_name() -> None:
     assert [name for name, method in METHODS.items() if method.name != name] == []
 
 
-FAMILIES = {"process": "exec", "initialize": "initialize"}
+FAMILIES = {"process": "exec", "initialize": "initialize", "fs": "filesystem"}
 
 
 def test_families_are_what_the_handshake_refusals_call_them() -> None:
@@ -37,5 +37,5 @@ def test_bad_params_are_refused_by_every_row(name: str) -> None:
 
 
 def test_what_the_reference_lacks_on_purpose_is_lacking_here() -> None:
-    absent = {"process/kill", "process/closeStdin", "process/resizePty", "fs/watch", "environment/shutdown"}
+    absent = {"process/kill", "process/closeStdin", "process/resizePty", "fs/symlink", "environment/shutdown"}
     assert absent & set(METHODS) == set()

@@ -19,20 +19,6 @@ LATER_METHODS = frozenset(
         "capabilities/discoverV2",
         "capabilityRoots/discoverV1",
         "environmentConfig/read",
-        "fs/canonicalize",
-        "fs/close",
-        "fs/copy",
-        "fs/createDirectory",
-        "fs/getMetadata",
-        "fs/open",
-        "fs/readBlock",
-        "fs/readDirectory",
-        "fs/readFile",
-        "fs/remove",
-        "fs/walk",
-        "fs/watchMissing",
-        "fs/writeBlock",
-        "fs/writeFile",
         "http/request",
     }
 )
@@ -93,6 +79,24 @@ TRANSCRIPTS = [
         },
         "so closed may come before the read",
     ),
+    *(
+        InTranscript(
+            "19 #23",
+            "10-fs-basic",
+            f"answer A {ident}",
+            {
+                "isDirectory": is_directory,
+                "isFile": not is_directory,
+                "isSymlink": is_symlink,
+                "size": 0,
+                "createdAtMs": ANY_VALUE,
+                "modifiedAtMs": 0,
+            },
+            "the time of birth, whether links are followed or not",
+        )
+        for ident, is_directory, is_symlink in ((5, False, False), (6, False, True), (7, True, True))
+    ),
+    InTranscript("19 #24", "11-fs-errors", "answer A 24", {}, "removal that follows no link"),
     InTranscript(
         "19 #2",
         "18-concurrent-2",
@@ -204,5 +208,116 @@ def in_transcript(transcript: str, where: str) -> InTranscript | None:
 def in_case(case: str) -> InCase | None:
     for entry in CASES:
         if entry.case == case:
+            return entry
+    return None
+
+
+# Files
+
+
+BIRTH_SOURCE = "19 #23"  # fs/getMetadata.createdAtMs: real, also where links are followed
+LISTING_SOURCE = "19 #27"  # fs/readDirectory: sorted
+LISTING_URI_SOURCE = "19 #26"  # and a member more for names that are not UTF-8
+LISTING_URI = "uri"
+METADATA_OURS = frozenset({"mode"})  # what fs/getMetadata says besides; fs/setMode needs it
+
+
+@dataclass(frozen=True)
+class InFiles:
+    """One place in the outcome of one case about files: an answer, or what is left at a path of the tree."""
+
+    source: str
+    case: str
+    where: str
+    reference: Any
+    ours: Any
+
+
+READ_EMPTY = {"dataBase64": ""}
+READ_HELLO = {"dataBase64": "aGVsbG8="}
+READ_NEW = {"dataBase64": "bmV3"}
+
+FILES = [
+    # a copy onto itself, by whatever name, leaves the file alone
+    *(
+        InFiles(
+            "19 #37", f"copy `{source}` `{destination}` recursive={recursive}", f"tree {left}", emptied, None
+        )
+        for source, destination, left, emptied in (
+            ("a.txt", "a.txt", "a.txt", "file 644 b''"),
+            ("a.txt", "ln", "a.txt", "file 644 b''"),
+            ("exec", "exec", "exec", "file 4751 b''"),
+            *(("h1", other, name, "file 644 b''") for other in ("h1", "h2") for name in ("h1", "h2")),
+        )
+        for recursive in (False, True)
+    ),
+    # names that are not UTF-8 can be addressed
+    InFiles(
+        "19 #26",
+        "walk over a name that is not UTF-8",
+        "answer 1",
+        {
+            "entries": [],
+            "errors": [
+                {
+                    "path": "file:///TREE/odd/%EF%BF%BD",
+                    "message": "No such file or directory (os error 2)",
+                }
+            ],
+            "truncated": False,
+        },
+        {
+            "entries": [{"path": "file:///TREE/odd/%FE", "kind": "file"}],
+            "errors": [],
+            "truncated": False,
+        },
+    ),
+    # removal that follows no link, which the reference has only for what is not recursive
+    *(
+        InFiles("19 #24", f"removal of {what} that follows no link", "answer 1", -32603, ours)
+        for what, ours in (("a file", {}), ("a folder", {}), ("nothing", {}), ("a link", -32600))
+    ),
+    InFiles("19 #24", "removal of a file that follows no link", "tree a.txt", None, "gone"),
+    InFiles("19 #24", "removal of a folder that follows no link", "tree private", None, "gone"),
+    InFiles("19 #24", "removal of a folder that follows no link", "tree private/key", None, "gone"),
+    InFiles(
+        "19 #24",
+        "removal through a link that follows no link",
+        "answer 1",
+        [-32603, "recursive no-follow removal is unsupported"],
+        [-32603, "Not a directory (os error 20)"],
+    ),
+    # what nobody but its owner may enter stays so in a copy; the description leaves it open
+    InFiles("9.2", "copy of a private folder", "tree new", "directory 755", "directory 700"),
+    # a replacement is there when it is whole, or not at all
+    InFiles(
+        "19 #22", "replacement before its end", "answer 2", {"dataBase64": ""}, {"dataBase64": "aGVsbG8="}
+    ),
+    InFiles(
+        "19 #22",
+        "replacement before its end",
+        "answer 4",
+        READ_NEW,
+        READ_HELLO,
+    ),
+    InFiles(
+        "19 #22", "replacement that was read", "answer 5", {"dataBase64": ""}, {"dataBase64": "aGVsbG8="}
+    ),
+    InFiles("19 #22", "replacement that was read", "tree a.txt", "file 644 b''", None),
+    InFiles("19 #22", "replacement given up", "answer 4", READ_NEW, READ_HELLO),
+    InFiles("19 #22", "replacement given up", "tree a.txt", "file 644 b'new'", None),
+    # without a sandbox, what asks for one is refused; the reference reads inside one, where nothing is
+    InFiles("13.1", "confined reading", "answer 1", -32004, -32600),
+    # an address that is none: refused when the URI is used, not when it is read
+    InFiles("2.10", "uri file://[/tmp", "answer 1", -32602, -32600),
+    # a FIFO that nobody reads; the reference never answers
+    InFiles("19 #36", "write to a FIFO", "answer 1", None, -32603),
+    InFiles("19 #36", "copy to a FIFO", "answer 1", None, -32603),
+]
+
+
+def in_files(case: str, where: str) -> InFiles | None:
+    for entry in FILES:
+        if (entry.case, entry.where) == (case, where):
             return entry
     return None

@@ -33,6 +33,13 @@ class Call:
 
     name: str
     arguments: Message
+    text: str | None = None  # instead of arguments, for a tool that takes plain text
+
+    def item(self, ident: str) -> Message:
+        item: Message = {"id": f"item-{ident}", "call_id": ident, "name": self.name}
+        if self.text is not None:
+            return {"type": "custom_tool_call", **item, "input": self.text}
+        return {"type": "function_call", **item, "arguments": json.dumps(self.arguments)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +85,15 @@ def write_stdin(session: int, chars: str = "", **arguments: Any) -> Call:
     return Call("write_stdin", {"session_id": session, "chars": chars, **arguments})
 
 
+def apply_patch(*lines: str) -> Call:
+    """Changes files by a patch, given without its first and last line."""
+    return Call("apply_patch", {}, "\n".join(("*** Begin Patch", *lines, "*** End Patch")) + "\n")
+
+
+def view_image(path: str) -> Call:
+    return Call("view_image", {"path": path})
+
+
 class Model:
     """The model's state: `outputs` holds every tool output received, `requests` every request body."""
 
@@ -119,7 +135,7 @@ class Model:
         told = {
             item["call_id"]: Output(_text(item["output"]))
             for item in request["input"]
-            if item["type"] == "function_call_output"
+            if item["type"] in ("function_call_output", "custom_tool_call_output")
         }
         outputs = [told[ident] for ident in self._asked]
         self.outputs += outputs
@@ -138,16 +154,7 @@ class Model:
                 }
             ]
         self._asked = [f"call-{next(self._ids)}" for _ in calls]
-        return [
-            {
-                "type": "function_call",
-                "id": f"item-{ident}",
-                "call_id": ident,
-                "name": call.name,
-                "arguments": json.dumps(call.arguments),
-            }
-            for ident, call in zip(self._asked, calls, strict=True)
-        ]
+        return [call.item(ident) for ident, call in zip(self._asked, calls, strict=True)]
 
 
 @contextlib.contextmanager

@@ -40,6 +40,11 @@ class Cutter:
                 thread.start()
                 self._threads.append(thread)
 
+    def cut_all(self) -> None:
+        """Cuts every connection that there is now."""
+        for one in list(self._open):
+            _cut(one)
+
     def close(self) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()

@@ -100,6 +100,7 @@ class Replay:
         self.read: dict[str, int] = defaultdict(int)  # how many notices of a wire are in stories
         self.stories: dict[str, Story] = defaultdict(Story)
         self.recorded: dict[str, Story] = defaultdict(Story)
+        self.news: dict[str, list[Message]] = defaultdict(list)  # recorded notices about files
         self.unordered = {  # processes that list their environment, in no particular order
             line["msg"]["params"]["processId"]
             for line in self.lines
@@ -125,6 +126,13 @@ class Replay:
             self.check_end(self.wires[conn].ended())
         elif line.get("dir") == "c2s":
             self.send(at, conn, line)
+        elif "client creates" in line.get("note", ""):
+            for name in re.findall(WORKSPACE + r"/([\w/]+)", line["note"]):
+                (self.workspace / name).touch()
+        elif line.get("dir") == "s2c" and line["msg"].get("method", "").startswith("fs/"):
+            self.news[conn].append(self.placed(line["msg"]))
+            while len(self.files_told(conn)) < len(self.news[conn]):
+                self.receive(conn)
         elif line.get("dir") == "s2c" and "method" in line["msg"]:
             self.recorded[line["msg"]["params"]["processId"]].notice(self.replaced(line["msg"]))
             self.catch_up(conn, line["msg"]["params"]["processId"])
@@ -216,8 +224,12 @@ class Replay:
     def digest(self, conn: str) -> None:
         notices = self.wires[conn].notices
         for message in notices[self.read[conn] :]:
-            self.stories[message["params"]["processId"]].notice(message)
+            if not message["method"].startswith("fs/"):
+                self.stories[message["params"]["processId"]].notice(message)
         self.read[conn] = len(notices)
+
+    def files_told(self, conn: str) -> list[Message]:
+        return [message for message in self.wires[conn].notices if message["method"].startswith("fs/")]
 
     def answer(self, conn: str, ident: Any) -> Message:
         while not self.answers[conn, ident]:
@@ -280,6 +292,7 @@ class Replay:
         for conn, wire in self.wires.items():
             if wire.socket.protocol.state.name == "OPEN":
                 assert self.aside(conn, "environment/status")["result"] == {"status": "ready"}
+            assert self.files_told(conn) == self.news[conn], f"{self.name}: news of files"
         left = {key: messages for key, messages in self.answers.items() if messages}
         assert not left, f"{self.name}: answers nobody recorded: {left}"
 
@@ -298,6 +311,7 @@ class Replay:
         """The recorded message with this run's directories and session."""
         text = json.dumps(message)
         text = text.replace("file://" + WORKSPACE, self.workspace.as_uri())
+        text = text.replace("`" + WORKSPACE, "`" + str(self.workspace))
         placed: Message = json.loads(text.replace(NO_SESSION, self.session or NO_SESSION))
         return placed
 
@@ -319,7 +333,10 @@ class Replay:
     def shape(self, request: Message, message: Message, expected: Message | None) -> Message:
         """A message without what differs from run to run. `expected` is None for the recorded one."""
         if "error" in message:
-            return {"id": message["id"], "error": self.error_shape(message["error"], expected is None)}
+            return {
+                "id": message["id"],
+                "error": self.error_shape(request, message["error"], expected is None),
+            }
         result = message["result"]
         method = request.get("method")
         if method == "initialize":
@@ -327,12 +344,15 @@ class Replay:
         elif method == "environment/info":
             result = info_shape(result)
         elif method == "fs/getMetadata":
-            result = {**result, "size": 0, "modifiedAtMs": 0}
+            result = {name: value for name, value in result.items() if name not in differences.METADATA_OURS}
+            result |= {"size": 0, "modifiedAtMs": 0}
+        elif method == "fs/readDirectory":
+            result = {"entries": sorted(result["entries"], key=lambda entry: str(entry["fileName"]))}
         elif method == "process/read" and request["params"].get("maxBytes") is None:
             result = read_shape(request["params"], result, (expected or {}).get("result"))
         return {"id": message["id"], "result": result}
 
-    def error_shape(self, error: Message, recorded: bool) -> Message:
+    def error_shape(self, request: Message, error: Message, recorded: bool) -> Message:
         """Codes, and texts: all of the reference's, of ours those that are part of the protocol."""
         text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", error["message"])
         if self.ours:
@@ -340,7 +360,7 @@ class Replay:
             prefix = differences.PARSE_ERROR_REFERENCE if recorded else differences.PARSE_ERROR_OURS
             if text.startswith(prefix):
                 text = "<parse error>"  # differences.PARSE_ERROR_SOURCE
-            elif not texts.is_domain(text):
+            elif not texts.is_domain(text, request.get("method", "")):
                 text = "<decoder wording>"
         return {**error, "message": text}
 

@@ -33,7 +33,9 @@ class Recorder:
         self.drains = 0
         self.lost_reasons: list[str] = []
 
-    def message(self, data: str | bytes) -> None:
+    def message(self, data: str | bytes | tuple[bytes, ...]) -> None:
+        if isinstance(data, tuple):  # a large one, in pieces
+            data = b"".join(data)
         self.messages.append(data.encode() if isinstance(data, str) else data)
         self._link.news()
 

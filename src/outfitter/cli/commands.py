@@ -191,6 +191,24 @@ def attach_command(ident: str | None, **flags: Any) -> int:
     return attach(ident, flags)
 
 
+@cli.command("cp")
+@_where
+@click.option("--recursive", "-r", is_flag=True, help="Copy a folder with all that is in it.")
+@click.option("--force", "-f", is_flag=True, help="Replace files, and copy into a folder that exists.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.argument("source", metavar="SRC")
+@click.argument("destination", metavar="DST")
+def cp_command(source: str, destination: str, **flags: Any) -> int:
+    """Copy files and trees between here and any environment.
+
+    SRC and DST are paths here, NAME:PATH on a named environment, or :PATH on the one of --on. Each file is
+    checked by its hash; a copy that broke off goes on where it stopped when the command is given again.
+    """
+    from .cp import cp
+
+    return cp(source, destination, flags)
+
+
 @cli.group("env")
 def env_group() -> None:
     """Environments: where commands can run."""

@@ -10,7 +10,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from ..core.events import CLOSED, Exited, Output
-from ..core.recovery import FAILED
+from ..core.recovery import CONNECTED, FAILED
 from ..errors import (
     CapabilityMissing,
     ConnectionLost,
@@ -30,6 +30,7 @@ from ..protocol.process import (
     TerminateParams,
 )
 from ..protocol.session import EnvironmentInfo
+from ..protocol.watching import ChangedNotice
 from ..record import Record
 from .files import Files
 from .link import Link
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from ..protocol.jsontext import Json
     from .connection import ClientConnection, Notice
     from .link import Dial
+    from .watch import Watch
 
 # Output received but not yet taken by the caller. Above this the connection is not read, so a caller
 # that does not iterate slows the command down instead of filling memory.
@@ -105,6 +107,7 @@ class Client:
         self._prefix = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._names = itertools.count(1)
         self._files: Files | None = None
+        self._watches: dict[str, Watch] = {}
         self._queued = 0
         self._held = False
         self._calls = 0
@@ -391,6 +394,12 @@ class Client:
         """The number of the connection in use: what belonged to an earlier one is gone."""
         return self._link.generation
 
+    def remember_watch(self, watch: Watch) -> None:
+        self._watches[watch.watch_id] = watch
+
+    def forget_watch(self, watch: Watch) -> None:
+        self._watches.pop(watch.watch_id, None)
+
     # Cleaning up
 
     def later(self, method: str, params: Json) -> None:
@@ -418,6 +427,11 @@ class Client:
     # From the link
 
     def _noticed(self, notice: Notice) -> None:
+        if isinstance(notice, ChangedNotice):
+            watch = self._watches.get(notice.watch_id)
+            if watch is not None:
+                watch.receive(notice)
+            return
         process = self._processes.get(notice.process_id)
         if process is None:
             return
@@ -443,7 +457,12 @@ class Client:
             for process in self._processes.values():
                 process.fail(self.failed)
             self._processes.clear()
+            for watch in self._watches.values():
+                watch.fail(self.failed)
         else:
+            if state is CONNECTED:
+                for watch in self._watches.values():
+                    self._in_background(watch.renew())
             self._held = False  # a new connection reads from the start
             self.queued(0)
         if self._on_state is not None:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
     from ..protocol.jsontext import Json
     from ..protocol.process import ClosedNotice, ExitedNotice, OutputNotice
+    from ..protocol.watching import ChangedNotice
     from ..protocol.websocket import Payload
     from ..transport.base import Dialled
 
-    Notice = OutputNotice | ExitedNotice | ClosedNotice
+    Notice = OutputNotice | ExitedNotice | ClosedNotice | ChangedNotice
 
 MAX_MESSAGE = 64 << 20  # what servers take, ours and the reference
 

@@ -33,11 +33,14 @@ from ..protocol.filesystem import (
     WriteBlockParams,
     WriteFileParams,
 )
+from ..protocol.search import SearchParams, SearchResult
 from ..protocol.uri import parse
+from ..protocol.watching import WatchParams
 from ..record import Record
+from .watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from ..protocol.fields import Fields
     from ..protocol.jsontext import Json
@@ -49,6 +52,7 @@ BLOCK_BYTES = 1 << 20  # the largest the protocol has
 IN_FLIGHT = 4  # blocks under way: hides a round trip, holds four megabytes
 
 FileInfo = MetadataResult
+Found = SearchResult
 
 
 class Entry(Record):
@@ -99,7 +103,7 @@ class Files:
         uri = self._uri(path)
         if len(data) <= AT_ONCE_BYTES or not follow or not self._client.offers("fileWriteStreaming"):
             # Writing the same content twice is the same as once, so it may be repeated.
-            await self._call("fs/writeFile", WriteFileParams(uri, [data], follow).encode())
+            await self._call("fs/writeFile", WriteFileParams(uri, data, follow).encode())
             return
         while True:
             try:
@@ -213,6 +217,66 @@ class Files:
         """Raises RequestFailed, CapabilityMissing."""
         self._client.require("fsChmod", "change the mode of files")
         await self._call("fs/chmod", ChmodParams(self._uri(path), mode, follow).encode())
+
+    # Following and finding
+
+    async def watch(
+        self,
+        path: str,
+        *,
+        recursive: bool = True,
+        debounce: float = 0.05,
+        ignore: Sequence[str] = (),
+    ) -> Watch:
+        """Changes of a file or folder, and all below it, as they happen: `async with await files.watch(...)`.
+
+        `debounce` seconds are waited for more of them; `ignore` are patterns as in a .gitignore file. Links
+        are not followed. Raises RequestFailed, CapabilityMissing.
+        """
+        self._client.require("fsWatch", "watch files")
+        watch_id = f"w{next(self._handles)}"
+        params = WatchParams(watch_id, self._uri(path), recursive, int(debounce * 1000), tuple(ignore))
+        watch = Watch(self._client, params)
+        self._client.remember_watch(watch)
+        try:
+            await watch.begin()
+        except BaseException:
+            self._client.forget_watch(watch)
+            raise
+        return watch
+
+    async def search(
+        self,
+        path: str,
+        pattern: str,
+        *,
+        regex: bool = True,
+        case_sensitive: bool = True,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_matches: int = 1000,
+        hidden: bool = False,
+        honour_ignore_files: bool = True,
+        timeout: float = 30.0,  # noqa: ASYNC109 - it is the server's
+    ) -> Found:
+        """Lines of text files in a tree that fit a pattern, as `grep -r` finds them, within bounds.
+
+        `include` and `exclude` are patterns as in a .gitignore file. Raises RequestFailed, CapabilityMissing.
+        """
+        self._client.require("fsSearch", "search files")
+        params = SearchParams(
+            self._uri(path),
+            pattern,
+            regex=regex,
+            case_sensitive=case_sensitive,
+            include=tuple(include),
+            exclude=tuple(exclude),
+            max_matches=max_matches,
+            hidden=hidden,
+            honour_ignore_files=honour_ignore_files,
+            timeout_ms=int(timeout * 1000),
+        )
+        return Found.decode(await self._call("fs/search", params.encode()))
 
     # Calls
 

@@ -6,6 +6,11 @@ from pybase64 import b64decode, b64encode
 
 from ..errors import InvalidParams
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LONG = 16 << 10  # above this, quoting the text as JSON costs more than making it
 _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 # With one or two padding signs the last symbol carries 2 or 4 unused bits, which must be zero.
 _LAST_BEFORE_ONE = frozenset("AEIMQUYcgkosw048")
@@ -21,6 +26,11 @@ def encode_text(data: bytes) -> str:
     return str(b64encode(data), "ascii")
 
 
+def encode_member(data: bytes) -> str | bytes:
+    """The base64 text of `data` as the last member of a request's params; bytes when it is long."""
+    return b64encode(data) if len(data) > _LONG else str(b64encode(data), "ascii")
+
+
 def decode(text: str) -> bytes:
     """The bytes of a base64 text. Raises InvalidParams with the reference's words."""
     try:
@@ -33,6 +43,33 @@ def decode(text: str) -> bytes:
         if text[place] not in (_LAST_BEFORE_TWO if two else _LAST_BEFORE_ONE):
             raise InvalidParams(f"Invalid last symbol {ord(text[place])}, offset {place}.")
     return data
+
+
+class Blob:
+    """A base64 text that was never read as JSON, in pieces as it came."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def decode(self) -> Iterator[bytes]:
+        """Its bytes, piece by piece. Raises InvalidParams as `decode`, where it comes to what is wrong."""
+        carry = b""
+        last = len(self.pieces) - 1
+        try:
+            for number, piece in enumerate(self.pieces):
+                text = carry + piece if carry else piece
+                if number < last:
+                    whole = len(text) - len(text) % 4
+                    carry, text = text[whole:], text[:whole]
+                data = decode_bytes(text)
+                if number < last and len(data) * 4 != len(text) * 3:
+                    raise ValueError("padding before the end")
+                yield data
+        except ValueError:
+            decode(b"".join(self.pieces).decode("utf-8", "replace"))  # says what is wrong
+            raise InvalidParams("Invalid padding") from None
 
 
 def decode_bytes(text: bytes | memoryview) -> bytes:

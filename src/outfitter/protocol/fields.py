@@ -27,6 +27,9 @@ class Fields:
             raise InvalidParams(f"invalid type: {kind(value)}, expected struct {struct}")
         self._members: dict[str, Json] = value
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
     def raw(self, name: str) -> Json:
         try:
             return self._members[name]
@@ -74,7 +77,8 @@ class Fields:
         return value
 
     def base64(self, name: str) -> bytes:
-        return base64.decode(self.text(name))
+        value = self.raw(name)
+        return b"".join(value.decode()) if type(value) is base64.Blob else base64.decode(self.text(name))
 
     def uri(self, name: str) -> uri.FileUri:
         return uri.parse(self.text(name))

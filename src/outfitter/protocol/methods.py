@@ -8,6 +8,22 @@ from __future__ import annotations
 
 from ..record import Record
 from .environment import ExplainParams, NoParams
+from .filesystem import (
+    ChmodParams,
+    CloseParams,
+    CopyParams,
+    CreateDirectoryParams,
+    FileParams,
+    OpenParams,
+    PathParams,
+    ReadBlockParams,
+    RemoveParams,
+    RenameParams,
+    WalkParams,
+    WatchMissingParams,
+    WriteBlockParams,
+    WriteFileParams,
+)
 from .process import (
     AttachParams,
     ClosedNotice,
@@ -20,7 +36,9 @@ from .process import (
     TerminateParams,
     WriteParams,
 )
+from .search import SearchParams
 from .session import InitializeParams
+from .watching import ChangedNotice, UnwatchParams, WatchParams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,12 +71,32 @@ METHODS: dict[str, Method] = {
         Method("process/resize", ResizeParams.decode, "exec"),
         Method("process/list", NoParams.decode, "exec"),
         Method("process/attach", AttachParams.decode, "exec"),
+        Method("fs/readFile", FileParams.decode, "filesystem"),
+        Method("fs/writeFile", WriteFileParams.decode, "filesystem"),
+        Method("fs/createDirectory", CreateDirectoryParams.decode, "filesystem"),
+        Method("fs/getMetadata", FileParams.decode, "filesystem"),
+        Method("fs/canonicalize", PathParams.decode, "filesystem"),
+        Method("fs/readDirectory", PathParams.decode, "filesystem"),
+        Method("fs/walk", WalkParams.decode, "filesystem"),
+        Method("fs/remove", RemoveParams.decode, "filesystem"),
+        Method("fs/copy", CopyParams.decode, "filesystem"),
+        Method("fs/open", OpenParams.decode, "filesystem"),
+        Method("fs/readBlock", ReadBlockParams.decode, "filesystem"),
+        Method("fs/writeBlock", WriteBlockParams.decode, "filesystem"),
+        Method("fs/close", CloseParams.decode, "filesystem"),
+        Method("fs/watchMissing", WatchMissingParams.decode, "filesystem"),
+        Method("fs/rename", RenameParams.decode, "filesystem"),
+        Method("fs/chmod", ChmodParams.decode, "filesystem"),
+        Method("fs/watch", WatchParams.decode, "filesystem"),
+        Method("fs/unwatch", UnwatchParams.decode, "filesystem"),
+        Method("fs/search", SearchParams.decode, "filesystem"),
     )
 }
 
 # What a server says of itself, and how a client reads it.
-NOTICES: dict[str, Callable[[Json], OutputNotice | ExitedNotice | ClosedNotice]] = {
+NOTICES: dict[str, Callable[[Json], OutputNotice | ExitedNotice | ClosedNotice | ChangedNotice]] = {
     "process/output": OutputNotice.decode,
     "process/exited": ExitedNotice.decode,
     "process/closed": ClosedNotice.decode,
+    "fs/changed": ChangedNotice.decode,
 }

@@ -17,12 +17,12 @@ CAPABILITIES: dict[str, bool] = {
     "credentialMasking": False,
     "credentialMaskingCustomProviders": False,
     "capabilityDiscoverySandbox": False,
-    "fsWatchMissing": False,
+    "fsWatchMissing": True,
     "capabilityDiscoveryV2": False,
     "environmentConfigRead": False,
     "httpHeaderEnvVars": False,
     "sandboxedFileStreaming": False,
-    "fileWriteStreaming": False,
+    "fileWriteStreaming": True,
     "shellSnapshotV2": False,
     "windowsMxc": False,
     "linuxRootWritePreservesDevices": False,
@@ -34,6 +34,12 @@ CAPABILITIES: dict[str, bool] = {
     "processTerminateGrace": True,  # process/terminate.graceMs
     "environmentExplain": True,  # environment/explain
     "sessionTakeOver": True,  # initialize.takeOver
+    "fsCloseDiscard": True,  # fs/close.discard
+    "fsOpenUpdate": True,  # fs/open.mode "update"
+    "fsRename": True,  # fs/rename
+    "fsChmod": True,  # fs/chmod
+    "fsWatch": True,  # fs/watch, fs/unwatch, fs/changed
+    "fsSearch": True,  # fs/search
 }
 
 

@@ -201,6 +201,12 @@ def from_path(path: str) -> str:
         return f"file:///%00/bad/path/{opaque.decode()}"
     if raw.isascii() and path.isprintable() and not _ESCAPED.intersection(path) and " " not in path:
         return "file://" + path
-    return "file://" + "".join(
+    return "file://" + encode_name(path)
+
+
+def encode_name(name: str) -> str:
+    """A native name or path as part of a URI."""
+    raw = name.encode("utf-8", "surrogateescape")
+    return "".join(
         chr(byte) if 0x20 < byte < 0x7F and chr(byte) not in _ESCAPED else f"%{byte:02X}" for byte in raw
     )

@@ -15,10 +15,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Payload = str | bytes | tuple[bytes, ...]
+
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 
 # The reference's peers take at most 16 MiB in one frame; half of that leaves room.
 MAX_FRAME_OUT = 8 << 20
+# A frame longer than this is taken as it comes; what comes is kept in pieces of at least a quarter of it.
+_LONG = 256 << 10
+_PIECE = 64 << 10
 # Below this a mask is applied as one big integer, which needs no import; above it, in C.
 _SMALL = 4096
 
@@ -30,51 +35,51 @@ class FrameReader:
     """Bytes in, events out: (TEXT, str), (BINARY, bytes), (PING | PONG, bytes), (CLOSE, bytes).
 
     `masked` says which peer we read: a client must mask its frames, a server must not. `limit` bounds
-    a whole message; a peer that exceeds it gets close code 1009. With `raw` a text is given as its bytes,
-    for a receiver that checks them itself: most of what a client gets is base64, and never becomes a str.
+    a whole message; a peer that exceeds it gets close code 1009. A message longer than `raw_above` is given
+    as its bytes, in one piece or in a tuple of them as they came, for a receiver that checks them itself:
+    it is mostly base64, which never becomes a str, and joining megabytes costs more than decoding them.
     """
 
-    def __init__(self, *, masked: bool, limit: int, raw: bool = False) -> None:
-        self._raw = raw
+    def __init__(self, *, masked: bool, limit: int, raw_above: int = 1 << 62) -> None:
         self.fault: RemoteProtocolError | None = None  # why nothing more is read; has the close code
+        self._raw_above = raw_above
         self._masked = masked
         self._limit = limit
-        self._buffer = b""
-        self._pending: list[bytes] = []  # chunks that complete a large frame, joined when it is whole
-        self._pending_size = 0
-        self._missing = 0  # bytes until the frame at the head of the buffer is whole
-        self._fragments = bytearray()  # of the message under way; one buffer, however small they are
-        self._fragment_opcode = 0
+        self._buffer = b""  # a frame that has not come whole
+        # A frame too long to wait for is taken as it comes: its first byte, key, and how much is missing.
+        self._body_first = 0
+        self._body_key = b""
+        self._body_left = 0
+        # The message under way: pieces, and behind them one buffer for what is too short to be one.
+        self._opcode = 0
+        self._pieces: list[bytes] = []
+        self._tail = bytearray()
+        self._size = 0
 
     @property
     def held(self) -> int:
         """Bytes kept for messages that are not complete."""
-        return len(self._buffer) + self._pending_size + len(self._fragments)
+        return len(self._buffer) + self._size
 
-    def feed(self, data: bytes) -> list[tuple[int, bytes | str]]:
+    def feed(self, data: bytes) -> list[tuple[int, Payload]]:
         """The events completed by `data`, up to the first fault, which is then in `fault`."""
         if self.fault is not None:
             return []
-        if self._missing > len(data):
-            self._missing -= len(data)
-            self._pending.append(data)
-            self._pending_size += len(data)
-            return []
-        if self._buffer:
-            data = b"".join((self._buffer, *self._pending, data))
-            self._pending.clear()
-            self._pending_size = 0
-        self._missing = 0
-        events: list[tuple[int, bytes | str]] = []
+        events: list[tuple[int, Payload]] = []
         try:
-            self._buffer = self._parse(data, events)
+            if self._body_left:
+                data = self._take_body(data, events)
+            if data:
+                if self._buffer:
+                    data = self._buffer + data
+                self._buffer = self._parse(data, events)
         except RemoteProtocolError as fault:
             # What came before it in the same read counts, wherever the network cut the stream.
             self.fault = fault
             self._buffer = b""
         return events
 
-    def _parse(self, data: bytes, events: list[tuple[int, bytes | str]]) -> bytes:
+    def _parse(self, data: bytes, events: list[tuple[int, Payload]]) -> bytes:
         """Appends the events of whole frames; returns what is left."""
         place, end = 0, len(data)
         while end - place >= 2:
@@ -96,8 +101,13 @@ class FrameReader:
                 start += 4
             stop = start + length
             if stop > end:
-                self._missing = stop - end
-                break
+                if length <= _LONG or start > end:
+                    break
+                self._body_first = first
+                self._body_key = data[start - 4 : start] if self._masked else b""
+                self._body_left = length
+                self._begin(first)
+                return self._take_body(data[start:], events)
             payload = data[start:stop]
             if self._masked and length:
                 payload = mask(payload, data[start - 4 : start])
@@ -114,10 +124,10 @@ class FrameReader:
         if bool(second & 0x80) is not self._masked:
             raise RemoteProtocolError("client frames must be masked, server frames must not")
         if opcode in (TEXT, BINARY):
-            if self._fragment_opcode:
+            if self._opcode:
                 raise RemoteProtocolError("a new message began before the last one ended")
         elif opcode == CONTINUATION:
-            if not self._fragment_opcode:
+            if not self._opcode:
                 raise RemoteProtocolError("continuation without a message to continue")
         elif opcode in (CLOSE, PING, PONG):
             if length > 125 or not first & 0x80:
@@ -125,29 +135,71 @@ class FrameReader:
             return
         else:
             raise RemoteProtocolError(f"unknown opcode {opcode}")
-        if length + len(self._fragments) > self._limit:
+        if length + self._size > self._limit:
             raise RemoteProtocolError(f"message exceeds the limit of {self._limit} bytes", 1009)
 
-    def _frame(self, first: int, payload: bytes) -> tuple[int, bytes | str] | None:
+    # Frames that came whole
+
+    def _frame(self, first: int, payload: bytes) -> tuple[int, Payload] | None:
         opcode = first & 0x0F
         if opcode >= CLOSE:
             return opcode, payload
-        if opcode == CONTINUATION:
-            self._fragments += payload
-            if not first & 0x80:
-                return None
-            opcode = self._fragment_opcode
-            payload = bytes(self._fragments)
-            self._fragments.clear()
-            self._fragment_opcode = 0
-        elif not first & 0x80:
-            self._fragment_opcode = opcode
-            self._fragments += payload
-            return None
-        if opcode == BINARY or self._raw:
-            return opcode, payload
+        if first & 0x80 and opcode != CONTINUATION:
+            return opcode, self._whole(opcode, payload)  # the usual message: one frame
+        self._begin(first)
+        self._add(payload)
+        return self._finish() if first & 0x80 else None
+
+    # A message in pieces
+
+    def _begin(self, first: int) -> None:
+        if first & 0x0F != CONTINUATION:
+            self._opcode = first & 0x0F
+
+    def _take_body(self, data: bytes, events: list[tuple[int, Payload]]) -> bytes:
+        """Takes what belongs to the long frame under way; returns what follows it."""
+        count = min(len(data), self._body_left)
+        if count:
+            piece = data if count == len(data) else data[:count]
+            if self._masked:
+                piece = mask(piece, self._body_key)
+                turn = count % 4
+                self._body_key = self._body_key[turn:] + self._body_key[:turn]
+            self._body_left -= count
+            self._add(piece)
+        if self._body_left:
+            return b""
+        if self._body_first & 0x80:
+            events.append(self._finish())
+        rest = data[count:]
+        return self._parse(rest, events) if rest and not self._buffer else rest
+
+    def _add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if len(piece) >= _PIECE and not self._tail:
+            self._pieces.append(piece)
+            return
+        self._tail += piece
+        if len(self._tail) >= _PIECE:
+            self._pieces.append(bytes(self._tail))
+            self._tail.clear()
+
+    def _finish(self) -> tuple[int, Payload]:
+        if self._tail or not self._pieces:
+            self._pieces.append(bytes(self._tail))
+            self._tail.clear()
+        pieces, self._pieces = self._pieces, []
+        opcode, self._opcode = self._opcode, 0
+        size, self._size = self._size, 0
+        if size > self._raw_above and len(pieces) > 1:
+            return opcode, tuple(pieces)
+        return opcode, self._whole(opcode, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def _whole(self, opcode: int, payload: bytes) -> str | bytes:
+        if opcode == BINARY or len(payload) > self._raw_above:
+            return payload
         try:
-            return opcode, str(payload, "utf-8")
+            return str(payload, "utf-8")
         except UnicodeDecodeError:
             raise RemoteProtocolError("text message is not UTF-8", 1007) from None
 

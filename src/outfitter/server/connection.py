@@ -16,27 +16,45 @@ from .limits import ANSWERS_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..transport.base import Transport
+    from ..protocol.websocket import Payload
+    from ..transport.base import Serving
+    from .files import FileWork
+    from .search import Searches
     from .server import Server
     from .session import Session
+    from .watching import Watches
 
 
 class Connection:
     """The server's view of one client (a transport's Receiver)."""
 
-    __slots__ = ("_held", "peer", "server", "session", "transport")
+    __slots__ = (
+        "_held",
+        "client_name",
+        "files",
+        "peer",
+        "searches",
+        "server",
+        "session",
+        "transport",
+        "watches",
+    )
 
-    def __init__(self, server: Server, transport: Transport) -> None:
+    def __init__(self, server: Server, transport: Serving) -> None:
         self.server = server
         self.transport = transport
         self.peer = Peer()
         self.session: Session | None = None
+        self.files: FileWork | None = None  # made by the first file request
+        self.watches: Watches | None = None  # and by the first watch
+        self.searches: Searches | None = None  # and by the first search
+        self.client_name = ""
         self._held = False
         transport.receiver = self
 
     # From the transport
 
-    def message(self, data: str | bytes) -> None:
+    def message(self, data: Payload) -> None:
         try:
             self._message(data)
         except Exception:
@@ -44,7 +62,7 @@ class Connection:
             warn("server", "a message could not be handled", exc_info=True)
             self.transport.close(1011, "internal error")
 
-    def _message(self, data: str | bytes) -> None:
+    def _message(self, data: Payload) -> None:
         self.server.sessions.disturbed()
         try:
             message = jsonrpc.parse(data)
@@ -74,11 +92,21 @@ class Connection:
         if self._held:
             self._held = False
             self.transport.resume_reading()
+        if self.files is not None:
+            self.files.drained()
+        if self.watches is not None:
+            self.watches.drained()
         if self.session is not None:
             self.session.resume_output()
 
     def lost(self, reason: str) -> None:
         note("server", "=", "connection lost: %s", reason)
+        if self.files is not None:
+            self.files.lost()
+        if self.watches is not None:
+            self.watches.lost()
+        if self.searches is not None:
+            self.searches.lost()
         self.server.disconnected(self)
 
     # To the transport
@@ -88,8 +116,18 @@ class Connection:
         transport = self.transport
         transport.send(message)
         if transport.buffered > ANSWERS_BYTES and not self._held:
-            self._held = True
-            transport.pause_reading()
+            self._hold()
+
+    def reply_parts(self, *parts: bytes) -> None:
+        """As `reply`, of an answer that need not be joined first."""
+        transport = self.transport
+        transport.send_parts(parts)
+        if transport.buffered > ANSWERS_BYTES and not self._held:
+            self._hold()
+
+    def _hold(self) -> None:
+        self._held = True
+        self.transport.pause_reading()
 
     @property
     def full(self) -> bool:

@@ -39,6 +39,11 @@ class Environments:
         self._inherited: dict[object, Inherited] = {}
         self._login_shell = facts.login_shell()
 
+    def for_ourselves(self) -> dict[str, str]:
+        """What our own interpreter needs where its C libraries are not in their usual place."""
+        name = "LD_LIBRARY_PATH"
+        return {name: self._executor[name]} if name in self._executor else {}
+
     def resolve(self, policy: EnvPolicyParams | None, request: Mapping[str, str], tty: bool) -> Resolved:
         """The environment of one command. Without a policy it is exactly what the request says."""
         key = None if policy is None else policy.key

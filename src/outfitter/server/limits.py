@@ -33,5 +33,43 @@ PROBE_SECONDS = 5.0
 CATCH_UP_SECONDS = 1.0
 # Longest `waitMs` and `graceMs` that mean anything: a day. More is taken as this.
 LONGEST_WAIT_SECONDS = 86_400.0
+# File requests of one connection that run at a time: enough to keep a disk busy, and not all threads.
+FILE_WIDTH = 16
+# Open file handles of one connection: the reference's.
+FILE_HANDLES = 128
+# Files above this are sent block by block as they are read; below, one message is quicker.
+STREAMED_READ_BYTES = 2 << 20
+# Such a block, a multiple of three so that the base64 of blocks joins up: a megabyte of text.
+STREAM_BYTES = 768 << 10
+# How long one walk may take; a tree on a slow network then gives what was found, `truncated`.
+WALK_SECONDS = 30.0
+# Paths of one fs/watchMissing: the reference's.
+MISSING_PATHS = 64
+# Watches (fs/watch) of one connection: an agent needs a few.
+WATCHES = 64
+# Folders of one watch. A large source tree without what it was built from has fewer; each costs the kernel
+# about a kilobyte that cannot be swapped out.
+WATCHED_FOLDERS = 8192
+# Folders of all watches: what the user's other programs need is left, where the kernel allows many more.
+WATCHED_FOLDERS_TOTAL = 65_536
+# Changes in one notice; who has more to read had better look for itself.
+CHANGES = 1000
+# Searches of one connection that run at a time, a process each; the next ones wait.
+SEARCHES = 4
+# Files and bytes that one search may look at: more than 30 s suffice for, on most disks.
+SEARCH_FILES = 200_000
+SEARCH_BYTES = 4 << 30
+# The answer of a search, as that of a walk.
+SEARCH_RESPONSE_BYTES = 4 << 20
+# How long an expression may take on one file: an honest one takes milliseconds for the largest.
+SEARCH_FILE_SECONDS = 5.0
+# How much longer than allowed a search may take to say so, before it is killed.
+SEARCH_GRACE_SECONDS = 2.0
+# Characters shown of a line, around the match: a minified file is one line.
+SEARCH_WIDTH = 500
+# Complaints in one answer; who may not read a thousand folders knows after these.
+SEARCH_ERRORS = 100
+# Memory that a search may take: some times the largest file that it reads.
+SEARCH_MEMORY_BYTES = 2 << 30
 # Environments worked out for a policy and remembered. Clients send the same one with every command.
 REMEMBERED_POLICIES = 16

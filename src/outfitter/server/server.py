@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..protocol.jsontext import dumps
 from .connection import Connection
 from .environment import Environments
+from .limits import WATCHED_FOLDERS_TOTAL
 from .sessions import Sessions
 from .settings import Settings
 
@@ -12,8 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ..host.statx import CachedLookup
+    from ..host.watching import Watching
+    from ..host.workers import Workers
     from ..loop import Loop
-    from ..transport.base import Transport
+    from ..transport.base import Serving
 
 
 class Server:
@@ -38,8 +42,12 @@ class Server:
         self._retain = retain
         self._left = left
         self._info = ""
+        self._loop = loop
+        self._workers: Workers | None = None
+        self._watching: Watching | None = None
+        self._cached: CachedLookup | None = None
 
-    def connect(self, transport: Transport) -> Connection:
+    def connect(self, transport: Serving) -> Connection:
         """Serves one connection; the transport may start delivering after this."""
         connection = Connection(self, transport)
         self.connections.add(connection)
@@ -55,6 +63,32 @@ class Server:
         if self._left is not None:
             self._left()
 
+    @property
+    def workers(self) -> Workers:
+        """Threads for what may block; most servers' first need is long after their start."""
+        if self._workers is None:
+            from ..host.workers import Workers
+
+            self._workers = Workers(self._loop)
+        return self._workers
+
+    @property
+    def cached(self) -> CachedLookup:
+        if self._cached is None:
+            from ..host.statx import CachedLookup
+
+            self._cached = CachedLookup()
+        return self._cached
+
+    @property
+    def watching(self) -> Watching:
+        """What the kernel tells about files, for all connections. Raises HostUnsupported, FileFailed."""
+        if self._watching is None:
+            from ..host.watching import Watching
+
+            self._watching = Watching(self._loop, WATCHED_FOLDERS_TOTAL)
+        return self._watching
+
     def info_text(self) -> str:
         """environment/info as JSON text; nothing in it changes while the server runs."""
         if not self._info:
@@ -64,5 +98,7 @@ class Server:
     def stop(self, reason: str = "server is stopping") -> None:
         """Ends every session and all descendants, then tells every peer."""
         self.sessions.stop()
+        if self._watching is not None:
+            self._watching.close()
         for connection in list(self.connections):
             connection.transport.close(1001, reason)

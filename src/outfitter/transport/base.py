@@ -8,10 +8,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Protocol
 
+    from ..protocol.websocket import Payload
+
     class Receiver(Protocol):
-        def message(self, data: str | bytes) -> None: ...
+        def message(self, data: Payload) -> None: ...
         def drained(self) -> None: ...
         def lost(self, reason: str) -> None: ...
 
@@ -36,12 +39,29 @@ if TYPE_CHECKING:
         def probe(self, seconds: float) -> None:
             """Ends the connection unless the peer shows life within `seconds`."""
 
+    class Serving(Transport, Protocol):
+        """A server's end: it can also send one message in pieces, as they come.
+
+        Messages that are sent meanwhile follow it. They count as `buffered`, but not against its own pieces:
+        it has to end before they can go.
+        """
+
+        @property
+        def has_room(self) -> bool:
+            """Whether the next piece should be sent now; else `wake` tells when."""
+
+        def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None: ...
+        def send_fragment(self, *parts: bytes) -> None: ...
+        def end_message(self, *parts: bytes) -> None: ...
+
     class Dialled(Transport, Protocol):
         """A client's end: it delivers nothing before its receiver is set and `begin` called."""
 
         close_code: int | None  # with which the server ended it, where it could say
 
         def begin(self) -> None: ...
+        async def wait_ended(self) -> None:
+            """Returns when nothing is left of a connection that was closed or lost."""
 
 
 HIGH = 1 << 20  # output waits above this: a megabyte in flight hides any round trip

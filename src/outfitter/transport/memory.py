@@ -8,6 +8,8 @@ from .base import LOW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..loop import Loop
     from .base import Receiver
 
@@ -28,6 +30,8 @@ class MemoryTransport:
         self._hold = False
         self._moving = False
         self._ending: str | None = None
+        self._fragments: list[bytes] = []
+        self._deferred: list[bytes] | None = None  # what waits for a message in pieces to end
 
     def _join(self, other: MemoryTransport) -> None:
         self._other = other
@@ -38,6 +42,9 @@ class MemoryTransport:
     def send(self, *messages: bytes) -> None:
         if self._other is None or self._ending is not None:
             return
+        if self._deferred is not None:
+            self._deferred += messages
+            return
         self._queue.extend(messages)
         self.buffered += sum(map(len, messages))
         self._crowded = self._crowded or self.buffered > LOW
@@ -45,6 +52,21 @@ class MemoryTransport:
 
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
         self.send(*map(b"".join, messages))
+
+    has_room = True  # the pieces are kept until the last one comes, so why wait
+
+    def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None:
+        """Messages are whole here: its pieces are joined at the end."""
+        self._fragments = list(parts)
+        self._deferred = []
+
+    def send_fragment(self, *parts: bytes) -> None:
+        self._fragments += parts
+
+    def end_message(self, *parts: bytes) -> None:
+        message = b"".join((*self._fragments, *parts))
+        deferred, self._deferred, self._fragments = self._deferred or [], None, []
+        self.send(message, *deferred)
 
     def _move_soon(self) -> None:
         if not self._moving:
@@ -84,6 +106,9 @@ class MemoryTransport:
         self._ending = reason
         self._move()
         self.receiver.lost(reason)
+
+    async def wait_ended(self) -> None:
+        """Nothing is left when it is closed."""
 
     def _end(self, reason: str) -> None:
         self._other = None

@@ -8,10 +8,12 @@ from collections import deque
 
 from ..errors import RemoteProtocolError
 from ..protocol.lines import LineReader
-from .base import LOW
+from .base import HIGH, LOW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..loop import Loop
     from .base import Receiver
 
@@ -43,6 +45,9 @@ class StdioTransport:
         self._outbox: deque[bytes | memoryview] = deque()
         self.buffered = 0
         self._crowded = False
+        self._deferred: list[bytes] | None = None  # what waits for a message in pieces to end
+        self._deferred_bytes = 0
+        self._wake: Callable[[], None] | None = None  # who sends that message
         self._lost = False
         os.set_blocking(writing, False)
 
@@ -116,13 +121,44 @@ class StdioTransport:
         pieces: list[bytes] = []
         for message in messages:
             pieces += (message, b"\n")
-        self._push(pieces)
+        self._push_message(pieces)
 
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
         pieces: list[bytes] = []
         for parts in messages:
             pieces += (*parts, b"\n")
-        self._push(pieces)
+        self._push_message(pieces)
+
+    def _push_message(self, pieces: list[bytes]) -> None:
+        if self._deferred is None:
+            self._push(pieces)
+        else:
+            size = sum(map(len, pieces))
+            self._deferred += pieces
+            self._deferred_bytes += size
+            self.buffered += size
+            self._crowded = self._crowded or self.buffered > LOW
+
+    @property
+    def has_room(self) -> bool:
+        return self.buffered - self._deferred_bytes < HIGH
+
+    def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None:
+        self._push(list(parts))
+        self._deferred, self._wake = [], wake
+
+    def send_fragment(self, *parts: bytes) -> None:
+        self._push(list(parts))
+
+    def end_message(self, *parts: bytes) -> None:
+        self._push([*parts, b"\n"])
+        deferred, self._deferred, self._wake = self._deferred, None, None
+        self.buffered -= self._deferred_bytes
+        self._deferred_bytes = 0
+        if deferred:
+            self._push(deferred)
+        if self._crowded and self.buffered <= LOW:  # all of it went at once: nothing else would say so
+            self._loop.call_soon(self._drained)
 
     def _push(self, pieces: list[bytes]) -> None:
         if self._lost:
@@ -155,7 +191,12 @@ class StdioTransport:
             outbox[0] = memoryview(outbox[0])[sent:]
         if not outbox:
             self._loop.remove_writer(self._out)
-        if self._crowded and self.buffered <= LOW:
+        self._drained()
+
+    def _drained(self) -> None:
+        if self._wake is not None and self.buffered - self._deferred_bytes <= LOW:
+            self._wake()
+        if self._crowded and self.buffered <= LOW and not self._lost:
             self._crowded = False
             self.receiver.drained()
 

@@ -9,7 +9,7 @@ from ..errors import RemoteProtocolError
 from ..log import warn
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, Response, answer
-from .base import LOW
+from .base import HIGH, LOW
 from .sockets import accept
 
 TYPE_CHECKING = False
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..loop import Loop, Timer
     from ..protocol.upgrade import Gate
+    from ..protocol.websocket import Payload
     from .base import Receiver
 else:
     # What `collections` takes it from: the package costs 2.5 ms before /readyz can answer.
@@ -28,6 +29,7 @@ else:
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
 # What unfinished messages of all connections may take together: eight of the largest.
 MAX_HELD = 512 << 20
+RAW_ABOVE = 32 << 10  # a text message above this is given as bytes; see protocol.jsonrpc
 READ_SIZE = 64 << 10
 READ_SIZE_LARGE = 1 << 20  # while a large message is under way
 # Messages handled in one go before other connections get their turn.
@@ -141,6 +143,9 @@ class _Incoming:
             self.abort()
             return
         self._head += data
+        if self._head.startswith(b"\x16\x03"):
+            self.abort()  # a TLS hello: nobody here can answer it, and silence would be waited out
+            return
         head, blank, rest = self._head.partition(b"\r\n\r\n")
         if not blank:
             if len(self._head) > MAX_HEAD:
@@ -185,8 +190,8 @@ class WebSocketTransport:
         self._sock = sock
         self._fd = sock.fileno()
         self._listener = listener
-        self._frames = ws.FrameReader(masked=True, limit=MAX_MESSAGE)
-        self._inbox: deque[str | bytes] = deque()
+        self._frames = ws.FrameReader(masked=True, limit=MAX_MESSAGE, raw_above=RAW_ABOVE)
+        self._inbox: deque[Payload] = deque()
         self._delivering = False
         self._reading = False
         self._hold = False
@@ -194,6 +199,9 @@ class WebSocketTransport:
         self.buffered = 0
         self._crowded = False
         self._closing = False  # nothing more is sent or delivered
+        self._deferred: list[bytes | memoryview] | None = None  # what waits for a message in pieces to end
+        self._deferred_bytes = 0
+        self._wake: Callable[[], None] | None = None  # who sends that message
         self._told = False  # the receiver knows that the connection is lost
         self._gone = False  # the socket is closed
         now = loop.time()
@@ -281,7 +289,7 @@ class WebSocketTransport:
     def _fail(self, fault: RemoteProtocolError) -> None:
         self.close(fault.close_code, fault.reason)
 
-    def _control(self, opcode: int, payload: bytes | str) -> None:
+    def _control(self, opcode: int, payload: Payload) -> None:
         assert isinstance(payload, bytes)
         if opcode == ws.PING:
             # A peer that pings without reading would fill the queue; pongs may be skipped (RFC 6455 5.5.3).
@@ -301,7 +309,7 @@ class WebSocketTransport:
     def send(self, *messages: bytes) -> None:
         if self._closing or self._gone:
             return
-        if len(messages) == 1 and not self._outbox and len(messages[0]) < 126:
+        if len(messages) == 1 and not self._outbox and len(messages[0]) < 126 and self._deferred is None:
             # The usual answer: one small frame, one system call, nothing to put together or take apart.
             message = messages[0]
             frame = bytes((0x81, len(message))) + message
@@ -316,7 +324,7 @@ class WebSocketTransport:
         out: list[bytes | memoryview] = []
         for message in messages:
             out += ws.pieces(message)
-        self._push(out)
+        self._push_message(out)
 
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
         if self._closing or self._gone:
@@ -329,7 +337,42 @@ class WebSocketTransport:
             else:
                 out.append(ws.header(length))
                 out += parts
-        self._push(out)
+        self._push_message(out)
+
+    def _push_message(self, pieces: list[bytes | memoryview]) -> None:
+        if self._deferred is None:
+            self._push(pieces)
+        else:
+            size = sum(map(len, pieces))
+            self._deferred += pieces
+            self._deferred_bytes += size
+            self.buffered += size
+            self._crowded = self._crowded or self.buffered > LOW
+
+    @property
+    def has_room(self) -> bool:
+        return self.buffered - self._deferred_bytes < HIGH
+
+    def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None:
+        self._fragment(ws.TEXT, parts)
+        self._deferred, self._wake = [], wake
+
+    def send_fragment(self, *parts: bytes) -> None:
+        self._fragment(ws.CONTINUATION, parts)
+
+    def end_message(self, *parts: bytes) -> None:
+        self._fragment(ws.CONTINUATION, parts, final=True)
+        deferred, self._deferred, self._wake = self._deferred, None, None
+        self.buffered -= self._deferred_bytes
+        self._deferred_bytes = 0
+        if deferred:
+            self._push(deferred)
+        if self._crowded and self.buffered <= LOW:  # all of it went at once: nothing else would say so
+            self._loop.call_soon(self._drained)
+
+    def _fragment(self, opcode: int, parts: tuple[bytes, ...], *, final: bool = False) -> None:
+        if not self._closing and not self._gone:
+            self._push([ws.header(sum(map(len, parts)), opcode, final=final), *parts])
 
     def _push(self, pieces: list[bytes | memoryview]) -> None:
         if self._outbox:
@@ -379,6 +422,11 @@ class WebSocketTransport:
             self._loop.remove_writer(self._fd)
             if self._closing:
                 self._half_close()
+        self._drained()
+
+    def _drained(self) -> None:
+        if self._wake is not None and self.buffered - self._deferred_bytes <= LOW and not self._closing:
+            self._wake()
         if self._crowded and self.buffered <= LOW:
             self._crowded = False
             if not self._closing:
@@ -418,6 +466,8 @@ class WebSocketTransport:
         if self._closing or self._gone:
             return
         body = ws.close_payload(code, reason)
+        self.buffered -= self._deferred_bytes
+        self._deferred, self._deferred_bytes, self._wake = None, 0, None
         self._push([ws.header(len(body), ws.CLOSE), body])
         self._closing = True
         self._keepalive.cancel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import environment, process
+from . import environment, filesystem, process, search, watching
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,4 +28,23 @@ HANDLERS: dict[str, Handler] = {
     "process/resize": process.resize,
     "process/list": process.list_processes,
     "process/attach": process.attach,
+    "fs/readFile": filesystem.read_file,
+    "fs/writeFile": filesystem.write_file,
+    "fs/createDirectory": filesystem.create_directory,
+    "fs/getMetadata": filesystem.get_metadata,
+    "fs/canonicalize": filesystem.canonicalize,
+    "fs/readDirectory": filesystem.read_directory,
+    "fs/walk": filesystem.walk,
+    "fs/remove": filesystem.remove,
+    "fs/copy": filesystem.copy,
+    "fs/open": filesystem.open_file,
+    "fs/readBlock": filesystem.read_block,
+    "fs/writeBlock": filesystem.write_block,
+    "fs/close": filesystem.close_file,
+    "fs/watchMissing": watching.watch_missing,
+    "fs/rename": filesystem.rename,
+    "fs/chmod": filesystem.chmod,
+    "fs/watch": watching.watch,
+    "fs/unwatch": watching.unwatch,
+    "fs/search": search.search,
 }

@@ -22,6 +22,7 @@ def initialize(connection: Connection, request: Request, params: InitializeParam
             params.resume_session_id, connection, PROBE_SECONDS, take_over=params.take_over
         )
     connection.session = session
+    connection.client_name = params.client_name
     connection.peer.greeted()
     return f'{{"sessionId":"{session.id}","environmentInfo":{connection.server.info_text()}}}'
 

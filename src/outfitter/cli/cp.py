@@ -1,0 +1,229 @@
+"""outfitter cp SRC DST: files and trees between here and any environment.
+
+A file goes to a partial one beside its destination first, named after what is copied; a copy that broke off
+goes on there. It takes its place when its hash is that of the source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from ..client.files import BLOCK_BYTES
+from ..environments.file import LOCAL, load
+from ..errors import OutfitterError, SettingInvalid
+from .console import say
+from .places import Here, There
+from .progress import Progress
+from .target import find, reach
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from .places import Place, Thing
+
+_AT_A_TIME = 8  # files of a tree: hides the round trips of small ones
+FAILED = 1
+
+
+def cp(source: str, destination: str, flags: dict[str, Any]) -> int:
+    """Copies; returns the exit status."""
+    try:
+        return asyncio.run(_run(source, destination, flags))
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on where it stopped")
+        return 130
+    except OSError as error:
+        say(f"{error.filename or 'cannot copy'}: {error.strerror}")
+        return FAILED
+    except OutfitterError as error:
+        say(str(error))
+        return FAILED
+
+
+async def _run(source: str, destination: str, flags: dict[str, Any]) -> int:
+    async with contextlib.AsyncExitStack() as stack:
+        places: dict[str, Place] = {}
+        here, from_path = await _place(source, flags, stack, places)
+        there, to_path = await _place(destination, flags, stack, places)
+        with Progress(quiet=flags["quiet"]) as progress:
+            copy = _Copy(here, there, progress, force=flags["force"], recursive=flags["recursive"])
+            await copy.run(here.absolute(from_path), to_path)
+        for line in copy.skipped:
+            say(line)
+        return FAILED if copy.skipped else 0
+
+
+async def _place(
+    text: str, flags: dict[str, Any], stack: contextlib.AsyncExitStack, places: dict[str, Place]
+) -> tuple[Place, str]:
+    """Where a path is: `NAME:PATH`, `:PATH` for that of --on, or a path of this machine."""
+    name, path = split(text, flags)
+    if name == LOCAL:
+        return places.setdefault(LOCAL, Here()), path
+    if name not in places:
+        target = find(name or flags["on"], flags["codex_home"], flags["token_file"] if not name else None)
+        if target.declared is None:
+            return places.setdefault(LOCAL, Here()), path
+        places[name] = There(target.name, await stack.enter_async_context(reach(target)))
+    return places[name], path
+
+
+def split(text: str, flags: dict[str, Any]) -> tuple[str, str]:
+    """The environment's name ("" for that of --on) and the path. Raises SettingInvalid."""
+    name, colon, path = text.partition(":")
+    if not colon or "/" in name or os.path.lexists(text):
+        return LOCAL, text
+    if name == "":
+        if flags["on"] is None:
+            raise SettingInvalid(f"{text!r} names a path of --on, which is not given")
+        return "", path
+    configuration = load(os.environ, flags["codex_home"])
+    known = [LOCAL, *(one.id for one in configuration.environments)]
+    if name not in known:
+        raise SettingInvalid(
+            f"there is no environment {name!r} (known are: {', '.join(known)}); for a file of that name "
+            f"write ./{text}"
+        )
+    return name, path
+
+
+class _Copy:
+    """One run of the command."""
+
+    def __init__(
+        self, source: Place, target: Place, progress: Progress, *, force: bool, recursive: bool
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._progress = progress
+        self._force = force
+        self._recursive = recursive
+        self.skipped: list[str] = []
+
+    async def run(self, path: str, destination: str) -> None:
+        thing = await self._source.find(path)
+        if thing is None:
+            raise SettingInvalid(f"{self._source.shown(path)} does not exist")
+        there = await self._target.find(destination or ".")
+        if destination.endswith("/") or not destination or (there is not None and there.is_directory):
+            # Into a folder, under its own name.
+            name = os.path.basename(path.rstrip("/"))
+            if not name:
+                raise SettingInvalid("the root has no name to be copied under: name the destination")
+            destination = self._target.join(destination or ".", name)
+        destination = self._target.absolute(destination)
+        if thing.is_directory:
+            await self._tree(path, destination)
+        elif thing.is_file:
+            self._progress.expect(1, thing.size)
+            await self._file(path, thing, destination)
+        else:
+            raise SettingInvalid(f"{self._source.shown(path)} is neither a file nor a folder")
+
+    # Trees
+
+    async def _tree(self, path: str, destination: str) -> None:
+        if not self._recursive:
+            raise SettingInvalid(f"{self._source.shown(path)} is a folder: --recursive copies it")
+        found = await self._target.find(destination)
+        if found is not None and not found.is_directory:
+            raise SettingInvalid(f"{self._target.shown(destination)} exists and is no folder")
+        if found is not None and not self._force:
+            raise SettingInvalid(f"{self._target.shown(destination)} exists: --force copies into it")
+        files: list[tuple[str, Thing, str]] = []
+        await self._plan(path, destination, files)
+        self._progress.expect(len(files), sum(thing.size for _, thing, _ in files))
+        room = asyncio.Semaphore(_AT_A_TIME)
+
+        async def one(file: tuple[str, Thing, str]) -> None:
+            async with room:
+                await self._file(*file)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for file in files:
+                    group.create_task(one(file))
+        except* (OutfitterError, OSError) as errors:
+            raise errors.exceptions[0] from None  # the first one says enough
+
+    async def _plan(self, path: str, destination: str, files: list[tuple[str, Thing, str]]) -> None:
+        """Makes the folders, and lists what is to be copied."""
+        pending = [(path, destination)]
+        while pending:
+            here, there = pending.pop()
+            await self._target.make_directory(there)
+            for name in await self._source.names(here):
+                place = self._source.join(here, name)
+                thing = await self._source.find(place)
+                if thing is None:
+                    self.skipped.append(f"{self._source.shown(place)} is a link to nothing: not copied")
+                elif thing.is_directory and thing.is_link:
+                    self.skipped.append(f"{self._source.shown(place)} is a link to a folder: not copied")
+                elif thing.is_directory:
+                    pending.append((place, self._target.join(there, name)))
+                elif thing.is_file:
+                    files.append((place, thing, self._target.join(there, name)))
+                else:
+                    self.skipped.append(f"{self._source.shown(place)} is neither file nor folder: not copied")
+
+    # One file
+
+    async def _file(self, path: str, thing: Thing, destination: str) -> None:
+        there = await self._target.find(destination)
+        if there is not None:
+            if there.is_directory:
+                raise SettingInvalid(f"{self._target.shown(destination)} is a folder")
+            if not self._force:
+                raise SettingInvalid(f"{self._target.shown(destination)} exists: --force replaces it")
+        partial = self._partial(path, thing, destination)
+        offset = await self._begun(partial, thing) if self._target.resumable else 0
+        self._progress.resumed(offset)
+        digest = hashlib.sha256()
+        if offset:
+            async for block in self._hashed(path, offset, digest):
+                del block
+        await self._target.write(partial, self._blocks(path, offset, digest), offset)
+        if await self._target.digest(partial) != digest.hexdigest():
+            await self._target.remove(partial)
+            raise SettingInvalid(
+                f"{self._target.shown(destination)} did not arrive as it was sent; nothing was replaced"
+            )
+        await self._target.finish(partial, destination, replace=self._force, mode=thing.mode)
+        self._progress.done(path)
+
+    def _partial(self, path: str, thing: Thing, destination: str) -> str:
+        """Named after what is copied, so that another file, or another state of it, never goes on there."""
+        if not self._target.resumable:
+            return destination
+        identity = f"{self._source.shown(path)}\\0{thing.size}\\0{thing.modified_ms}"
+        mark = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+        folder, _, name = destination.rpartition("/")
+        return f"{folder}/.{name[:200]}.{mark}.partial"
+
+    async def _begun(self, partial: str, thing: Thing) -> int:
+        """How much of it is there already, in whole blocks."""
+        found = await self._target.find(partial)
+        if found is None or not found.is_file or found.size > thing.size:
+            return 0
+        return found.size - found.size % BLOCK_BYTES
+
+    async def _hashed(self, path: str, size: int, digest: hashlib._Hash) -> AsyncIterator[bytes]:
+        """What was copied before, read again: the source must be what it was."""
+        left = size
+        async for block in self._source.read(path, 0):
+            piece = block[:left]
+            digest.update(piece)
+            left -= len(piece)
+            yield piece
+            if left <= 0:
+                return
+
+    async def _blocks(self, path: str, offset: int, digest: hashlib._Hash) -> AsyncIterator[bytes]:
+        async for block in self._source.read(path, offset):
+            digest.update(block)
+            yield block
+            self._progress.moved(len(block))

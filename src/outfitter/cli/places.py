@@ -1,0 +1,226 @@
+"""The two ends of `outfitter cp`: this machine's files and an executor's, with the same calls."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import stat
+from typing import TYPE_CHECKING, Protocol
+
+from ..client.files import BLOCK_BYTES
+from ..errors import CapabilityMissing, OutfitterError, RequestFailed, SettingInvalid
+from ..protocol.codes import NOT_FOUND
+from ..record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ..client.client import Client
+    from ..client.files import RemoteFile
+
+
+class Thing(Record):
+    """What a path is: its size and time tell a changed file; `mode` is None where it cannot be told."""
+
+    __slots__ = ("is_directory", "is_file", "is_link", "mode", "modified_ms", "size")
+
+    def __init__(
+        self,
+        is_directory: bool,
+        is_file: bool,
+        is_link: bool,
+        size: int,
+        modified_ms: int,
+        mode: int | None = None,
+    ) -> None:
+        self.is_directory = is_directory
+        self.is_file = is_file
+        self.is_link = is_link
+        self.size = size
+        self.modified_ms = modified_ms
+        self.mode = mode
+
+
+class Place(Protocol):
+    """A machine with files. Paths are its own."""
+
+    resumable: bool  # whether a copy that broke off can go on
+
+    def shown(self, path: str) -> str: ...
+    def join(self, folder: str, name: str) -> str: ...
+    def absolute(self, path: str) -> str: ...
+    async def find(self, path: str) -> Thing | None: ...
+    async def names(self, folder: str) -> list[str]: ...
+    async def make_directory(self, path: str) -> None: ...
+    def read(self, path: str, offset: int) -> AsyncIterator[bytes]: ...
+    async def write(self, path: str, blocks: AsyncIterator[bytes], offset: int) -> None: ...
+    async def finish(self, partial: str, path: str, *, replace: bool, mode: int | None) -> None: ...
+    async def digest(self, path: str, size: int | None = None) -> str: ...
+    async def remove(self, path: str) -> None: ...
+
+
+class Here:
+    """This machine."""
+
+    resumable = True
+
+    def shown(self, path: str) -> str:
+        return path
+
+    def join(self, folder: str, name: str) -> str:
+        return os.path.join(folder, name)
+
+    def absolute(self, path: str) -> str:
+        return os.path.abspath(path)
+
+    async def find(self, path: str) -> Thing | None:
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SettingInvalid(f"{path}: {error.strerror}") from None
+        return Thing(
+            stat.S_ISDIR(found.st_mode),
+            stat.S_ISREG(found.st_mode),
+            os.path.islink(path),  # noqa: ASYNC240 - as above
+            found.st_size,
+            found.st_mtime_ns // 1_000_000,
+            stat.S_IMODE(found.st_mode),
+        )
+
+    async def names(self, folder: str) -> list[str]:
+        return sorted(os.listdir(folder))
+
+    async def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    async def read(self, path: str, offset: int) -> AsyncIterator[bytes]:
+        with open(path, "rb") as file:  # noqa: ASYNC230 - this process has nothing else to do
+            file.seek(offset)
+            while block := file.read(BLOCK_BYTES):
+                yield block
+
+    async def write(self, path: str, blocks: AsyncIterator[bytes], offset: int) -> None:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(fd, "wb", buffering=0) as file:
+            file.truncate(offset)
+            file.seek(offset)
+            async for block in blocks:
+                view = memoryview(block)
+                while view:
+                    view = view[file.write(view) or 0 :]
+
+    async def finish(self, partial: str, path: str, *, replace: bool, mode: int | None) -> None:
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(partial, (0o666 if mode is None else mode) & ~umask)
+        if replace:
+            os.replace(partial, path)
+            return
+        try:
+            os.link(partial, path)  # never replaces, whoever was quicker
+        except FileExistsError:
+            raise SettingInvalid(f"{path} exists: --force replaces it") from None
+        os.unlink(partial)
+
+    async def digest(self, path: str, size: int | None = None) -> str:
+        digest = hashlib.sha256()
+        left = size
+        with open(path, "rb") as file:  # noqa: ASYNC230 - this process has nothing else to do
+            while block := file.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)):
+                digest.update(block)
+                left = None if left is None else left - len(block)
+        return digest.hexdigest()
+
+    async def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
+class There:
+    """An executor."""
+
+    def __init__(self, name: str, client: Client) -> None:
+        self._name = name
+        self._client = client
+        self._files = client.files
+        self.resumable = client.offers("fsOpenUpdate") and client.offers("fsRename")
+
+    def shown(self, path: str) -> str:
+        return f"{self._name}:{path}"
+
+    def join(self, folder: str, name: str) -> str:
+        return posixpath.join(folder, name)
+
+    def absolute(self, path: str) -> str:
+        from ..client.files import native
+
+        return native(self._client.resolve(path or ".").text)
+
+    async def find(self, path: str) -> Thing | None:
+        try:
+            found = await self._files.stat(path)
+        except RequestFailed as error:
+            if error.code == NOT_FOUND:
+                return None
+            raise
+        return Thing(
+            found.is_directory, found.is_file, found.is_symlink, found.size, found.modified_ms, found.mode
+        )
+
+    async def names(self, folder: str) -> list[str]:
+        return [posixpath.basename(entry.path) for entry in await self._files.list(folder)]
+
+    async def make_directory(self, path: str) -> None:
+        await self._files.make_directory(path)
+
+    async def read(self, path: str, offset: int) -> AsyncIterator[bytes]:
+        async with await self._files.open(path) as file:
+            async for block in file.blocks(offset):
+                yield block
+
+    async def write(self, path: str, blocks: AsyncIterator[bytes], offset: int) -> None:
+        mode = "update" if self.resumable else "replace"
+        async with await self._files.open(path, mode) as file:
+            await _write_all(file, blocks, offset)
+
+    async def finish(self, partial: str, path: str, *, replace: bool, mode: int | None) -> None:
+        if mode is not None and self._client.offers("fsChmod"):
+            await self._files.chmod(partial, mode)
+        if partial != path:
+            await self._files.rename(partial, path, replace=replace)
+
+    async def digest(self, path: str, size: int | None = None) -> str:
+        """Computed there, if it can be; else by reading it all."""
+        if size is None:
+            try:
+                done = await self._client.run(["sha256sum", "--", path])
+                if done.exit_code == 0 and len(words := done.stdout.split()[:1]) == 1:
+                    return words[0].decode("ascii", "replace").lstrip("\\")
+            except (RequestFailed, CapabilityMissing):
+                pass  # no such program there
+        digest = hashlib.sha256()
+        left = size
+        async for block in self.read(path, 0):
+            digest.update(block if left is None else block[:left])
+            if left is not None:
+                left -= len(block)
+                if left <= 0:
+                    break
+        return digest.hexdigest()
+
+    async def remove(self, path: str) -> None:
+        try:
+            await self._files.remove(path, force=True)
+        except OutfitterError:
+            pass  # a leftover, told by its name
+
+
+async def _write_all(file: RemoteFile, blocks: AsyncIterator[bytes], offset: int) -> None:
+    async for block in blocks:
+        await file.write_at(block, offset)
+        offset += len(block)

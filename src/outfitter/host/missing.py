@@ -1,0 +1,81 @@
+"""Watches for paths that are missing; which folders that takes is decided in `core.missing`."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ..core.missing import ABSENT, FOLDER, LINK, OTHER, UNKNOWN, Plan
+from ..errors import OutfitterError
+from ..log import note
+from .inotify import ATTRIB, CREATE, DELETE, MODIFY, MOVED_FROM, MOVED_TO, tells_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .watching import Watching
+
+# A change of mode may open or close the way to a path.
+_BITS = CREATE | DELETE | MOVED_FROM | MOVED_TO | ATTRIB
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+
+
+class MissingWatch:
+    """Calls `fire` once, on the loop, when one of the paths appears or `present` changes."""
+
+    def __init__(self, watching: Watching, fire: Callable[[], None]) -> None:
+        self._watching = watching
+        self._fire: Callable[[], None] | None = fire
+
+    def arm(self, missing: list[str], present: str | None) -> bool:
+        """Begins, in a thread; False when it cannot be done, or makes no sense any more."""
+        plan = Plan(missing, present)
+        try:
+            while (folder := plan.next()) is not None:
+                fd = os.open(folder.path, _FOLDER)
+                try:
+                    if not tells_all(fd):
+                        plan.refuse()
+                        break
+                    bits = _BITS | MODIFY if folder.has_present else _BITS
+                    self._watching.add(self, fd, bits, folder.names)
+                    for name in folder.names:
+                        folder.saw(name, _kind(fd, name))
+                finally:
+                    os.close(fd)
+        except (OSError, OutfitterError) as error:
+            # Whoever asks can look for itself instead; that is what False says.
+            note("server", "!", "paths cannot be watched: %s", error)
+            plan.refuse()
+        if not plan.possible:
+            self._watching.drop(self)
+        return plan.possible
+
+    def drop(self) -> None:
+        """Watches no more; what is on its way may still be told."""
+        self._watching.drop(self)
+
+    # host.watching.Watcher
+
+    def event(self, key: frozenset[str], bits: int, name: str) -> None:
+        # Without a name: the kernel has ended the watch, so nothing would be heard any more.
+        if not name or name in key:
+            self.overflowed()
+
+    def overflowed(self) -> None:
+        fire, self._fire = self._fire, None
+        if fire is not None:
+            fire()
+
+
+def _kind(folder: int, name: str) -> str:
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return ABSENT
+    except (OSError, ValueError):
+        return UNKNOWN
+    if stat.S_ISDIR(mode):
+        return FOLDER
+    return LINK if stat.S_ISLNK(mode) else OTHER

@@ -1,0 +1,84 @@
+"""Threads for calls that may block, and their results back on the loop.
+
+The server itself is one thread. What may wait for a disk goes through here: `run` returns at once, and
+`done` is called on the loop when the work is over. Threads are started when they are needed and end when
+they have been idle for a while. A call that never returns costs its thread and nothing else; when so
+many do that no thread is left, the next ones wait.
+"""
+
+from __future__ import annotations
+
+import _thread
+import errno
+from _queue import Empty, SimpleQueue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..loop import Loop
+
+    # The result is whatever the work returns; `done` knows.
+    Work = Callable[[], Any]
+    Done = Callable[[Any, BaseException | None], None]
+
+THREADS = 64  # a stuck network file system takes one per request; a disk is busy with far fewer
+_IDLE_SECONDS = 10.0  # then a thread ends: most servers do file work in bursts
+
+
+class Workers:
+    """A pool of threads that report to one loop."""
+
+    def __init__(self, loop: Loop, threads: int = THREADS) -> None:
+        self._loop = loop
+        self._limit = threads
+        self._queue: SimpleQueue[tuple[Work, Done]] = SimpleQueue()
+        self._threads = 0
+        self._idle = 0  # threads that wait for work, less the work that waits for them
+        self._lock = _thread.allocate_lock()
+        prepare = getattr(loop, "allow_threads", None)
+        if prepare is not None:  # asyncio needs no preparation
+            prepare()
+
+    def run(self, work: Work, done: Done) -> None:
+        """Calls `work` in a thread, then `done` with its result or exception on the loop."""
+        with self._lock:
+            self._idle -= 1
+            if self._idle < 0 and self._threads < self._limit:
+                try:
+                    _thread.start_new_thread(self._serve, ())
+                    self._threads += 1
+                    self._idle += 1
+                except RuntimeError:
+                    # The machine has none to give. Those that there are will do it, or nobody.
+                    if not self._threads:
+                        self._idle += 1
+                        self._loop.call_soon_threadsafe(done, None, OSError(errno.EAGAIN, "no thread"))
+                        return
+        self._queue.put((work, done))
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                work, done = self._queue.get(timeout=_IDLE_SECONDS)
+            except Empty:
+                with self._lock:
+                    if self._idle > 0:  # else work for this thread is on its way
+                        self._threads -= 1
+                        self._idle -= 1
+                        return
+                continue
+            result: Any = None
+            failure: BaseException | None = None
+            try:
+                result = work()
+            except BaseException as error:
+                failure = error
+            with self._lock:
+                self._idle += 1
+            try:
+                self._loop.call_soon_threadsafe(done, result, failure)
+            except (RuntimeError, ValueError):
+                return  # a loop that was closed meanwhile: asyncio's, ours
+            del work, done, result, failure

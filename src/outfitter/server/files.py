@@ -1,0 +1,317 @@
+"""The file work of one connection: which requests run now, its open handles, its large answers.
+
+Nothing here waits. Work goes to threads and comes back as a callback; only what the kernel knows by
+heart is done at once.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+
+from ..core.lanes import Claim, Lanes
+from ..errors import FileFailed, OutfitterError, Refused
+from ..host import files
+from ..log import note, warn
+from ..protocol import base64, codes, jsonrpc
+from .limits import FILE_HANDLES, FILE_WIDTH, STREAM_BYTES, STREAMED_READ_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..host.statx import CachedLookup
+    from ..host.workers import Workers
+    from ..protocol.jsonrpc import RequestId
+    from .connection import Connection
+
+    # What a piece of work returns is known to the one who finishes it.
+    Work = Callable[[], Any]
+    Finish = Callable[[Any], "str | None"]
+    Done = Callable[[Any, BaseException | None], None]
+
+
+class Handle:
+    """An open file of one connection."""
+
+    __slots__ = ("fd", "lost", "path", "replacement")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.fd = -1
+        self.lost = False  # a read of it failed, and the peer is told that there is no such handle
+        self.replacement: files.Replacement | files.Update | None = None  # when it is for writing
+
+    def close(self) -> None:
+        """Lets go; a replacement that was not committed leaves the old content."""
+        if self.replacement is not None:
+            self.replacement.discard()
+        elif self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
+
+class FileWork:
+    """All of it for one connection."""
+
+    def __init__(self, connection: Connection, workers: Workers, cached: CachedLookup) -> None:
+        self.cached = cached
+        self._connection = connection
+        self._workers = workers
+        self._lanes = Lanes(FILE_WIDTH)
+        self._gone = False
+        self.handles: dict[str, Handle] = {}
+        self._opening: list[tuple[str, str]] = []
+        self._reserving = _thread.allocate_lock()
+        self._streams: list[_Stream] = []
+
+    # Work
+
+    def free(self, *looks: str) -> bool:
+        """Whether something that only looks at these paths may be answered at once."""
+        return self._lanes.free(looks)
+
+    def run(
+        self,
+        request_id: RequestId,
+        work: Work,
+        *,
+        looks: tuple[str, ...] = (),
+        changes: tuple[str, ...] = (),
+        makes: tuple[str, ...] = (),
+        finish: Finish | None = None,
+        failed: Callable[[], None] | None = None,
+    ) -> None:
+        """Does `work` in a thread when its turn has come, and answers with what `finish` makes of its result.
+
+        Without `finish` the result is the JSON text. A `finish` that gives None has answered itself.
+        """
+        self._connection.peer.wait(request_id)
+
+        def done(result: Any, failure: BaseException | None) -> None:
+            if failure is not None:
+                if failed is not None:
+                    failed()
+                self.refuse(request_id, failure)
+                return
+            text = result if finish is None else finish(result)
+            if text is not None:
+                self._answer(request_id, text)
+
+        self._in_turn(work, done, looks, changes, makes)
+
+    def _in_turn(
+        self,
+        work: Work,
+        done: Done,
+        looks: tuple[str, ...],
+        changes: tuple[str, ...],
+        makes: tuple[str, ...] = (),
+    ) -> None:
+        def begin() -> None:
+            self._workers.run(work, finished)
+
+        def finished(result: Any, failure: BaseException | None) -> None:
+            # First what comes of it: who waited for it may ask.
+            try:
+                done(result, failure)
+            finally:
+                for ready in self._lanes.done(claim):
+                    ready.begin()
+
+        claim = Claim(looks, changes, begin, makes)
+        if self._lanes.add(claim):
+            begin()
+
+    def _answer(self, request_id: RequestId, text: str) -> None:
+        if not self._gone:
+            self._connection.peer.answered(request_id)
+            self._connection.reply(jsonrpc.result_text(request_id, text))
+
+    def refuse(self, request_id: RequestId, failure: BaseException) -> None:
+        error: OutfitterError
+        if isinstance(failure, OSError):
+            error = files.failed(failure)
+        elif isinstance(failure, OutfitterError):
+            error = failure
+        else:
+            warn("server", "file work failed: %r", failure)
+            error = FileFailed("internal error")
+        note("server", ">", "file work refused: %s", error.slug)
+        if not self._gone:
+            self._connection.peer.answered(request_id)
+            self._connection.reply(jsonrpc.error(request_id, *codes.of(error)))
+
+    # Handles
+
+    # A handle is looked for when the turn of its request has come, not when the request does: a close and an
+    # open of the same name may be under way before it.
+
+    def will_open(self, handle_id: str, path: str) -> None:
+        """Notes a path that a handle will have, for a close that comes before it is open."""
+        self._opening.append((handle_id, path))
+
+    def open(self, handle_id: str, path: str, opener: Callable[[Handle], None]) -> None:
+        """Opens a handle, in a thread. Raises Refused, and what `opener` raises."""
+        handle = Handle(path)
+        with self._reserving:
+            old = self.handles.get(handle_id)
+            if old is not None and not old.lost:
+                raise Refused(f"file handle `{handle_id}` already exists")
+            if old is None and len(self.handles) >= FILE_HANDLES:
+                raise Refused(f"at most {FILE_HANDLES} file handles may be open per connection")
+            self.handles[handle_id] = handle
+        try:
+            if old is not None:
+                old.close()
+            opener(handle)
+        except BaseException:
+            del self.handles[handle_id]
+            raise
+
+    def opened(self, handle_id: str, path: str) -> None:
+        """Must follow `open` on the loop, however it went."""
+        self._opening.remove((handle_id, path))
+        handle = self.handles.get(handle_id)
+        if self._gone and handle is not None:
+            self.forget(handle_id, handle)
+
+    def paths_of(self, handle_id: str) -> set[str]:
+        """What a handle may be of when the requests before are done."""
+        handle = self.handles.get(handle_id)
+        known = {path for ident, path in self._opening if ident == handle_id}
+        return known if handle is None else known | {handle.path}
+
+    def handle(self, handle_id: str) -> Handle:
+        """An open handle. Raises FileFailed."""
+        handle = self.handles.get(handle_id)
+        if handle is None or handle.lost:
+            raise FileFailed(f"unknown file handle `{handle_id}`", "ENOENT")
+        return handle
+
+    def forget(self, handle_id: str, handle: Handle) -> None:
+        """Closes a handle without a word, after whoever still uses it."""
+
+        def close() -> None:
+            if self.handles.get(handle_id) is handle:
+                del self.handles[handle_id]
+                handle.close()
+
+        self._in_turn(close, _nothing, (), (handle_claim(handle_id),))
+
+    # Answers
+
+    def answer_parts(self, request_id: RequestId, *parts: bytes) -> None:
+        """An answer that is large enough not to be put together first; the result's JSON text in parts."""
+        if self._gone:
+            return
+        self._connection.peer.answered(request_id)
+        self._connection.reply_parts(jsonrpc.result_head(request_id), *parts, b"}")
+
+    def stream(self, request_id: RequestId, fd: int, size: int) -> None:
+        """Answers fs/readFile block by block: memory stays flat, however large the file is."""
+        if self._gone:
+            self._workers.run(lambda: os.close(fd), _nothing)
+            return
+        self._streams.append(_Stream(self, request_id, fd, size))
+        if len(self._streams) == 1:
+            self._streams[0].begin()
+
+    def streamed(self, stream: _Stream) -> None:
+        """The stream is over; the next one may begin."""
+        self._streams.remove(stream)
+        if self._streams and not self._gone:
+            self._streams[0].begin()
+
+    def drained(self) -> None:
+        if self._streams:
+            self._streams[0].go_on()
+
+    def lost(self) -> None:
+        """The connection is gone: handles are closed, half-written files never were."""
+        self._gone = True
+        for handle_id, handle in list(self.handles.items()):
+            self.forget(handle_id, handle)
+        for stream in self._streams:
+            stream.abandon()
+        self._streams.clear()
+
+
+class _Stream:
+    """One large file on its way out, as fragments of one message."""
+
+    def __init__(self, owner: FileWork, request_id: RequestId, fd: int, size: int) -> None:
+        self._owner = owner
+        self._request_id = request_id
+        self._fd = fd
+        self._offset = 0
+        self._left = size  # a file that grows meanwhile is sent as it was: the end must come
+        self._reading = False
+        self._ready: bytes | None = None  # read, and waiting for room
+        self._ended = False
+
+    def begin(self) -> None:
+        connection = self._owner._connection
+        connection.peer.answered(self._request_id)
+        connection.transport.begin_message(
+            jsonrpc.result_head(self._request_id), b'{"dataBase64":"', wake=self.go_on
+        )
+        self._read()
+
+    def _read(self) -> None:
+        self._reading = True
+        fd, offset, length = self._fd, self._offset, min(STREAM_BYTES, self._left)
+        self._owner._workers.run(lambda: base64.encode(files.read_block(fd, offset, length)), self._got)
+
+    def _got(self, block: bytes, failure: BaseException | None) -> None:
+        self._reading = False
+        if self._ended:
+            self._close()
+            return
+        if failure is not None:
+            # Half an answer is on its way; nothing but an end can follow it.
+            warn("server", "a file could not be read to its end: %s", failure)
+            self.abandon()
+            self._owner._connection.transport.close(1011, "a file could not be read to its end")
+            return
+        self._ready = block
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Sends what is ready if there is room, and reads on."""
+        transport = self._owner._connection.transport
+        if self._ready is None or not transport.has_room:
+            return
+        block, self._ready = self._ready, None
+        self._offset += STREAM_BYTES
+        self._left -= STREAM_BYTES
+        if len(block) == STREAM_BYTES // 3 * 4 and self._left > 0:
+            transport.send_fragment(block)
+            self._read()
+            return
+        transport.end_message(block, b'"}}')
+        self._close()
+        self._owner.streamed(self)
+
+    def abandon(self) -> None:
+        self._ended = True
+        if not self._reading:
+            self._close()
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._owner._workers.run(lambda: os.close(fd), _nothing)
+
+
+def handle_claim(handle_id: str) -> str:
+    """The name of a handle among the things that requests touch; no path begins so."""
+    return f"\0{handle_id}"
+
+
+def _nothing(_: object, __: BaseException | None) -> None:
+    """For work whose result nobody waits for."""
+
+
+__all__ = ["STREAMED_READ_BYTES", "FileWork", "Handle"]

@@ -1,0 +1,144 @@
+"""The searches of one connection, each a process of its own (`server.searcher`).
+
+What it is asked and what it answers are files in memory: nothing has to be fed or read while it runs, and
+its end is all there is to wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import deque
+
+from ..core.launch import Launch
+from ..errors import FileFailed, HostUnsupported, OutfitterError, Refused
+from ..host.spawn import Stdio
+from ..log import warn
+from ..protocol.jsontext import dumps
+from .limits import SEARCH_GRACE_SECONDS, SEARCHES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..loop import Timer
+    from ..protocol.jsonrpc import RequestId
+    from ..protocol.search import SearchParams
+    from .connection import Connection
+    from .files import FileWork
+
+_STDERR_SHOWN = 2000  # bytes of a failure in the log
+
+
+class Searches:
+    """At most `SEARCHES` run at a time; the others wait in the order they came."""
+
+    def __init__(self, connection: Connection, work: FileWork) -> None:
+        self.connection = connection
+        self._work = work
+        self._running: set[_Search] = set()
+        self._waiting: deque[tuple[RequestId, SearchParams]] = deque()
+        self._gone = False
+
+    def begin(self, request_id: RequestId, params: SearchParams) -> None:
+        if not self._gone:
+            self._waiting.append((request_id, params))
+            self._start()
+
+    def _start(self) -> None:
+        while self._waiting and len(self._running) < SEARCHES:
+            request_id, params = self._waiting.popleft()
+            try:
+                self._running.add(_Search(self, request_id, params))
+            except (OutfitterError, OSError) as error:
+                self._work.refuse(request_id, error)
+
+    def ended(self, search: _Search, answer: bytes, failure: BaseException | None) -> None:
+        self._running.discard(search)
+        if self._gone:
+            return
+        if failure is not None:
+            self._work.refuse(search.request_id, failure)
+        else:
+            self._work.answer_parts(search.request_id, answer)
+        self._start()
+
+    def lost(self) -> None:
+        self._gone = True
+        self._waiting.clear()
+        for search in self._running:
+            search.kill()
+
+
+class _Search:
+    """One that runs. Raises LaunchFailed, HostUnsupported, OSError."""
+
+    def __init__(self, owner: Searches, request_id: RequestId, params: SearchParams) -> None:
+        from .searcher import command
+
+        self.request_id = request_id
+        self._owner = owner
+        sessions = owner.connection.server.sessions
+        self._loop = sessions.loop
+        if not sys.executable:
+            raise HostUnsupported("this server does not know its Python interpreter, which searching needs")
+        files = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("query", "answer", "complaint")]
+        try:
+            os.pwrite(files[0], dumps(params.encode()).encode(), 0)
+            env = owner.connection.server.environments.for_ourselves()
+            launch = Launch(sys.executable, command(sys.executable), "/", env)
+            pid = sessions.spawner.spawn(launch, Stdio(files[0], files[1], files[2]))
+            self._pidfd = os.pidfd_open(pid)
+        except BaseException:
+            for fd in files:
+                os.close(fd)
+            raise
+        os.close(files[0])
+        self._answer, self._complaint = files[1:]
+        self._killed = False
+        seconds = params.timeout_ms / 1000 + SEARCH_GRACE_SECONDS
+        self._deadline: Timer = self._loop.call_later(seconds, self.kill)
+        self._loop.add_reader(self._pidfd, self._ended)
+
+    def kill(self) -> None:
+        self._killed = True
+        try:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def _ended(self) -> None:
+        try:
+            if os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG) is None:
+                return
+        except ChildProcessError:
+            pass  # reaped as an orphan, or by the application around us
+        self._deadline.cancel()
+        self._loop.remove_reader(self._pidfd)
+        answer = _content(self._answer)
+        failure = self._failure(answer)
+        for fd in (self._pidfd, self._answer, self._complaint):
+            os.close(fd)
+        self._owner.ended(self, answer[1:], failure)
+
+    def _failure(self, answer: bytes) -> BaseException | None:
+        text = answer[1:].decode("utf-8", "replace") if answer[:1] != b"+" else ""
+        match answer[:1]:
+            case b"+":
+                return None
+            case b"-":
+                return Refused(text)
+            case b"!":
+                name, _, message = text.partition(" ")
+                return FileFailed(message, name)
+        if self._killed:
+            return FileFailed("the search did not end in time")
+        warn(
+            "server",
+            "a search failed: %s",
+            _content(self._complaint)[-_STDERR_SHOWN:].decode("utf-8", "replace"),
+        )
+        return FileFailed("the search failed")
+
+
+def _content(fd: int) -> bytes:
+    return os.pread(fd, os.fstat(fd).st_size, 0)

@@ -1,0 +1,113 @@
+"""The program that searches: fs/search's params on stdin, its result on stdout.
+
+The first byte tells what follows: `+` the result's JSON text, `-` a refusal, `!` the name of an error of the
+operating system and its text.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+
+from ..errors import Refused
+from ..host.files import failed
+from ..host.search import Query, Search, interrupt
+from ..protocol.jsontext import loads, quote
+from ..protocol.search import SearchParams
+from ..protocol.uri import from_path
+from .limits import (
+    SEARCH_BYTES,
+    SEARCH_ERRORS,
+    SEARCH_FILE_SECONDS,
+    SEARCH_FILES,
+    SEARCH_GRACE_SECONDS,
+    SEARCH_MEMORY_BYTES,
+    SEARCH_RESPONSE_BYTES,
+    SEARCH_WIDTH,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.search import Match
+
+
+def main() -> None:
+    with open(0, encoding="utf-8") as file:
+        params = SearchParams.decode(loads(file.read()))
+    seconds = params.timeout_ms / 1000
+    _limit_ourselves(seconds)
+    try:
+        answer = "+" + _search(params, seconds)
+    except Refused as error:
+        answer = f"-{error}"
+    except OSError as error:
+        failure = failed(error)
+        answer = f"!{failure.errno_name} {failure}"
+    except MemoryError:
+        answer = "-the search took more memory than it may have"
+    with open(1, "wb") as out:
+        out.write(answer.encode("utf-8", "replace"))
+
+
+def _limit_ourselves(seconds: float) -> None:
+    """Ends us, whatever we are doing, should the server not be there to do it."""
+    signal.signal(signal.SIGALRM, interrupt)
+    cpu = int(seconds + SEARCH_GRACE_SECONDS) + 1
+    for kind, most in ((resource.RLIMIT_CPU, cpu), (resource.RLIMIT_AS, SEARCH_MEMORY_BYTES)):
+        _, hard = resource.getrlimit(kind)
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _search(params: SearchParams, seconds: float) -> str:
+    """The result's JSON text."""
+    search = Search(
+        Query(
+            params.path.local_path(),
+            params.pattern,
+            regex=params.regex,
+            case_sensitive=params.case_sensitive,
+            include=list(params.include),
+            exclude=list(params.exclude),
+            max_matches=params.max_matches,
+            max_file_bytes=params.max_file_bytes,
+            hidden=params.hidden,
+            honour_ignore_files=params.honour_ignore_files,
+            files=SEARCH_FILES,
+            total_bytes=SEARCH_BYTES,
+            response_bytes=SEARCH_RESPONSE_BYTES,
+            seconds=seconds,
+            file_seconds=SEARCH_FILE_SECONDS,
+            width=SEARCH_WIDTH,
+            errors=SEARCH_ERRORS,
+        ),
+        _match_text,
+        _error_text,
+    )
+    search.run()
+    truncated = "true" if search.truncated else "false"
+    return (
+        f'{{"matches":[{",".join(search.matches)}],"filesSearched":{search.files_searched},'
+        f'"filesSkipped":{search.files_skipped},"truncated":{truncated},'
+        f'"errors":[{",".join(search.errors)}]}}'
+    )
+
+
+def _match_text(path: str, match: Match) -> str:
+    return (
+        f'{{"path":{quote(from_path(path))},"line":{match.line},"column":{match.column},'
+        f'"text":{quote(match.text)},"start":{match.start},"end":{match.end}}}'
+    )
+
+
+def _error_text(path: str, message: str) -> str:
+    return f'{{"path":{quote(from_path(path))},"message":{quote(message)}}}'
+
+
+def command(executable: str) -> list[str]:
+    """The command line of this program: the same interpreter, without start-up files, with our paths."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    paths = [package, *(path for path in sys.path if os.path.isabs(path) and path != package)]
+    script = "import sys; sys.path[:] = sys.argv[1:]; from outfitter.server.searcher import main; main()"
+    return [executable, "-I", "-S", "-X", "utf8", "-c", script, *paths]

@@ -1,0 +1,172 @@
+"""The watches of one connection. They end with it; no resume brings them back."""
+
+from __future__ import annotations
+
+from ..errors import Refused
+from ..host.missing import MissingWatch
+from ..host.treewatch import TreeWatch
+from ..protocol.uri import from_path
+from ..protocol.watching import ChangedNotice, MissingChangedNotice
+from .limits import CHANGES, WATCHED_FOLDERS, WATCHES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.ignore import Rules
+    from ..host.watching import Watching
+    from ..loop import Timer
+    from .connection import Connection
+
+
+class Watches:
+    """All of them, and the one for missing paths. Raises HostUnsupported, FileFailed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        server = connection.server
+        self._loop = server.sessions.loop
+        self._workers = server.workers
+        self._watching = server.watching
+        self._last_missing = 0
+        self._missing: Missing | None = None
+        self._folders: dict[str, FolderWatch] = {}
+
+    # Missing paths
+
+    def next_missing(self, watch_id: int) -> Missing | None:
+        """The watch for this number, in place of the one before; None when the number is not a new one.
+
+        The reference ends the old one and uses the number up, whatever then becomes of the new one.
+        """
+        if watch_id <= self._last_missing:
+            return None
+        self._last_missing = watch_id
+        self._end_missing()
+        self._missing = Missing(self, watch_id, self._watching)
+        return self._missing
+
+    def answered_missing(self, missing: Missing, *, armed: bool) -> None:
+        """The answer to the request is about to go."""
+        if self._missing is not missing:
+            self._workers.run(missing.watch.drop, _nothing)  # replaced while it was being armed
+        elif not armed:
+            self._missing = None
+        elif missing.armed():
+            # It has happened already; but the answer goes first.
+            self._loop.call_soon(self.missing_changed, missing)
+
+    def missing_changed(self, missing: Missing) -> None:
+        if self._missing is missing:
+            self._end_missing()
+            self._connection.push(MissingChangedNotice(missing.watch_id).encode())
+
+    def _end_missing(self) -> None:
+        missing, self._missing = self._missing, None
+        if missing is not None:
+            self._workers.run(missing.watch.drop, _nothing)
+
+    # Folders and trees
+
+    def reserve(
+        self, watch_id: str, path: str, recursive: bool, ignore: Rules | None, debounce: float
+    ) -> FolderWatch:
+        """A place for a watch that is being armed. Raises Refused."""
+        if watch_id in self._folders:
+            raise Refused(f"watch `{watch_id}` already exists")
+        if len(self._folders) >= WATCHES:
+            raise Refused(f"at most {WATCHES} watches may be open per connection")
+        watch = self._folders[watch_id] = FolderWatch(self._connection, watch_id, debounce)
+        watch.tree = TreeWatch(
+            self._loop,
+            self._workers,
+            self._watching,
+            path,
+            recursive=recursive,
+            ignore=ignore,
+            folders=WATCHED_FOLDERS,
+            changes=CHANGES,
+            told=watch.told,
+        )
+        return watch
+
+    def end(self, watch_id: str) -> None:
+        """Ends a watch without a word; one that is not there is fine."""
+        watch = self._folders.pop(watch_id, None)
+        if watch is not None:
+            watch.close()
+
+    # The connection
+
+    def drained(self) -> None:
+        for watch in self._folders.values():
+            watch.drained()
+
+    def lost(self) -> None:
+        self._end_missing()
+        for watch_id in list(self._folders):
+            self.end(watch_id)
+
+
+class Missing:
+    """One fs/watchMissing. It may happen before the request is answered."""
+
+    def __init__(self, watches: Watches, watch_id: int, watching: Watching) -> None:
+        self.watch_id = watch_id
+        self.watch = MissingWatch(watching, self._fire)
+        self._watches = watches
+        self._armed = False
+        self._fired = False
+
+    def armed(self) -> bool:
+        """Lets it be told from now on; whether it has happened already."""
+        self._armed = True
+        return self._fired
+
+    def _fire(self) -> None:
+        self._fired = True
+        if self._armed:
+            self._watches.missing_changed(self)
+
+
+class FolderWatch:
+    """One fs/watch: collects what changed for a while, then tells it, when the peer takes it."""
+
+    tree: TreeWatch
+
+    def __init__(self, connection: Connection, watch_id: str, debounce: float) -> None:
+        self._connection = connection
+        self._watch_id = watch_id
+        self._debounce = debounce
+        self._timer: Timer | None = None
+        self._due = False  # the time is over, but the peer is slow; changes merge meanwhile
+
+    def told(self) -> None:
+        """There are changes. They wait from the first one on: a flood does not put them off."""
+        if self._timer is None and not self._due:
+            self._timer = self._connection.server.sessions.loop.call_later(self._debounce, self._tell)
+
+    def _tell(self) -> None:
+        self._timer = None
+        if self._connection.full:
+            self._due = True
+            return
+        self._due = False
+        changes, overflow = self.tree.changes.take()
+        if changes or overflow:
+            told = [(from_path(self.tree.full(path)), kind) for path, kind in changes]
+            notice = ChangedNotice(self._watch_id, told, overflow or self.tree.incomplete)
+            self._connection.push(notice.encode())
+
+    def drained(self) -> None:
+        if self._due:
+            self._tell()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._due = False
+        self.tree.close()
+
+
+def _nothing(_: object, __: BaseException | None) -> None:
+    """For work whose result nobody waits for."""

@@ -1,0 +1,212 @@
+"""outfitter cp: what arrives, what is refused, and what a second attempt does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.machine import wait_until
+from tests.support.servers import Server, serving
+
+from .commandline import SECONDS, Terminal, User
+
+MIB = 1 << 20
+
+
+def cp(user: User, server: Server, *args: str) -> tuple[int, str]:
+    done = user.run("cp", "--on", server.url, *args)
+    assert done.stdout == b""
+    return done.returncode, done.stderr.decode()
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Every path below with its content; None for a folder."""
+    found: dict[str, bytes | None] = {}
+    for path in sorted(folder.rglob("*")):
+        found[str(path.relative_to(folder))] = None if path.is_dir() else path.read_bytes()
+    return found
+
+
+@pytest.fixture
+def there(any_server: Server) -> Path:
+    """A folder of the executor."""
+    folder = any_server.home / "there"
+    folder.mkdir()
+    return folder
+
+
+# What arrives
+
+
+@pytest.mark.parametrize("size", [0, 1, MIB, 5 * MIB + 3])
+def test_file_arrives_there_and_back(size: int, user: User, any_server: Server, there: Path) -> None:
+    data = os.urandom(size)
+    (user.home / "a").write_bytes(data)
+    assert cp(user, any_server, "a", f":{there}/b") == (0, "")
+    assert (there / "b").read_bytes() == data
+    assert cp(user, any_server, f":{there}/b", "c") == (0, "")
+    assert (user.home / "c").read_bytes() == data
+
+
+def test_tree_arrives_there_and_back(user: User, any_server: Server, there: Path) -> None:
+    source = user.home / "tree"
+    (source / "deep" / "er").mkdir(parents=True)
+    (source / "empty").mkdir()
+    for number in range(30):
+        (source / "deep" / f"{number} ü.txt").write_text(str(number))
+    (source / "deep" / "er" / "big").write_bytes(os.urandom(2 * MIB + 1))
+    assert cp(user, any_server, "-r", "tree", f":{there}/") == (0, "")
+    assert tree(there / "tree") == tree(source)
+    assert cp(user, any_server, "-r", f":{there}/tree", "back") == (0, "")
+    assert tree(user.home / "back") == tree(source)
+
+
+def test_mode_is_kept_where_both_ends_can_tell_it(user: User, server: Server) -> None:
+    (user.home / "run.sh").write_text("#!/bin/sh\n")
+    (user.home / "run.sh").chmod(0o750)
+    target = server.home / "run.sh"
+    assert cp(user, server, "run.sh", f":{target}") == (0, "")
+    assert target.stat().st_mode & 0o777 == 0o750
+    assert cp(user, server, f":{target}", "back.sh") == (0, "")
+    assert (user.home / "back.sh").stat().st_mode & 0o777 == 0o750
+
+
+def test_nothing_else_is_left_beside_it(user: User, any_server: Server, there: Path) -> None:
+    (user.home / "a").write_bytes(os.urandom(2 * MIB))
+    assert cp(user, any_server, "a", f":{there}/a") == (0, "")
+    assert cp(user, any_server, f":{there}/a", "b") == (0, "")
+    assert [path.name for path in there.iterdir()] == ["a"]
+    assert sorted(path.name for path in user.home.iterdir() if path.is_file()) == ["a", "b"]
+
+
+def test_from_one_environment_to_another_by_name(user: User, server: Server, tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path / "other") as other:
+        user.declare(
+            f'[[environments]]\nid = "one"\nurl = "{server.url}"\n'
+            f'[[environments]]\nid = "two"\nurl = "{other.url}"\n'
+        )
+        (server.home / "a").write_bytes(b"through here")
+        done = user.run("cp", f"one:{server.home}/a", f"two:{other.home}/b")
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert (other.home / "b").read_bytes() == b"through here"
+
+
+def test_links_to_files_are_copied_as_files_and_others_told(user: User, server: Server) -> None:
+    source = user.home / "tree"
+    (source / "folder").mkdir(parents=True)
+    (source / "file").write_text("x")
+    (source / "link").symlink_to("file")
+    (source / "around").symlink_to(".")
+    (source / "nowhere").symlink_to("nonesuch")
+    status, told = cp(user, server, "-r", "tree", f":{server.home}/copy")
+    assert status == 1
+    assert sorted(told.splitlines()) == [
+        f"outfitter: {source}/around is a link to a folder: not copied",
+        f"outfitter: {source}/nowhere is a link to nothing: not copied",
+    ]
+    assert tree(server.home / "copy") == {"file": b"x", "folder": None, "link": b"x"}
+
+
+# What is refused
+
+
+def test_file_is_not_replaced_without_force(user: User, any_server: Server, there: Path) -> None:
+    (user.home / "a").write_text("new")
+    (there / "a").write_text("old")
+    status, told = cp(user, any_server, "a", f":{there}/a")
+    assert (status, (there / "a").read_text()) == (1, "old")
+    assert told.endswith("exists: --force replaces it\n")
+    assert cp(user, any_server, "-f", "a", f":{there}/a") == (0, "")
+    assert (there / "a").read_text() == "new"
+
+
+def test_folder_is_not_merged_without_force(user: User, server: Server) -> None:
+    (user.home / "tree").mkdir()
+    (user.home / "tree" / "new").write_text("n")
+    (server.home / "tree").mkdir()
+    (server.home / "tree" / "old").write_text("o")
+    status, told = cp(user, server, "-r", "tree", f":{server.home}/")
+    assert (status, "--force copies into it" in told) == (1, True)
+    assert cp(user, server, "-rf", "tree", f":{server.home}/") == (0, "")
+    assert tree(server.home / "tree") == {"new": b"n", "old": b"o"}
+
+
+def test_mistakes_are_told(user: User, server: Server) -> None:
+    (user.home / "folder").mkdir()
+    (user.home / "file").write_text("x")
+    cases = {
+        ("nonesuch", f":{server.home}/x"): f"{user.home}/nonesuch does not exist",
+        (f":{server.home}/nonesuch", "x"): "nonesuch does not exist",
+        ("folder", f":{server.home}/x"): "is a folder: --recursive copies it",
+        ("file", "mars:/x"): "there is no environment 'mars'",
+        ("/", f":{server.home}"): "the root has no name to be copied under",
+    }
+    for args, text in cases.items():
+        status, told = cp(user, server, *args)
+        assert (status, text in told) == (1, True), (args, told)
+    done = user.run("cp", "file", ":/x")
+    assert (done.returncode, b"--on, which is not given" in done.stderr) == (1, True)
+
+
+def test_file_with_a_colon_in_its_name_is_a_file(user: User, server: Server) -> None:
+    (user.home / "a:b").write_text("x")
+    assert cp(user, server, "a:b", f":{server.home}/c") == (0, "")
+    assert (server.home / "c").read_text() == "x"
+
+
+# Going on
+
+
+def partials(folder: Path) -> list[Path]:
+    return list(folder.glob(".*.partial"))
+
+
+@pytest.mark.parametrize("direction", ["there", "back"])
+def test_copy_that_was_killed_goes_on(direction: str, user: User, server: Server) -> None:
+    size = 192 * MIB
+    up = direction == "there"
+    source, folder = (user.home, server.home) if up else (server.home, user.home)
+    with (source / "big").open("wb") as file:
+        for number in range(size // MIB):
+            file.write(number.to_bytes(4, "big") * (MIB // 4))
+    args = ("big", f":{server.home}/copy") if up else (f":{server.home}/big", "copy")
+    running = user.start("cp", "--on", server.url, *args)
+    wait_until(lambda: any(one.stat().st_size > 8 * MIB for one in partials(folder)), "some of it", SECONDS)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    [partial] = partials(folder)
+    assert not (folder / "copy").exists()
+    # A mark in what was copied shows that it is not copied again; the hash tells, as it must.
+    with partial.open("r+b") as file:
+        file.write(b"not what it was")
+    status, told = cp(user, server, *args)
+    assert (status, "did not arrive as it was sent" in told) == (1, True)
+    assert partials(folder) == []
+    assert cp(user, server, *args) == (0, "")
+    assert (folder / "copy").read_bytes() == (source / "big").read_bytes()
+
+
+def test_source_that_was_changed_is_copied_from_the_start(user: User, server: Server) -> None:
+    (user.home / "a").write_bytes(b"1" * (2 * MIB))
+    stale = server.home / ".copy.0123456789ab.partial"
+    stale.write_bytes(b"x" * MIB)
+    assert cp(user, server, "a", f":{server.home}/copy") == (0, "")
+    assert (server.home / "copy").read_bytes() == b"1" * (2 * MIB)
+    assert stale.read_bytes() == b"x" * MIB  # whose it is, is not known
+
+
+# What is shown
+
+
+def test_progress_is_shown_on_a_terminal(user: User, server: Server, screen: Terminal) -> None:
+    (user.home / "a").write_bytes(bytes(3 * MIB))
+    running = screen.start(user, "cp", "--on", server.url, "a", f":{server.home}/a")
+    status, shown = screen.rest(running)
+    assert (status, b"100%" in shown, b"3.1 MB of 3.1 MB" in shown) == (0, True, True), shown
+    (server.home / "a").unlink()
+    screen.shown = b""
+    quiet = screen.start(user, "cp", "-q", "--on", server.url, "a", f":{server.home}/a")
+    assert screen.rest(quiet) == (0, b"")

@@ -1,0 +1,325 @@
+"""client.files, over every way to a server, and over a link that breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import outfitter
+from outfitter import CapabilityMissing, Client, Disconnected, RequestFailed
+from outfitter.client.files import Entry
+from outfitter.errors import FileChanged
+from outfitter.protocol.codes import NOT_FOUND
+from tests.client.peer import Peer, with_a_peer
+from tests.client.ways import NAMES, Way, opened
+from tests.support.machine import SECOND
+from tests.support.proxy import Cutter
+from tests.support.servers import serving
+from tests.support.wire import b64
+
+SECONDS = 30 * SECOND
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
+    with opened(request.param, tmp_path_factory.mktemp("home")) as way:
+        yield way
+
+
+def over_every_way(
+    scenario: Callable[[Client, Way, Path], Coroutine[Any, Any, None]],
+) -> Callable[[Way, Path], None]:
+    async def run(way: Way, folder: Path) -> None:
+        async with asyncio.timeout(SECONDS), way.connect() as client:
+            await scenario(client, way, folder)
+
+    def test(way: Way, tmp_path: Path) -> None:
+        asyncio.run(run(way, tmp_path))
+
+    test.__name__ = scenario.__name__
+    return test
+
+
+# Files
+
+
+@over_every_way
+async def test_content_arrives_as_it_was_whatever_its_size(client: Client, way: Way, folder: Path) -> None:
+    for size in (0, 1, MIB, 4 * MIB, 4 * MIB + 1, 9 * MIB + 7):
+        data = os.urandom(size)
+        await client.files.write(f"{folder}/a", data)
+        assert (folder / "a").read_bytes() == data
+        assert await client.files.read(f"{folder}/a") == data
+
+
+@over_every_way
+async def test_what_a_path_is_can_be_asked(client: Client, way: Way, folder: Path) -> None:
+    (folder / "file").write_bytes(b"12345")
+    (folder / "file").chmod(0o640)
+    (folder / "link").symlink_to("file")
+    info = await client.files.stat(f"{folder}/link")
+    assert (info.is_file, info.is_directory, info.is_symlink, info.size) == (True, False, True, 5)
+    assert info.mode == (0o640 if way.ours else None)
+    assert info.modified_ms == (folder / "file").stat().st_mtime_ns // 1_000_000
+    assert await client.files.canonicalize(f"{folder}/./link") == str((folder / "file").resolve())
+    assert (await client.files.exists(f"{folder}/file"), await client.files.exists(f"{folder}/no")) == (
+        True,
+        False,
+    )
+
+
+@over_every_way
+async def test_missing_file_is_not_found(client: Client, way: Way, folder: Path) -> None:
+    for call in (client.files.read, client.files.stat, client.files.open, client.files.list):
+        with pytest.raises(RequestFailed) as refused:
+            await call(f"{folder}/nonesuch")
+        assert refused.value.code == NOT_FOUND
+
+
+@over_every_way
+async def test_folders_are_made_listed_walked_and_removed(client: Client, way: Way, folder: Path) -> None:
+    files = client.files
+    await files.make_directory(f"{folder}/t/sub")
+    await files.write(f"{folder}/t/b ü%", b"x")
+    listed = sorted(await files.list(f"{folder}/t"), key=lambda entry: entry.name)
+    assert listed == [
+        Entry("b ü%", f"{folder}/t/b ü%", False, True),
+        Entry("sub", f"{folder}/t/sub", True, False),
+    ]
+    walked = await files.walk(f"{folder}/t")
+    assert (sorted(walked.entries), walked.errors, walked.truncated) == (
+        [(f"{folder}/t/b ü%", "file"), (f"{folder}/t/sub", "directory")],
+        [],
+        False,
+    )
+    await files.copy(f"{folder}/t", f"{folder}/u", recursive=True)
+    assert (folder / "u" / "b ü%").read_bytes() == b"x"
+    with pytest.raises(RequestFailed):
+        await files.remove(f"{folder}/t")  # not empty
+    await files.remove(f"{folder}/t", recursive=True)
+    with pytest.raises(RequestFailed):
+        await files.remove(f"{folder}/t")
+    await files.remove(f"{folder}/t", force=True)
+    assert not (folder / "t").exists()
+
+
+@over_every_way
+async def test_relative_path_is_the_executors(client: Client, way: Way, folder: Path) -> None:
+    here = await client.files.canonicalize(".")
+    assert here == str(way.directory.resolve())
+
+
+@over_every_way
+async def test_blocks_can_be_read_and_written_anywhere(client: Client, way: Way, folder: Path) -> None:
+    async with await client.files.open(f"{folder}/a", "replace") as file:
+        await file.write_at(b"world", 6)
+        await file.write_at(b"hello ", 0)
+    assert (folder / "a").read_bytes() == b"hello world"
+    async with await client.files.open(f"{folder}/a") as file:
+        assert (await file.read_at(6, 100), await file.read_at(100, 1)) == (b"world", b"")
+        assert [block async for block in file.blocks(6)] == [b"world"]
+
+
+@over_every_way
+async def test_file_that_is_given_up_is_not_replaced(client: Client, way: Way, folder: Path) -> None:
+    (folder / "a").write_text("old")
+    with pytest.raises(ZeroDivisionError):
+        async with await client.files.open(f"{folder}/a", "replace") as file:
+            await file.write_at(b"new", 0)
+            raise ZeroDivisionError
+    if way.ours:  # the reference truncates at once
+        await client.files.write(f"{folder}/b", b"")  # behind it in the queue
+        assert (folder / "a").read_text() == "old"
+
+
+@over_every_way
+async def test_many_files_at_once(client: Client, way: Way, folder: Path) -> None:
+    await asyncio.gather(*(client.files.write(f"{folder}/{n}", str(n).encode()) for n in range(200)))
+    read = await asyncio.gather(*(client.files.read(f"{folder}/{n}") for n in range(200)))
+    assert read == [str(n).encode() for n in range(200)]
+
+
+@over_every_way
+async def test_handles_are_given_back(client: Client, way: Way, folder: Path) -> None:
+    (folder / "a").write_text("x")
+    for _ in range(300):  # a connection may have 128
+        async with await client.files.open(f"{folder}/a") as file:
+            assert await file.read_at(0) == b"x"
+
+
+@over_every_way
+async def test_what_a_server_lacks_is_told(client: Client, way: Way, folder: Path) -> None:
+    (folder / "a").write_text("x")
+    if way.ours:
+        await client.files.rename(f"{folder}/a", f"{folder}/b")
+        await client.files.chmod(f"{folder}/b", 0o600)
+        async with await client.files.open(f"{folder}/b", "update") as file:
+            await file.write_at(b"y", 1)
+        assert (folder / "b").read_text() == "xy"
+        assert (folder / "b").stat().st_mode & 0o777 == 0o600
+        return
+    for call in (
+        client.files.rename(f"{folder}/a", f"{folder}/b"),
+        client.files.chmod(f"{folder}/a", 0o600),
+        client.files.open(f"{folder}/a", "update"),
+    ):
+        with pytest.raises(CapabilityMissing):
+            await call
+
+
+@over_every_way
+async def test_text_is_found_in_a_tree(client: Client, way: Way, folder: Path) -> None:
+    if not way.ours:
+        with pytest.raises(CapabilityMissing):
+            await client.files.search(str(folder), "x")
+        return
+    (folder / "sub").mkdir()
+    (folder / "sub" / "a.txt").write_text("one\nneedle here\n")
+    (folder / "b.py").write_text("needle\n")
+    found = await client.files.search(str(folder), "need.e", include=["*.txt"])
+    [match] = found.matches
+    assert (match.line, match.column, match.text) == (2, 1, "needle here")
+    assert match.path.endswith("/sub/a.txt") and not found.truncated
+
+
+@over_every_way
+async def test_changes_are_told_as_they_happen(client: Client, way: Way, folder: Path) -> None:
+    if not way.ours:
+        with pytest.raises(CapabilityMissing):
+            await client.files.watch(str(folder))
+        return
+    async with await client.files.watch(str(folder)) as watch:
+        (folder / "new").write_text("x")
+        async for changes in watch:
+            assert changes.changes == [((folder / "new").as_uri(), "created")]
+            break
+        (folder / "new").unlink()
+        async for changes in watch:
+            if (changes.changes[-1][1]) == "removed":
+                break
+
+
+def test_watch_goes_on_after_a_break_and_says_that_it_missed_something(tmp_path: Path) -> None:
+    async def scenario(url: str) -> None:
+        async with (
+            asyncio.timeout(SECONDS),
+            outfitter.connect(url) as client,
+            await client.files.watch(str(tmp_path / "seen")) as watch,
+        ):
+            cutter.cut_all()
+            seen = aiter(watch)
+            assert (await anext(seen)).overflow
+            (tmp_path / "seen" / "new").write_text("x")
+            assert (await anext(seen)).changes == [((tmp_path / "seen" / "new").as_uri(), "created")]
+
+    (tmp_path / "seen").mkdir()
+    with serving("outfitter", tmp_path / "home") as server:
+        cutter = Cutter(server)
+        try:
+            asyncio.run(scenario(cutter.url))
+        finally:
+            cutter.close()
+
+
+def test_name_that_is_no_text_goes_there_and_back(tmp_path: Path) -> None:
+    name = os.fsdecode(b"b\xff\xfe")
+
+    async def scenario() -> None:
+        async with outfitter.local() as client:
+            await client.files.write(f"{tmp_path}/{name}", b"x")
+            [entry] = await client.files.list(str(tmp_path))
+            assert await client.files.read(entry.path) == b"x"
+            [(walked, _)] = (await client.files.walk(str(tmp_path))).entries
+            assert walked == f"{tmp_path}/{name}"
+
+    asyncio.run(scenario())
+
+
+# A link that breaks
+
+
+@pytest.mark.parametrize("kind", ["outfitter", "codex"])
+def test_large_files_survive_a_breaking_link(kind: str, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    data = os.urandom(24 * MIB)
+    states: list[str] = []
+
+    async def scenario(url: str) -> None:
+        async with outfitter.connect(url, on_state=states.append) as client:
+            async with asyncio.timeout(SECONDS):
+                (tmp_path / "a").write_bytes(data)
+                assert await client.files.read(f"{tmp_path}/a") == data
+                cutter.budget = 60 * MIB
+                await client.files.write(f"{tmp_path}/b", data)
+
+    with serving(kind, tmp_path / "home") as server:
+        cutter = Cutter(server)
+        cutter.budget = chance.randrange(6 * MIB, 12 * MIB)
+        try:
+            asyncio.run(scenario(cutter.url))
+        finally:
+            cutter.close()
+    assert (tmp_path / "b").read_bytes() == data
+    assert states.count("recovering") >= 2
+
+
+def opening(peer: Peer, size: int, modified: int) -> dict[str, Any]:
+    return {
+        "isDirectory": False,
+        "isFile": True,
+        "isSymlink": False,
+        "size": size,
+        "createdAtMs": 1,
+        "modifiedAtMs": modified,
+    }
+
+
+@with_a_peer(resumable=True)
+async def test_read_goes_on_in_the_same_file_only(peer: Peer) -> None:
+    starting = asyncio.ensure_future(peer.client.files.open("/a"))
+    first = await peer.request("fs/open")
+    peer.answer(first, {"handleId": "f1"})
+    peer.answer(await peer.request("fs/getMetadata"), opening(peer, 10, 5))
+    file = await starting
+    reading = asyncio.ensure_future(file.read_at(3, 4))
+    await peer.request("fs/readBlock")
+    peer.cut()
+    await peer.greet()
+    again = await peer.request("fs/open")
+    assert again["params"]["path"] == "file:///a"
+    peer.answer(again, {"handleId": again["params"]["handleId"]})
+    peer.answer(await peer.request("fs/getMetadata"), opening(peer, 10, 5))
+    block = await peer.request("fs/readBlock")
+    assert block["params"] == {"handleId": again["params"]["handleId"], "offset": 3, "len": 4}
+    peer.answer(block, {"chunk": b64(b"3456"), "eof": False})
+    assert await reading == b"3456"
+    reading = asyncio.ensure_future(file.read_at(7, 4))
+    await peer.request("fs/readBlock")
+    peer.cut()
+    await peer.greet()
+    once_more = await peer.request("fs/open")
+    peer.answer(once_more, {"handleId": once_more["params"]["handleId"]})
+    peer.answer(await peer.request("fs/getMetadata"), opening(peer, 10, 6))
+    with pytest.raises(FileChanged):
+        await reading
+
+
+@with_a_peer(resumable=True)
+async def test_close_on_another_connection_is_no_success(peer: Peer) -> None:
+    # The server answers {} for a handle that it does not know: nothing was written.
+    peer.client.info.capabilities |= {"fileWriteStreaming"}  # type: ignore[union-attr]
+    starting = asyncio.ensure_future(peer.client.files.open("/a", "replace"))
+    peer.answer(await peer.request("fs/open"), {"handleId": "f1"})
+    file = await starting
+    peer.cut()
+    await peer.greet()
+    await peer.until(lambda: peer.client.state == "connected")
+    with pytest.raises(Disconnected, match="before the file was written"):
+        await file.close()
