@@ -115,10 +115,6 @@ def test_callbacks_of_many_threads_all_run_each_threads_in_order(loop: EpollLoop
     assert seen == {thread: list(range(each)) for thread in range(threads)}
 
 
-@pytest.mark.xfail(
-    reason="EpollLoop._woken swaps the list that call_soon_threadsafe may be about to append to: "
-    "take callbacks out one by one instead (reported; 1 in 160,000 was lost with eight threads)"
-)
 def test_callback_that_comes_while_the_loop_takes_the_others_is_not_lost(
     loop: EpollLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,10 +146,6 @@ def test_failed_callback_from_a_thread_takes_no_other_with_it(
     assert caplog.text.count("! a callback failed") == 1
 
 
-@pytest.mark.xfail(
-    raises=ValueError,
-    reason="EpollLoop.call_soon_threadsafe expects OSError for a descriptor of -1 (reported)",
-)
 def test_callback_for_a_loop_that_is_closed_goes_nowhere() -> None:
     loop = EpollLoop()
     loop.allow_threads()

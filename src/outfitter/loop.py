@@ -113,7 +113,7 @@ class EpollLoop:
         self._from_threads.append(_Handle(0.0, 0, callback, args))
         try:
             os.eventfd_write(self._wake_fd, 1)
-        except OSError:
+        except (OSError, ValueError):
             pass  # the loop is closed: nobody is left to call
 
     def allow_threads(self) -> None:
@@ -127,9 +127,9 @@ class EpollLoop:
             os.eventfd_read(self._wake_fd)
         except BlockingIOError:
             pass
-        waiting, self._from_threads = self._from_threads, []
-        for handle in waiting:
-            _call(handle)
+        # One by one from the same list: another thread may be about to append to it.
+        for _ in range(len(self._from_threads)):
+            _call(self._from_threads.pop(0))
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> _Handle:
         self._order += 1

@@ -11,6 +11,7 @@ import os
 import random
 import re
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -204,6 +205,30 @@ def test_connection_with_all_its_file_work_stuck_still_has_processes_and_others_
     assert "result" in wire.answer(behind)
 
 
+def test_writes_that_wait_for_a_disk_are_bounded(own: Server, tmp_path: Path) -> None:
+    size, count = 12 << 20, 24  # 400 MB of text
+    data = content(size)
+    with Wire(own.url) as wire, Wire(own.url) as another:
+        wire.handshake()
+        another.handshake()
+        stuck = Stuck(tmp_path / "fifo")
+        waiting = [stuck.write(wire)]
+
+        def send() -> None:  # waits, too: the server does not read on
+            waiting.extend(wire.request("fs/writeFile", written(stuck.path, data)) for _ in range(count))
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        before = resident_kib(own.pid)
+        wait_until(lambda: resident_kib(own.pid) > before + (40 << 10), "some of it has come")
+        assert another.call("environment/status") == {"status": "ready"}
+        assert stuck.release()[: len(stuck.data)] == stuck.data
+        sending.join()
+        assert len([wire.answer(ident) for ident in waiting]) == count + 1
+    # 64 MiB wait, and a few messages more are under way; not all of them.
+    assert peak_kib(own.pid) < before + 220 * 1024
+
+
 def test_long_walk_holds_up_nobody(wire: Wire) -> None:
     options = {
         "maxDepth": 64,
@@ -331,6 +356,16 @@ def held_back(server: Server) -> bool:
     return spent() == before
 
 
+def has_open(server: Server, path: Path) -> bool:
+    for entry in Path(f"/proc/{server.pid}/fd").iterdir():
+        try:
+            if entry.readlink() == path:
+                return True
+        except FileNotFoundError:
+            continue
+    return False
+
+
 def messages(raw: Raw) -> Iterator[bytes]:
     """Whole messages, put together again."""
     parts: list[bytes] = []
@@ -414,6 +449,7 @@ def test_file_that_changes_while_it_is_sent_ends_all_the_same(
     path.write_bytes(data)
     with slow_reader(server) as raw:
         read = raw.call_unread("fs/readFile", path_of(path))
+        wait_until(lambda: has_open(server, path), "the file is open")
         wait_until(lambda: held_back(server), "the stream is held back")
         if change == "grows":
             with path.open("ab") as growing:

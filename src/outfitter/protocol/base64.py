@@ -53,6 +53,10 @@ class Blob:
     def __init__(self, pieces: list[bytes]) -> None:
         self.pieces = pieces
 
+    def __len__(self) -> int:
+        """Of the text."""
+        return sum(map(len, self.pieces))
+
     def decode(self) -> Iterator[bytes]:
         """Its bytes, piece by piece. Raises InvalidParams as `decode`, where it comes to what is wrong."""
         carry = b""

@@ -30,6 +30,7 @@ class Connection:
 
     __slots__ = (
         "_held",
+        "_held_for_files",
         "client_name",
         "files",
         "peer",
@@ -50,6 +51,7 @@ class Connection:
         self.searches: Searches | None = None  # and by the first search
         self.client_name = ""
         self._held = False
+        self._held_for_files = False
         transport.receiver = self
 
     # From the transport
@@ -91,7 +93,7 @@ class Connection:
     def drained(self) -> None:
         if self._held:
             self._held = False
-            self.transport.resume_reading()
+            self._read_on()
         if self.files is not None:
             self.files.drained()
         if self.watches is not None:
@@ -128,6 +130,20 @@ class Connection:
     def _hold(self) -> None:
         self._held = True
         self.transport.pause_reading()
+
+    def hold_for_files(self, hold: bool) -> None:
+        """Stops or goes on reading, because of what waits to be written to disks."""
+        if hold == self._held_for_files:
+            return
+        self._held_for_files = hold
+        if hold:
+            self.transport.pause_reading()
+        else:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if not self._held and not self._held_for_files:
+            self.transport.resume_reading()
 
     @property
     def full(self) -> bool:

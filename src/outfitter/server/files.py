@@ -14,7 +14,7 @@ from ..errors import FileFailed, OutfitterError, Refused
 from ..host import files
 from ..log import note, warn
 from ..protocol import base64, codes, jsonrpc
-from .limits import FILE_HANDLES, FILE_WIDTH, STREAM_BYTES, STREAMED_READ_BYTES
+from .limits import FILE_HANDLES, FILE_WAITING_BYTES, FILE_WIDTH, STREAM_BYTES, STREAMED_READ_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class FileWork:
         self._workers = workers
         self._lanes = Lanes(FILE_WIDTH)
         self._gone = False
+        self._waiting_bytes = 0
         self.handles: dict[str, Handle] = {}
         self._opening: list[tuple[str, str]] = []
         self._reserving = _thread.allocate_lock()
@@ -82,14 +83,18 @@ class FileWork:
         makes: tuple[str, ...] = (),
         finish: Finish | None = None,
         failed: Callable[[], None] | None = None,
+        brings: int = 0,
     ) -> None:
         """Does `work` in a thread when its turn has come, and answers with what `finish` makes of its result.
 
-        Without `finish` the result is the JSON text. A `finish` that gives None has answered itself.
+        Without `finish` the result is the JSON text. A `finish` that gives None has answered itself. `brings`
+        is how many bytes it came with: when too many wait for a disk, the connection is not read on.
         """
         self._connection.peer.wait(request_id)
+        self._brought(brings)
 
         def done(result: Any, failure: BaseException | None) -> None:
+            self._brought(-brings)
             if failure is not None:
                 if failed is not None:
                     failed()
@@ -100,6 +105,11 @@ class FileWork:
                 self._answer(request_id, text)
 
         self._in_turn(work, done, looks, changes, makes)
+
+    def _brought(self, change: int) -> None:
+        self._waiting_bytes += change
+        if not self._gone:
+            self._connection.hold_for_files(self._waiting_bytes > FILE_WAITING_BYTES)
 
     def _in_turn(
         self,
@@ -231,7 +241,7 @@ class FileWork:
     def lost(self) -> None:
         """The connection is gone: handles are closed, half-written files never were."""
         self._gone = True
-        for handle_id, handle in list(self.handles.items()):
+        for handle_id, handle in self.handles.copy().items():  # threads open some still
             self.forget(handle_id, handle)
         for stream in self._streams:
             stream.abandon()

@@ -35,6 +35,9 @@ CATCH_UP_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 86_400.0
 # File requests of one connection that run at a time: enough to keep a disk busy, and not all threads.
 FILE_WIDTH = 16
+# Bytes to be written that wait for a disk, of one connection: the largest message there can be. Above this
+# it is not read on; its other requests wait then, too.
+FILE_WAITING_BYTES = 64 << 20
 # Open file handles of one connection: the reference's.
 FILE_HANDLES = 128
 # Files above this are sent block by block as they are read; below, one message is quicker.

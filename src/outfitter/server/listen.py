@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 _WARM_UP_SECONDS = 0.05
+# How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
+# command needs it half a dozen times. Without threads it changes nothing.
+_SWITCH_SECONDS = 0.0002
 _SIGHUP, _SIGINT, _SIGTERM = 1, 2, 15
 
 
@@ -115,6 +118,7 @@ class _LazyServer:
             from .server import Server
 
             keep_freed_memory()
+            sys.setswitchinterval(_SWITCH_SECONDS)
 
             self._server = Server(
                 self._loop, self._settings, inherited.load(), retain=self._retain, left=self._left

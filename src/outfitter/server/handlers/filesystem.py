@@ -112,7 +112,7 @@ def write_file(connection: Connection, request: Request, params: WriteFileParams
         files.write_file(path, params.pieces(), follow)
         return "{}"
 
-    work_of(connection).run(request.id, write, changes=(path,))
+    work_of(connection).run(request.id, write, changes=(path,), brings=len(params.data))
 
 
 def get_metadata(connection: Connection, request: Request, params: FileParams) -> str | None:
@@ -376,7 +376,7 @@ def write_block(connection: Connection, request: Request, params: WriteBlockPara
         return "{}"
 
     # One after the other: of two that overlap, the later one counts.
-    work.run(request.id, write, changes=(handle_claim(handle_id),))
+    work.run(request.id, write, changes=(handle_claim(handle_id),), brings=len(params.chunk))
 
 
 def close_file(connection: Connection, request: Request, params: CloseParams) -> str | None:
