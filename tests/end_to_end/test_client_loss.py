@@ -695,7 +695,8 @@ def test_certificate_that_is_not_trusted_is_refused_for_good(
 def test_server_without_tls_is_not_talked_to_over_wss(server: Server) -> None:
     async def scenario() -> None:
         url = server.url.replace("ws://", "wss://")
-        error = await turned_away(url, connect_timeout=0.3 * SECOND)
-        assert str(error) == f"{url} did not answer within {0.3 * SECOND:g} s"
+        error = await turned_away(url)
+        reason = "it ended the TLS handshake; a server without TLS is ws://"
+        assert str(error) == f"cannot connect to {url}: {reason}"
 
     run(scenario())

@@ -127,6 +127,7 @@ class FileWork:
             try:
                 done(result, failure)
             finally:
+                claim.begin = _begun  # it holds on to us and to the request, which may be large
                 for ready in self._lanes.done(claim):
                     ready.begin()
 
@@ -318,6 +319,10 @@ class _Stream:
 def handle_claim(handle_id: str) -> str:
     """The name of a handle among the things that requests touch; no path begins so."""
     return f"\0{handle_id}"
+
+
+def _begun() -> None:
+    """In place of the beginning of work that is done."""
 
 
 def _nothing(_: object, __: BaseException | None) -> None:

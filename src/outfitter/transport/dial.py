@@ -118,7 +118,10 @@ async def dial(
         ) from None
     except OSError as error:
         _drop(transport)
-        raise DialFailed(f"cannot connect to {address.text}: {_reason(error)}", retryable=True) from None
+        reason = _reason(error)
+        if address.secure and transport is None and isinstance(error, ConnectionResetError):
+            reason = "it ended the TLS handshake; a server without TLS is ws://"
+        raise DialFailed(f"cannot connect to {address.text}: {reason}", retryable=True) from None
     except BaseException:
         _drop(transport)
         raise
