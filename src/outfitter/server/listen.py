@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WARM_UP_SECONDS = 0.05
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
-_SWITCH_SECONDS = 0.0002
+_SWITCH_SECONDS = 0.00002
 _SIGHUP, _SIGINT, _SIGTERM = 1, 2, 15
 
 

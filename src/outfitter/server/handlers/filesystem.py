@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..connection import Connection
     from ..files import Handle
 
+_PIECE = 128 << 10  # of a long answer's text
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)  # read what is in memory, or say so
 # What the stock client takes in one message; a larger one would cost it its connection.
 _STOCK_CLIENT, _STOCK_CLIENT_BYTES = "codex-environment", 48 << 20
@@ -166,7 +167,7 @@ def _top(path: str) -> tuple[str, ...]:
 def read_directory(connection: Connection, request: Request, params: PathParams) -> None:
     path = native(params.path)
 
-    def listing() -> str:
+    def listing() -> list[bytes]:
         plain, others = files.scan_directory(path)
         texts = []
         place = 0
@@ -176,9 +177,24 @@ def read_directory(connection: Connection, request: Request, params: PathParams)
             texts.append(_entry_text(path, *other))
             place = following
         texts += _files_text(path, plain[place:] if place else plain)
-        return '{"entries":[' + ",".join(texts) + "]}"
+        return [b'{"entries":[', *_in_pieces(texts), b"]}"]
 
-    work_of(connection).run(request.id, listing, looks=(path,))
+    work = work_of(connection)
+    work.run(request.id, listing, looks=(path,), finish=lambda parts: work.answer_parts(request.id, *parts))
+
+
+def _in_pieces(texts: list[str]) -> list[bytes]:
+    """Members of a list, joined, in pieces: one of megabytes costs more to allocate than to fill."""
+    pieces: list[bytes] = []
+    begin = size = 0
+    for place, text in enumerate(texts):
+        size += len(text)
+        if size > _PIECE:
+            pieces += (b",", ",".join(texts[begin : place + 1]).encode())
+            begin, size = place + 1, 0
+    if begin < len(texts):
+        pieces += (b",", ",".join(texts[begin:]).encode())
+    return pieces[1:]
 
 
 def _files_text(folder: str, names: list[str]) -> list[str]:
@@ -218,13 +234,15 @@ def walk(connection: Connection, request: Request, params: WalkParams) -> None:
 
     path, uri = native(params.path), params.path.text
 
-    def result() -> str:
+    def result() -> list[bytes]:
         done = walk_tree(path, uri, params, encode_name, WALK_SECONDS)
-        entries = ",".join(_group_text(*group) for group in done.groups)
+        entries = _in_pieces([_group_text(*group) for group in done.groups])
         errors = ",".join(f'{{"path":{quote(one)},"message":{quote(text)}}}' for one, text in done.errors)
-        return f'{{"entries":[{entries}],"errors":[{errors}],"truncated":{_json(done.truncated)}}}'
+        end = f'],"errors":[{errors}],"truncated":{_json(done.truncated)}}}'
+        return [b'{"entries":[', *entries, end.encode()]
 
-    work_of(connection).run(request.id, result, looks=(path,))
+    work = work_of(connection)
+    work.run(request.id, result, looks=(path,), finish=lambda parts: work.answer_parts(request.id, *parts))
 
 
 def _group_text(prefix: str, names: list[str], kind: str) -> str:
