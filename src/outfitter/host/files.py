@@ -14,11 +14,12 @@ import select
 import stat
 
 from ..errors import FileFailed, Refused
-from ..record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from .statx import Metadata
 
 MAX_READ = 512 << 20  # the reference's limit for fs/readFile
 MAX_LISTED = 50_000  # the reference's limit for fs/readDirectory
@@ -51,21 +52,6 @@ _TEXTS = {
     errno.EMFILE: "No file descriptors available",
     errno.EAGAIN: "Resource temporarily unavailable",
 }
-
-
-class Metadata(Record):
-    """What fs/getMetadata tells; times are milliseconds since 1970."""
-
-    __slots__ = ("created_ms", "is_directory", "is_file", "is_symlink", "mode", "modified_ms", "size")
-
-    def __init__(self, mode: int, is_symlink: bool, size: int, created_ms: int, modified_ms: int) -> None:
-        self.mode = mode
-        self.is_directory = stat.S_ISDIR(mode)
-        self.is_file = stat.S_ISREG(mode)
-        self.is_symlink = is_symlink
-        self.size = size
-        self.created_ms = created_ms
-        self.modified_ms = modified_ms
 
 
 # Names without links

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 
-from .files import Metadata
+from ..record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,21 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _statx: Callable[..., int] | None = getattr(_libc, "statx", None)
 _syscall: Callable[..., int] = _libc.syscall
 _OPENAT2, _CWD = ctypes.c_long(_SYS_OPENAT2), ctypes.c_long(_AT_FDCWD)
+
+
+class Metadata(Record):
+    """What fs/getMetadata tells; times are milliseconds since 1970."""
+
+    __slots__ = ("created_ms", "is_directory", "is_file", "is_symlink", "mode", "modified_ms", "size")
+
+    def __init__(self, mode: int, is_symlink: bool, size: int, created_ms: int, modified_ms: int) -> None:
+        self.mode = mode
+        self.is_directory = stat.S_ISDIR(mode)
+        self.is_file = stat.S_ISREG(mode)
+        self.is_symlink = is_symlink
+        self.size = size
+        self.created_ms = created_ms
+        self.modified_ms = modified_ms
 
 
 def statx_at(folder: int | None, path: str, *, follow: bool) -> Metadata:

@@ -15,7 +15,7 @@ from ..limits import STREAMED_READ_BYTES, WALK_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...host.files import Metadata
+    from ...host.statx import Metadata
     from ...protocol.filesystem import (
         ChmodParams,
         CloseParams,
