@@ -917,14 +917,17 @@ def test_link_swapped_in_during_removal_leads_nowhere(tmp_path: Path) -> None:
             except (OSError, IndexError):
                 pass  # it is not there yet, or not any more
 
+    roots = [tmp_path / f"root-{number}" for number in range(100)]
+    for root in roots:
+        (root / "x/a/b").mkdir(parents=True)
+        for name in range(10):
+            (root / f"x/a/{name}").touch()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that the two really take turns
     swapper = threading.Thread(target=swap)
     swapper.start()
     try:
-        for number in range(150):
-            root = tmp_path / f"root-{number}"
-            (root / "x/a/b").mkdir(parents=True)
-            for name in range(20):
-                (root / f"x/a/{name}").touch()
+        for number, root in enumerate(roots):
             current.append(root)
             try:
                 files.remove(str(root), recursive=True, force=True, follow=bool(number % 2))
@@ -933,6 +936,7 @@ def test_link_swapped_in_during_removal_leads_nowhere(tmp_path: Path) -> None:
     finally:
         over.set()
         swapper.join()
+        sys.setswitchinterval(before)
     assert swaps > 0
     assert tree(outside) == {"a": "755", "a/precious": "644 b'precious'"}
 

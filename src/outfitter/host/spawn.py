@@ -36,7 +36,7 @@ class Stdio:
         self.terminal = terminal
 
 
-_limits_are_ours = _thread.allocate_lock()
+limits_are_ours = _thread.allocate_lock()
 
 
 class Spawner:
@@ -76,7 +76,7 @@ class Spawner:
         self._actions = ctypes.create_string_buffer(_OPAQUE)
         self._pid = ctypes.c_int()
         self._pid_ref = ctypes.byref(self._pid)
-        with _limits_are_ours:
+        with limits_are_ours:
             self._rtt = resource.getrlimit(resource.RLIMIT_RTTIME)
         self._child_files: tuple[int, int] | None = None
 
@@ -141,7 +141,7 @@ class Spawner:
     ) -> int:
         """posix_spawn with our limits set to what the child shall have; returns the errno."""
         # Limits belong to the process: a server on another thread waits, or its child would get our mark.
-        with _limits_are_ours:
+        with limits_are_ours:
             if mark is not None:
                 resource.setrlimit(resource.RLIMIT_RTTIME, (mark, self._rtt[1]))
             if self._child_files is not None:

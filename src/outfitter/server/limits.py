@@ -74,5 +74,9 @@ SEARCH_WIDTH = 500
 SEARCH_ERRORS = 100
 # Memory that a search may take: some times the largest file that it reads.
 SEARCH_MEMORY_BYTES = 2 << 30
+# Processes that walk large trees for a server: one per core of a small machine keeps its disks busy.
+WALKERS = 2
+# How long such a process waits for the next walk; it holds 10 MB.
+WALKER_IDLE_SECONDS = 60
 # Environments worked out for a policy and remembered. Clients send the same one with every command.
 REMEMBERED_POLICIES = 16

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..host.workers import Workers
     from ..loop import Loop
     from ..transport.base import Serving
+    from .walking import Walkers
 
 
 class Server:
@@ -46,6 +47,7 @@ class Server:
         self._workers: Workers | None = None
         self._watching: Watching | None = None
         self._cached: CachedLookup | None = None
+        self._walkers: Walkers | None = None
 
     def connect(self, transport: Serving) -> Connection:
         """Serves one connection; the transport may start delivering after this."""
@@ -71,6 +73,14 @@ class Server:
 
             self._workers = Workers(self._loop)
         return self._workers
+
+    @property
+    def walkers(self) -> Walkers:
+        if self._walkers is None:
+            from .walking import Walkers
+
+            self._walkers = Walkers(self.environments.for_ourselves())
+        return self._walkers
 
     @property
     def cached(self) -> CachedLookup:

@@ -9,9 +9,10 @@ from ...errors import Refused
 from ...host import files
 from ...protocol import base64
 from ...protocol.jsontext import quote
-from ...protocol.uri import encode_name, from_path
+from ...protocol.uri import from_path
 from ..files import FileWork, handle_claim
-from ..limits import STREAMED_READ_BYTES, WALK_SECONDS
+from ..limits import STREAMED_READ_BYTES
+from ..walker import in_pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from ..connection import Connection
     from ..files import Handle
 
-_PIECE = 128 << 10  # of a long answer's text
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)  # read what is in memory, or say so
 # What the stock client takes in one message; a larger one would cost it its connection.
 _STOCK_CLIENT, _STOCK_CLIENT_BYTES = "codex-environment", 48 << 20
@@ -177,24 +177,10 @@ def read_directory(connection: Connection, request: Request, params: PathParams)
             texts.append(_entry_text(path, *other))
             place = following
         texts += _files_text(path, plain[place:] if place else plain)
-        return [b'{"entries":[', *_in_pieces(texts), b"]}"]
+        return [b'{"entries":[', *in_pieces(texts), b"]}"]
 
     work = work_of(connection)
     work.run(request.id, listing, looks=(path,), finish=lambda parts: work.answer_parts(request.id, *parts))
-
-
-def _in_pieces(texts: list[str]) -> list[bytes]:
-    """Members of a list, joined, in pieces: one of megabytes costs more to allocate than to fill."""
-    pieces: list[bytes] = []
-    begin = size = 0
-    for place, text in enumerate(texts):
-        size += len(text)
-        if size > _PIECE:
-            pieces += (b",", ",".join(texts[begin : place + 1]).encode())
-            begin, size = place + 1, 0
-    if begin < len(texts):
-        pieces += (b",", ",".join(texts[begin:]).encode())
-    return pieces[1:]
 
 
 def _files_text(folder: str, names: list[str]) -> list[str]:
@@ -230,26 +216,15 @@ def _entry_text(folder: str, name: str, is_directory: bool, is_file: bool) -> st
 
 
 def walk(connection: Connection, request: Request, params: WalkParams) -> None:
-    from ...host.walk import walk as walk_tree
-
-    path, uri = native(params.path), params.path.text
-
-    def result() -> list[bytes]:
-        done = walk_tree(path, uri, params, encode_name, WALK_SECONDS)
-        entries = _in_pieces([_group_text(*group) for group in done.groups])
-        errors = ",".join(f'{{"path":{quote(one)},"message":{quote(text)}}}' for one, text in done.errors)
-        end = f'],"errors":[{errors}],"truncated":{_json(done.truncated)}}}'
-        return [b'{"entries":[', *entries, end.encode()]
-
+    path = native(params.path)
+    walkers = connection.server.walkers
     work = work_of(connection)
-    work.run(request.id, result, looks=(path,), finish=lambda parts: work.answer_parts(request.id, *parts))
-
-
-def _group_text(prefix: str, names: list[str], kind: str) -> str:
-    """Entries of one folder and kind; what stands in a URI needs no quoting."""
-    end = f'","kind":"{kind}"}}'
-    start = f'{{"path":{quote(prefix)[:-1]}'
-    return start + f"{end},{start}".join(names) + end
+    work.run(
+        request.id,
+        lambda: walkers.walk(params),
+        looks=(path,),
+        finish=lambda parts: work.answer_parts(request.id, *parts),
+    )
 
 
 def remove(connection: Connection, request: Request, params: RemoveParams) -> None:

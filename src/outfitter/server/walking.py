@@ -1,0 +1,147 @@
+"""Walks of large trees, in processes of their own (`server.walker`).
+
+A walk in a thread takes the interpreter from the loop for milliseconds at a time, which everybody else's
+commands would feel. A small one is done before such a process could be asked. Everything here runs in
+threads, and may block.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import select
+import sys
+import time
+
+from ..errors import FileFailed
+from ..host.spawn import limits_are_ours
+from ..protocol.jsontext import dumps
+from .limits import WALK_SECONDS, WALKERS
+from .walker import command, pieces_of, walk_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..protocol.filesystem import WalkParams
+
+_SMALL = 2000  # names that a thread looks at in about 2 ms, before a process is asked
+_GRACE_SECONDS = 5.0  # beyond the time of a walk, until its process counts as stuck
+_READ_SIZE = 256 << 10
+
+
+class Walkers:
+    """The walking processes of one server: started when needed, ended by themselves."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self._env = env
+        self._idle: list[_Walker] = []
+        self._count = 0
+        self._lock = _thread.allocate_lock()
+
+    def walk(self, params: WalkParams) -> list[bytes]:
+        """The result's JSON text, in pieces. Raises OSError, FileFailed."""
+        done = walk_for(params, _SMALL)
+        if not done.truncated or params.max_entries <= _SMALL:
+            return pieces_of(done)
+        request = dumps(params.encode()).encode() + b"\n"
+        walker = self._take()
+        while walker is not None:
+            answer = walker.ask(request)
+            if answer is not None:
+                self._give_back(walker)
+                kind, pieces = answer
+                if kind == b"!":
+                    name, _, text = b"".join(pieces).decode().partition(" ")
+                    raise FileFailed(text, name)
+                return pieces
+            # It had ended while it waited, or something ended it: the next one is fresh.
+            fresh = walker.fresh
+            self._discard(walker)
+            walker = None if fresh else self._take()
+        return pieces_of(walk_for(params))
+
+    def _take(self) -> _Walker | None:
+        """A process, or None when there are enough of them already."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            if self._count >= WALKERS:
+                return None
+            self._count += 1
+        try:
+            return _Walker(self._env)
+        except OSError:
+            with self._lock:
+                self._count -= 1
+            return None
+
+    def _give_back(self, walker: _Walker) -> None:
+        walker.fresh = False
+        with self._lock:
+            self._idle.append(walker)
+
+    def _discard(self, walker: _Walker) -> None:
+        walker.end()
+        with self._lock:
+            self._count -= 1
+
+
+class _Walker:
+    """One process and its pipes. It ends when they are closed."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self.fresh = True  # nobody has asked it yet
+        theirs, self._requests = os.pipe()
+        try:
+            self._answers, mine = os.pipe()
+            try:
+                actions = [
+                    (os.POSIX_SPAWN_DUP2, theirs, 0),
+                    (os.POSIX_SPAWN_DUP2, mine, 1),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ]
+                argv = command(sys.executable)
+                with limits_are_ours:
+                    self._pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True)
+            except BaseException:
+                os.close(self._answers)
+                raise
+            finally:
+                os.close(mine)
+        except BaseException:
+            os.close(self._requests)
+            raise
+        finally:
+            os.close(theirs)
+
+    def ask(self, request: bytes) -> tuple[bytes, list[bytes]] | None:
+        """Its answer; None when it is gone or stuck."""
+        deadline = time.monotonic() + WALK_SECONDS + _GRACE_SECONDS
+        try:
+            os.write(self._requests, request)
+            head = b"".join(self._read(9, deadline))
+            return head[:1], self._read(int.from_bytes(head[1:], "big"), deadline)
+        except (OSError, EOFError):
+            return None
+
+    def _read(self, size: int, deadline: float) -> list[bytes]:
+        pieces = []
+        ready = select.poll()
+        ready.register(self._answers, select.POLLIN)
+        while size:
+            if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise EOFError
+            piece = os.read(self._answers, min(size, _READ_SIZE))
+            if not piece:
+                raise EOFError
+            pieces.append(piece)
+            size -= len(piece)
+        return pieces
+
+    def end(self) -> None:
+        os.close(self._requests)
+        os.close(self._answers)
+        try:
+            os.kill(self._pid, 9)
+            os.waitpid(self._pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass  # it has been reaped with the orphans
