@@ -115,9 +115,9 @@ def test_name_that_begins_alike_is_another_name() -> None:
 
 def test_who_comes_after_a_maker_of_folders_waits_but_the_maker_for_nobody() -> None:
     lanes = Lanes(9)
-    assert lanes.add(claim(looks="/work/other"))
-    assert lanes.add(claim(changes="/work/a/b/c", makes="/work"))
-    assert not lanes.add(claim(looks="/work/a/d"))
+    assert lanes.add(claim(looks="/srv/other"))
+    assert lanes.add(claim(changes="/srv/a/b/c", makes="/srv"))
+    assert not lanes.add(claim(looks="/srv/a/d"))
     assert lanes.add(claim(looks="/elsewhere"))
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 MAX_VALUES = 262_144  # as the reference: 64 MiB of `1,1,1,...` would be gigabytes of objects
+_PIECE = 128 << 10  # of a long list's text
 MAX_DEPTH = 127  # as the reference; far below what the C scanner's recursion allows
 
 
@@ -36,6 +37,20 @@ def quote(text: str) -> str:
 def dumps(value: Json) -> str:
     """Compact JSON text of dicts, lists, strings, integers, booleans and None."""
     return "".join(_encode(value, 0))
+
+
+def in_pieces(texts: list[str]) -> list[bytes]:
+    """Members of a list, joined, in pieces: one of megabytes costs more to allocate than to fill."""
+    pieces: list[bytes] = []
+    begin = size = 0
+    for place, text in enumerate(texts):
+        size += len(text)
+        if size > _PIECE:
+            pieces += (b",", ",".join(texts[begin : place + 1]).encode())
+            begin, size = place + 1, 0
+    if begin < len(texts):
+        pieces += (b",", ",".join(texts[begin:]).encode())
+    return pieces[1:]
 
 
 def loads(text: str) -> Json:

@@ -13,15 +13,13 @@ import sys
 from ..host.files import failed
 from ..host.walk import walk
 from ..protocol.filesystem import WalkParams
-from ..protocol.jsontext import loads, quote
+from ..protocol.jsontext import in_pieces, loads, quote
 from ..protocol.uri import encode_name
 from .limits import WALK_SECONDS, WALKER_IDLE_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.walk import Walk
-
-_PIECE = 128 << 10  # of a long answer's text
 
 
 def main() -> None:
@@ -76,20 +74,6 @@ def _group_text(prefix: str, names: list[str], kind: str) -> str:
     end = f'","kind":"{kind}"}}'
     start = f'{{"path":{quote(prefix)[:-1]}'
     return start + f"{end},{start}".join(names) + end
-
-
-def in_pieces(texts: list[str]) -> list[bytes]:
-    """Members of a list, joined, in pieces."""
-    pieces: list[bytes] = []
-    begin = size = 0
-    for place, text in enumerate(texts):
-        size += len(text)
-        if size > _PIECE:
-            pieces += (b",", ",".join(texts[begin : place + 1]).encode())
-            begin, size = place + 1, 0
-    if begin < len(texts):
-        pieces += (b",", ",".join(texts[begin:]).encode())
-    return pieces[1:]
 
 
 def command(executable: str) -> list[str]:

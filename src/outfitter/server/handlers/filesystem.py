@@ -8,11 +8,10 @@ from bisect import bisect
 from ...errors import Refused
 from ...host import files
 from ...protocol import base64
-from ...protocol.jsontext import quote
+from ...protocol.jsontext import in_pieces, quote
 from ...protocol.uri import from_path
 from ..files import FileWork, handle_claim
 from ..limits import STREAMED_READ_BYTES
-from ..walker import in_pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
