@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
 import signal
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.machine import children, command, wait_gone
+from tests.support.machine import children, command, wait_gone, wait_until
 from tests.support.servers import Server, serving
 from tests.support.wire import Message, Wire
 
@@ -48,6 +51,17 @@ def expected(root: Path) -> Message:
 
 def walkers(server: Server) -> list[int]:
     return [pid for pid in children(server.pid) if "server.walker" in command(pid)]
+
+
+def unread(pid: int) -> int:
+    """Bytes of requests that a walker has not taken yet."""
+    fd = os.open(f"/proc/{pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        count = array.array("i", [0])
+        fcntl.ioctl(fd, termios.FIONREAD, count)
+        return count[0]
+    finally:
+        os.close(fd)
 
 
 def test_large_tree_is_walked_by_a_process_that_stays(own: Server, tree: Path) -> None:
@@ -91,6 +105,7 @@ def test_process_that_is_stopped_holds_up_nobody_else(own: Server, tree: Path) -
         [pid] = walkers(own)
         os.kill(pid, signal.SIGSTOP)
         stuck = wire.request("fs/walk", asked(tree))
+        wait_until(lambda: unread(pid) > 0, "it was asked")
         assert another.call("fs/walk", asked(tree)) == expected(tree)
         assert wire.call("environment/status") == {"status": "ready"}
         os.kill(pid, signal.SIGCONT)
