@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from outfitter.protocol import uri
+from outfitter.protocol.search import SearchParams
 from outfitter.server.limits import SEARCH_WIDTH, SEARCHES
 from tests.support.machine import SECOND, children, command, descriptors, wait_gone, wait_until
 from tests.support.servers import Server, serving
@@ -204,20 +210,43 @@ def test_the_answer_is_bounded(wire: Wire, tmp_path: Path) -> None:
     assert '"truncated":true' in text[-100:]
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_found(wire: Wire, tmp_path: Path) -> None:
-    if os.getuid() == 0:
-        pytest.skip("root can read everything")
-    plant(tmp_path, {"a/f": "x", "b/f": "x", "c": "x"})
-    (tmp_path / "a").chmod(0)
-    (tmp_path / "c").chmod(0)
-    try:
-        result = search(wire, tmp_path, "x")
-    finally:
-        (tmp_path / "a").chmod(0o700)
-    assert [match["path"] for match in result["matches"]] == [(tmp_path / "b/f").as_uri()]
-    assert result["errors"] == [
-        {"path": (tmp_path / name).as_uri(), "message": "Permission denied (os error 13)"} for name in "ac"
-    ]
+# The searcher as it is started, but as somebody who may not read everything, whoever runs the tests.
+AS_NOBODY = """
+import os, sys
+sys.path[:] = sys.argv[1:]
+from outfitter.server.searcher import main
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+main()
+"""
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_found() -> None:
+    # Not in tmp_path, which is its owner's alone.
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        plant(root, {"a/f": "x", "b/f": "x", "c": "x"})
+        (root / "a").chmod(0)
+        (root / "c").chmod(0)
+        params = SearchParams(uri.parse(root.as_uri()), "x").encode()
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-c", AS_NOBODY, *sys.path],
+                input=json.dumps(params).encode(),
+                capture_output=True,
+                check=True,
+                cwd="/",
+            )
+        finally:
+            (root / "a").chmod(0o700)
+        assert done.stdout[:1] == b"+", done
+        result = json.loads(done.stdout[1:])
+        assert [match["path"] for match in result["matches"]] == [(root / "b/f").as_uri()]
+        assert result["errors"] == [
+            {"path": (root / name).as_uri(), "message": "Permission denied (os error 13)"} for name in "ac"
+        ]
 
 
 def test_what_the_kernel_does_not_let_us_read_is_told(wire: Wire) -> None:
