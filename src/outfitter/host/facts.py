@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,3 +65,12 @@ def installation() -> bytes:
     except OSError:
         parts.append(os.uname().nodename.encode())
     return b"\0".join(parts)
+
+
+def own_program(module: str) -> list[str]:
+    """The command line that runs `main` of a module of ours: the same interpreter, without start-up files,
+    with our paths."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    paths = [package, *(path for path in sys.path if os.path.isabs(path) and path != package)]
+    script = f"import sys; sys.path[:] = sys.argv[1:]; from outfitter.{module} import main; main()"
+    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", script, *paths]

@@ -13,6 +13,7 @@ from collections import deque
 
 from ..core.launch import Launch
 from ..errors import FileFailed, HostUnsupported, OutfitterError, Refused
+from ..host.facts import own_program
 from ..host.spawn import Stdio
 from ..log import warn
 from ..protocol.jsontext import dumps
@@ -73,8 +74,6 @@ class _Search:
     """One that runs. Raises LaunchFailed, HostUnsupported, OSError."""
 
     def __init__(self, owner: Searches, request_id: RequestId, params: SearchParams) -> None:
-        from .searcher import command
-
         self.request_id = request_id
         self._owner = owner
         sessions = owner.connection.server.sessions
@@ -85,7 +84,7 @@ class _Search:
         try:
             os.pwrite(files[0], dumps(params.encode()).encode(), 0)
             env = owner.connection.server.environments.for_ourselves()
-            launch = Launch(sys.executable, command(sys.executable), "/", env)
+            launch = Launch(sys.executable, own_program("server.searcher"), "/", env)
             pid = sessions.spawner.spawn(launch, Stdio(files[0], files[1], files[2]))
             self._pidfd = os.pidfd_open(pid)
         except BaseException:

@@ -6,10 +6,8 @@ operating system and its text.
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
-import sys
 
 from ..errors import Refused
 from ..host.files import failed
@@ -103,11 +101,3 @@ def _match_text(path: str, match: Match) -> str:
 
 def _error_text(path: str, message: str) -> str:
     return f'{{"path":{quote(from_path(path))},"message":{quote(message)}}}'
-
-
-def command(executable: str) -> list[str]:
-    """The command line of this program: the same interpreter, without start-up files, with our paths."""
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    paths = [package, *(path for path in sys.path if os.path.isabs(path) and path != package)]
-    script = "import sys; sys.path[:] = sys.argv[1:]; from outfitter.server.searcher import main; main()"
-    return [executable, "-I", "-S", "-X", "utf8", "-c", script, *paths]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 from ..host.files import failed
 from ..host.walk import walk
@@ -74,11 +73,3 @@ def _group_text(prefix: str, names: list[str], kind: str) -> str:
     end = f'","kind":"{kind}"}}'
     start = f'{{"path":{quote(prefix)[:-1]}'
     return start + f"{end},{start}".join(names) + end
-
-
-def command(executable: str) -> list[str]:
-    """The command line of this program: the same interpreter, without start-up files, with our paths."""
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    paths = [package, *(path for path in sys.path if os.path.isabs(path) and path != package)]
-    script = "import sys; sys.path[:] = sys.argv[1:]; from outfitter.server.walker import main; main()"
-    return [executable, "-I", "-S", "-X", "utf8", "-c", script, *paths]

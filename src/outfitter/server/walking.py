@@ -10,14 +10,14 @@ from __future__ import annotations
 import _thread
 import os
 import select
-import sys
 import time
 
 from ..errors import FileFailed
+from ..host.facts import own_program
 from ..host.spawn import limits_are_ours
 from ..protocol.jsontext import dumps
 from .limits import WALK_SECONDS, WALKERS
-from .walker import command, pieces_of, walk_for
+from .walker import pieces_of, walk_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class _Walker:
                     (os.POSIX_SPAWN_DUP2, mine, 1),
                     (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 ]
-                argv = command(sys.executable)
+                argv = own_program("server.walker")
                 with limits_are_ours:
                     self._pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True)
             except BaseException:
