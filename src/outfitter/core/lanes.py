@@ -77,7 +77,7 @@ class Lanes:
 
     def free(self, looks: tuple[str, ...]) -> bool:
         """Whether a request that only looks at these could run now."""
-        return not any(claim.hides(looks) for claim in self._claims)
+        return not self._claims or not any(claim.hides(looks) for claim in self._claims)
 
     def add(self, claim: Claim) -> bool:
         """Whether it may begin now; else `done` will say so later."""

@@ -33,8 +33,11 @@ class _How(ctypes.Structure):
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _statx: Callable[..., int] | None = getattr(_libc, "statx", None)
-_syscall: Callable[..., int] = _libc.syscall
+# For calls that cannot block: without giving way to other threads, and without keeping errno.
+_quick = ctypes.PyDLL(None)
+_syscall: Callable[..., int] = _quick.syscall
 _OPENAT2, _CWD = ctypes.c_long(_SYS_OPENAT2), ctypes.c_long(_AT_FDCWD)
+_FLAGS, _MASK = ctypes.c_int(_AT_EMPTY_PATH | _AT_STATX_DONT_SYNC), ctypes.c_uint(_BASIC_AND_BIRTH)
 
 
 class Metadata(Record):
@@ -44,8 +47,8 @@ class Metadata(Record):
 
     def __init__(self, mode: int, is_symlink: bool, size: int, created_ms: int, modified_ms: int) -> None:
         self.mode = mode
-        self.is_directory = stat.S_ISDIR(mode)
-        self.is_file = stat.S_ISREG(mode)
+        self.is_directory = mode & 0o170000 == stat.S_IFDIR
+        self.is_file = mode & 0o170000 == stat.S_IFREG
         self.is_symlink = is_symlink
         self.size = size
         self.created_ms = created_ms
@@ -74,18 +77,19 @@ class CachedLookup:
 
     def __init__(self) -> None:
         self._buffer = ctypes.create_string_buffer(_BUFFER_SIZE)
-        self._works = _statx is not None  # until the kernel says that it does not know such lookups
         size = ctypes.c_size_t(ctypes.sizeof(_How))
         self._own = _How(os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, 0, _RESOLVE_CACHED)
         self._target = _How(os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_CACHED)
         self._own_args = (ctypes.byref(self._own), size)
         self._target_args = (ctypes.byref(self._target), size)
+        # The root is always known; a kernel that does not find it so does not know such lookups.
+        self._works = _statx is not None and self._stat(b"/", self._own_args) is not None
 
     def find(self, path: str) -> Metadata | None:
         """None when somebody would have to look."""
         if not self._works:
             return None
-        raw = os.fsencode(path)
+        raw = path.encode("utf-8", "surrogateescape")
         own = self._stat(raw, self._own_args)
         if own is None or not own.is_symlink:
             return own
@@ -97,11 +101,8 @@ class CachedLookup:
     def _stat(self, path: bytes, how: tuple[object, object]) -> Metadata | None:
         fd = _syscall(_OPENAT2, _CWD, path, *how)
         if fd < 0:
-            if ctypes.get_errno() in (22, 38):  # EINVAL, ENOSYS: an older kernel
-                self._works = False
             return None
-        assert _statx is not None
-        failed = _statx(fd, b"", _AT_EMPTY_PATH | _AT_STATX_DONT_SYNC, _BASIC_AND_BIRTH, self._buffer)
+        failed = _quick.statx(fd, b"", _FLAGS, _MASK, self._buffer)
         os.close(fd)
         return None if failed else _read(self._buffer)
 
