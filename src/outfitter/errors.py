@@ -19,7 +19,9 @@ OutfitterError
 ├── Refused                     we answer no: the request makes no sense in this state
 │   ├── InvalidParams           the parameters cannot be read or are not allowed
 │   ├── MethodUnknown           no such method here
-│   └── SessionAttached         another connection holds the session
+│   ├── SessionAttached         another connection holds the session
+│   ├── EnvironmentTooLarge     no program can be started with so much of it; names the variable
+│   └── LoginRejected           a command asks for a login shell, which the contract does not allow
 ├── LaunchFailed                the operating system did not start the program
 ├── FileFailed                  the operating system refused something about a file
 ├── HostUnsupported             this machine lacks what the operation needs
@@ -202,6 +204,49 @@ class SessionAttached(Refused):
 
     def __str__(self) -> str:
         return f"session {self.session_id} is already attached to another connection"
+
+
+class EnvironmentTooLarge(Refused):
+    """One variable, or all of them together, is more than a program can be started with."""
+
+    slug = "environment-too-large"
+
+    def __init__(self, name: str, size: int, total: int | None, limit: int) -> None:
+        super().__init__(name, size, total, limit)
+        self.name = name
+        self.size = size
+        self.total = total
+        self.limit = limit
+
+    def __str__(self) -> str:
+        if self.total is None:
+            return (
+                f"the variable {self.name} is too large: {self.size} bytes, at most {self.limit} can be "
+                "passed to a program; take it away, or put its content into a file"
+            )
+        return (
+            f"the environment is too large: {self.total} bytes, limit is {self.limit}; the largest variable "
+            f"is {self.name} with {self.size} bytes; take it away, or raise [limits] total_bytes"
+        )
+
+
+class LoginRejected(Refused):
+    """A command asks for a login shell, by the word `flag` or, if `by_name`, by the name it goes under."""
+
+    slug = "login-rejected"
+
+    def __init__(self, shell: str, flag: str, *, by_name: bool = False) -> None:
+        super().__init__(shell, flag)
+        self.shell = shell
+        self.flag = flag
+        self.by_name = by_name
+
+    def __str__(self) -> str:
+        how = f"its argv[0] is `{self.flag}`" if self.by_name else f"`{self.flag}`"
+        return (
+            f"the command asks for a login shell of {self.shell} ({how}), which is not allowed here: "
+            'ask for one that is none, or set login = "strip" (started as no login shell) or "allow"'
+        )
 
 
 class LaunchFailed(OutfitterError):

@@ -6,16 +6,24 @@ from ..record import Record
 
 
 class Origin(Record):
-    """A source of values: `kind` is a stable word, `detail` says which one of its kind."""
+    """A source of values: `kind` is a stable word, `detail` says which one of its kind.
 
-    __slots__ = ("detail", "kind")
+    `file` and `line` are given where a file says it.
+    """
 
-    def __init__(self, kind: str, detail: str) -> None:
+    __slots__ = ("detail", "file", "kind", "line")
+
+    def __init__(self, kind: str, detail: str, file: str | None = None, line: int | None = None) -> None:
         self.kind = kind
         self.detail = detail
+        self.file = file
+        self.line = line
 
 
 EXECUTOR = Origin("executor", "from the exec-server's own environment")
+LOGIN_SHELL = Origin("login-shell", "from the snapshot of the login shell")
+REQUEST_POLICY = Origin("policy", "the request's envPolicy")
 POLICY_SET = Origin("policy", "set by envPolicy.set")
 REQUEST = Origin("request", "given in the request's env")
+RUNTIME = Origin("runtime", "supplied by Outfitter")
 TERMINAL = Origin("terminal", "the account's login shell, added because a terminal was asked for")

@@ -7,7 +7,7 @@ never-inherited names. Pure: the starting variables are an argument.
 from __future__ import annotations
 
 from ..record import Record
-from .origin import EXECUTOR, POLICY_SET, Origin
+from .origin import EXECUTOR, POLICY_SET, REQUEST_POLICY, Origin
 from .pattern import Patterns, ascii_fold, fold
 
 TYPE_CHECKING = False
@@ -52,9 +52,23 @@ class Verdict(Record):
 
 
 class Policy:
-    """A compiled policy. `inherit` is "all", "core" or "none"."""
+    """A compiled policy. `inherit` is "all", "core" or "none".
 
-    __slots__ = ("exclude", "ignore_default_excludes", "include_only", "inherit", "set")
+    `name` is what its rules are called in verdicts: the member of a request, or the table of a file.
+    """
+
+    __slots__ = (
+        "exclude",
+        "ignore_default_excludes",
+        "include_only",
+        "inherit",
+        "name",
+        "places",
+        "set",
+        "source",
+        "text",
+        "where",
+    )
 
     def __init__(
         self,
@@ -63,13 +77,43 @@ class Policy:
         exclude: tuple[str, ...] = (),
         set: tuple[tuple[str, str], ...] = (),
         include_only: tuple[str, ...] = (),
+        *,
+        name: str = "envPolicy",
+        source: Origin | None = None,
+        places: Mapping[str, Origin] | None = None,
     ) -> None:
+        self.name = name
+        self.source = POLICY_SET if source is None else source
+        self.where = REQUEST_POLICY if source is None else source
+        self.places = places or {}
+        # What it says, for fingerprints.
+        self.text = repr((inherit, ignore_default_excludes, exclude, set, include_only))
         self.inherit = inherit
         self.ignore_default_excludes = ignore_default_excludes
         self.exclude = Patterns(exclude)
         self.set = dict(set)
         # Whether the list is empty counts, not whether its patterns can match anything.
         self.include_only = Patterns(include_only) if include_only else None
+
+    @property
+    def include_word(self) -> str:
+        """The wire and the files spell it differently."""
+        return "includeOnly" if self.name == "envPolicy" else "include_only"
+
+    def place(self, rule: str) -> Origin:
+        """Where a rule of a verdict stands, as exactly as is known."""
+        key = rule.removeprefix(f"{self.name}.")
+        return self.places.get(key) or self.places.get(key.split(" ", 1)[0]) or self.where
+
+    def denies(self, name: str) -> str | None:
+        """The exclude rule that keeps a name out, whoever brings it; None when there is none."""
+        folded = fold(name)
+        if not self.ignore_default_excludes:
+            pattern = _DEFAULT_PATTERNS.match(folded)
+            if pattern is not None:
+                return f"default exclude {pattern}"
+        pattern = self.exclude.match(folded)
+        return None if pattern is None else f"{self.name}.exclude {pattern}"
 
 
 class Inherited:
@@ -80,9 +124,6 @@ class Inherited:
     def __init__(self, values: dict[str, str], verdicts: dict[str, Verdict]) -> None:
         self.values = values
         self.verdicts = verdicts
-
-
-NOTHING_INHERITED = Inherited({}, {})
 
 
 def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
@@ -100,8 +141,8 @@ def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
         verdicts[name] = Verdict(
             name,
             True,
-            POLICY_SET,
-            "envPolicy.set",
+            policy.source,
+            f"{policy.name}.set",
             before.origin if before is not None and before.kept else None,
         )
     for name in list(values):
@@ -114,19 +155,15 @@ def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
 
 def _inherit(policy: Policy, name: str) -> Verdict:
     """Steps 1 to 3: what comes over from the executor at all."""
+    words = policy.name
     if policy.inherit == "none":
-        return Verdict(name, False, EXECUTOR, 'envPolicy.inherit is "none"')
+        return Verdict(name, False, EXECUTOR, f'{words}.inherit is "none"')
     if policy.inherit == "core" and ascii_fold(name) not in CORE_NAMES:
-        return Verdict(name, False, EXECUTOR, 'envPolicy.inherit is "core" and the name is not in its list')
-    folded = fold(name)
-    if not policy.ignore_default_excludes:
-        pattern = _DEFAULT_PATTERNS.match(folded)
-        if pattern is not None:
-            return Verdict(name, False, EXECUTOR, f"default exclude {pattern}")
-    pattern = policy.exclude.match(folded)
-    if pattern is not None:
-        return Verdict(name, False, EXECUTOR, f"envPolicy.exclude {pattern}")
-    return Verdict(name, True, EXECUTOR, f'envPolicy.inherit is "{policy.inherit}"')
+        return Verdict(name, False, EXECUTOR, f'{words}.inherit is "core" and the name is not in its list')
+    rule = policy.denies(name)
+    if rule is not None:
+        return Verdict(name, False, EXECUTOR, rule)
+    return Verdict(name, True, EXECUTOR, f'{words}.inherit is "{policy.inherit}"')
 
 
 def _keep(policy: Policy, verdict: Verdict) -> Verdict:
@@ -136,7 +173,7 @@ def _keep(policy: Policy, verdict: Verdict) -> Verdict:
             verdict.name,
             False,
             verdict.origin,
-            "no pattern of envPolicy.includeOnly matches",
+            f"no pattern of {policy.name}.{policy.include_word} matches",
             verdict.replaced,
         )
     if is_withheld(verdict.name):

@@ -1,0 +1,107 @@
+"""One layer of an environment: what one producer sets, removes and adds to lists.
+
+Layers are data. Level 0 is the executor's own environment, 1 the login shell's snapshot, 2 the policy, 3 the
+project's providers, 4 its setup, 5 the session's overlay, 6 the user's overrides, 7 the request, 8 Outfitter.
+"""
+
+from __future__ import annotations
+
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .origin import Origin
+
+BASE, SNAPSHOT, POLICY, PROVIDER, SETUP, SESSION, OVERRIDE, REQUESTED, RUNTIME_LEVEL = range(9)
+STATES = ("applied", "off", "blocked", "missing", "failed", "stale", "not-applicable")
+# Who speaks in a request. A client of the reference's protocol is taken at its word, as the reference does.
+AUTHORS = ("client", "user", "model")
+
+
+class Operation(Record):
+    """What a layer does to a list variable."""
+
+    __slots__ = ("op", "origin", "values", "variable")
+
+    def __init__(self, variable: str, op: str, values: tuple[str, ...], origin: Origin | None = None) -> None:
+        self.variable = variable
+        self.op = op
+        self.values = values
+        self.origin = origin
+
+
+class Layer(Record):
+    """What one producer contributes.
+
+    `origin` is where its values come from, `origins` where particular ones do. `root` makes relative list
+    entries absolute. `where_unset` layers only fill gaps. `digest` stands for the inputs (a file's content).
+    """
+
+    __slots__ = (
+        "author",
+        "cost_ms",
+        "digest",
+        "id",
+        "level",
+        "note",
+        "operations",
+        "origin",
+        "origins",
+        "producer",
+        "root",
+        "secrets",
+        "state",
+        "unset",
+        "values",
+        "where_unset",
+    )
+
+    def __init__(
+        self,
+        level: int,
+        id: str,
+        origin: Origin,
+        values: Mapping[str, str] | None = None,
+        *,
+        unset: Sequence[str] = (),
+        operations: Sequence[Operation] = (),
+        origins: Mapping[str, Origin] | None = None,
+        producer: str = "",
+        state: str = "applied",
+        note: str = "",
+        secrets: frozenset[str] = frozenset(),
+        root: str | None = None,
+        author: str = "user",
+        where_unset: bool = False,
+        digest: str = "",
+        cost_ms: float = 0.0,
+    ) -> None:
+        self.level = level
+        self.id = id
+        self.origin = origin
+        self.values = values or {}
+        self.unset = tuple(unset)
+        self.operations = tuple(operations)
+        self.origins = origins or {}
+        self.producer = producer or id
+        self.state = state
+        self.note = note
+        self.secrets = secrets
+        self.root = root
+        self.author = author
+        self.where_unset = where_unset
+        self.digest = digest
+        self.cost_ms = cost_ms
+
+    def __repr__(self) -> str:
+        return f"Layer({self.name} {self.id} {self.state}: {', '.join([*self.values, *self.unset])})"
+
+    @property
+    def name(self) -> str:
+        """L0 to L8."""
+        return f"L{self.level}"
+
+    def origin_of(self, name: str) -> Origin:
+        return self.origins.get(name, self.origin)

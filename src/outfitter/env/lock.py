@@ -1,0 +1,494 @@
+"""The lock of an environment, `outfitter.lock`: what it was made of, so that a change is noticed elsewhere.
+
+It has names, layers, versions of tools, and a digest of each value; no value itself but the entries of lists,
+which are folders. Folders of the project and of the home are written with `.` and `~`, so that two machines
+can have the same lock where they have the same environment. One thing to a line, in order: the same
+environment and the same salt give the same bytes.
+
+The digests are keyed with a salt that stands in the lock, because whoever compares needs it. That makes two
+locks of one value look different, and no more: a value that can be guessed (a port, a user's name) can be
+found by whoever has the lock. So secret variables have no digest at all; of them only the presence is locked.
+"""
+
+from __future__ import annotations
+
+from ..errors import FileInvalid, SettingInvalid
+from ..record import Record
+from ..toml import Mistake, refuse
+from .diff import diff_digests
+from .explain import decisive, secret_pairs, shown
+from .fingerprint import value_digest
+from .layer import BASE, OVERRIDE, POLICY, STATES
+from .names import SHELL_MAINTAINED
+from .pattern import Patterns, fold
+from .redact import mask_pairs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from .redact import Secrets
+    from .resolve import Resolved
+
+VERSION = 1
+SHORTEST_SALT = 16
+
+# What is another one in every session, terminal or boot: not locked, besides what shells keep themselves.
+VOLATILE = (
+    # the terminal
+    *("TERM*", "COLORTERM", "TTY", "WINDOWID", "LC_TERMINAL*", "VTE_VERSION", "WT_*", "ITERM_*", "KITTY_*"),
+    *("ALACRITTY_*", "KONSOLE_*", "GNOME_TERMINAL_*", "WEZTERM_*", "TMUX*", "STY", "ZELLIJ*", "GPG_TTY"),
+    # the connection
+    *("SSH_*", "SSH2_*", "MOSH_*"),
+    # the login and the desktop
+    *("XDG_SESSION_*", "XDG_RUNTIME_DIR", "XDG_SEAT*", "XDG_VTNR", "XDG_ACTIVATION_TOKEN", "DBUS_*"),
+    *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SESSION_MANAGER", "DESKTOP_STARTUP_ID", "MAIL"),
+    # the service manager
+    *(
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "SYSTEMD_*",
+        "MANAGERPID*",
+        "NOTIFY_SOCKET",
+        "LISTEN_*",
+        "MEMORY_PRESSURE_*",
+    ),
+    # the editor or the agent that it was asked from
+    *("VSCODE_*", "CURSOR_*", "INSIDE_EMACS", "CLAUDE*", "CODEX_*"),
+    # ours
+    "OUTFITTER_*",
+)
+
+_REMEDY = "make the lock again, or take back what was changed in it"
+
+
+class LockedLayer(Record):
+    """A layer and its state. `digest` stands for what it was made from, where that is known."""
+
+    __slots__ = ("digest", "id", "layer", "state")
+
+    def __init__(self, layer: str, id: str, state: str, digest: str = "") -> None:
+        self.layer = layer
+        self.id = id
+        self.state = state
+        self.digest = digest
+
+
+class LockedVariable(Record):
+    """A variable and the layer it comes from. It is `secret`, has a `digest`, or is a list of `segments`."""
+
+    __slots__ = ("digest", "id", "layer", "secret", "segments")
+
+    def __init__(
+        self,
+        layer: str,
+        id: str,
+        *,
+        secret: bool = False,
+        digest: str | None = None,
+        segments: tuple[str, ...] | None = None,
+    ) -> None:
+        self.layer = layer
+        self.id = id
+        self.secret = secret
+        self.digest = digest
+        self.segments = segments
+
+
+class Lock(Record):
+    """What `outfitter.lock` says. `level` is the lowest layer that is locked: 0 is all of them."""
+
+    __slots__ = ("layers", "level", "salt", "tools", "variables")
+
+    def __init__(
+        self,
+        salt: bytes,
+        level: int,
+        layers: tuple[LockedLayer, ...],
+        tools: dict[str, str],
+        variables: dict[str, LockedVariable],
+    ) -> None:
+        self.salt = salt
+        self.level = level
+        self.layers = layers
+        self.tools = tools
+        self.variables = variables
+
+
+class Drift(Record):
+    """One thing that is not as it is locked.
+
+    `subject` is "variable", "layer" or "tool". `kind` is "missing", "added", "changed", "layer-order",
+    "layer-state", "layer-inputs" or "tool-version". `detail` says more where no value is given away.
+    """
+
+    __slots__ = ("detail", "kind", "name", "subject")
+
+    def __init__(self, subject: str, kind: str, name: str, detail: str = "") -> None:
+        self.subject = subject
+        self.kind = kind
+        self.name = name
+        self.detail = detail
+
+    def __str__(self) -> str:
+        said = f"{self.subject} {shown(self.name)}: {self.kind}"
+        return f"{said} ({shown(self.detail)})" if self.detail else said
+
+
+def build(
+    resolved: Resolved,
+    *,
+    salt: bytes,
+    secrets: Secrets,
+    tools: Mapping[str, str] | None = None,
+    home: str | None = None,
+    project: str | None = None,
+    volatile: Iterable[str] = (),
+    level: int = BASE,
+) -> Lock:
+    """The lock of an environment: of what a request would be put on top of, so resolve without one.
+
+    `tools` are versions, or paths, by name. `volatile` are more patterns of names that are not locked.
+    `level` leaves out what comes from lower layers: with 2 or 3, what differs from machine to machine
+    anyway. To compare with a lock, build with its `salt` and its `level`. Raises SettingInvalid for a salt
+    of less than 16 bytes.
+    """
+    if len(salt) < SHORTEST_SALT:
+        raise SettingInvalid(
+            f"the salt of a lock needs {SHORTEST_SALT} random bytes or more; got {len(salt)}"
+        )
+    left_out = Patterns((*VOLATILE, *volatile))
+    history, lists = resolved.history()
+    pairs = secret_pairs(history, resolved, secrets)
+    hidden = {name for name, _ in pairs}
+    portable = _Portable(home, project)
+    variables: dict[str, LockedVariable] = {}
+    for name in sorted(resolved.values):
+        if name in SHELL_MAINTAINED or left_out.match(fold(name)) is not None:
+            continue
+        event = decisive(history[name])
+        layer = (f"L{event.level}", portable.text(event.layer))
+        if name in lists and name not in hidden:
+            entries = tuple(
+                mask_pairs(portable.entry(one.value), pairs)
+                for one in lists[name].segments
+                if one.level >= level
+            )
+            if entries:
+                variables[name] = LockedVariable(*layer, segments=entries)
+        elif event.level >= level:
+            value = resolved.values[name]
+            if name in hidden or mask_pairs(value, pairs) != value:
+                variables[name] = LockedVariable(*layer, secret=True)
+            else:
+                digest = value_digest(salt, name, portable.text(value))
+                variables[name] = LockedVariable(*layer, digest=digest)
+    return Lock(
+        salt,
+        level,
+        tuple(_layers(resolved, level, portable)),
+        {name: portable.text(text) for name, text in sorted((tools or {}).items())},
+        variables,
+    )
+
+
+def _layers(resolved: Resolved, level: int, portable: _Portable) -> list[LockedLayer]:
+    """Those that a request does not bring, lowest first; the policies are layer 2."""
+    found = [
+        (one.level, LockedLayer(one.name, portable.text(one.id), one.state, one.digest))
+        for one in resolved.layers
+        if one.level <= OVERRIDE
+    ]
+    found += [
+        (POLICY, LockedLayer("L2", portable.text(one.name), "applied")) for one in resolved.stack.policies
+    ]
+    # Sorting keeps the order inside a layer.
+    return [one for place, one in sorted(found, key=lambda pair: pair[0]) if place >= level]
+
+
+class _Portable:
+    """Writes folders of the project and of the home in a way that holds on another machine."""
+
+    def __init__(self, home: str | None, project: str | None) -> None:
+        known = [(project, "."), (home, "~")]  # a project in the home is a project first
+        self._folders = [(folder.rstrip("/"), mark) for folder, mark in known if folder and folder.strip("/")]
+
+    def entry(self, path: str) -> str:
+        for folder, mark in self._folders:
+            if path == folder or path.startswith(folder + "/"):
+                return mark + path[len(folder) :]
+        return path
+
+    def text(self, value: str) -> str:
+        """Any value; each part between colons may be a path."""
+        return ":".join([self.entry(part) for part in value.split(":")])
+
+
+# Comparing
+
+
+def check(lock: Lock, current: Lock) -> list[Drift]:
+    """What is not as it is locked: variables, layers, tools. `current` must be built with the lock's salt."""
+    return [*_variables(lock, current), *_layer_drift(lock, current), *_tool_drift(lock.tools, current.tools)]
+
+
+def _variables(lock: Lock, current: Lock) -> list[Drift]:
+    found = []
+    kinds = {"added": "added", "removed": "missing", "changed": "changed"}
+    for one in diff_digests(_digests(lock), _digests(current), ignore=()):
+        detail = ""
+        if one.kind == "changed":
+            was, now = lock.variables[one.name].segments, current.variables[one.name].segments
+            if was is not None and now is not None:
+                gone = [f"-{entry}" for entry in was if entry not in now]
+                new = [f"+{entry}" for entry in now if entry not in was]
+                detail = " ".join([*gone, *new]) or "in another order"
+        found.append(Drift("variable", kinds[one.kind], one.name, detail))
+    return found
+
+
+def _digests(lock: Lock) -> dict[str, str | None]:
+    # A colon is in no entry, and a digest has none.
+    return {
+        name: one.digest if one.segments is None else ":".join(("list", *one.segments))
+        for name, one in lock.variables.items()
+    }
+
+
+def _layer_drift(lock: Lock, current: Lock) -> list[Drift]:
+    before = {(one.layer, one.id): one for one in lock.layers}
+    after = {(one.layer, one.id): one for one in current.layers}
+    found = []
+    for key, was in before.items():
+        now = after.get(key)
+        if now is None:
+            found.append(Drift("layer", "missing", was.id, was.layer))
+        elif now.state != was.state:
+            found.append(Drift("layer", "layer-state", was.id, f"{was.state}, now {now.state}"))
+        elif now.digest != was.digest:
+            found.append(Drift("layer", "layer-inputs", was.id, "made from something else"))
+    found += [Drift("layer", "added", one.id, one.layer) for key, one in after.items() if key not in before]
+    order = [key for key in before if key in after]
+    order_now = [key for key in after if key in before]
+    for (_, was_id), (_, now_id) in zip(order, order_now, strict=True):
+        if was_id != now_id:
+            found.append(Drift("layer", "layer-order", was_id, f"{now_id} is in its place"))
+            break
+    return found
+
+
+def _tool_drift(before: Mapping[str, str], after: Mapping[str, str]) -> list[Drift]:
+    found = []
+    for name in sorted({*before, *after}):
+        if name not in after:
+            found.append(Drift("tool", "missing", name, before[name]))
+        elif name not in before:
+            found.append(Drift("tool", "added", name, after[name]))
+        elif before[name] != after[name]:
+            found.append(Drift("tool", "tool-version", name, f"{before[name]}, now {after[name]}"))
+    return found
+
+
+# The file
+
+
+def encode(lock: Lock) -> str:
+    """The text of the file: ASCII, one thing to a line."""
+    layers = [
+        {
+            "layer": one.layer,
+            "id": one.id,
+            "state": one.state,
+            **({"digest": one.digest} if one.digest else {}),
+        }
+        for one in lock.layers
+    ]
+    variables = {name: _variable(one) for name, one in sorted(lock.variables.items())}
+    members = (
+        f'"version": {VERSION}',
+        f'"salt": "{lock.salt.hex()}"',
+        f'"from": "L{lock.level}"',
+        '"layers": [' + _lines(map(_json, layers)) + "]",
+        '"tools": {' + _lines(_pair(name, text) for name, text in sorted(lock.tools.items())) + "}",
+        '"variables": {' + _lines(_pair(name, one) for name, one in variables.items()) + "}",
+    )
+    return "{\n  " + ",\n  ".join(members) + "\n}\n"
+
+
+def _variable(one: LockedVariable) -> dict[str, object]:
+    entry: dict[str, object] = {"layer": one.layer, "id": one.id}
+    if one.secret:
+        entry["secret"] = True
+    elif one.segments is not None:
+        entry["segments"] = list(one.segments)
+    else:
+        entry["digest"] = one.digest
+    return entry
+
+
+def _lines(texts: Iterable[str]) -> str:
+    text = ",".join([f"\n    {text}" for text in texts])
+    return f"{text}\n  " if text else ""
+
+
+def _pair(name: str, value: object) -> str:
+    return f"{_json(name)}: {_json(value)}"
+
+
+def _json(value: object) -> str:
+    import json
+
+    return json.dumps(value)
+
+
+def decode(text: str, file: str = "outfitter.lock") -> Lock:
+    """What the file says. Raises FileInvalid with every mistake; `file` is what it is reported under."""
+    import json
+
+    try:
+        said = json.loads(text, object_pairs_hook=_Object)
+    except json.JSONDecodeError as error:
+        problem = Mistake(file, error.lineno, f"not valid JSON: {error.msg}", _REMEDY)
+        raise FileInvalid((problem,)) from None
+    except (RecursionError, ValueError):  # too deep, or a number with too many digits
+        raise FileInvalid((Mistake(file, None, "not valid JSON", _REMEDY),)) from None
+    reader = _Reader(text, file)
+    lock = reader.read(said)
+    refuse(reader.mistakes)
+    assert lock is not None, "there is a lock or a mistake"
+    return lock
+
+
+class _Object(dict[str, "Any"]):
+    """A JSON object that remembers a name that was written twice: merging two locks can do that."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.twice: list[str] = []
+        if len(self) < len(pairs):
+            seen: set[str] = set()
+            for name, _ in pairs:
+                if name in seen and name not in self.twice:
+                    self.twice.append(name)
+                seen.add(name)
+
+
+class _Reader:
+    """Reads the members one by one and notes what is wrong with them, with the line as far as it is known."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.mistakes: list[Mistake] = []
+        self._rows = text.split("\n")
+        self._file = file
+
+    def read(self, said: Any) -> Lock | None:
+        if not isinstance(said, _Object):
+            self._wrong("the whole file is not an object", None)
+            return None
+        version = said.get("version")
+        if type(version) is int and version > VERSION:
+            text = f"it was made by a later version of Outfitter (format {version}, known is {VERSION})"
+            self.mistakes.append(Mistake(self._file, self._line("version"), text, "update Outfitter"))
+            return None
+        if type(version) is not int or version != VERSION:
+            self._wrong("`version` is missing or not a known one", "version")
+        self._only(said, ("version", "salt", "from", "layers", "tools", "variables"), "the file")
+        salt = self._salt(said.get("salt"))
+        level = self._level(said.get("from"), "from")
+        layers = [self._layer(one) for one in self._list(said.get("layers"), "layers")]
+        tools = self._object(said.get("tools"), "tools")
+        for name, version_text in tools.items():
+            if type(version_text) is not str:
+                self._wrong(f"the tool `{shown(name)}` has no text", name)
+        variables = self._object(said.get("variables"), "variables")
+        known = {name: self._variable(name, one) for name, one in variables.items()}
+        return Lock(salt, level, tuple(layers), dict(tools), known)
+
+    def _salt(self, said: Any) -> bytes:
+        try:
+            salt = bytes.fromhex(said)
+        except (TypeError, ValueError):
+            salt = b""
+        if len(salt) < SHORTEST_SALT:
+            self._wrong(f"`salt` is not {SHORTEST_SALT} bytes or more in hexadecimal", "salt")
+        return salt
+
+    def _level(self, said: Any, key: str) -> int:
+        if type(said) is str and len(said) == 2 and said[0] == "L" and said[1] in "012345678":
+            return int(said[1])
+        self._wrong(f"`{key}` is not a layer, L0 to L8", key)
+        return BASE
+
+    def _layer(self, said: Any) -> LockedLayer:
+        if not isinstance(said, _Object):
+            self._wrong("an entry of `layers` is not an object", "layers")
+            return LockedLayer("L0", "", "")
+        id = said.get("id")
+        what = f"the layer `{shown(id)}`" if type(id) is str else "an entry of `layers`"
+        self._only(said, ("layer", "id", "state", "digest"), what)
+        texts = [said.get(key, "") for key in ("layer", "id", "state", "digest")]
+        if [text for text in texts if type(text) is not str] or texts[2] not in STATES:
+            self._wrong(
+                f"{what} has a member that is missing or no text", id if type(id) is str else "layers"
+            )
+            return LockedLayer("L0", "", "")
+        self._level(texts[0], "layer")
+        return LockedLayer(*texts)
+
+    def _variable(self, name: str, said: Any) -> LockedVariable:
+        what = f"the variable `{shown(name)}`"
+        nothing = LockedVariable("L0", "")
+        if not isinstance(said, _Object):
+            self._wrong(f"{what} is not an object", name)
+            return nothing
+        self._only(said, ("layer", "id", "secret", "digest", "segments"), what, name)
+        layer, id = said.get("layer"), said.get("id")
+        if type(layer) is not str or type(id) is not str:
+            self._wrong(f"{what} has no layer", name)
+            return nothing
+        self._level(layer, "layer")
+        match [(key, said[key]) for key in ("secret", "digest", "segments") if key in said]:
+            case [("secret", True)]:
+                return LockedVariable(layer, id, secret=True)
+            case [("digest", str(digest))]:
+                return LockedVariable(layer, id, digest=digest)
+            case [("segments", list(entries))] if all(type(entry) is str for entry in entries):
+                return LockedVariable(layer, id, segments=tuple(entries))
+        self._wrong(f"{what} has not exactly one of `secret`, `digest` and `segments`", name)
+        return nothing
+
+    def _list(self, said: Any, key: str) -> list[Any]:
+        if type(said) is list:
+            return said
+        self._wrong(f"`{key}` is missing or not an array", key)
+        return []
+
+    def _object(self, said: Any, key: str) -> _Object:
+        if not isinstance(said, _Object):
+            self._wrong(f"`{key}` is missing or not an object", key)
+            return _Object([])
+        for name in said.twice:
+            self._wrong(f"`{shown(name)}` is in `{key}` twice", name)
+        return said
+
+    def _only(self, said: _Object, known: tuple[str, ...], what: str, where: str | None = None) -> None:
+        for name in said:
+            if name not in known:
+                self._wrong(f"{what} has a member `{shown(name)}` that is not known", where or name)
+        for name in said.twice:
+            self._wrong(f"{what} has `{shown(name)}` twice", where or name)
+
+    def _wrong(self, text: str, key: str | None) -> None:
+        self.mistakes.append(Mistake(self._file, self._line(key), text, _REMEDY))
+
+    def _line(self, key: str | None) -> int | None:
+        """Where a member is written; of an entry of `layers`, where its id is."""
+        if key is None:
+            return None
+        quoted = _json(key)
+        for marks in (f"{quoted}:", f'"id": {quoted}'):
+            for number, row in enumerate(self._rows, start=1):
+                if marks in row:
+                    return number
+        return None

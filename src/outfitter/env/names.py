@@ -1,0 +1,113 @@
+"""Names that mean more than their value: who may set them, and who may not take them away.
+
+The lists say what a variable can do to a *later, innocently approved* command; they are not about secrets.
+"""
+
+from __future__ import annotations
+
+# What shells keep themselves: never data of a layer.
+SHELL_MAINTAINED = frozenset(
+    ("PWD", "OLDPWD", "SHLVL", "_", "PS1", "PS2", "PROMPT", "COLUMNS", "LINES", "A__z")
+)
+# A command without these does not work, or works somewhere else: bash without PATH searches a list of its own
+# that ends in the current directory.
+REQUIRED = frozenset(("PATH", "HOME"))
+
+# Setting one of these is running code in whatever is started next.
+_CODE_LOADING = frozenset(
+    (
+        # the dynamic loader
+        "LD_PRELOAD",
+        "LD_AUDIT",
+        "LD_LIBRARY_PATH",
+        # shells
+        "BASH_ENV",
+        "ENV",
+        "ZDOTDIR",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "PROMPT_COMMAND",
+        "PS0",
+        "PS4",
+        "CDPATH",
+        "GLOBIGNORE",
+        "IFS",
+        "FPATH",
+        # fish, and every tool that reads its configuration there
+        "XDG_CONFIG_HOME",
+        "XDG_CONFIG_DIRS",
+        "XDG_DATA_DIRS",
+        # interpreters
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "PERL5OPT",
+        "PERL5LIB",
+        "PERL5DB",
+        "RUBYOPT",
+        "RUBYLIB",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "PYTHONHOME",
+        "PYTHONINSPECT",
+        "PYTHONUSERBASE",
+        "PYTHONBREAKPOINT",
+        "JAVA_TOOL_OPTIONS",
+        "_JAVA_OPTIONS",
+        "JDK_JAVA_OPTIONS",
+        "CLASSPATH",
+        "LUA_INIT",
+        "LUA_PATH",
+        "LUA_CPATH",
+        # git and ssh
+        "GIT_SSH",
+        "GIT_SSH_COMMAND",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_ASKPASS",
+        "SSH_ASKPASS",
+        "GIT_EDITOR",
+        "GIT_SEQUENCE_EDITOR",
+        "GIT_PAGER",
+        "GIT_EXEC_PATH",
+        "GIT_TEMPLATE_DIR",
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_SYSTEM",
+        "GIT_CONFIG_PARAMETERS",
+        "GIT_PROXY_COMMAND",
+        # programs that others start
+        "EDITOR",
+        "VISUAL",
+        "PAGER",
+        "MANPAGER",
+        "LESSOPEN",
+        "LESSCLOSE",
+        "BROWSER",
+        "CARGO_BUILD_RUSTC_WRAPPER",
+        "RUSTC_WRAPPER",
+        "RUSTC",
+        "MAKEFLAGS",
+        "OPENSSL_CONF",
+        "OPENSSL_MODULES",
+        "GCONV_PATH",
+    )
+)
+_CODE_LOADING_PREFIXES = ("DYLD_", "BASH_FUNC_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "CARGO_TARGET_")
+
+# Ours. OUTFITTER_HOME says where the user's own files are: a person may set it for a command.
+_RUNTIME_PREFIXES = ("OUTFITTER_", "__OUTFITTER_")
+_NOT_RUNTIME = frozenset(("OUTFITTER_HOME",))
+
+
+def is_name(name: str) -> bool:
+    """Whether every shell passes a variable of this name on: dash drops all others."""
+    return name.isascii() and name.isidentifier()
+
+
+def loads_code(name: str) -> bool:
+    """Whether a variable of this name can make a later program run something else."""
+    return name in _CODE_LOADING or name.startswith(_CODE_LOADING_PREFIXES)
+
+
+def is_runtime(name: str) -> bool:
+    """Whether only Outfitter itself sets variables of this name."""
+    return name.startswith(_RUNTIME_PREFIXES) and name not in _NOT_RUNTIME

@@ -1,0 +1,86 @@
+"""Which values are secret, and how a value is shown: never by accident."""
+
+from __future__ import annotations
+
+from .pattern import Patterns, fold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+SECRET_NAMES = (
+    "*TOKEN*",
+    "*SECRET*",
+    "*PASSWORD*",
+    "*PASSWD*",
+    "*PASSPHRASE*",
+    "*CREDENTIAL*",
+    "*_KEY",
+    "*APIKEY*",
+    "*_PAT",
+    "*_DSN",
+)
+# Names that look secret and are not: hiding them would hide what people ask about.
+_KNOWN_PLAIN = frozenset(("SSH_AUTH_SOCK",))
+# Shorter values occur by chance in any text.
+SHORTEST_MASKED = 6
+
+
+class Secrets:
+    """The names that are secret: the usual ones, and those that the user adds."""
+
+    __slots__ = ("_patterns",)
+
+    def __init__(self, more: Iterable[str] = ()) -> None:
+        self._patterns = Patterns((*SECRET_NAMES, *more))
+
+    def holds(self, name: str, value: str) -> bool:
+        """Whether a variable is secret, by its name or by what its value looks like."""
+        if name in _KNOWN_PLAIN:
+            return False
+        return self._patterns.match(fold(name)) is not None or looks_secret(value)
+
+    def among(self, values: Mapping[str, str]) -> list[tuple[str, str]]:
+        """The secret ones of some variables, for `mask_pairs`."""
+        return [(name, value) for name, value in values.items() if self.holds(name, value)]
+
+
+def looks_secret(value: str) -> bool:
+    """A URL with a password in it, or a private key."""
+    if value.startswith("-----BEGIN ") and "PRIVATE KEY" in value:
+        return True
+    _, found, rest = value.partition("://")
+    if not found:
+        return False
+    authority = rest.split("/", 1)[0]
+    account, at, _ = authority.rpartition("@")
+    return bool(at) and ":" in account and not account.endswith(":")
+
+
+def mask(text: str, secrets: Mapping[str, str]) -> str:
+    """The text without any of the secret values, each replaced by its name."""
+    return mask_pairs(text, secrets.items())
+
+
+def mask_pairs(text: str, secrets: Iterable[tuple[str, str]]) -> str:
+    """The same, for names that had several values: (name, value).
+
+    Where two values overlap in the text, all of both goes: no part of one stays.
+    """
+    spans = []
+    for name, value in secrets:
+        if len(value) < SHORTEST_MASKED:
+            continue
+        at = text.find(value)
+        while at >= 0:
+            spans.append((at, -len(value), name))
+            at = text.find(value, at + 1)
+    parts = []
+    done = 0
+    covered = 0  # up to here there is nothing to be seen
+    for start, size, name in sorted(spans):
+        if start >= covered:
+            parts += [text[done:start], f"[secret:{name}]"]
+        covered = done = max(covered, start - size)
+    parts.append(text[done:])
+    return "".join(parts)
