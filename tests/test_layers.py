@@ -27,10 +27,12 @@ LAYERS: dict[str, set[str]] = {
     "transport": GROUND | {"protocol"},
     "host": GROUND | {"env", "core"},
     "providers": GROUND | {"env", "core", "host"},
+    "contract": GROUND | {"env", "core", "host", "providers"},
+    "web": GROUND | {"env"},
     "client": GROUND | {"protocol", "core", "transport"},
     # Above `local`: this machine is one of the environments.
     "environments": GROUND | {"protocol", "core", "transport", "client", "local"},
-    "server": GROUND | {"protocol", "env", "core", "transport", "host", "providers"},
+    "server": GROUND | {"protocol", "env", "core", "transport", "host", "providers", "contract"},
 }
 # Composition lives at the edge: these may import everything.
 EDGE = {"__init__", "__main__", "local", "sync", "cli"}

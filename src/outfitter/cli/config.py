@@ -1,0 +1,209 @@
+"""outfitter config: what the files say and where, their schema, and a Codex file in our words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from json import dumps
+from typing import TYPE_CHECKING, Any
+
+from ..contract.config import codex_file, load, read_file
+from ..contract.schema import json_schema
+from ..contract.settings import POLICY_RULES, PolicySettings, Source
+from ..env.names import is_name
+from ..errors import SettingInvalid
+from .table import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..contract.settings import EnvSettings, Settings
+
+    Row = tuple[str, object, Source, bool]  # setting, value, where from, whether it is a variable's value
+
+_HIDDEN = "(hidden)"
+_NONE = "(none)"
+
+
+# show
+
+
+def show(flags: dict[str, Any]) -> int:
+    """Prints every setting with its origin; returns the exit status. Raises FileInvalid."""
+    settings = load(os.environ, flags["cwd"] or os.getcwd())
+    rows = list(_rows(settings))
+    if flags["json"]:
+        print(dumps(_as_json(settings, rows, with_values=flags["values"]), indent=2))
+        return 0
+    for path, kind, exists in settings.files:
+        print(f"{kind}: {path}{'' if exists else ' (does not exist)'}")
+    if not any(kind == "project" for _, kind, _ in settings.files):
+        print("project: no outfitter.toml")
+    print()
+    lines = [
+        (setting, _shown(value) if flags["values"] or not is_value else _HIDDEN, str(source))
+        for setting, value, source, is_value in rows
+    ]
+    print(table(("SETTING", "VALUE", "FROM"), lines))
+    for setting, value, source in settings.ignored:
+        print(f"\n{source}: {setting} = {value} does not count: a project's file cannot loosen a setting")
+    return 0
+
+
+def _rows(settings: Settings) -> Iterator[Row]:
+    sources = settings.sources
+    for setting, value in (
+        ("shell.login", settings.login),
+        ("shell.startup", settings.startup),
+        ("shell.snapshot", settings.snapshot),
+        ("shell.snapshot_timeout", settings.snapshot_timeout),
+        ("daemon.environment", settings.daemon_environment),
+        ("limits.total_bytes", settings.total_bytes),
+    ):
+        yield setting, value, sources[setting], False
+    yield from _names(settings)
+    imported = next((path for path, kind, _ in settings.files if kind == "codex"), False)
+    yield "import.codex", imported, sources["import.codex"], False
+    yield from _policy(settings.user_policy or PolicySettings(""), all_of_it=True)
+    setting = "shell_environment_policy.allow_from"
+    yield setting, sorted(settings.allow_from), sources[setting], False
+    if settings.project_policy is not None:
+        yield from _policy(settings.project_policy, all_of_it=False)
+    if settings.project_env is not None:
+        yield from _env(settings.project_env, "project")
+    if settings.user_env is not None:
+        yield from _env(settings.user_env, "user")
+
+
+def _names(settings: Settings) -> Iterator[Row]:
+    sources = settings.sources
+    for setting, names in (
+        ("names.lists", sorted(settings.list_names)),
+        ("names.secret", list(settings.secret_names)),
+    ):
+        # One row for each: they can come from two files.
+        for name in names:
+            yield setting, name, sources[f"{setting}.{name}"], False
+        if not names:
+            yield setting, [], sources[setting], False
+    setting = "names.allow_code_loading"
+    for producer, allowed in settings.allow_code_loading.items():
+        yield f"{setting}.{producer}", sorted(allowed), sources[f"{setting}.{producer}"], False
+    if not settings.allow_code_loading:
+        yield setting, [], sources[setting], False
+
+
+def _policy(policy: PolicySettings, *, all_of_it: bool) -> Iterator[Row]:
+    """Its rules, with `all_of_it` those too that are the defaults."""
+    for rule in POLICY_RULES:
+        if not all_of_it and rule not in policy.rules:
+            continue
+        setting = f"shell_environment_policy.{rule}"
+        value = getattr(policy, rule)
+        if value == ():
+            yield setting, [], policy.source(rule), False
+        elif rule == "set":
+            for name, text in value:
+                yield f"{setting}.{name}", text, policy.source(f"set {name}"), True
+        elif isinstance(value, tuple):
+            for pattern in value:
+                yield setting, pattern, policy.source(f"{rule} {pattern}"), False
+        else:
+            yield setting, value, policy.source(rule), False
+
+
+def _env(env: EnvSettings, kind: str) -> Iterator[Row]:
+    for name, value, line in env.set:
+        yield f"env.set.{name}", value, Source(env.file, line, kind), True
+    for name, line in env.unset:
+        yield "env.unset", name, Source(env.file, line, kind), False
+    for variable, op, values, line in env.operations:
+        yield f"env.{op}.{variable}", list(values), Source(env.file, line, kind), False
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ", ".join(value) or _NONE
+    return str(value)
+
+
+def _as_json(settings: Settings, rows: list[Row], *, with_values: bool) -> dict[str, object]:
+    return {
+        "files": [{"path": path, "kind": kind, "exists": exists} for path, kind, exists in settings.files],
+        "settings": [
+            {
+                "setting": setting,
+                "value": value if with_values or not is_value else None,
+                "hidden": is_value and not with_values,
+                **_place(source),
+            }
+            for setting, value, source, is_value in rows
+        ],
+        "ignored": [
+            {"setting": setting, "value": value, **_place(source)}
+            for setting, value, source in settings.ignored
+        ],
+    }
+
+
+def _place(source: Source) -> dict[str, object]:
+    return {"kind": source.kind, "file": source.file or None, "line": source.line}
+
+
+# schema
+
+
+def schema() -> int:
+    """Prints the JSON Schema of the files."""
+    print(dumps(json_schema(), indent=2))
+    return 0
+
+
+# import-codex
+
+
+def import_codex(file: str | None) -> int:
+    """Prints what a Codex config.toml says, as ours says it. Raises SettingInvalid."""
+    path = os.path.abspath(codex_file(os.environ) if file is None else file)
+    found = read_file(path, "codex", os.environ.get("HOME"))
+    if found is None:
+        raise SettingInvalid(f"{path}: there is no such file; name Codex's config.toml")
+    lines = [f"# From {_comment(path)}"]
+    if found.login is not None:
+        lines.append(f"allow_login_shell = {_toml(found.login == 'allow')}")
+    if found.policy is not None:
+        lines += ["", "[shell_environment_policy]", *policy_lines(found.policy)]
+    if len(lines) == 1:
+        lines.append("# It has neither allow_login_shell nor [shell_environment_policy].")
+    # TOML is UTF-8, whatever the locale says.
+    sys.stdout.buffer.write(("\n".join(lines) + "\n").encode())
+    return 0
+
+
+def policy_lines(policy: PolicySettings) -> Iterator[str]:
+    """A [shell_environment_policy] as TOML: the rules that it says, each on a line."""
+    for rule in POLICY_RULES:
+        if rule in policy.rules and rule != "set":
+            yield f"{rule} = {_toml(getattr(policy, rule))}"
+    if "set" not in policy.rules:
+        return
+    for name, _ in policy.set:
+        if not is_name(name):
+            yield f"# Left out, because shells drop variables of such a name: {_comment(name)}"
+    pairs = [f"{name} = {_toml(value)}" for name, value in policy.set if is_name(name)]
+    yield f"set = {{ {', '.join(pairs)} }}" if pairs else "set = {}"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    # JSON's strings are TOML's but for this character.
+    return dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _comment(text: str) -> str:
+    return text if text.isprintable() else dumps(text)

@@ -1,0 +1,361 @@
+"""Where configuration is read: the user's `config.toml`, a project's `outfitter.toml`, Codex's if asked for.
+
+    configuration = Configuration(os.environ)
+    settings = configuration.settings("/srv/app")     # the same object again until a file changes
+
+What reads the files is imported when there is one.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from ..errors import FileInvalid, SettingInvalid
+from .settings import FileSettings, Settings, merge
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, TypeVar
+
+    from ..toml import Mistake
+
+    _Value = TypeVar("_Value")
+    Signature = tuple[int, ...] | None  # None: it is not there
+    Mistakes = tuple[Mistake, ...]
+
+PROJECT_FILE = "outfitter.toml"
+USER_FILE = "config.toml"
+_GIT = ".git"
+MAX_DIRECTORIES = 1024  # remembered at a time; each holds the few paths that are looked at for it
+_MAX_MERGED = 64  # as many projects at a time
+_TICK_NS = 20_000_000  # twice the slowest clock tick that kernels stamp files with
+_UNSETTLED = ()  # no file has this signature
+
+
+# Places
+
+
+def user_file(environ: Mapping[str, str]) -> str:
+    """The path of the user's file, whether it exists or not. Raises SettingInvalid when no variable tells."""
+    if home := environ.get("OUTFITTER_HOME"):
+        return os.path.join(os.path.abspath(home), USER_FILE)
+    config = environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(config):  # else it is to be ignored, says the specification
+        return os.path.join(config, "outfitter", USER_FILE)
+    if home := environ.get("HOME"):
+        return os.path.join(os.path.abspath(home), ".config", "outfitter", USER_FILE)
+    raise SettingInvalid("there is no place for configuration: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME")
+
+
+def codex_file(environ: Mapping[str, str]) -> str:
+    """The path of Codex's config.toml, whether it exists or not. Raises SettingInvalid."""
+    if home := environ.get("CODEX_HOME"):
+        return os.path.join(os.path.abspath(home), USER_FILE)
+    if home := environ.get("HOME"):
+        return os.path.join(os.path.abspath(home), ".codex", USER_FILE)
+    raise SettingInvalid("there is no place for Codex's configuration: set HOME or CODEX_HOME")
+
+
+def find_project_file(directory: str) -> str | None:
+    """The nearest `outfitter.toml`, from a directory upwards; a directory with a `.git` is the last one.
+
+    In a folder that everybody may write to, such as /tmp, a file counts only if it is ours or root's.
+    """
+    return _Search(directory).found
+
+
+def project_candidates(directory: str) -> list[str]:
+    """Every path whose coming or going changes what `find_project_file` answers."""
+    search = _Search(directory)
+    found = [] if search.found is None else [search.found]
+    ends = [] if search.git is None else [search.git]
+    return [*found, *ends, *search.absent, *search.passed]
+
+
+class _Search:
+    """The way up from a directory, and what there was on it.
+
+    `absent` would have been found, or have ended the search, had it been there; `git` did end it.
+    `passed` are files that do not count.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.found: str | None = None
+        self.absent: list[str] = []
+        self.passed: list[str] = []
+        self.git: str | None = None
+        # Where a command runs is a folder, not the link that led there.
+        folder = os.path.realpath(directory)
+        while True:
+            path = os.path.join(folder, PROJECT_FILE)
+            if not os.path.lexists(path):
+                self.absent.append(path)
+            elif _is_planted(path, folder):
+                self.passed.append(path)
+            else:
+                self.found = path
+                return
+            git = os.path.join(folder, _GIT)
+            if os.access(git, os.F_OK):
+                self.git = git
+                return
+            self.absent.append(git)
+            above = os.path.dirname(folder)
+            if above == folder:
+                return
+            folder = above
+
+
+def _is_planted(path: str, folder: str) -> bool:
+    """Whether anybody may have put the file there, and somebody else has."""
+    try:
+        if not os.stat(folder).st_mode & stat.S_IWOTH:
+            return False
+        return os.lstat(path).st_uid not in (0, os.geteuid())
+    except OSError:
+        return True  # it has gone
+
+
+# Files
+
+
+def read_file(path: str, kind: str, home: str | None) -> FileSettings | None:
+    """What a file says; None when it does not exist. Raises FileInvalid with all its mistakes.
+
+    `kind` is "user", "project" or "codex"; `home` is what `~/` stands for.
+    """
+    path = os.path.abspath(path)
+    data = _data(path, kind)
+    if data is None:
+        return None
+    from .file import parse_settings, unreadable
+
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise unreadable(path, "not UTF-8", "save the file as UTF-8", line) from None
+    return parse_settings(text, path, kind, home)
+
+
+def _data(path: str, kind: str) -> bytes | None:
+    try:
+        # A pipe that was put there must not hold us up.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (FileNotFoundError, NotADirectoryError):
+        if not os.path.islink(path):
+            return None
+        reason, remedy = "it is a link to nothing", "mend or remove the link"
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        remedy = "make it a file that you can read"
+    else:
+        from .file import MAX_BYTES
+
+        most = MAX_BYTES[kind]
+        try:
+            is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+            data = _bytes(fd, most + 1) if is_file else b""
+        finally:
+            os.close(fd)
+        if is_file and len(data) <= most:
+            return data
+        reason, remedy = "it is not a file", "put a file in its place, or remove it"
+        if is_file:
+            reason, remedy = f"it has more than {most} bytes", "make it shorter"
+    from .file import unreadable
+
+    raise unreadable(path, f"cannot be read: {reason}", remedy)
+
+
+def _bytes(fd: int, most: int) -> bytes:
+    data = b""
+    while len(data) < most and (more := os.read(fd, most - len(data))):
+        data += more
+    return data
+
+
+def load(environ: Mapping[str, str], directory: str | None) -> Settings:
+    """What holds in a directory, or, with None, outside of any project.
+
+    Raises FileInvalid with all mistakes of all files.
+    """
+    return Configuration(environ).settings(directory)
+
+
+# Again and again
+
+
+class _Seen:
+    """What was found for one directory, and what it depends on."""
+
+    __slots__ = ("absent", "files", "git", "identity", "outcome")
+
+    def __init__(self, directory: str | None) -> None:
+        self.identity = _identity(directory)
+        self.outcome: Settings | Mistakes = ()
+        self.files: list[tuple[str, Signature]] = []
+        self.absent: list[str] = []
+        self.git: str | None = None
+
+    def holds(self, directory: str | None) -> bool:
+        """Whether everything is as it was: a few calls of stat."""
+        if _identity(directory) != self.identity:
+            return False
+        for path, signature in self.files:
+            if _signature(path) != signature:
+                return False
+        access = os.access  # half the price of a stat that fails
+        for path in self.absent:
+            if access(path, os.F_OK):
+                return False
+        return self.git is None or access(self.git, os.F_OK)
+
+
+class Configuration:
+    """Settings by directory, read again when a file has changed, has come or has gone.
+
+    `version` counts the changes that were noticed.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.version = 0
+        home = environ.get("HOME", "")
+        self._home = home if os.path.isabs(home) else None
+        self._user_file = _place(user_file, environ)
+        self._codex_file = _place(codex_file, environ)
+        self._seen: dict[str | None, _Seen] = {}
+        self._files: dict[tuple[str, str], tuple[Signature, FileSettings | Mistakes | None]] = {}
+        # With what they were merged of, so that its identity stays taken.
+        self._merged: dict[tuple[int, ...], tuple[Settings, tuple[FileSettings | None, ...]]] = {}
+
+    def settings(self, directory: str | None) -> Settings:
+        """What holds in a directory: the same object as before while nothing has changed.
+
+        Directories of the same project share one. Raises FileInvalid with all mistakes of all files.
+        """
+        seen = self._seen.get(directory)
+        if seen is None or not seen.holds(directory):
+            before = self._seen.pop(directory, None)
+            seen = _remember(self._seen, directory, self._look(directory), MAX_DIRECTORIES)
+            if before is not None and before.outcome != seen.outcome:
+                self.version += 1
+        if isinstance(seen.outcome, Settings):
+            return seen.outcome
+        raise FileInvalid(seen.outcome)
+
+    def _look(self, directory: str | None) -> _Seen:
+        seen = _Seen(directory)
+        mistakes: list[Mistake] = []
+        user = self._read(self._user_file, "user", seen, mistakes)
+        codex = None
+        if user is not None and (path := self._import_of(user)) is not None:
+            codex = self._read(path, "codex", seen, mistakes)
+            if codex is None and user.import_codex is not True and not mistakes:
+                mistakes.append(_nothing_to_import(user))
+        project = None
+        if directory is not None:
+            search = _Search(directory)
+            seen.absent, seen.git = search.absent, search.git
+            seen.files += [(path, _signature(path)) for path in search.passed]
+            project = self._read(search.found, "project", seen, mistakes)
+        if mistakes:
+            seen.outcome = tuple(sorted(mistakes, key=lambda mistake: (mistake.file, mistake.line or 0)))
+        else:
+            seen.outcome = self._merge(user, project, codex)
+        return seen
+
+    def _import_of(self, user: FileSettings) -> str | None:
+        if user.import_codex is True:
+            return self._codex_file
+        return user.import_codex or None
+
+    def _read(self, path: str | None, kind: str, seen: _Seen, mistakes: list[Mistake]) -> FileSettings | None:
+        """A file, read unless it is as it was. `seen` is told what it depends on."""
+        if path is None:
+            return None
+        signature = _signature(path)
+        before, found = self._files.pop((path, kind), (None, None))
+        if signature is None or before != signature:
+            said: FileSettings | Mistakes | None
+            try:
+                said = read_file(path, kind, self._home)
+            except FileInvalid as error:
+                said = error.mistakes
+            if said != found:  # else it stays the same object, and so do the settings
+                found = said
+            if _is_young(signature):
+                signature = _UNSETTLED
+        seen.files.append((path, signature))
+        _remember(self._files, (path, kind), (signature, found), MAX_DIRECTORIES)
+        if isinstance(found, tuple):
+            mistakes += found
+            return None
+        return found
+
+    def _merge(
+        self, user: FileSettings | None, project: FileSettings | None, codex: FileSettings | None
+    ) -> Settings:
+        key = (id(user), id(project), id(codex))
+        known = self._merged.get(key)
+        if known is not None:
+            return known[0]
+        files = [] if self._user_file is None else [(self._user_file, "user", user is not None)]
+        if user is not None and (path := self._import_of(user)) is not None:
+            files.append((path, "codex", codex is not None))
+        if project is not None:
+            files.append((project.file, "project", True))
+        merged = merge(user, project, codex, files=files)
+        _remember(self._merged, key, (merged, (user, project, codex)), _MAX_MERGED)
+        return merged
+
+
+def _remember(memory: dict[Any, Any], key: object, value: _Value, most: int) -> _Value:
+    """Keeps a value, and so many at most: the one that was put in first goes."""
+    if len(memory) >= most:
+        del memory[next(iter(memory))]
+    memory[key] = value
+    return value
+
+
+def _nothing_to_import(user: FileSettings) -> Mistake:
+    from ..toml import Mistake
+
+    problem = "`import.codex` names a file that does not exist"
+    remedy = "correct the path, or write codex = true"
+    return Mistake(user.file, user.source("import.codex").line, problem, remedy)
+
+
+def _place(place: Any, environ: Mapping[str, str]) -> str | None:
+    try:
+        path: str = place(environ)
+        return path
+    except SettingInvalid:
+        return None  # without a home there is no file
+
+
+def _signature(path: str) -> Signature:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
+
+
+def _is_young(signature: Signature) -> bool:
+    """Whether the file could change once more without a sign of it: its times only advance with a tick."""
+    return signature is not None and abs(time.time_ns() - signature[1]) < _TICK_NS
+
+
+def _identity(directory: str | None) -> Signature:
+    """Which folder a path leads to: it changes when a link on the way does."""
+    if directory is None:
+        return None
+    try:
+        info = os.stat(directory)
+    except OSError:
+        return None
+    return (info.st_dev, info.st_ino)

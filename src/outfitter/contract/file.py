@@ -1,0 +1,417 @@
+"""One configuration file, read and checked: `outfitter.toml`, the user's `config.toml`, or Codex's.
+
+All mistakes are told, each with its line and what to write instead. The keys are those of `schema.KEYS`.
+"""
+
+from __future__ import annotations
+
+import os.path
+
+from ..env.lists import LIST_NAMES
+from ..env.names import is_name
+from ..errors import FileInvalid
+from ..toml import Mistake, Table, parse, refuse, shown
+from .schema import KEYS
+from .settings import POLICY_RULES, EnvSettings, FileSettings, PolicySettings, Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..toml import Document
+    from .schema import Key
+
+# Far more than anybody writes, little enough to be read while a command waits.
+MAX_BYTES = {"project": 64 << 10, "user": 1 << 20, "codex": 4 << 20}
+# The time that a dotted key takes grows with the square of its parts, and a project's file is not trusted.
+MAX_DOTS = 100
+_POLICY = "shell_environment_policy"
+_CODEX_KEYS = {"": KEYS[""], _POLICY: KEYS[_POLICY]}
+_OPERATIONS = ("remove", "prepend", "append")
+
+
+def parse_settings(text: str, file: str, kind: str, home: str | None) -> FileSettings:
+    """What a text says; relative paths start at the folder of `file`, `~/` at `home`. Raises FileInvalid.
+
+    `kind` is "user", "project" or, for a Codex config.toml, of which everything else is passed over, "codex".
+    """
+    if kind == "project":
+        _refuse_deep_keys(text, file)
+    return _File(parse(text, file), kind, home).settings()
+
+
+def _refuse_deep_keys(text: str, file: str) -> None:
+    found = [
+        Mistake(file, number, f"a line with more than {MAX_DOTS} dots", "write it as several lines")
+        for number, line in enumerate(text.split("\n"), 1)
+        if line.count(".") > MAX_DOTS
+    ]
+    refuse(found)
+
+
+class _File:
+    """A document while it is read. `_said` collects what it says, by dotted name."""
+
+    def __init__(self, document: Document, kind: str, home: str | None) -> None:
+        self._document = document
+        self._kind = kind
+        self._home = home
+        self._folder = os.path.dirname(document.file)
+        self._tables = _CODEX_KEYS if kind == "codex" else KEYS
+        self._root = Table(document)
+        # Any: each kind of key has a type of its own, which `settings` knows.
+        self._said: dict[str, Any] = {}
+        self._lines: dict[str, int] = {}
+
+    def settings(self) -> FileSettings:
+        for name, keys in self._tables.items():
+            self._read_table(name, keys)
+        policy, env = self._policy(), self._env()
+        login = self._login()
+        refuse(self._root.mistakes)
+        said = self._said.get
+        return FileSettings(
+            self._document.file,
+            self._kind,
+            login=login,
+            startup=said("shell.startup"),
+            snapshot=said("shell.snapshot"),
+            snapshot_timeout=said("shell.snapshot_timeout"),
+            policy=policy,
+            allow_from=said("shell_environment_policy.allow_from"),
+            env=env,
+            list_names=said("names.lists", ()),
+            secret_names=said("names.secret", ()),
+            allow_code_loading=said("names.allow_code_loading", ()),
+            total_bytes=said("limits.total_bytes"),
+            daemon_environment=said("daemon.environment"),
+            import_codex=said("import.codex"),
+            lines=self._lines,
+        )
+
+    def _read_table(self, name: str, keys: tuple[Key, ...]) -> None:
+        table = self._root.table(name) if name else self._root
+        if table is None:
+            return
+        is_project = self._kind == "project"
+        if is_project and all(key.user_only for key in keys):
+            table.wrong(f"[{name}] does not belong into a project's file", _MOVE)
+            return
+        if self._kind != "codex":
+            table.only(*(key.name for key in keys), *([] if name else filter(None, KEYS)))
+        for key in keys:
+            if key.name not in table or (key.user_only and self._kind == "codex"):
+                continue
+            setting = f"{name}.{key.name}" if name else key.name
+            if is_project and key.user_only:
+                table.wrong(f"`{setting}` does not belong into a project's file", _MOVE, key.name)
+                continue
+            value = getattr(self, f"_read_{key.kind}")(table, key, setting)
+            if value is not None:
+                self._said[setting] = value
+                self._lines[setting] = table.line(key.name)
+
+    def _written(self, setting: str) -> object:
+        """What stands there, right or wrong; None for nothing."""
+        table, dot, _ = setting.partition(".")
+        if dot and table not in self._tables:
+            return None  # of a Codex file, and none of our business
+        value: object = self._document.value
+        for part in setting.split("."):
+            value = value.get(part) if type(value) is dict else None
+        return value
+
+    def _written_values(self, setting: str) -> dict[str, object]:
+        value = self._written(setting)
+        return value if type(value) is dict else {}
+
+    # Kinds of values: each is None when there is a mistake, which has been noted
+
+    def _read_flag(self, table: Table, key: Key, setting: str) -> bool | None:
+        return table.flag(key.name)
+
+    def _read_choice(self, table: Table, key: Key, setting: str) -> str | None:
+        value = table.text(key.name)
+        if value is None or value in key.choices:
+            return value
+        table.wrong(f"`{setting}` has a value that does not exist", _one_of(key), key.name)
+        return None
+
+    def _read_choices(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
+        problem = "an entry that does not exist"
+        return self._entries(table, key, setting, key.choices.__contains__, problem, _one_of(key))
+
+    def _read_seconds(self, table: Table, key: Key, setting: str) -> float | None:
+        value = table.number(key.name)
+        if value is None or 0 < value <= key.most:  # nan is neither
+            return value
+        problem = f"`{setting}` must be more than 0 and at most {key.most:g} seconds"
+        table.wrong(problem, f"write {key.name} = {key.default}", key.name)
+        return None
+
+    def _read_count(self, table: Table, key: Key, setting: str) -> int | None:
+        value = table.number(key.name)
+        if value is None:
+            return None
+        if 1 <= value <= key.most and value.is_integer():
+            return int(value)
+        problem = f"`{setting}` must be a whole number from 1 to {key.most:.0f}"
+        table.wrong(problem, f"write {key.name} = {key.default}", key.name)
+        return None
+
+    def _read_texts(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
+        return self._entries(table, key, setting, _anything, "", "")
+
+    def _read_patterns(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
+        return self._entries(table, key, setting, bool, "an empty pattern", "write a name, or * for any part")
+
+    def _read_names(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
+        return self._entries(table, key, setting, is_name, _NO_NAME, _NAME_REMEDY)
+
+    def _read_names_to_unset(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
+        # Any name that can be there can be taken away.
+        return self._entries(table, key, setting, _is_possible, _NO_NAME, _POSSIBLE_REMEDY)
+
+    def _entries(
+        self,
+        table: Table,
+        key: Key,
+        setting: str,
+        is_right: Callable[[str], bool],
+        problem: str,
+        remedy: str,
+    ) -> tuple[str, ...] | None:
+        mistakes = len(table.mistakes)
+        values = table.texts(key.name)
+        for place, value in _texts(self._written(setting)):
+            self._lines.setdefault(f"{setting}.{value}", table.line(key.name, place))
+            if not is_right(value):
+                table.wrong(f"`{setting}` has {problem}", remedy, key.name, place)
+        return values if len(table.mistakes) == mistakes else None
+
+    def _read_values(self, table: Table, key: Key, setting: str) -> dict[str, str] | None:
+        mistakes = len(table.mistakes)
+        values = table.text_map(key.name)
+        is_right, remedy = (is_name, _NAME_REMEDY)
+        if self._kind == "codex":  # it takes names that shells drop, and that is not for us to refuse
+            is_right, remedy = (_is_possible, _POSSIBLE_REMEDY)
+        for name, value in self._written_values(setting).items():
+            self._lines[f"{setting}.{name}"] = table.line(key.name, name)
+            if not is_right(name):
+                table.wrong(f"`{setting}` has `{shown(name)}`, which is not a name", remedy, key.name, name)
+            if type(value) is str and "\0" in value:
+                table.wrong(f"`{setting}.{shown(name)}` has a NUL", "remove the \\u0000", key.name, name)
+        return values if len(table.mistakes) == mistakes else None
+
+    def _read_actions(self, table: Table, key: Key, setting: str) -> dict[str, str] | None:
+        mistakes = len(table.mistakes)
+        actions = table.text_map(key.name)
+        seen: set[str] = set()
+        for pattern, action in self._written_values(setting).items():
+            self._lines[f"{setting}.{pattern}"] = table.line(key.name, pattern)
+            if type(action) is str and action not in key.choices:
+                problem = f"`{setting}` has an action that does not exist"
+                table.wrong(problem, 'write "exclude" or "include"', key.name, pattern)
+            if pattern.lower() in seen:
+                problem = f"`{setting}` has `{shown(pattern)}` twice, but for the case"
+                table.wrong(problem, "case does not count: keep one of them", key.name, pattern)
+            seen.add(pattern.lower())
+        return actions if len(table.mistakes) == mistakes else None
+
+    def _read_entries(self, table: Table, key: Key, setting: str) -> dict[str, tuple[str, ...]] | None:
+        inner = table.table(key.name)
+        if inner is None:
+            return None
+        found = {}
+        mistakes = len(table.mistakes)
+        for variable, written in self._written_values(setting).items():
+            self._lines[f"{setting}.{variable}"] = inner.line(variable)
+            if not self._is_list(variable):
+                remedy = "add it to `lists` of [names]" if is_name(variable) else _NAME_REMEDY
+                inner.wrong(f"`{shown(variable)}` is not a list variable", remedy, variable)
+            inner.texts(variable)
+            found[variable] = tuple(
+                self._entry(inner, variable, place, text) for place, text in _texts(written)
+            )
+        return found if len(table.mistakes) == mistakes else None
+
+    def _is_list(self, variable: str) -> bool:
+        more = self._written("names.lists")  # its mistakes are told there
+        return variable in LIST_NAMES or (type(more) is list and variable in more)
+
+    def _entry(self, table: Table, variable: str, place: int, text: str) -> str:
+        """An entry of a list variable, absolute."""
+        problem = remedy = ""
+        if not text:
+            problem, remedy = "has an empty entry", 'write "." for the folder of this file'
+        elif "\0" in text:
+            problem, remedy = "has an entry with a NUL", "remove the \\u0000"
+        elif ":" in text:
+            problem, remedy = "has an entry with a colon, which separates entries", "write several entries"
+        elif text.startswith("$"):
+            problem, remedy = (
+                "has an entry that starts with $, which nothing expands",
+                "write the path itself",
+            )
+        elif text == "~" or text.startswith("~/"):
+            if self._kind == "project":
+                problem, remedy = "has an entry in a home folder", f"use folders of the project, or {_MOVE}"
+            elif self._home is None:
+                problem, remedy = "has an entry in a home folder, but HOME is not set", "write the whole path"
+        if problem:
+            table.wrong(f"`{shown(variable)}` {problem}", remedy, variable, place)
+            return ""
+        return self._absolute(text)
+
+    def _absolute(self, path: str) -> str:
+        if self._home is not None and (path == "~" or path.startswith("~/")):
+            path = self._home + path[1:]
+        return os.path.normpath(os.path.join(self._folder, path))
+
+    def _read_producers(
+        self, table: Table, key: Key, setting: str
+    ) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+        inner = table.table(key.name)
+        if inner is None:
+            return None
+        found = []
+        mistakes = len(table.mistakes)
+        for producer, written in self._written_values(setting).items():
+            self._lines[f"{setting}.{producer}"] = inner.line(producer)
+            if not producer:
+                inner.wrong(
+                    f"`{setting}` has a producer without a name", 'write project = ["NAME"]', producer
+                )
+            names = inner.texts(producer) or ()
+            for place, name in _texts(written):
+                if not is_name(name):
+                    problem = f"`{setting}.{shown(producer)}` has {_NO_NAME}"
+                    inner.wrong(problem, _NAME_REMEDY, producer, place)
+            found.append((producer, names))
+        return tuple(found) if len(table.mistakes) == mistakes else None
+
+    def _read_switch_or_path(self, table: Table, key: Key, setting: str) -> bool | str | None:
+        value = self._written(setting)
+        if type(value) is bool:
+            return value
+        if type(value) is not str:
+            table.wrong(f"`{setting}` must be a boolean or a path", f"write {key.name} = true", key.name)
+            return None
+        problem = ""
+        if not value or "\0" in value:
+            problem = "is not the path of a file"
+        elif self._home is None and (value == "~" or value.startswith("~/")):
+            problem = "is in a home folder, but HOME is not set"
+        if problem:
+            table.wrong(f"`{setting}` {problem}", f"write {key.name} = true, or a whole path", key.name)
+            return None
+        return self._absolute(value)
+
+    # What belongs together
+
+    def _login(self) -> str | None:
+        if self._written("allow_login_shell") is not None and self._written("shell.login") is not None:
+            problem = "`allow_login_shell` and `shell.login` are two words for one thing"
+            self._root.wrong(problem, "keep one of them", "allow_login_shell")
+        login: str | None = self._said.get("shell.login")
+        allowed: bool | None = self._said.get("allow_login_shell")
+        if allowed is None:
+            return login
+        self._lines["shell.login"] = self._lines["allow_login_shell"]
+        return "allow" if allowed else "reject"
+
+    def _policy(self) -> PolicySettings | None:
+        keys = {rule: f"{_POLICY}.{rule}" for rule in POLICY_RULES}  # where each rule was written
+        said = {rule: self._said[key] for rule, key in keys.items() if key in self._said}
+        actions: dict[str, str] | None = self._said.get(f"{_POLICY}.filters")
+        self._refuse_two_forms()
+        if actions is not None:
+            for rule, action in (("exclude", "exclude"), ("include_only", "include")):
+                said[rule] = tuple(pattern for pattern, one in actions.items() if one == action)
+                keys[rule] = f"{_POLICY}.filters"
+        if not said:
+            return None
+        rules = {}
+        for rule, value in said.items():
+            rules[rule] = self._source(keys[rule])
+            for entry in () if rule in ("inherit", "ignore_default_excludes") else value:
+                rules[f"{rule} {entry}"] = self._source(f"{keys[rule]}.{entry}")
+        if "set" in said:
+            said["set"] = tuple(said["set"].items())
+        return PolicySettings(self._document.file, **said, rules=rules)
+
+    def _source(self, setting: str) -> Source:
+        return Source(self._document.file, self._lines[setting], self._kind)
+
+    def _refuse_two_forms(self) -> None:
+        if self._written(f"{_POLICY}.filters") is None:
+            return
+        for rule in ("exclude", "include_only"):
+            if self._written(f"{_POLICY}.{rule}") is not None:
+                problem = f"`{rule}` does not go with `filters`"
+                self._root.wrong(problem, "say all of it in `filters`, or nothing", _POLICY, rule)
+
+    def _env(self) -> EnvSettings | None:
+        self._refuse_contradictions()
+        values: dict[str, str] = self._said.get("env.set") or {}
+        unset: tuple[str, ...] = self._said.get("env.unset") or ()
+        lines = self._lines
+        operations = tuple(
+            (variable, op, entries, lines[f"env.{op}.{variable}"])
+            for op in _OPERATIONS
+            for variable, entries in (self._said.get(f"env.{op}") or {}).items()
+            if entries
+        )
+        if not values and not unset and not operations:
+            return None
+        return EnvSettings(
+            self._document.file,
+            set=tuple((name, value, lines[f"env.set.{name}"]) for name, value in values.items()),
+            unset=tuple((name, lines[f"env.unset.{name}"]) for name in dict.fromkeys(unset)),
+            operations=operations,
+        )
+
+    def _refuse_contradictions(self) -> None:
+        values = self._written_values("env.set")
+        for place, name in _texts(self._written("env.unset")):
+            if name in values:
+                problem = f"`{shown(name)}` is both in `set` and in `unset`"
+                self._root.wrong(problem, "remove it from one of them", "env", "unset", place)
+        for name, value in values.items():
+            if self._is_list(name) and type(value) is str and _has_reference(value):
+                problem = f"`env.set.{name}` has an entry that starts with $, which nothing expands"
+                self._root.wrong(problem, f"use `prepend` or `append` to add to {name}", "env", "set", name)
+
+
+_MOVE = "move it to your own config.toml"
+_NO_NAME = "an entry that is not a name"
+_NAME_REMEDY = "a name is letters, digits and _, and does not begin with a digit"
+_POSSIBLE_REMEDY = "a name is not empty and has no '=' and no NUL"
+
+
+def _one_of(key: Key) -> str:
+    return "write one of " + ", ".join(f'"{choice}"' for choice in key.choices)
+
+
+def _texts(values: object) -> list[tuple[int, str]]:
+    """The strings of an array, each with its place; what else is in it has been told."""
+    items = values if type(values) is list else []
+    return [(place, item) for place, item in enumerate(items) if type(item) is str]
+
+
+def _has_reference(value: str) -> bool:
+    return any(part.startswith("$") for part in value.split(":"))
+
+
+def _anything(text: str) -> bool:
+    return True
+
+
+def _is_possible(name: str) -> bool:
+    return bool(name) and "=" not in name and "\0" not in name
+
+
+def unreadable(path: str, problem: str, remedy: str, line: int | None = None) -> FileInvalid:
+    """The error about a file as a whole."""
+    return FileInvalid((Mistake(path, line, problem, remedy),))

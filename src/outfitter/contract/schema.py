@@ -1,0 +1,228 @@
+"""The words of the configuration files: one table, by which the parser reads and editors complete."""
+
+from __future__ import annotations
+
+from ..record import Record
+from .settings import (
+    ALLOW_FROM,
+    DAEMON_ENVIRONMENTS,
+    INHERITS,
+    LOGINS,
+    LONGEST_SNAPSHOT_SECONDS,
+    MOST_TOTAL_BYTES,
+    SNAPSHOT_SECONDS,
+    SNAPSHOTS,
+    STARTUPS,
+    TOTAL_BYTES,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ADDRESS = "https://json-schema.org/draft/2020-12/schema"
+_NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
+_POSSIBLE_NAME = "^[^=\\u0000]+$"
+_PATH = "^[^\\u0000]+$"
+_NO_NUL = "^[^\\u0000]*$"
+_ENTRY = "^[^:\\u0000]+$"
+
+
+class Key(Record):
+    """One key of a table. `kind` is one of `_VALUES`; `user_only`: not for a project's file."""
+
+    __slots__ = ("choices", "default", "help", "kind", "most", "name", "user_only")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        help: str,
+        *,
+        choices: tuple[str, ...] = (),
+        most: float = 0,
+        default: object = None,
+        user_only: bool = False,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.help = help
+        self.choices = choices
+        self.most = most
+        self.default = default
+        self.user_only = user_only
+
+
+# By table; those of the file's head are under "".
+KEYS: dict[str, tuple[Key, ...]] = {
+    "": (
+        Key("allow_login_shell", "flag", 'Codex\'s word: false is shell.login = "reject", true is "allow".'),
+    ),
+    "shell_environment_policy": (
+        Key(
+            "inherit",
+            "choice",
+            "Which of the executor's variables a command starts from.",
+            choices=INHERITS,
+            default="all",
+        ),
+        Key(
+            "ignore_default_excludes",
+            "flag",
+            "false: leave out *KEY*, *SECRET* and *TOKEN* as well.",
+            default=True,
+        ),
+        Key("exclude", "texts", "Patterns (* and ?) of names to leave out."),
+        Key("set", "values", "Variables to set after the excludes."),
+        Key("include_only", "texts", "Patterns of names to keep; everything else goes, what `set` sets too."),
+        Key(
+            "filters",
+            "actions",
+            "Codex's newer form of exclude and include_only: what to do, by pattern.",
+            choices=("exclude", "include"),
+        ),
+        Key(
+            "allow_from",
+            "choices",
+            "Layers that may bring back a name which `exclude` removed.",
+            choices=ALLOW_FROM,
+            user_only=True,
+        ),
+    ),
+    "shell": (
+        Key(
+            "login",
+            "choice",
+            'What becomes of -l and --login. Without it: "strip" where startup is "enforce", else "allow".',
+            choices=LOGINS,
+        ),
+        Key(
+            "startup",
+            "choice",
+            "What becomes of the shell's startup files.",
+            choices=STARTUPS,
+            default="enforce",
+        ),
+        Key(
+            "snapshot",
+            "choice",
+            "Take the environment that the user's shell builds, once.",
+            choices=SNAPSHOTS,
+            default="none",
+            user_only=True,
+        ),
+        Key(
+            "snapshot_timeout",
+            "seconds",
+            "Seconds after which the shell of the snapshot is ended.",
+            most=LONGEST_SNAPSHOT_SECONDS,
+            default=SNAPSHOT_SECONDS,
+            user_only=True,
+        ),
+    ),
+    "env": (
+        Key("set", "values", "Variables to set. Nothing in a value is expanded."),
+        Key("unset", "names_to_unset", "Variables to take away."),
+        Key("prepend", "entries", "What to put in front of list variables."),
+        Key("append", "entries", "What to put behind list variables."),
+        Key("remove", "entries", "What to take out of list variables."),
+    ),
+    "names": (
+        Key("lists", "names", "More variables that are lists, as PATH is."),
+        Key("secret", "patterns", "More patterns of names whose values are secret."),
+        Key(
+            "allow_code_loading",
+            "producers",
+            "Variables that make programs load code which a producer may set all the same, by its id.",
+            user_only=True,
+        ),
+    ),
+    "limits": (
+        Key(
+            "total_bytes",
+            "count",
+            "The largest environment, in bytes, that is given to a command.",
+            most=MOST_TOTAL_BYTES,
+            default=TOTAL_BYTES,
+        ),
+    ),
+    "daemon": (
+        Key(
+            "environment",
+            "choice",
+            "Whose environment commands start from when a client's differs from that of its daemon.",
+            choices=DAEMON_ENVIRONMENTS,
+            default="daemon",
+            user_only=True,
+        ),
+    ),
+    "import": (
+        Key(
+            "codex",
+            "switch_or_path",
+            "Take allow_login_shell and [shell_environment_policy] from Codex's config.toml, or this file.",
+            default=False,
+            user_only=True,
+        ),
+    ),
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of both files."""
+    properties: dict[str, Any] = {key.name: _value(key) for key in KEYS[""]}
+    for table, keys in KEYS.items():
+        if table:
+            properties[table] = {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {key.name: _value(key) for key in keys},
+            }
+    policy = properties["shell_environment_policy"]
+    policy["not"] = {
+        "required": ["filters"],
+        "anyOf": [{"required": ["exclude"]}, {"required": ["include_only"]}],
+    }
+    return {
+        "$schema": ADDRESS,
+        "title": "Outfitter configuration: outfitter.toml and the user's config.toml",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+        "not": {"required": ["allow_login_shell", "shell"], "properties": {"shell": {"required": ["login"]}}},
+    }
+
+
+def _value(key: Key) -> dict[str, Any]:
+    value = dict(_VALUES[key.kind](key))
+    value["description"] = f"{key.help} Only in the user's file." if key.user_only else key.help
+    if key.default is not None:
+        value["default"] = key.default
+    return value
+
+
+def _texts(pattern: str | None = None) -> dict[str, Any]:
+    items = {"type": "string"} if pattern is None else {"type": "string", "pattern": pattern}
+    return {"type": "array", "items": items}
+
+
+def _table(names: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "propertyNames": {"pattern": names}, "additionalProperties": values}
+
+
+_VALUES: dict[str, Any] = {  # functions of a Key; their type would be longer than they are
+    "flag": lambda key: {"type": "boolean"},
+    "choice": lambda key: {"enum": list(key.choices)},
+    "choices": lambda key: {"type": "array", "items": {"enum": list(key.choices)}},
+    "seconds": lambda key: {"type": "number", "exclusiveMinimum": 0, "maximum": key.most},
+    "count": lambda key: {"type": "integer", "minimum": 1, "maximum": key.most},
+    "texts": lambda key: _texts(),
+    "patterns": lambda key: _texts("."),
+    "names": lambda key: _texts(_NAME),
+    "names_to_unset": lambda key: _texts(_POSSIBLE_NAME),
+    "values": lambda key: _table(_NAME, {"type": "string", "pattern": _NO_NUL}),
+    "actions": lambda key: _table("", {"enum": list(key.choices)}),
+    "entries": lambda key: _table(_NAME, _texts(_ENTRY)),
+    "producers": lambda key: _table(".", _texts(_NAME)),
+    "switch_or_path": lambda key: {"type": ["boolean", "string"], "pattern": _PATH},
+}

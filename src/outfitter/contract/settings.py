@@ -1,0 +1,375 @@
+"""What the configuration files say, and what holds once they are put together.
+
+Data and one pure function, `merge`. The invariant: a project's file can make things stricter, never looser.
+Values of variables are held here, so no `repr` shows them.
+"""
+
+from __future__ import annotations
+
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Each from the loosest to the strictest.
+LOGINS = ("allow", "strip", "reject")
+STARTUPS = ("report", "repair", "enforce")
+SNAPSHOTS = ("none", "loginShell", "interactiveShell", "loginInteractiveShell")
+INHERITS = ("all", "core", "none")
+DAEMON_ENVIRONMENTS = ("client", "daemon", "merge")
+ALLOW_FROM = ("L3", "L4", "L5")  # the layers that run project code; above them a person speaks
+
+SNAPSHOT_SECONDS = 10.0  # a profile that takes longer is not waited for; the reference's
+LONGEST_SNAPSHOT_SECONDS = 300.0  # somebody waits for the first command meanwhile
+TOTAL_BYTES = 1 << 20  # half of what Linux takes for arguments and environment together
+MOST_TOTAL_BYTES = 2 << 20  # what exec was seen to accept with the usual stack limit
+
+POLICY_RULES = ("inherit", "ignore_default_excludes", "exclude", "set", "include_only")
+
+
+class Source(Record):
+    """Where a setting comes from. `kind` is "default", "user", "project" or "codex"."""
+
+    __slots__ = ("file", "kind", "line")
+
+    def __init__(self, file: str, line: int | None, kind: str) -> None:
+        self.file = file
+        self.line = line
+        self.kind = kind
+
+    def __str__(self) -> str:
+        if not self.file:
+            return self.kind
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+DEFAULT = Source("", None, "default")
+
+
+class PolicySettings(Record):
+    """A [shell_environment_policy], with Codex's defaults for what it does not say.
+
+    `set` is a tuple of (name, value). `rules` tells where each rule that was written stands, under its key
+    ("exclude") and, for those with entries, under key and entry ("exclude AWS_*", "set CI"). With an imported
+    Codex file the rules of one policy can stand in two files; `file` is the one with the last word.
+    """
+
+    __slots__ = ("exclude", "file", "ignore_default_excludes", "include_only", "inherit", "rules", "set")
+
+    def __init__(
+        self,
+        file: str,
+        *,
+        inherit: str = "all",
+        ignore_default_excludes: bool = True,
+        exclude: tuple[str, ...] = (),
+        set: tuple[tuple[str, str], ...] = (),
+        include_only: tuple[str, ...] = (),
+        rules: Mapping[str, Source] | None = None,
+    ) -> None:
+        self.file = file
+        self.inherit = inherit
+        self.ignore_default_excludes = ignore_default_excludes
+        self.exclude = exclude
+        self.set = set
+        self.include_only = include_only
+        self.rules = dict(rules or {})
+
+    def source(self, rule: str) -> Source:
+        """Where a rule stands: "inherit", "exclude", "exclude AWS_*". An entry falls back on its key."""
+        return self.rules.get(rule) or self.rules.get(rule.partition(" ")[0], DEFAULT)
+
+    def line(self, rule: str) -> int | None:
+        return self.source(rule).line
+
+    def __repr__(self) -> str:
+        return f"PolicySettings({self.file!r}, rules={sorted(self.rules)!r})"
+
+
+class EnvSettings(Record):
+    """An [env]: `set` is a tuple of (name, value, line), `unset` of (name, line).
+
+    `operations` is a tuple of (variable, op, values, line), removals first, so that a file never removes what
+    it adds itself. The values are absolute.
+    """
+
+    __slots__ = ("file", "operations", "set", "unset")
+
+    def __init__(
+        self,
+        file: str,
+        *,
+        set: tuple[tuple[str, str, int], ...] = (),
+        unset: tuple[tuple[str, int], ...] = (),
+        operations: tuple[tuple[str, str, tuple[str, ...], int], ...] = (),
+    ) -> None:
+        self.file = file
+        self.set = set
+        self.unset = unset
+        self.operations = operations
+
+    def __repr__(self) -> str:
+        names = [name for name, _, _ in self.set]
+        return (
+            f"EnvSettings({self.file!r}, set={names!r}, unset={self.unset!r}, operations={self.operations!r})"
+        )
+
+
+class FileSettings(Record):
+    """What one file says; None, or empty, for what it does not. `kind` is "user", "project" or "codex".
+
+    `lines` has the line of each setting by its dotted name ("shell.login") and of each entry of [names]
+    ("names.lists.CLASSPATH"). `import_codex` is True, False or the path of a file.
+    """
+
+    __slots__ = (
+        "allow_code_loading",
+        "allow_from",
+        "daemon_environment",
+        "env",
+        "file",
+        "import_codex",
+        "kind",
+        "lines",
+        "list_names",
+        "login",
+        "policy",
+        "secret_names",
+        "snapshot",
+        "snapshot_timeout",
+        "startup",
+        "total_bytes",
+    )
+
+    def __init__(
+        self,
+        file: str,
+        kind: str,
+        *,
+        login: str | None = None,
+        startup: str | None = None,
+        snapshot: str | None = None,
+        snapshot_timeout: float | None = None,
+        policy: PolicySettings | None = None,
+        allow_from: tuple[str, ...] | None = None,
+        env: EnvSettings | None = None,
+        list_names: tuple[str, ...] = (),
+        secret_names: tuple[str, ...] = (),
+        allow_code_loading: tuple[tuple[str, tuple[str, ...]], ...] = (),
+        total_bytes: int | None = None,
+        daemon_environment: str | None = None,
+        import_codex: bool | str | None = None,
+        lines: Mapping[str, int] | None = None,
+    ) -> None:
+        self.file = file
+        self.kind = kind
+        self.login = login
+        self.startup = startup
+        self.snapshot = snapshot
+        self.snapshot_timeout = snapshot_timeout
+        self.policy = policy
+        self.allow_from = allow_from
+        self.env = env
+        self.list_names = list_names
+        self.secret_names = secret_names
+        self.allow_code_loading = allow_code_loading
+        self.total_bytes = total_bytes
+        self.daemon_environment = daemon_environment
+        self.import_codex = import_codex
+        self.lines = dict(lines or {})
+
+    def source(self, setting: str) -> Source:
+        """Where this file says it: by dotted name."""
+        return Source(self.file, self.lines.get(setting), self.kind)
+
+
+class Settings:
+    """What holds for the commands of one directory.
+
+    Compared by identity, so that it can be the key of what was worked out from it. `sources` tells where each
+    setting comes from, by dotted name. `ignored` is what a project's file says in vain, because it would have
+    loosened something: (setting, value, source). `files` were looked at: (path, kind, exists).
+    """
+
+    __slots__ = (
+        "allow_code_loading",
+        "allow_from",
+        "daemon_environment",
+        "files",
+        "ignored",
+        "list_names",
+        "login",
+        "project_env",
+        "project_policy",
+        "secret_names",
+        "snapshot",
+        "snapshot_timeout",
+        "sources",
+        "startup",
+        "total_bytes",
+        "user_env",
+        "user_policy",
+    )
+
+    def __init__(self) -> None:
+        """The defaults."""
+        self.login = "strip"
+        self.startup = "enforce"
+        self.snapshot = "none"
+        self.snapshot_timeout = SNAPSHOT_SECONDS
+        self.daemon_environment = "daemon"
+        self.list_names: frozenset[str] = frozenset()
+        self.secret_names: tuple[str, ...] = ()
+        self.allow_code_loading: dict[str, frozenset[str]] = {}
+        self.allow_from: frozenset[str] = frozenset()
+        self.total_bytes = TOTAL_BYTES
+        self.user_policy: PolicySettings | None = None
+        self.project_policy: PolicySettings | None = None
+        self.user_env: EnvSettings | None = None
+        self.project_env: EnvSettings | None = None
+        self.files: tuple[tuple[str, str, bool], ...] = ()
+        self.sources: dict[str, Source] = dict.fromkeys(SETTINGS, DEFAULT)
+        self.ignored: tuple[tuple[str, str, Source], ...] = ()
+
+
+# Dotted name -> attribute, for what the user's file alone decides.
+_USERS = {
+    "shell.snapshot": "snapshot",
+    "shell.snapshot_timeout": "snapshot_timeout",
+    "daemon.environment": "daemon_environment",
+}
+# Everything that `Settings.sources` tells about.
+SETTINGS = (
+    "shell.login",
+    "shell.startup",
+    *_USERS,
+    *(f"shell_environment_policy.{rule}" for rule in POLICY_RULES),
+    "shell_environment_policy.allow_from",
+    "names.lists",
+    "names.secret",
+    "names.allow_code_loading",
+    "limits.total_bytes",
+    "import.codex",
+)
+
+
+def merge(
+    user: FileSettings | None,
+    project: FileSettings | None,
+    codex: FileSettings | None = None,
+    *,
+    files: Sequence[tuple[str, str, bool]] = (),
+) -> Settings:
+    """Puts the files together. `codex` is what the user's file imports: it fills what that does not say."""
+    merged = Settings()
+    merged.files = tuple(files)
+    for setting, name in _USERS.items():
+        if user is not None and (value := getattr(user, name)) is not None:
+            setattr(merged, name, value)
+            merged.sources[setting] = user.source(setting)
+    if user is not None and user.import_codex is not None:
+        merged.sources["import.codex"] = user.source("import.codex")
+    _merge_shell(merged, user, project, codex)
+    _merge_policies(merged, user, project, codex)
+    _merge_names(merged, user, project)
+    _merge_limits(merged, user, project)
+    merged.user_env = None if user is None else user.env
+    merged.project_env = None if project is None else project.env
+    return merged
+
+
+def _merge_shell(
+    merged: Settings, user: FileSettings | None, project: FileSettings | None, codex: FileSettings | None
+) -> None:
+    if user is not None and user.startup is not None:
+        merged.startup = user.startup
+        merged.sources["shell.startup"] = user.source("shell.startup")
+    if project is not None and project.startup is not None:
+        _tighten(merged, "startup", STARTUPS, project.startup, project)
+    # Where startup files are let in, a login shell is no wonder; where they are kept out, it is pointless.
+    merged.login = "strip" if merged.startup == "enforce" else "allow"
+    for said in (codex, user):
+        if said is not None and said.login is not None:
+            merged.login = said.login
+            merged.sources["shell.login"] = said.source("shell.login")
+    if project is not None and project.login is not None:
+        _tighten(merged, "login", LOGINS, project.login, project)
+
+
+def _tighten(merged: Settings, name: str, order: tuple[str, ...], said: str, project: FileSettings) -> None:
+    setting = f"shell.{name}"
+    source = project.source(setting)
+    if order.index(said) > order.index(getattr(merged, name)):
+        setattr(merged, name, said)
+        merged.sources[setting] = source
+    elif said != getattr(merged, name):
+        merged.ignored += ((setting, said, source),)
+
+
+def _merge_policies(
+    merged: Settings, user: FileSettings | None, project: FileSettings | None, codex: FileSettings | None
+) -> None:
+    own = None if user is None else user.policy
+    imported = None if codex is None else codex.policy
+    merged.user_policy = own if imported is None else _over(imported, own)
+    if merged.user_policy is not None:
+        for rule in POLICY_RULES:
+            merged.sources[f"shell_environment_policy.{rule}"] = merged.user_policy.source(rule)
+    merged.project_policy = None if project is None else project.policy
+    if user is not None and user.allow_from is not None:
+        setting = "shell_environment_policy.allow_from"
+        merged.allow_from = frozenset(user.allow_from)
+        merged.sources[setting] = user.source(setting)
+
+
+def _over(imported: PolicySettings, own: PolicySettings | None) -> PolicySettings:
+    """One policy of two: each rule as the user's own file has it, else as the imported one does."""
+    if own is None:
+        return imported
+    said = {rule: getattr(own if rule in own.rules else imported, rule) for rule in POLICY_RULES}
+    rules = {
+        rule: source for rule, source in imported.rules.items() if rule.partition(" ")[0] not in own.rules
+    }
+    return PolicySettings(own.file, **said, rules={**rules, **own.rules})
+
+
+def _merge_names(merged: Settings, user: FileSettings | None, project: FileSettings | None) -> None:
+    lists: dict[str, None] = {}
+    secret: dict[str, None] = {}
+    for said in (user, project):
+        if said is None:
+            continue
+        for setting, names, found in (
+            ("names.lists", said.list_names, lists),
+            ("names.secret", said.secret_names, secret),
+        ):
+            for name in names:
+                if name not in found:
+                    found[name] = None
+                    merged.sources[f"{setting}.{name}"] = said.source(f"{setting}.{name}")
+            if names and merged.sources[setting] == DEFAULT:
+                merged.sources[setting] = said.source(setting)
+    merged.list_names = frozenset(lists)
+    merged.secret_names = tuple(secret)
+    if user is not None and user.allow_code_loading:
+        merged.allow_code_loading = {
+            producer: frozenset(names) for producer, names in user.allow_code_loading
+        }
+        setting = "names.allow_code_loading"
+        for entry in ("", *(f".{producer}" for producer in merged.allow_code_loading)):
+            merged.sources[setting + entry] = user.source(setting + entry)
+
+
+def _merge_limits(merged: Settings, user: FileSettings | None, project: FileSettings | None) -> None:
+    setting = "limits.total_bytes"
+    if user is not None and user.total_bytes is not None:
+        merged.total_bytes = user.total_bytes
+        merged.sources[setting] = user.source(setting)
+    if project is not None and project.total_bytes is not None:
+        source = project.source(setting)
+        if project.total_bytes < merged.total_bytes:
+            merged.total_bytes = project.total_bytes
+            merged.sources[setting] = source
+        elif project.total_bytes > merged.total_bytes:
+            merged.ignored += ((setting, str(project.total_bytes), source),)
