@@ -1,0 +1,322 @@
+"""Shells that cannot undo the contract: what is really executed when a command is a shell.
+
+A shell's startup files run after the environment was resolved, and may change all of it. "enforce" keeps them
+out, "repair" lets them run and then puts the environment right in the same shell, "report" lets them run and
+has the shell say what they did. The command text, $0 and the parameters are always what was asked for.
+Pure: what a shell would find on this machine is not looked at.
+"""
+
+from __future__ import annotations
+
+from ..errors import LoginRejected
+from ..record import Record
+from .shells.call import CARRIER, END, OURS, READONLY, rewritten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .shells.call import Call, Family
+
+__all__ = ["Plan", "Probe", "Seen", "is_shell", "maintained", "prepare", "restore_text", "seen"]
+
+# By base name: the shell whose ways it has.
+_SHELLS = {
+    "bash": "bash",
+    "rbash": "bash",
+    "sh": "sh",
+    "ash": "dash",
+    "dash": "dash",
+    "ksh": "ksh",
+    "ksh93": "ksh",
+    "ksh93u+m": "ksh",
+    "rksh": "ksh",
+    "rksh93": "ksh",
+    "lksh": "ksh",
+    "mksh": "ksh",
+    "oksh": "ksh",
+    "pdksh": "ksh",
+    "zsh": "zsh",
+    "rzsh": "zsh",
+    "zsh5": "zsh",
+    "fish": "fish",
+    "csh": "csh",
+    "bsd-csh": "csh",
+    "tcsh": "tcsh",
+}
+# One pair of an environment is at most 131,071 bytes on Linux, and a character four of them.
+_CARRIED = 30_000
+_CARRIED_ASCII = 120_000
+
+
+class Probe(Record):
+    """Where a shell says what its environment is after its startup files: a FIFO that someone reads.
+
+    `mark` is a word that nobody can guess; it comes last, so what ends with it is complete.
+    """
+
+    __slots__ = ("mark", "path")
+
+    def __init__(self, path: str, mark: str) -> None:
+        self.path = path
+        self.mark = mark
+
+
+class Plan(Record):
+    """How a shell is really started.
+
+    `argv`         the words to execute; argv[0] as given, less the dash of a login shell that is none
+    `shell`        "bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh" or "csh"
+    `login_asked`  the caller asked for a login shell
+    `login`        it still is one
+    `interactive`  it is interactive, or will be if its stdin is a terminal
+    `startup`      "enforce", "repair" or "report", as applies; `notes` says why if it is not what was asked
+    `withheld`     names to leave out of the environment, because they would make this shell run code
+    `added`        pairs to put into it for this start; their values are as secret as the environment's
+    `probe`        the shell reports its environment after its startup files
+    `changed`      the words are not those that were asked for
+    `notes`        what could not be done, and what cannot be kept out
+    """
+
+    __slots__ = (
+        "added",
+        "argv",
+        "changed",
+        "interactive",
+        "login",
+        "login_asked",
+        "notes",
+        "probe",
+        "shell",
+        "startup",
+        "withheld",
+    )
+
+    def __init__(
+        self,
+        argv: list[str],
+        shell: str,
+        *,
+        startup: str,
+        login_asked: bool = False,
+        login: bool = False,
+        interactive: bool = False,
+        withheld: tuple[str, ...] = (),
+        added: tuple[tuple[str, str], ...] = (),
+        probe: bool = False,
+        changed: bool = False,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.argv = argv
+        self.shell = shell
+        self.startup = startup
+        self.login_asked = login_asked
+        self.login = login
+        self.interactive = interactive
+        self.withheld = withheld
+        self.added = added
+        self.probe = probe
+        self.changed = changed
+        self.notes = notes
+
+    def __repr__(self) -> str:
+        # Of what is added, the names: this may end up in a log.
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "added")
+        return f"Plan({shown}, added={[name for name, _ in self.added]!r})"
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The environment to start it with, made of the one that the command is to have."""
+        exact = {name: value for name, value in env.items() if name not in self.withheld}
+        exact.update(self.added)
+        return exact
+
+
+class Seen(Record):
+    """What a shell's environment was after its startup files, and which of its names nothing can change."""
+
+    __slots__ = ("env", "readonly")
+
+    def __init__(self, env: dict[str, str], readonly: tuple[str, ...] = ()) -> None:
+        self.env = env
+        self.readonly = readonly
+
+
+def is_shell(program: str) -> bool:
+    """Whether a program is a shell that we know, by its base name."""
+    return program.rpartition("/")[2] in _SHELLS
+
+
+def prepare(
+    program: str,
+    argv: Sequence[str],
+    *,
+    login: str,
+    startup: str,
+    env: Mapping[str, str],
+    cwd: str,
+    probe: Probe | None = None,
+) -> Plan | None:
+    """How to start a shell so that its command gets `env` and `cwd`; None if the program is no shell.
+
+    `login` is "allow", "strip" or "reject"; `startup` is "enforce", "repair" or "report". Raises
+    `LoginRejected` for a login shell that is not allowed.
+    """
+    shell = _SHELLS.get(program.rpartition("/")[2])
+    if shell is None:
+        return None
+    family = _family(shell)
+    argv = list(argv) or [program]
+    call = family.read(argv, env)
+    asked = call.login != ""
+    if asked and login == "reject":
+        raise LoginRejected(shell, call.login, by_name=call.login_cuts[0][0] == 0)
+    still = asked and login == "allow"
+    notes: list[str] = []
+    if startup != "enforce":
+        reason = _unwrappable(family, call)
+        if not reason:
+            return _watched(family, call, startup, env, cwd, probe, still)
+        notes.append(f"{reason}: its startup files are kept out instead ({startup} is not possible)")
+    silence = family.silence(call, env, still)
+    cuts = list(silence.cuts)
+    if not silence.login:
+        cuts += call.login_cuts
+    words = _named(rewritten(argv, cuts, call.at, silence.flags), program)
+    return Plan(
+        words,
+        shell,
+        startup="enforce",
+        login_asked=asked,
+        login=silence.login,
+        interactive=call.may_interact,
+        withheld=tuple(silence.withheld),
+        added=tuple(silence.added),
+        changed=words != argv,
+        notes=(*notes, *silence.notes),
+    )
+
+
+def _watched(
+    family: Family,
+    call: Call,
+    startup: str,
+    env: Mapping[str, str],
+    cwd: str,
+    probe: Probe | None,
+    login: bool,
+) -> Plan:
+    """A shell that reads its startup files, and then our text before the command's."""
+    argv = list(call.argv)
+    text = ""
+    added: list[tuple[str, str]] = []
+    flags: list[str] = []
+    reads = family.reads(call, env, login)
+    if reads and (startup == "repair" or probe is not None):
+        # How many variables it takes is known only with the text, which names them: so the names come first.
+        body = family.restore(env, cwd) if startup == "repair" else ""
+        names = _carriers(len(body) + len(probe.path) if probe else len(body), body.isascii())
+        text = body + family.finish(names)
+        if probe is not None:
+            text = family.probe(probe.path, probe.mark, names) + text
+        added = _carried(text, names)
+        flags, wrapped = family.wrapped(call, names)
+        if wrapped:
+            argv[call.text] = wrapped
+    words = _named(rewritten(argv, () if login else call.login_cuts, call.at, flags), family.name)
+    notes = []
+    if reads and startup == "repair" and family.name == "fish":
+        notes.append(
+            "universal variables that fish exports stay exported: to unset one is to erase it for good"
+        )
+    return Plan(
+        words,
+        family.name,
+        startup=startup,
+        login_asked=call.login != "",
+        login=login,
+        interactive=call.may_interact,
+        added=tuple(added),
+        probe=bool(added) and probe is not None,
+        changed=words != list(call.argv),
+        notes=tuple(notes),
+    )
+
+
+def restore_text(shell: str, env: Mapping[str, str], cwd: str) -> str:
+    """Text for a shell's `eval` after which its exported variables are `env` and its directory is `cwd`.
+
+    Values are literal. It belongs into the environment of a process, not into argv.
+    """
+    family = _family(shell)
+    return family.restore(env, cwd) + family.finish([CARRIER])
+
+
+def seen(report: bytes, mark: str) -> Seen | None:
+    """What a probe delivered; None if it is not complete."""
+    pairs = report.split(b"\0")
+    if len(pairs) < 2 or pairs[-2] != f"{END}={mark}".encode() or pairs[-1]:
+        return None
+    env: dict[str, str] = {}
+    readonly: tuple[str, ...] = ()
+    for pair in pairs[:-2]:
+        name, equals, value = pair.decode("utf-8", "surrogateescape").partition("=")
+        if name == READONLY:
+            readonly = tuple(value.split())
+        elif equals and not name.startswith(OURS):
+            env[name] = value
+    return Seen(env, tuple(name for name in readonly if name in env))
+
+
+def maintained(shell: str) -> frozenset[str]:
+    """The names that a shell sets by itself: nobody changed them, whatever they are."""
+    family = _family(shell)
+    return family.maintained | family.supplied
+
+
+def _unwrappable(family: Family, call: Call) -> str:
+    if not family.repairs:
+        return f"{family.name} cannot be made to say or to change what its startup files did"
+    if call.text < 0:
+        return "a script has no command text" if call.operand >= 0 else "there is no command text"
+    return ""
+
+
+def _named(words: list[str], program: str) -> list[str]:
+    """A login shell may be called just "-"."""
+    if not words[0]:
+        words[0] = program.rpartition("/")[2]
+    return words
+
+
+def _carriers(size: int, ascii: bool) -> list[str]:
+    # The rest of the text is far below a tenth of one variable.
+    count = 1 + (size + 4_000) // (_CARRIED_ASCII if ascii else _CARRIED)
+    return [CARRIER, *(f"{CARRIER}_{number}" for number in range(1, count))]
+
+
+def _carried(text: str, names: list[str]) -> list[tuple[str, str]]:
+    step = -(-len(text) // len(names))
+    return [(name, text[number * step : (number + 1) * step]) for number, name in enumerate(names)]
+
+
+def _family(shell: str) -> Family:
+    # Only what is needed: most servers meet one kind of shell.
+    if shell == "bash":
+        from .shells.bash import BASH
+
+        return BASH
+    if shell == "zsh":
+        from .shells.zsh import ZSH
+
+        return ZSH
+    if shell == "fish":
+        from .shells.fish import FISH
+
+        return FISH
+    if shell in ("tcsh", "csh"):
+        from .shells import csh
+
+        return csh.TCSH if shell == "tcsh" else csh.CSH
+    from .shells import posix
+
+    return {"sh": posix.SH, "dash": posix.DASH, "ksh": posix.KSH}[shell]

@@ -1,0 +1,184 @@
+"""bash: --noprofile and --norc keep its files out, BASH_ENV must not reach it."""
+
+from __future__ import annotations
+
+from .call import END, OURS, READONLY, Call, Family, Silence, flags, prompts_that_run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Long options come before the bundles, and one dash is enough for them. The value says whether they take one.
+_LONG = {
+    "debug": False,
+    "debugger": False,
+    "dump-po-strings": False,
+    "dump-strings": False,
+    "help": False,
+    "init-file": True,
+    "login": False,
+    "noediting": False,
+    "noprofile": False,
+    "norc": False,
+    "posix": False,
+    "pretty-print": False,
+    "protected": False,
+    "rcfile": True,
+    "restricted": False,
+    "verbose": False,
+    "version": False,
+    "wordexp": False,
+}
+
+# Holds the options that were on when the startup files were done.
+_OPTIONS = OURS + "O"
+# Is set if `builtin` is what it should be.
+_BUILTIN = OURS + "B"
+
+
+class Bash(Family):
+    name = "bash"
+    # IFS is not taken from the environment. The others after SHLVL are readonly.
+    maintained = frozenset(
+        ("PWD", "OLDPWD", "SHLVL", "_", "IFS", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID")
+    )
+
+    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> Call:
+        call = Call(argv)
+        call.posix = "POSIXLY_CORRECT" in env or argv[0].rpartition("/")[2].lstrip("-") == "sh"
+        at = 1
+        while at < len(argv) and argv[at][:1] == "-":
+            word = argv[at]
+            name = word[2:] if word[1:2] == "-" else word[1:]
+            takes = _LONG.get(name)
+            if takes is None:
+                break
+            if name == "login":
+                call.asks_login(word, [(at, 0, len(word))])
+            elif name in ("noprofile", "norc"):
+                call.quiet.add(name)
+            elif name == "posix":
+                call.posix = True
+            at += 1
+            if takes:
+                call.fresh += argv[at : at + 1]
+                at += 1
+        command = stdin = False
+        found, at = flags(argv, at, takes="oO")
+        for flag in found:
+            # bash does not look at the sign of these three.
+            if flag.name == "c":
+                command = True
+            elif flag.name == "l":
+                call.asks_login(flag.word, flag.cuts)
+            elif flag.name == "s":
+                stdin = True
+            elif flag.name == "i":
+                call.interactive = flag.on
+            elif flag.name == "x" or (flag.name == "o" and flag.value == "xtrace"):
+                call.trace = flag.on
+            elif flag.name == "o" and flag.value == "posix":
+                call.posix = flag.on
+        call.operands_from(at, command, stdin)
+        return call
+
+    def reads(self, call: Call, env: Mapping[str, str], login: bool) -> bool:
+        if login or call.may_interact or "BASH_ENV" in env:
+            return True
+        # `bash -c` reads ~/.bashrc if it believes to be started by sshd or rshd: SSH_CLIENT is set or stdin
+        # is a socket, and it is no shell inside a shell.
+        level = env.get("SHLVL", "")
+        return call.text >= 0 and not (level.isdecimal() and int(level[:9]) >= 1)
+
+    def silence(self, call: Call, env: Mapping[str, str], login: bool) -> Silence:
+        silence = Silence(login)
+        # A script reads nothing but BASH_ENV. Long options may stand first always, and only there.
+        if login or call.operand < 0 or call.interactive:
+            silence.flags = [f"--{name}" for name in ("noprofile", "norc") if name not in call.quiet]
+        if login:
+            silence.notes.append("~/.bash_logout is read if the command ends with `exit`")
+        silence.notes += [f"{file} is not read, although a flag names it" for file in call.fresh]
+        silence.withheld = ["BASH_ENV"] if "BASH_ENV" in env else []
+        if call.posix and call.may_interact and "ENV" in env:
+            silence.withheld.append("ENV")
+        # Run before each prompt, hence before what is typed.
+        if call.may_prompt and "PROMPT_COMMAND" in env:
+            silence.withheld.append("PROMPT_COMMAND")
+        # SHELLOPTS and BASHOPTS set options, which is no code; but xtrace makes PS4 code.
+        trace = call.trace or "xtrace" in env.get("SHELLOPTS", "").split(":")
+        silence.withheld += prompts_that_run(call, env, trace)
+        return silence
+
+    def prefix(self, names: Sequence[str]) -> str:
+        # A function `builtin` does not survive; all others do. If `unset` is one too, POSIX mode helps: there
+        # the special builtins win over functions, and an assignment, which no function can stand in for, is
+        # enough to enter it. Left of ||, `set -e` does not look at what fails, but behind `builtin` it does.
+        # The last `true` is for $_, which would hold the text.
+        text = "".join(f"${{{name}-}}" for name in names)
+        return (
+            f"{{ {_OPTIONS}=:${{BASHOPTS-}}:$SHELLOPTS:; "
+            f"{{ \\unset -f builtin; \\builtin eval {_BUILTIN}=1; }} >/dev/null; "
+            f"[[ ${{{_BUILTIN}-}} ]] || "
+            "{ POSIXLY_CORRECT=1; \\unset -f builtin; \\unset POSIXLY_CORRECT; }; "
+            f'\\builtin set +e; \\builtin eval "{text}"; \\builtin true; }} 2>/dev/null || \\builtin true'
+        )
+
+    def probe(self, path: str, mark: str, names: Sequence[str]) -> str:
+        fifo = self.quote(path)
+        without = " ".join(f"-u {name}" for name in (*names, _OPTIONS, _BUILTIN))
+        # ${!name@a} says "rx" for what is readonly and exported; before bash 4.4 it is an error, which ends
+        # no more than the subshell.
+        readonly = (
+            f'$(IFS="\n"; \\builtin set -f +eu; for {OURS}N in $(\\builtin compgen -e); do '
+            f'[[ ${{!{OURS}N@a}} == *r* ]] && \\builtin printf "%s " "${OURS}N"; done)'
+        )
+        return (
+            f"[[ -p {fifo} ]] && \\builtin command /usr/bin/env -0 {without} "
+            f'{READONLY}="{readonly}" {END}={self.quote(mark)} >{fifo} </dev/null\n'
+        )
+
+    def restore(self, env: Mapping[str, str], cwd: str) -> str:
+        names = self.names(env)
+        known = "|".join(self.known(names))
+        functions = [
+            name[len("BASH_FUNC_") : -2]
+            for name in env
+            if name.startswith("BASH_FUNC_") and name.endswith("%%")
+        ]
+        lines = []
+        if cwd:
+            directory = self.quote(cwd)
+            lines.append(f'\\builtin [ "$PWD" = {directory} ] || \\builtin cd -- {directory}')
+        # In a subshell IFS and options can be what they have to be; what it prints is done outside.
+        lines += [
+            '\\builtin eval "$(',
+            'IFS="\n"; \\builtin set -f +eu; \\builtin shopt -u nocasematch',
+            f"for {OURS}N in $(\\builtin compgen -e); do case ${OURS}N in ({known}|{OURS}*) ;; "
+            f'(*) \\builtin printf "\\\\\\\\builtin command unset -v %s\\n" "${OURS}N" ;; esac; done',
+            # "declare -fx NAME": the function stays, its export goes.
+            f"for {OURS}N in $(\\builtin declare -Fx); do {OURS}N=${{{OURS}N##* }}; "
+            f"case ${OURS}N in ({'|'.join(map(self.quote, functions)) or OURS}) ;; "
+            f'(*) \\builtin printf "\\\\\\\\builtin export -nf %q\\n" "${OURS}N" ;; esac; done',
+            # A number or a list under a name that should hold a text; last, for bash before 4.4.
+            f"for {OURS}N in {' '.join(map(self.quote, names))}; do case ${{!{OURS}N@a}} in (''|x|*r*) ;; "
+            f'(*) \\builtin printf "\\\\\\\\builtin command unset -v %s\\n" "${OURS}N" ;; esac; done',
+            ')"',
+        ]
+        # Behind `command` an error, as for a readonly variable, is not the end of the shell in POSIX mode.
+        lines += [f"\\builtin command export {name}={self.quote(env[name])}" for name in names]
+        return "\n".join(lines) + "\n"
+
+    def finish(self, names: Sequence[str]) -> str:
+        # POSIX mode leaves these behind it as it likes.
+        options = "expand_aliases inherit_errexit interactive_comments shift_verbose sourcepath"
+        lines = [
+            f"[[ ${{{_BUILTIN}-}} ]] || for {OURS}N in {options}; do if [[ ${_OPTIONS} == *:${OURS}N:* ]]; "
+            f'then \\builtin shopt -s "${OURS}N"; else \\builtin shopt -u "${OURS}N"; fi; done',
+            f"[[ ${_OPTIONS} == *:errexit:* ]] && \\builtin set -e",
+            f'\\builtin unset -v "${{!{OURS}@}}"',
+            "\\builtin true\n",
+        ]
+        return "\n".join(lines)
+
+
+BASH = Bash()
