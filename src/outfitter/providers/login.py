@@ -1,0 +1,361 @@
+"""What the user's startup files make of the environment: a shell is asked once, and nothing of it stays.
+
+The shell runs in a session of its own, without a terminal and without input; it reports through a private
+pipe, so what startup files print or redirect does not matter. Only a complete report is a result. Whatever
+startup files have started is ended with it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from math import ceil
+
+from ..core.launch import Launch
+from ..core.marks import Marks
+from ..core.snapshot import (
+    BEGIN,
+    BLOCK_BYTES,
+    END,
+    MARKER,
+    read_block,
+    to_start_with,
+    told,
+    without_daemons,
+    without_maintained,
+)
+from ..errors import HostUnsupported, LaunchFailed, SettingInvalid
+from ..host.privatefifo import PrivateFifo
+from ..host.spawn import Spawner, Stdio
+from ..host.tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The devcontainer words for how to ask: whether the shell is a login shell, and whether it is interactive.
+PROBES = {
+    "loginShell": (True, False),
+    "interactiveShell": (False, True),
+    "loginInteractiveShell": (True, True),
+}
+STATES = ("captured", "timeout", "replaced-or-exited", "failed", "too-large", "unsupported")
+
+# By the syntax that the command needs. Their users' startup files decide the rest.
+_POSIX = ("bash", "zsh", "dash", "ksh", "ksh93", "mksh", "ash", "sh")
+_CSH = ("tcsh", "csh")
+_KNOWN = (*_POSIX, "fish", *_CSH)
+_NO_SHELL = ("nologin", "false", "true")
+
+_ENV = "/usr/bin/env"
+_TAIL = 4 << 10  # of stderr, for the report: the last lines tell what went wrong
+_RAW = 4 * _TAIL  # kept of it, so that masking has whole values to work on
+_CHUNK = 64 << 10
+# What is killed takes a moment to be gone; a capture ends within a second of its limit.
+_GONE_SECONDS = 0.8
+_LOOK_SECONDS = 0.002
+
+
+class Capture(Record):
+    """What came of asking a shell.
+
+    `values` is the whole environment after the startup files, without what the shell maintains itself; it is
+    empty unless `state` is "captured". `state` is one of `STATES`; `reason` says for people what happened and
+    what to do, and is empty when all went well. `stderr_tail` is the end of what the startup files said,
+    without secret values. The repr has no values.
+    """
+
+    __slots__ = ("probe", "reason", "seconds", "shell", "state", "stderr_tail", "values")
+
+    def __init__(
+        self,
+        shell: str,
+        probe: str,
+        state: str,
+        *,
+        values: dict[str, str] | None = None,
+        reason: str = "",
+        seconds: float = 0.0,
+        stderr_tail: str = "",
+    ) -> None:
+        self.shell = shell
+        self.probe = probe
+        self.state = state
+        self.values = values or {}
+        self.reason = reason
+        self.seconds = seconds
+        self.stderr_tail = stderr_tail
+
+    def __repr__(self) -> str:
+        return (
+            f"Capture(shell={self.shell!r}, probe={self.probe!r}, state={self.state!r}, "
+            f"names={sorted(self.values)}, reason={self.reason!r}, seconds={self.seconds:.3f})"
+        )
+
+
+def capture(
+    shell: str,
+    probe: str,
+    env: Mapping[str, str],
+    home: str,
+    *,
+    timeout: float,
+    mark: int | None = None,
+) -> Capture:
+    """Runs the shell's startup files in `home`, starting from `env`, and returns what they left.
+
+    Blocks, for `timeout` and a second at most: for a worker thread, or a command of its own. It never
+    prompts: there is no terminal and nothing to read. `probe` is one of `PROBES`. A server gives one of its
+    marks (`core.marks`), used for nothing else, so that even its own sudden end takes the shell with it.
+
+    A shell that cannot be asked is a `Capture` too. Raises SettingInvalid for an unknown probe.
+    """
+    if probe not in PROBES:
+        raise SettingInvalid(f"`{probe}` is not a way to ask a shell; there are: {', '.join(PROBES)}")
+    name = os.path.basename(shell)
+    if name not in _KNOWN:
+        return Capture(shell, probe, "unsupported", reason=_cannot_be_asked(shell, name))
+    begun = time.monotonic()
+    try:
+        with PrivateFifo(env) as fifo:
+            result = _Asking(shell, probe, env, home, fifo, mark).run(begun + timeout, timeout)
+    except HostUnsupported as error:
+        result = Capture(shell, probe, "failed", reason=str(error))
+    except OSError as error:
+        reason = f"{shell} was not asked: {error.strerror}; this process may have too many files open"
+        result = Capture(shell, probe, "failed", reason=reason)
+    result.seconds = time.monotonic() - begun
+    return result
+
+
+class _Asking:
+    """One shell, from its start to the end of everything it started."""
+
+    def __init__(
+        self,
+        shell: str,
+        probe: str,
+        env: Mapping[str, str],
+        home: str,
+        fifo: PrivateFifo,
+        mark: int | None,
+    ) -> None:
+        self._shell = shell
+        self._probe = probe
+        self._env = env
+        self._fifo = fifo
+        self._mark = Marks(new_nonce()).new(0) if mark is None else mark
+        self._nonce = os.urandom(16).hex()
+        argv = _argv(shell, probe, _command(os.path.basename(shell), fifo.path, self._nonce))
+        self._launch = Launch(shell, argv, home, to_start_with(env, home))
+        self._block = bytearray()
+        self._values: dict[str, str] | None = None
+        self._stderr = bytearray()
+        self._stderr_cut = False
+        self._pid = 0
+
+    def run(self, deadline: float, timeout: float) -> Capture:
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        null = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            self._pid = Spawner().spawn(
+                self._launch, Stdio(stdout=null, stderr=theirs), self._mark if usable() else None
+            )
+        except LaunchFailed as error:
+            os.close(ours)
+            return self._not_started(error)
+        finally:
+            os.close(theirs)
+            os.close(null)
+        os.set_blocking(ours, False)
+        try:
+            outcome = self._wait(ours, deadline)
+        finally:
+            code = self._end()
+            self._hear(ours)  # nobody writes any more: all that is left
+            os.close(ours)
+        return self._result(outcome, code, timeout)
+
+    # While it runs
+
+    def _wait(self, stderr: int, deadline: float) -> str:
+        """Returns when the report is complete or too large, the shell has ended, or the time is up."""
+        pidfd = os.pidfd_open(self._pid)
+        try:
+            waiting = select.poll()
+            for fd in (self._fifo.fd, stderr, pidfd):
+                waiting.register(fd, select.POLLIN)
+            while True:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return "timeout"
+                ready = {fd for fd, _ in waiting.poll(ceil(left * 1000))}
+                if stderr in ready and not self._hear(stderr):
+                    waiting.unregister(stderr)
+                # Also when it has ended: what it wrote before that is in the pipe.
+                if self._fifo.fd in ready or pidfd in ready:
+                    outcome = self._take()
+                    if outcome:
+                        return outcome
+                if pidfd in ready:
+                    return "exited"
+        finally:
+            os.close(pidfd)
+
+    def _take(self) -> str:
+        """Reads what was reported; "captured" or "too-large" when that settles it."""
+        self._block += self._fifo.read_available()
+        if len(self._block) > BLOCK_BYTES:
+            return "too-large"
+        self._values = read_block(self._block, self._nonce)
+        return "" if self._values is None else "captured"
+
+    def _hear(self, stderr: int) -> bool:
+        """Keeps the end of what it says; False when it has closed its stderr, and so has everybody else."""
+        try:
+            data = os.read(stderr, _CHUNK)
+        except BlockingIOError:
+            return True
+        self._stderr += data
+        if len(self._stderr) > _RAW:
+            self._stderr_cut = True
+            del self._stderr[:-_RAW]
+        return data != b""
+
+    # Its end
+
+    def _end(self) -> int | None:
+        """Ends all that it started, and returns the shell's exit code, None when somebody else reaped it."""
+        until = time.monotonic() + _GONE_SECONDS
+        # Before it is reaped: until then its number is its own. Those below it first: when it dies, they go
+        # to another parent.
+        kill_session_members(self._pid, reaped=False)
+        kill_group(self._pid)
+        code = self._reap(until)
+        # Those that have left its session. They are gone then, not only killed.
+        while usable() and (not kill_marked(self._mark.__eq__) or marked(self._mark.__eq__)):
+            if time.monotonic() > until:
+                break
+            time.sleep(_LOOK_SECONDS)
+        return code
+
+    def _reap(self, until: float) -> int | None:
+        while True:
+            try:
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+            except ChildProcessError:
+                return None
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() > until:
+                return None  # it hangs in the kernel, which nobody can help
+            time.sleep(_LOOK_SECONDS)
+
+    # What it comes to
+
+    def _not_started(self, error: LaunchFailed) -> Capture:
+        what = error.what or str(error)
+        if error.subject == "cwd":
+            reason = (
+                f"{self._shell} was not started: {what} ({self._launch.cwd}); set HOME to one that can be"
+            )
+            return Capture(self._shell, self._probe, "failed", reason=reason)
+        if error.errno_name == "E2BIG":
+            return Capture(
+                self._shell, self._probe, "failed", reason=f"{self._shell} was not started: {what}"
+            )
+        reason = f"{self._shell} cannot be started ({what}); install it, or choose another login shell"
+        return Capture(self._shell, self._probe, "unsupported", reason=reason)
+
+    def _result(self, outcome: str, code: int | None, timeout: float) -> Capture:
+        values, reason = self._values, ""
+        if values is not None:
+            values = without_maintained(values, self._shell)
+            values, gone = without_daemons(self._env, values, _runs)
+            if gone:
+                reason = (
+                    f"startup files started a program in the background, which was ended; {', '.join(gone)} "
+                    "would lead to it and is left out: start it once for the whole session instead"
+                )
+        else:
+            outcome, reason = self._failure(outcome, code, timeout)
+        known = {**self._env, **(values or {})}
+        tail = told(bytes(self._stderr), known, _TAIL, cut=self._stderr_cut)
+        return Capture(self._shell, self._probe, outcome, values=values, reason=reason, stderr_tail=tail)
+
+    def _failure(self, outcome: str, code: int | None, timeout: float) -> tuple[str, str]:
+        files = f"the startup files of {self._shell}"
+        around = f"put what is not for programs behind a test of ${MARKER}, which is set while they are asked"
+        if outcome == "timeout":
+            return outcome, (
+                f"{files} did not finish within {timeout:g} s: {around}, or allow more time; "
+                f"`{_to_look(self._shell, self._probe)}` shows where they wait"
+            )
+        if outcome == "too-large":
+            return outcome, f"{files} leave an environment of more than {BLOCK_BYTES >> 20} MiB: export less"
+        if code:
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+            return "failed", (
+                f"{self._shell} {how} before it could report its environment; "
+                f"`{_to_look(self._shell, self._probe)}` shows which line it is"
+            )
+        return "replaced-or-exited", (
+            f"{files} end the shell or replace it by another program (`exit`, `exec`): {around}"
+        )
+
+
+def _argv(shell: str, probe: str, command: str) -> list[str]:
+    login, interactive = PROBES[probe]
+    name = os.path.basename(shell)
+    flags = ["-i"] if interactive else []
+    if login and name in _CSH:
+        # They refuse -l beside other flags; this is how login(1) asks.
+        return [f"-{name}", *flags, "-c", command]
+    return [shell, *flags, *(["-l"] if login else []), "-c", command]
+
+
+def _command(name: str, path: str, nonce: str) -> str:
+    """The text that the shell runs after its startup files.
+
+    Absolute paths, quoted first letters and no builtins: no alias and no function comes in between. `sh` sees
+    that the pipe is still one, because a redirection would make a file of it; what it writes there tells the
+    report from what startup files may have written. Files that exist may not be `>`ed with noclobber.
+    """
+    begin = f"/bin/sh -c '[ -p {path} ] && {_ENV} -i -0 {BEGIN}={nonce} >{path}'"
+    report = f"{_ENV} -0 {END}={nonce}"
+    if name == "fish":
+        return f"{begin}; and {report} >{path}"
+    if name in _CSH:
+        return f"\\{begin} && \\{report} >! {path}"
+    return f"\\{begin} && \\{report} >|{path}"
+
+
+def _cannot_be_asked(shell: str, name: str) -> str:
+    if name in _NO_SHELL:
+        return (
+            f"{shell} runs no commands: this account has no login shell; give it one with chsh, or name one"
+        )
+    known = ", ".join(_KNOWN)
+    return (
+        f"{shell or 'an empty name'} is not a shell that can be asked for its environment; these can: {known}"
+    )
+
+
+def _to_look(shell: str, probe: str) -> str:
+    """A command line for people that shows startup files at work."""
+    name = os.path.basename(shell)
+    if name == "fish":
+        return f"{shell} -l --profile-startup=/dev/stderr -c true"
+    if name in _CSH:
+        return f"{shell} -X -c true"
+    return " ".join([*_argv(shell, probe, "true")[:-2], "-x", "-c", "true"])
+
+
+def _runs(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2][:1] not in (b"Z", b"X")
+    except OSError:
+        return False
