@@ -268,7 +268,9 @@ def test_requests_are_answered(client: sync.Client) -> None:
     process = client.start(["sleep", "60"])
     assert client.status() == "ready"
     assert [entry.process_id for entry in client.processes()] == [process.process_id]
-    assert "X" in {entry["name"] for entry in client.explain(env={"X": "1"})}
+    assert client.explain(env={"X": "1"})["variables"]["X"]["layer"] == "L7"
+    assert "X" in client.environment(env={"X": "1"})["variables"]
+    assert client.compare("/", "/usr") == []
     assert client.offers("processList") and not client.offers("no such thing")
     with pytest.raises(outfitter.CapabilityMissing):
         client.require("no such thing", "do so")
@@ -277,9 +279,10 @@ def test_requests_are_answered(client: sync.Client) -> None:
 
 
 def test_local_takes_an_environment() -> None:
-    with sync.local(environment={"GIVEN": "1"}) as client:
+    with sync.local(environment={"GIVEN": "1", "PATH": "/bin", "SHLVL": "2"}) as client:
         assert client.where == "this machine"
-        assert client.run(["/usr/bin/env", "-0"]) == Completed(0, b"GIVEN=1\0", b"")
+        done = client.run(["/usr/bin/env", "-0"])
+        assert done == Completed(0, b"GIVEN=1\0PATH=/bin\0SHLVL=2\0", b"")
 
 
 def test_attach_gives_the_handle_there_is(client: sync.Client) -> None:

@@ -17,7 +17,7 @@ __version__ = VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import sync
-    from .client.client import Client, Completed, EnvPolicy
+    from .client.client import CONTRACT, Client, Completed, EnvContract, EnvPolicy
     from .client.connect import connect
     from .client.process import RemoteProcess
     from .core.events import Exited, Output
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .local import local
 
 __all__ = [
+    "CONTRACT",
     "VERSION",
     "CapabilityMissing",
     "Client",
@@ -49,6 +50,7 @@ __all__ = [
     "ContractViolated",
     "DialFailed",
     "Disconnected",
+    "EnvContract",
     "EnvPolicy",
     "Exited",
     "HostUnsupported",
@@ -71,6 +73,8 @@ __all__ = [
 _HOMES = {
     "Client": ".client.client",
     "Completed": ".client.client",
+    "CONTRACT": ".client.client",
+    "EnvContract": ".client.client",
     "EnvPolicy": ".client.client",
     "Exited": ".core.events",
     "Output": ".core.events",

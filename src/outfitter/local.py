@@ -19,23 +19,29 @@ if TYPE_CHECKING:
 
 
 @contextlib.asynccontextmanager
-async def local(*, environment: Mapping[str, str] | None = None) -> AsyncIterator[Client]:
+async def local(
+    *, environment: Mapping[str, str] | None = None, summaries: bool = False
+) -> AsyncIterator[Client]:
     """A client of an exec-server inside this process.
 
-    `environment` is what commands inherit from; this process's own by default. When the block ends,
-    every command and all its descendants are ended.
+    `environment` is what commands inherit from; this process's own by default. With `summaries` each command
+    says what its environment was made of. When the block ends, every command and all its descendants are
+    ended. Raises FileInvalid.
     """
     loop = asyncio.get_running_loop()
     executor = inherited.load() if environment is None else dict(environment)
-    server = Server(loop, Settings(), executor, retain=False)
+    server = Server(loop, Settings(), executor, retain=False, base="launcher")
     near, far = pair(loop)
     server.connect(far)
 
     async def reach() -> Dialled:
         return near
 
-    client = Client(reach, where="this machine", resumable=False, same_machine=True)
+    client = Client(reach, where="this machine", resumable=False, same_machine=True, summaries=summaries)
     try:
+        contract = server.environments.contract
+        if contract.settings(None).snapshot != "none":
+            await asyncio.to_thread(contract.prepare)  # a login shell takes its time, which is not the loop's
         await client.open()
         yield client
     finally:

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 # First: importing the module of that name would put it in the place of the public function.
 from . import local as _public  # noqa: F401
-from .client.client import INHERIT_ALL, MAX_OUTPUT, Completed
+from .client.client import CONTRACT, MAX_OUTPUT, Completed
 from .client.connect import connect as connect_async
 from .client.files import BLOCK_BYTES
 from .core.events import Output
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from .client.client import Client as AsyncClient
-    from .client.client import EnvPolicy
+    from .client.client import Contract, EnvContract, EnvPolicy
     from .client.files import Entry, FileInfo, Found, Walked
     from .client.files import Files as AsyncFiles
     from .client.files import RemoteFile as AsyncFile
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .client.watch import Watch as AsyncWatch
     from .core.events import Exited
     from .errors import OutfitterError
+    from .protocol.environment import BaseParams
     from .protocol.jsontext import Json
     from .protocol.process import ProcessSummary
     from .protocol.session import EnvironmentInfo
@@ -71,6 +72,7 @@ def connect(
     recovery_timeout: float | None = None,
     on_state: Callable[[str], None] | None = None,
     tls: SSLContext | None = None,
+    summaries: bool = False,
 ) -> AbstractContextManager[Client]:
     """`outfitter.connect` for a `with` block. `on_state` is called on the background thread."""
     return _Block(
@@ -84,13 +86,16 @@ def connect(
             recovery_timeout=recovery_timeout,
             on_state=on_state,
             tls=tls,
+            summaries=summaries,
         )
     )
 
 
-def local(*, environment: Mapping[str, str] | None = None) -> AbstractContextManager[Client]:
+def local(
+    *, environment: Mapping[str, str] | None = None, summaries: bool = False
+) -> AbstractContextManager[Client]:
     """`outfitter.local` for a `with` block: the exec-server is on the background thread."""
-    return _Block(local_async(environment=environment))
+    return _Block(local_async(environment=environment, summaries=summaries))
 
 
 class _Block:
@@ -177,7 +182,8 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | None = INHERIT_ALL,
+        policy: EnvPolicy | Contract | None = CONTRACT,
+        contract: EnvContract | None = None,
         tty: tuple[int, int] | None = None,
         stdin: bool = False,
         arg0: str | None = None,
@@ -187,7 +193,14 @@ class Client:
         async def start() -> RemoteProcess:
             return self._handle(
                 await self._client.start(
-                    argv, cwd=cwd, env=env, policy=policy, tty=tty, stdin=stdin, arg0=arg0
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    policy=policy,
+                    contract=contract,
+                    tty=tty,
+                    stdin=stdin,
+                    arg0=arg0,
                 )
             )
 
@@ -199,7 +212,8 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | None = INHERIT_ALL,
+        policy: EnvPolicy | Contract | None = CONTRACT,
+        contract: EnvContract | None = None,
         input: bytes | None = None,
         timeout: float | None = None,
         max_output: int = MAX_OUTPUT,
@@ -207,10 +221,17 @@ class Client:
     ) -> Completed:
         """Runs a command to its end; see `outfitter.Client.run`. `on_output` is called in this thread."""
         if on_output is not None:
-            return self._run(argv, cwd, env, policy, input, timeout, on_output)
+            return self._run(argv, cwd, env, policy, contract, input, timeout, on_output)
         return self._background.call(
             lambda: self._client.run(
-                argv, cwd=cwd, env=env, policy=policy, input=input, timeout=timeout, max_output=max_output
+                argv,
+                cwd=cwd,
+                env=env,
+                policy=policy,
+                contract=contract,
+                input=input,
+                timeout=timeout,
+                max_output=max_output,
             )
         )
 
@@ -219,7 +240,8 @@ class Client:
         argv: Sequence[str],
         cwd: str | None,
         env: Mapping[str, str] | None,
-        policy: EnvPolicy | None,
+        policy: EnvPolicy | Contract | None,
+        contract: EnvContract | None,
         input: bytes | None,
         timeout: float | None,
         on_output: Callable[[Output], object],
@@ -233,7 +255,11 @@ class Client:
         async def start() -> RemoteProcess:
             stdin = input is not None
             started.append(
-                self._handle(await self._client.start(argv, cwd=cwd, env=env, policy=policy, stdin=stdin))
+                self._handle(
+                    await self._client.start(
+                        argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=stdin
+                    )
+                )
             )
             return started[0]
 
@@ -251,7 +277,9 @@ class Client:
             if feeding is not None:
                 self._background.post(feeding.drop)
         assert process.exit_code is not None
-        return Completed(process.exit_code, b"", b"", bool(process.sandbox_denied))
+        handle = process._process
+        denied = bool(process.sandbox_denied)
+        return Completed(process.exit_code, b"", b"", denied, handle.environment, handle.startup)
 
     def processes(self) -> list[ProcessSummary]:
         """The processes of this session; see `outfitter.Client.processes`."""
@@ -274,15 +302,65 @@ class Client:
         """The URI of a path on the executor; see `outfitter.Client.resolve`."""
         return self._client.resolve(path)
 
+    # Environments
+
+    def environment(
+        self,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | Contract | None = CONTRACT,
+        contract: EnvContract | None = None,
+        tty: bool = False,
+        show: str = "names",
+        digest_key: bytes | None = None,
+    ) -> dict[str, Json]:
+        """What a command would get; see `outfitter.Client.environment`."""
+        return self._background.call(
+            lambda: self._client.environment(
+                cwd=cwd,
+                env=env,
+                policy=policy,
+                contract=contract,
+                tty=tty,
+                show=show,
+                digest_key=digest_key,
+            )
+        )
+
     def explain(
         self,
         *,
+        cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | None = INHERIT_ALL,
+        policy: EnvPolicy | Contract | None = CONTRACT,
+        contract: EnvContract | None = None,
         tty: bool = False,
-    ) -> list[Json]:
-        """Every variable a command would see or lose, and why; see `outfitter.Client.explain`."""
-        return self._background.call(lambda: self._client.explain(env=env, policy=policy, tty=tty))
+        show: str = "names",
+        programs: Sequence[str] = (),
+        login: bool = False,
+    ) -> dict[str, Json]:
+        """Why each variable would be what it is; see `outfitter.Client.explain`."""
+        return self._background.call(
+            lambda: self._client.explain(
+                cwd=cwd,
+                env=env,
+                policy=policy,
+                contract=contract,
+                tty=tty,
+                show=show,
+                programs=programs,
+                login=login,
+            )
+        )
+
+    def compare(self, cwd: str, other: str) -> list[Json]:
+        """What differs between two directories; see `outfitter.Client.compare`."""
+        return self._background.call(lambda: self._client.compare(cwd, other))
+
+    def base(self, params: BaseParams) -> dict[str, Json]:
+        """Says whose environment commands start from; see `outfitter.Client.base`."""
+        return self._background.call(lambda: self._client.base(params))
 
     # On the background thread
 
@@ -326,6 +404,16 @@ class RemoteProcess:
     def exit_code(self) -> int | None:
         """Known once the command has ended."""
         return self._process.exit_code
+
+    @property
+    def environment(self) -> Json:
+        """What the server says of its environment, if the client asked for summaries."""
+        return self._process.environment
+
+    @property
+    def startup(self) -> Json:
+        """What a shell's startup files did, after its exit, if the client asked for summaries."""
+        return self._process.startup
 
     @property
     def sandbox_denied(self) -> bool | None:

@@ -17,6 +17,7 @@ from outfitter.errors import (
     SessionAttached,
 )
 from outfitter.protocol import codes
+from outfitter.toml import Mistake
 
 ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
     (
@@ -47,6 +48,36 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
     (FileFailed("no", "EISDIR"), (-32603, "no", {"error": "file-failed", "errno": "EISDIR"})),
     (FileFailed("too many"), (-32603, "too many", {"error": "file-failed"})),
     (HostUnsupported("no cgroup"), (-32603, "no cgroup", {"error": "host-unsupported"})),
+    (
+        errors.EnvironmentTooLarge("BIG", 200_000, None, 131_071),
+        (
+            codes.INVALID_PARAMS,
+            "the variable BIG is too large: 200000 bytes, at most 131071 can be passed to a program; take it "
+            "away, or put its content into a file",
+            {"error": "environment-too-large"},
+        ),
+    ),
+    (
+        errors.EnvironmentTooLarge("BIG", 900_000, 1_100_000, 1_048_576),
+        (
+            codes.INVALID_PARAMS,
+            "the environment is too large: 1100000 bytes, limit is 1048576; the largest variable is BIG with "
+            "900000 bytes; take it away, or raise [limits] total_bytes",
+            {"error": "environment-too-large"},
+        ),
+    ),
+    (
+        errors.LoginRejected("bash", "-lc"),
+        (codes.INVALID_REQUEST, str(errors.LoginRejected("bash", "-lc")), {"error": "login-rejected"}),
+    ),
+    (
+        errors.FileInvalid([Mistake("/srv/outfitter.toml", 3, "`x` is not known", "remove it")]),
+        (
+            codes.INVALID_REQUEST,
+            str(errors.FileInvalid([Mistake("/srv/outfitter.toml", 3, "`x` is not known", "remove it")])),
+            {"error": "file-invalid"},
+        ),
+    ),
 ]
 
 # Bases that nothing raises, errors that end the connection instead, and errors of our own side.
@@ -66,7 +97,6 @@ NEVER_ANSWERED = {
     errors.EnvironmentReplaced,
     errors.EnvironmentUnknown,
     errors.FileChanged,
-    errors.FileInvalid,
     errors.OutputLost,
     errors.OutputTooLarge,
     errors.Overloaded,

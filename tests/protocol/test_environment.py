@@ -9,8 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outfitter.errors import InvalidParams
-from outfitter.protocol.environment import EnvPolicyParams, ExplainParams, NoParams
+from outfitter.protocol.environment import (
+    BaseParams,
+    ContractParams,
+    DiffParams,
+    EnvPolicyParams,
+    NoParams,
+    ResolveParams,
+)
 from outfitter.protocol.fields import Fields
+from outfitter.protocol.uri import parse
 
 texts = st.text(max_size=8)
 policies = st.builds(
@@ -51,13 +59,61 @@ def test_a_policy_survives_the_wire(policy: EnvPolicyParams) -> None:
     assert EnvPolicyParams.decode(Fields(policy.encode(), "ExecEnvPolicy")) == policy
 
 
+contracts = st.builds(
+    ContractParams,
+    st.sampled_from(["user", "model"]),
+    st.lists(texts, max_size=2).map(tuple),
+    st.sampled_from([None, "allow", "strip", "reject"]),
+    st.sampled_from([None, "enforce", "repair", "report"]),
+)
+questions = st.builds(
+    ResolveParams,
+    st.dictionaries(texts, texts, max_size=3),
+    st.none() | policies,
+    st.booleans(),
+    st.none() | contracts,
+    st.none() | st.just(parse("file:///srv/app")),
+    st.sampled_from(["names", "values", "secrets"]),
+    st.lists(texts, max_size=2).map(tuple),
+    st.booleans(),
+    st.none() | st.binary(max_size=4),
+)
+
+
 @settings(deadline=None, max_examples=50)
-@given(st.dictionaries(texts, texts, max_size=3), st.none() | policies, st.booleans())
-def test_explain_params_survive_the_wire(
-    env: dict[str, str], policy: EnvPolicyParams | None, tty: bool
-) -> None:
-    params = ExplainParams(env, policy, tty)
-    assert ExplainParams.decode(params.encode()) == params
+@given(questions)
+def test_a_question_survives_the_wire(params: ResolveParams) -> None:
+    assert ResolveParams.decode(params.encode()) == params
+
+
+@settings(deadline=None, max_examples=50)
+@given(questions, questions)
+def test_a_comparison_survives_the_wire(a: ResolveParams, b: ResolveParams) -> None:
+    assert DiffParams.decode(DiffParams(a, b).encode()) == DiffParams(a, b)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        BaseParams("client", 7, {"A": "1"}),
+        BaseParams("merge", 7, {}),
+        BaseParams("daemon", 7, None, b"key", {"A": "00ff"}),
+    ],
+)
+def test_a_base_survives_the_wire_and_its_values_stay_out_of_logs(params: BaseParams) -> None:
+    assert BaseParams.decode(params.encode()) == params
+    assert "'1'" not in repr(params)
+
+
+def test_a_daemons_own_base_takes_digests_and_no_values() -> None:
+    with pytest.raises(InvalidParams, match=r"^missing field `digestKey`$"):
+        BaseParams.decode({"rule": "daemon", "pid": 1, "env": {"A": "1"}})
+
+
+def test_what_a_contract_does_not_say_is_left_to_the_executor() -> None:
+    assert ContractParams.decode(Fields({}, "ContractParams")) == ContractParams("user", (), None, None)
+    with pytest.raises(InvalidParams, match="unknown variant `nobody`"):
+        ContractParams.decode(Fields({"author": "nobody"}, "ContractParams"))
 
 
 @pytest.mark.parametrize("name", sorted(POLICY))
@@ -77,6 +133,6 @@ def test_what_is_inherited_is_spelled_exactly(spelling: str) -> None:
 
 
 def test_to_explain_needs_the_env_of_the_request() -> None:
-    assert ExplainParams.decode({"env": {}}) == ExplainParams({}, None, False)
+    assert ResolveParams.decode({"env": {}}) == ResolveParams({}, None)
     with pytest.raises(InvalidParams, match=r"^missing field `env`$"):
-        ExplainParams.decode({"envPolicy": POLICY})
+        ResolveParams.decode({"envPolicy": POLICY})

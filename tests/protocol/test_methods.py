@@ -24,7 +24,10 @@ def test_families_are_what_the_handshake_refusals_call_them() -> None:
     assert {name: method.family for name, method in METHODS.items() if name.startswith("environment/")} == {
         "environment/info": "environment info",
         "environment/status": "environment status",
+        "environment/resolve": "environment info",
         "environment/explain": "environment info",
+        "environment/diff": "environment info",
+        "environment/base": "environment info",
     }
     others = {name: method.family for name, method in METHODS.items() if not name.startswith("environment/")}
     assert others == {name: FAMILIES[name.partition("/")[0]] for name in others}

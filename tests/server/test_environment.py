@@ -17,6 +17,7 @@ OURS = {
     "processStdinEof": True,
     "processTerminateGrace": True,
     "environmentExplain": True,
+    "environmentContract": True,
 }
 # A capability that does not work here must be false: clients act on it (X12).
 REFERENCES = [
@@ -52,6 +53,8 @@ def test_info_tells_where_commands_run(server: Server, wire: Wire) -> None:
     shell = info.pop("shell")
     provider = info.pop("providerId")
     capabilities = info.pop("capabilities")
+    base = info.pop("base")
+    assert (base["kind"], base["host"], base["pid"]) == ("daemon", os.uname().nodename, server.pid)
     assert info == {
         "executorVersion": info["executorVersion"],
         "cwd": home,
@@ -89,37 +92,32 @@ def test_methods_without_params_refuse_any(params: object, wire: Wire) -> None:
 
 def explain(wire: Wire, **params: object) -> dict[str, Message]:
     result = wire.call("environment/explain", {"env": {}, "envPolicy": None, "tty": False, **params})
-    return {entry["name"]: entry for entry in result["variables"]}
+    variables: dict[str, Message] = result["variables"]
+    return variables
 
 
 def test_explain_gives_origin_and_rule_of_each_variable(wire: Wire) -> None:
     policy = {**ALL, "ignoreDefaultExcludes": False, "exclude": ["PL*"], "set": {"ADDED": "hush-set"}}
     found = explain(wire, envPolicy=policy, env={"MINE": "hush-mine", "LANG": "hush-lang"})
-    executor = {"kind": "executor", "detail": "from the exec-server's own environment"}
-    request = {"kind": "request", "detail": "given in the request's env"}
-    assert {name: found[name] for name in ("SECRET_TOKEN", "PLAIN", "ADDED", "MINE", "LANG")} == {
-        "SECRET_TOKEN": {
-            "name": "SECRET_TOKEN",
-            "kept": False,
-            "origin": executor,
-            "rule": "default exclude *SECRET*",
-        },
-        "PLAIN": {"name": "PLAIN", "kept": False, "origin": executor, "rule": "envPolicy.exclude PL*"},
-        "ADDED": {
-            "name": "ADDED",
-            "kept": True,
-            "origin": {"kind": "policy", "detail": "set by envPolicy.set"},
-            "rule": "envPolicy.set",
-        },
-        "MINE": {"name": "MINE", "kept": True, "origin": request, "rule": "the request's env wins"},
-        "LANG": {
-            "name": "LANG",
-            "kept": True,
-            "origin": request,
-            "rule": "the request's env wins",
-            "replaced": executor,
-        },
+    assert {
+        name: [(event["layer"], event["action"], event["why"]) for event in found[name]["history"]]
+        for name in ("SECRET_TOKEN", "PLAIN", "ADDED", "MINE", "LANG")
+    } == {
+        "SECRET_TOKEN": [("L0", "set", "set"), ("L2", "removed", "default exclude *SECRET*")],
+        "PLAIN": [("L0", "set", "set"), ("L2", "removed", "envPolicy.exclude PL*")],
+        "ADDED": [("L2", "set", "envPolicy.set")],
+        "MINE": [("L7", "set", "set")],
+        "LANG": [
+            ("L0", "set", "set"),
+            ("L2", "kept", 'envPolicy.inherit is "all"'),
+            ("L7", "set", "in place of base"),
+        ],
     }
+    assert found["MINE"]["origin"] == {"kind": "request", "detail": "given in the request's env"}
+    assert found["ADDED"]["origin"] == {"kind": "policy", "detail": "set by envPolicy.set"}
+    assert [name for name, entry in found.items() if "removed" in entry and name in ("PLAIN", "MINE")] == [
+        "PLAIN"
+    ]
 
 
 def test_explain_never_shows_a_value(wire: Wire) -> None:
@@ -136,7 +134,9 @@ def test_explain_agrees_with_what_a_command_gets(wire: Wire) -> None:
     # L6 as well: asked twice, the same set.
     policy = {**ALL, "ignoreDefaultExcludes": False}
     env = {"MINE": "1", "NODE_REPL_AUTH_TOKEN": "never"}
-    kept = {name for name, entry in explain(wire, envPolicy=policy, env=env).items() if entry["kept"]}
+    kept = {
+        name for name, entry in explain(wire, envPolicy=policy, env=env).items() if "removed" not in entry
+    }
     for process in ("first", "second"):
         wire.start(process, ["/usr/bin/env", "-0"], envPolicy=policy, env=env)
         wire.closed(process)

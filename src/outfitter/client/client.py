@@ -20,7 +20,7 @@ from ..errors import (
     TimedOut,
 )
 from ..protocol import uri
-from ..protocol.environment import EnvPolicyParams, ExplainParams
+from ..protocol.environment import BaseParams, ContractParams, DiffParams, EnvPolicyParams, ResolveParams
 from ..protocol.process import (
     ExitedNotice,
     OutputNotice,
@@ -58,16 +58,46 @@ _STATUS_SECONDS = 10.0  # the reference's limit for environment/status
 #: ignore_default_excludes, exclude patterns, (name, value) pairs to set, include-only patterns.
 EnvPolicy = EnvPolicyParams
 
-#: What a command inherits when the caller does not say: everything the executor has.
+#: More about a command's environment: who speaks in `env` ("user" or "model"), what to `unset`, and what
+#: becomes of a shell's `login` flag and `startup` files.
+EnvContract = ContractParams
+
+#: Everything the executor has.
 INHERIT_ALL = EnvPolicyParams("all", True, (), (), ())
 
 
+class Contract:
+    """The type of CONTRACT."""
+
+    def __repr__(self) -> str:
+        return "CONTRACT"
+
+
+#: What a command inherits when the caller does not say: what the executor's environment contract says. On a
+#: server that has none, everything.
+CONTRACT = Contract()
+
+
 class Completed(Record):
-    """What `run` returns: the exit code and all output."""
+    """What `run` returns: the exit code and all output.
 
-    __slots__ = ("exit_code", "sandbox_denied", "stderr", "stdout")
+    `environment` is the server's summary of the command's environment, and `startup` what a shell's startup
+    files did, if the client asked for summaries.
+    """
 
-    def __init__(self, exit_code: int, stdout: bytes, stderr: bytes, sandbox_denied: bool = False) -> None:
+    __slots__ = ("environment", "exit_code", "sandbox_denied", "startup", "stderr", "stdout")
+
+    def __init__(
+        self,
+        exit_code: int,
+        stdout: bytes,
+        stderr: bytes,
+        sandbox_denied: bool = False,
+        environment: Json = None,
+        startup: Json = None,
+    ) -> None:
+        self.environment = environment
+        self.startup = startup
         self.exit_code = exit_code
         self.stdout = stdout
         self.stderr = stderr
@@ -87,6 +117,7 @@ class Client:
         recovery_timeout: float | None = None,
         on_state: Callable[[str], None] | None = None,
         same_machine: bool = False,
+        summaries: bool = False,
     ) -> None:
         self.where = where  # for people
         self.info: EnvironmentInfo | None = None
@@ -100,6 +131,7 @@ class Client:
             noticed=self._noticed,
             catch_up=self._catch_up,
             changed=self._changed,
+            summaries=summaries,
         )
         self._processes: dict[str, RemoteProcess] = {}
         self._cleaning: set[asyncio.Task[None]] = set()
@@ -210,7 +242,8 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | None = INHERIT_ALL,
+        policy: EnvPolicy | Contract | None = CONTRACT,
+        contract: EnvContract | None = None,
         tty: tuple[int, int] | None = None,
         stdin: bool = False,
         arg0: str | None = None,
@@ -219,27 +252,30 @@ class Client:
 
         `cwd` is a path on the executor; without one, or relative, it begins where the executor says it is.
         `env` goes on top of what `policy` lets through; with `policy=None` it is the whole environment.
+        `contract` says more about who speaks in `env`, what to take away, and what a shell may do.
         `tty` gives it a terminal of that many rows and columns, `stdin` a writable input.
 
         A start that was under way when the connection broke raises Disconnected: it is not repeated, and
         what it may have started is ended.
         """
         process = RemoteProcess(self, f"{self._prefix}-{next(self._names)}", tty=tty is not None)
+        wire_policy, contract = self._wire_policy(policy, contract)
         params = StartParams(
             process.process_id,
             list(argv),
             self.resolve(cwd),
             dict(env or {}),
             tty is not None,
-            policy,
+            wire_policy,
             stdin,
             arg0,
             size=TerminalSize(*tty) if tty is not None and self.offers("processResize") else None,
+            contract=contract,
         )
         # Registered first: output may overtake the answer.
         self._processes[process.process_id] = process
         try:
-            await self.call("process/start", params.encode())
+            result = await self.call("process/start", params.encode())
         except BaseException as error:
             self._processes.pop(process.process_id, None)
             # Refused is refused; anything else, and it may have started.
@@ -247,6 +283,8 @@ class Client:
                 self.clean_up(process)
             raise
         process.started = True
+        if isinstance(result, dict):
+            process.environment = result.get("environment")
         if process.closed:
             self._processes.pop(process.process_id, None)
         return process
@@ -257,7 +295,8 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | None = INHERIT_ALL,
+        policy: EnvPolicy | Contract | None = CONTRACT,
+        contract: EnvContract | None = None,
         input: bytes | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - it also ends the command
         max_output: int = MAX_OUTPUT,
@@ -276,7 +315,9 @@ class Client:
         try:
             # A server that does not answer takes of the same time.
             async with asyncio.timeout_at(deadline):
-                process = await self.start(argv, cwd=cwd, env=env, policy=policy, stdin=input is not None)
+                process = await self.start(
+                    argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=input is not None
+                )
         except TimeoutError:
             raise TimedOut(timeout or 0.0) from None
         parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
@@ -313,6 +354,8 @@ class Client:
             b"".join(parts["stdout"]),
             b"".join(parts["stderr"]),
             bool(process.sandbox_denied),
+            process.environment,
+            process.startup,
         )
 
     async def processes(self) -> list[ProcessSummary]:
@@ -346,22 +389,109 @@ class Client:
             self._processes.pop(process_id, None)
         return process
 
+    # Environments
+
+    def _wire_policy(
+        self, policy: EnvPolicy | Contract | None, contract: ContractParams | None
+    ) -> tuple[EnvPolicyParams | None, ContractParams | None]:
+        """What a request says: the contract where the server has one, but for an exact environment."""
+        if policy is None:
+            return None, None
+        if contract is not None and not self.offers("environmentContract"):
+            raise CapabilityMissing("environmentContract", "keep an environment contract")
+        given = policy if isinstance(policy, EnvPolicyParams) else None
+        if not self.offers("environmentContract"):
+            return given or INHERIT_ALL, None
+        return given, contract or ContractParams()
+
+    def _question(
+        self,
+        env: Mapping[str, str] | None,
+        policy: EnvPolicy | Contract | None,
+        contract: ContractParams | None,
+        cwd: str | None,
+        *,
+        tty: bool = False,
+        show: str = "names",
+        programs: Sequence[str] = (),
+        login: bool = False,
+        digest_key: bytes | None = None,
+    ) -> ResolveParams:
+        wire_policy, contract = self._wire_policy(policy, contract)
+        return ResolveParams(
+            dict(env or {}),
+            wire_policy,
+            tty,
+            contract,
+            self.resolve(cwd),
+            show,
+            tuple(programs),
+            login,
+            digest_key,
+        )
+
+    async def environment(
+        self,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | Contract | None = CONTRACT,
+        contract: EnvContract | None = None,
+        tty: bool = False,
+        show: str = "names",
+        digest_key: bytes | None = None,
+    ) -> dict[str, Json]:
+        """What a command would get: its variables, fingerprints, and whose environment it is.
+
+        `show` is "names", "values" (all but secrets) or "secrets". Raises CapabilityMissing.
+        """
+        self.require("environmentExplain", "tell what a command would get")
+        params = self._question(env, policy, contract, cwd, tty=tty, show=show, digest_key=digest_key)
+        result: dict[str, Json] = await self.call("environment/resolve", params.encode(), repeat=True)
+        return result
+
     async def explain(
         self,
         *,
+        cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | None = INHERIT_ALL,
+        policy: EnvPolicy | Contract | None = CONTRACT,
+        contract: EnvContract | None = None,
         tty: bool = False,
-    ) -> list[Json]:
-        """Every variable a command would see or lose, with origin and rule; never a value.
+        show: str = "names",
+        programs: Sequence[str] = (),
+        login: bool = False,
+    ) -> dict[str, Json]:
+        """Why each variable of a command would be what it is, and where those that it lost went.
 
-        Raises CapabilityMissing on servers that cannot tell.
+        `programs` are looked up in its PATH; `login` also asks what a login shell would make of it. Values
+        are not in it unless `show` asks for them. Raises CapabilityMissing on servers that cannot tell.
         """
         self.require("environmentExplain", "explain an environment")
-        params = ExplainParams(dict(env or {}), policy, tty).encode()
-        result = await self.call("environment/explain", params, repeat=True)
-        variables: list[Json] = result["variables"]
-        return variables
+        params = self._question(
+            env, policy, contract, cwd, tty=tty, show=show, programs=programs, login=login
+        )
+        result: dict[str, Json] = await self.call("environment/explain", params.encode(), repeat=True)
+        return result
+
+    async def compare(self, cwd: str, other: str) -> list[Json]:
+        """The differences between what commands would get in two directories; never a value."""
+        self.require("environmentExplain", "compare environments")
+        params = DiffParams(
+            self._question(None, CONTRACT, None, cwd), self._question(None, CONTRACT, None, other)
+        )
+        result = await self.call("environment/diff", params.encode(), repeat=True)
+        differences: list[Json] = result["differences"]
+        return differences
+
+    async def base(self, params: BaseParams) -> dict[str, Json]:
+        """Says whose environment commands start from; returns that base, and what differs by name.
+
+        Only for a server of the same user on the same machine: it may send this process's environment.
+        """
+        self.require("environmentContract", "start commands from another environment than its own")
+        result: dict[str, Json] = await self.call("environment/base", params.encode(), repeat=True)
+        return result
 
     def resolve(self, path: str | None) -> uri.FileUri:
         """The URI of a path on the executor; relative ones, and None, start in its working directory.
@@ -438,6 +568,8 @@ class Client:
         if isinstance(notice, OutputNotice):
             process.receive(notice.seq, Output(notice.stream, notice.data))
         elif isinstance(notice, ExitedNotice):
+            if notice.environment is not None:
+                process.startup = notice.environment
             process.receive(notice.seq, Exited(notice.exit_code, notice.sandbox_denied))
         else:
             process.receive(notice.seq, CLOSED)

@@ -29,6 +29,7 @@ async def open_websocket(
     recovery_timeout: float | None = None,
     on_state: Callable[[str], None] | None = None,
     tls: SSLContext | None = None,
+    summaries: bool = False,
 ) -> Client:
     """A client of the server at this URL; the caller closes it. See `connect` for the arguments."""
     address = parse_address(url)
@@ -43,6 +44,7 @@ async def open_websocket(
         initialize_timeout=initialize_timeout,
         recovery_timeout=recovery_timeout,
         on_state=on_state,
+        summaries=summaries,
     )
     return await _opened(client, resume, take_over)
 
@@ -54,6 +56,7 @@ async def open_program(
     cwd: str | None = None,
     initialize_timeout: float = 10.0,
     on_state: Callable[[str], None] | None = None,
+    summaries: bool = False,
 ) -> Client:
     """A client of a program that it starts, with `env` on top of this process's environment.
 
@@ -69,6 +72,7 @@ async def open_program(
         resumable=False,
         initialize_timeout=initialize_timeout,
         on_state=on_state,
+        summaries=summaries,
     )
     if not argv:
         raise DialFailed("no program is given", retryable=False)
@@ -96,14 +100,16 @@ async def connect(
     recovery_timeout: float | None = None,
     on_state: Callable[[str], None] | None = None,
     tls: SSLContext | None = None,
+    summaries: bool = False,
 ) -> AsyncIterator[Client]:
     """A client of the exec-server at a `ws://` or `wss://` URL: ours, or `codex exec-server`.
 
     `token` is sent as a bearer token, over TLS or to this machine only. `resume` takes up the session of a
     client that is gone, with `take_over` also one that is not. A broken connection is dialled again for
     `recovery_timeout` seconds: by default a little less than the server keeps sessions, where it says, or
-    25 s. `on_state` is told "recovering", "connected" and "failed". When the block ends, everything this
-    client started is ended, unless its handle was told to `keep()`.
+    25 s. `on_state` is told "recovering", "connected" and "failed". With `summaries` each command says what
+    its environment was made of. When the block ends, everything this client started is ended, unless its
+    handle was told to `keep()`.
 
     Raises DialFailed, RequestFailed, SettingInvalid.
     """
@@ -117,6 +123,7 @@ async def connect(
         recovery_timeout=recovery_timeout,
         on_state=on_state,
         tls=tls,
+        summaries=summaries,
     )
     try:
         yield client

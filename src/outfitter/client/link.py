@@ -49,7 +49,9 @@ class Link:
         noticed: Callable[[Notice], None],
         catch_up: CatchUp,
         changed: Callable[[str], None],
+        summaries: bool = False,
     ) -> None:
+        self._summaries = summaries
         self.session_id = ""
         self.connection: ClientConnection | None = None
         self._dial = dial
@@ -109,7 +111,7 @@ class Link:
         )
         try:
             async with asyncio.timeout(self._initialize_timeout):
-                params = InitializeParams(CLIENT_NAME, resume, take_over).encode()
+                params = InitializeParams(CLIENT_NAME, resume, take_over, self._summaries).encode()
                 result = InitializeResult.decode(await connection.call("initialize", params))
                 connection.notify("initialized", {})
             if resume is not None and result.session_id != resume:

@@ -42,6 +42,8 @@ class RemoteProcess:
         self.tty = tty
         self.exit_code: int | None = None
         self.sandbox_denied: bool | None = None
+        self.environment: Json = None  # the server's summary, if the client asked for summaries
+        self.startup: Json = None  # and, after its exit, what a shell's startup files did
         self.missed = 0  # events that were dropped before a process was attached to
         self.started = False  # the server has said so; before that its output is not asked for again
         self.kept = False  # leave it running when the client is closed

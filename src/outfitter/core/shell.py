@@ -181,7 +181,7 @@ def prepare(
     cuts = list(silence.cuts)
     if not silence.login:
         cuts += call.login_cuts
-    words = _named(rewritten(argv, cuts, call.at, silence.flags), program)
+    words = _named(rewritten(argv, cuts, call.at, silence.flags), argv[0], program)
     return Plan(
         words,
         shell,
@@ -222,7 +222,7 @@ def _watched(
         flags, wrapped = family.wrapped(call, names)
         if wrapped:
             argv[call.text] = wrapped
-    words = _named(rewritten(argv, () if login else call.login_cuts, call.at, flags), family.name)
+    words = _named(rewritten(argv, () if login else call.login_cuts, call.at, flags), argv[0], family.name)
     notes = []
     if reads and startup == "repair" and family.name == "fish":
         notes.append(
@@ -281,9 +281,9 @@ def _unwrappable(family: Family, call: Call) -> str:
     return ""
 
 
-def _named(words: list[str], program: str) -> list[str]:
-    """A login shell may be called just "-"."""
-    if not words[0]:
+def _named(words: list[str], given: str, program: str) -> list[str]:
+    """A login shell may be called just "-"; one that is called nothing at all stays so."""
+    if not words[0] and given:
         words[0] = program.rpartition("/")[2]
     return words
 

@@ -23,6 +23,14 @@ def login_shell() -> str:
         return "/bin/sh"
 
 
+def user() -> str:
+    """The account's name, or its number where it has none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
 def command_shell() -> tuple[str, str]:
     """Name and path of the shell for `-c` commands: the account's if its syntax is known, else bash."""
     for path in (login_shell(), *_FALLBACKS):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from ..errors import (
+    EnvironmentTooLarge,
     FileFailed,
+    FileInvalid,
     HostUnsupported,
     InvalidParams,
     LaunchFailed,
+    LoginRejected,
     Malformed,
     MethodUnknown,
     OutfitterError,
@@ -30,6 +33,9 @@ _CODES: dict[type[OutfitterError], int] = {
     Refused: INVALID_REQUEST,
     InvalidParams: INVALID_PARAMS,
     MethodUnknown: METHOD_NOT_FOUND,
+    EnvironmentTooLarge: INVALID_PARAMS,
+    FileInvalid: INVALID_REQUEST,
+    LoginRejected: INVALID_REQUEST,
     SessionAttached: SESSION_ATTACHED,
     LaunchFailed: INTERNAL,
     FileFailed: INTERNAL,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from ..errors import InvalidParams
 from ..record import Record
-from .fields import Fields, kind
+from . import base64
+from .fields import Fields, kind, unsigned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .jsontext import Json
+    from .uri import FileUri
 
 
 class NoParams(Record):
@@ -70,29 +72,197 @@ class EnvPolicyParams(Record):
         }
 
 
-class ExplainParams(Record):
-    """environment/explain: the same `envPolicy`, `env` and `tty` that process/start would get."""
+SHOW = ("names", "values", "secrets")
+AUTHORS = ("user", "model")
+LOGINS = ("allow", "strip", "reject")
+STARTUPS = ("enforce", "repair", "report")
 
-    __slots__ = ("env", "env_policy", "tty")
 
-    def __init__(self, env: dict[str, str], env_policy: EnvPolicyParams | None, tty: bool) -> None:
+class ContractParams(Record):
+    """`contract` (ours): the command gets the executor's environment contract.
+
+    Without an `envPolicy` the configured one holds, and `env` is what `author` ("user" or "model") says on
+    top of it; `unset` takes variables away. `login` and `startup` say what becomes of a shell's login flag
+    and startup files, where the executor's configuration does not forbid it; None leaves that to it.
+    """
+
+    __slots__ = ("author", "login", "startup", "unset")
+
+    def __init__(
+        self,
+        author: str = "user",
+        unset: tuple[str, ...] = (),
+        login: str | None = None,
+        startup: str | None = None,
+    ) -> None:
+        self.author = author
+        self.unset = unset
+        self.login = login
+        self.startup = startup
+
+    @classmethod
+    def decode(cls, fields: Fields) -> ContractParams:
+        return cls(
+            _choice_or(fields, "author", AUTHORS) or "user",
+            tuple(fields.texts("unset")) if "unset" in fields else (),
+            _choice_or(fields, "login", LOGINS),
+            _choice_or(fields, "startup", STARTUPS),
+        )
+
+    def encode(self) -> Json:
+        params: dict[str, Json] = {"author": self.author}
+        if self.unset:
+            params["unset"] = list(self.unset)
+        if self.login is not None:
+            params["login"] = self.login
+        if self.startup is not None:
+            params["startup"] = self.startup
+        return params
+
+
+class ResolveParams(Record):
+    """environment/resolve and environment/explain: what process/start would get, and how much to tell.
+
+    `show` is "names", "values" (all but secrets) or "secrets"; `programs` are names to look up in PATH;
+    `login` also asks what a login shell would make of it; `digest_key` asks for a keyed digest of each value,
+    so that environments can be compared without sending them.
+    """
+
+    __slots__ = (
+        "contract",
+        "cwd",
+        "digest_key",
+        "env",
+        "env_policy",
+        "login",
+        "programs",
+        "show",
+        "tty",
+    )
+
+    def __init__(
+        self,
+        env: dict[str, str],
+        env_policy: EnvPolicyParams | None,
+        tty: bool = False,
+        contract: ContractParams | None = None,
+        cwd: FileUri | None = None,
+        show: str = "names",
+        programs: tuple[str, ...] = (),
+        login: bool = False,
+        digest_key: bytes | None = None,
+    ) -> None:
         self.env = env
         self.env_policy = env_policy
         self.tty = tty
+        self.contract = contract
+        self.cwd = cwd
+        self.show = show
+        self.programs = programs
+        self.login = login
+        self.digest_key = digest_key
 
     @classmethod
-    def decode(cls, params: Json) -> ExplainParams:
-        fields = Fields(params, "ExplainParams")
+    def decode(cls, params: Json) -> ResolveParams:
+        fields = Fields(params, "ResolveParams")
         policy = fields.object_or_none("envPolicy", "ExecEnvPolicy")
+        contract = fields.object_or_none("contract", "ContractParams")
         return cls(
             fields.text_map("env"),
             None if policy is None else EnvPolicyParams.decode(policy),
             fields.flag_or("tty", False),
+            None if contract is None else ContractParams.decode(contract),
+            None if fields.raw_or_none("cwd") is None else fields.uri("cwd"),
+            _choice_or(fields, "show", SHOW) or "names",
+            tuple(fields.texts("programs")) if "programs" in fields else (),
+            fields.flag_or("login", False),
+            fields.base64("digestKey") if "digestKey" in fields else None,
         )
 
     def encode(self) -> Json:
-        return {
+        params: dict[str, Json] = {
             "env": self.env,
             "envPolicy": None if self.env_policy is None else self.env_policy.encode(),
             "tty": self.tty,
         }
+        if self.contract is not None:
+            params["contract"] = self.contract.encode()
+        if self.cwd is not None:
+            params["cwd"] = self.cwd.text
+        if self.show != "names":
+            params["show"] = self.show
+        if self.programs:
+            params["programs"] = list(self.programs)
+        if self.login:
+            params["login"] = True
+        if self.digest_key is not None:
+            params["digestKey"] = base64.encode_text(self.digest_key)
+        return params
+
+
+class DiffParams(Record):
+    """environment/diff: two environments of this executor, compared there. Values do not travel."""
+
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: ResolveParams, b: ResolveParams) -> None:
+        self.a = a
+        self.b = b
+
+    @classmethod
+    def decode(cls, params: Json) -> DiffParams:
+        fields = Fields(params, "DiffParams")
+        return cls(ResolveParams.decode(fields.raw("a")), ResolveParams.decode(fields.raw("b")))
+
+    def encode(self) -> Json:
+        return {"a": self.a.encode(), "b": self.b.encode()}
+
+
+class BaseParams(Record):
+    """environment/base: whose environment the commands of this session start from.
+
+    `rule` is "daemon" (the server's own), "client" (what the client was started in) or "merge" (the client's
+    variables over the server's). For "daemon" a client sends only digests of its own, so that differences can
+    be named; else it sends `env`. `pid` is the client's.
+    """
+
+    __slots__ = ("digest_key", "digests", "env", "pid", "rule")
+
+    def __init__(
+        self,
+        rule: str,
+        pid: int,
+        env: dict[str, str] | None = None,
+        digest_key: bytes = b"",
+        digests: dict[str, str] | None = None,
+    ) -> None:
+        self.rule = rule
+        self.pid = pid
+        self.env = env
+        self.digest_key = digest_key
+        self.digests = digests
+
+    def __repr__(self) -> str:
+        return f"BaseParams({self.rule!r}, {len(self.env or ())} variables, pid={self.pid})"
+
+    @classmethod
+    def decode(cls, params: Json) -> BaseParams:
+        fields = Fields(params, "BaseParams")
+        rule = fields.choice("rule", ("daemon", "client", "merge"))
+        pid = unsigned(fields.raw("pid"))
+        if rule == "daemon":
+            return cls(rule, pid, None, fields.base64("digestKey"), fields.text_map("digests"))
+        return cls(rule, pid, fields.text_map("env"))
+
+    def encode(self) -> Json:
+        params: dict[str, Json] = {"rule": self.rule, "pid": self.pid}
+        if self.env is not None:
+            params["env"] = self.env
+        if self.digests is not None:
+            params["digestKey"] = base64.encode_text(self.digest_key)
+            params["digests"] = self.digests
+        return params
+
+
+def _choice_or(fields: Fields, name: str, allowed: tuple[str, ...]) -> str | None:
+    return None if fields.raw_or_none(name) is None else fields.choice(name, allowed)

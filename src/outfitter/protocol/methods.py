@@ -7,7 +7,7 @@ else waits; the others keep the order of their process.
 from __future__ import annotations
 
 from ..record import Record
-from .environment import ExplainParams, NoParams
+from .environment import BaseParams, DiffParams, NoParams, ResolveParams
 from .filesystem import (
     ChmodParams,
     CloseParams,
@@ -62,7 +62,10 @@ METHODS: dict[str, Method] = {
         Method("initialize", InitializeParams.decode, "initialize"),
         Method("environment/info", NoParams.decode, "environment info"),
         Method("environment/status", NoParams.decode, "environment status"),
-        Method("environment/explain", ExplainParams.decode, "environment info"),
+        Method("environment/resolve", ResolveParams.decode, "environment info"),
+        Method("environment/explain", ResolveParams.decode, "environment info"),
+        Method("environment/diff", DiffParams.decode, "environment info"),
+        Method("environment/base", BaseParams.decode, "environment info"),
         Method("process/start", StartParams.decode, "exec"),
         Method("process/read", ReadParams.decode, "exec"),
         Method("process/write", WriteParams.decode, "exec"),

@@ -1,7 +1,7 @@
 """Params and notices of process/*.
 
 `encode` is what a client sends, `decode` what a server reads; both ends share the class. Members that
-only Outfitter knows (`size`, `eof`, `graceMs`) are optional and advertised as capabilities.
+only Outfitter knows (`size`, `contract`, `eof`, `graceMs`) are optional and advertised as capabilities.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..errors import InvalidParams
 from ..record import Record
 from . import base64
-from .environment import EnvPolicyParams
+from .environment import ContractParams, EnvPolicyParams
 from .fields import Fields, unsigned, wrong
 from .jsontext import quote
 from .uri import FileUri
@@ -58,6 +58,7 @@ class StartParams(Record):
     __slots__ = (
         "arg0",
         "argv",
+        "contract",
         "cwd",
         "env",
         "env_policy",
@@ -82,6 +83,7 @@ class StartParams(Record):
         size: TerminalSize | None = None,
         tool_call_id: str | None = None,
         restriction: str | None = None,
+        contract: ContractParams | None = None,
     ) -> None:
         self.process_id = process_id
         self.argv = argv
@@ -94,12 +96,14 @@ class StartParams(Record):
         self.size = size
         self.tool_call_id = tool_call_id
         self.restriction = restriction
+        self.contract = contract
 
     @classmethod
     def decode(cls, params: Json) -> StartParams:
         fields = Fields(params, "ExecParams")
         policy = fields.object_or_none("envPolicy", "ExecEnvPolicy")
         size = fields.object_or_none("size", "TerminalSize")
+        contract = fields.object_or_none("contract", "ContractParams")
         _check_snapshot(fields.object_or_none("shellSnapshot", "ShellSnapshotParams"))
         return cls(
             fields.text("processId"),
@@ -113,6 +117,7 @@ class StartParams(Record):
             None if size is None else TerminalSize.decode(size),
             _tool_call(fields.object_or_none("metadata", "ExecMetadata")),
             _restriction(fields),
+            None if contract is None else ContractParams.decode(contract),
         )
 
     def encode(self) -> Json:
@@ -128,6 +133,8 @@ class StartParams(Record):
         }
         if self.size is not None:
             params["size"] = self.size.encode()
+        if self.contract is not None:
+            params["contract"] = self.contract.encode()
         if self.tool_call_id is not None:
             params["metadata"] = {"toolCallId": self.tool_call_id}
         return params
@@ -369,13 +376,21 @@ def _chunk(fields: Fields) -> tuple[int, str, bytes]:
 class ExitedNotice(Record):
     """process/exited. Older servers do not say `sandboxDenied`; it costs a process/read then."""
 
-    __slots__ = ("exit_code", "process_id", "sandbox_denied", "seq")
+    __slots__ = ("environment", "exit_code", "process_id", "sandbox_denied", "seq")
 
-    def __init__(self, process_id: str, seq: int, exit_code: int, sandbox_denied: bool | None) -> None:
+    def __init__(
+        self,
+        process_id: str,
+        seq: int,
+        exit_code: int,
+        sandbox_denied: bool | None,
+        environment: Json = None,
+    ) -> None:
         self.process_id = process_id
         self.seq = seq
         self.exit_code = exit_code
         self.sandbox_denied = sandbox_denied
+        self.environment = environment
 
     @classmethod
     def decode(cls, params: Json) -> ExitedNotice:
@@ -384,7 +399,8 @@ class ExitedNotice(Record):
         if type(code) is not int:
             raise wrong(code, "i32")
         denied = None if fields.raw_or_none("sandboxDenied") is None else fields.flag("sandboxDenied")
-        return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied)
+        told = fields.raw_or_none("environment")
+        return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied, told)
 
 
 class ClosedNotice(Record):
@@ -542,8 +558,10 @@ class Notices:
     def output(self, chunk: Numbered) -> tuple[bytes, bytes, bytes]:
         return _OUTPUT % (self._ident, chunk.seq, chunk.stream), base64.encode(chunk.data), b'"}}'
 
-    def exited(self, seq: int, exit_code: int) -> bytes:
-        return _EXITED % (self._ident, seq, exit_code)
+    def exited(self, seq: int, exit_code: int, environment: bytes = b"") -> bytes:
+        """`environment` (ours) is JSON text about what became of the command's environment."""
+        extra = b',"environment":%b' % environment if environment else b""
+        return _EXITED % (self._ident, seq, exit_code, extra)
 
     def closed(self, seq: int) -> bytes:
         return _CLOSED % (self._ident, seq)
@@ -551,6 +569,6 @@ class Notices:
 
 _OUTPUT = b'{"method":"process/output","params":{"processId":%b,"seq":%d,"stream":"%b","chunk":"'
 _EXITED = (
-    b'{"method":"process/exited","params":{"processId":%b,"seq":%d,"exitCode":%d,"sandboxDenied":false}}'
+    b'{"method":"process/exited","params":{"processId":%b,"seq":%d,"exitCode":%d,"sandboxDenied":false%b}}'
 )
 _CLOSED = b'{"method":"process/closed","params":{"processId":%b,"seq":%d}}'

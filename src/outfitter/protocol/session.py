@@ -32,7 +32,8 @@ CAPABILITIES: dict[str, bool] = {
     "processResize": True,  # process/resize, process/start.size
     "processStdinEof": True,  # process/write.eof
     "processTerminateGrace": True,  # process/terminate.graceMs
-    "environmentExplain": True,  # environment/explain
+    "environmentExplain": True,  # environment/resolve, environment/explain, environment/diff
+    "environmentContract": True,  # process/start.contract, initialize.environmentSummary
     "sessionTakeOver": True,  # initialize.takeOver
     "fsCloseDiscard": True,  # fs/close.discard
     "fsOpenUpdate": True,  # fs/open.mode "update"
@@ -48,16 +49,22 @@ TAKEN_OVER = 4001
 
 
 class InitializeParams(Record):
-    """initialize. `take_over` (ours) resumes a session that another connection holds, and ends that one."""
+    """initialize. Ours: `take_over` resumes a session that another connection holds, and ends that one;
+    `environment_summary` asks for a summary of each command's environment."""
 
-    __slots__ = ("client_name", "resume_session_id", "take_over")
+    __slots__ = ("client_name", "environment_summary", "resume_session_id", "take_over")
 
     def __init__(
-        self, client_name: str, resume_session_id: str | None = None, take_over: bool = False
+        self,
+        client_name: str,
+        resume_session_id: str | None = None,
+        take_over: bool = False,
+        environment_summary: bool = False,
     ) -> None:
         self.client_name = client_name
         self.resume_session_id = resume_session_id
         self.take_over = take_over
+        self.environment_summary = environment_summary
 
     @classmethod
     def decode(cls, params: Json) -> InitializeParams:
@@ -66,6 +73,7 @@ class InitializeParams(Record):
             fields.text("clientName"),
             fields.text_or_none("resumeSessionId"),
             fields.raw_or_none("takeOver") is True,
+            fields.raw_or_none("environmentSummary") is True,
         )
 
     def encode(self) -> Json:
@@ -75,6 +83,8 @@ class InitializeParams(Record):
         }
         if self.take_over:
             params["takeOver"] = True
+        if self.environment_summary:
+            params["environmentSummary"] = True
         return params
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from .. import VERSION
+from ..contract.base import base_of
+from ..contract.contract import Asked, contract_of
 from ..env.policy import Policy
-from ..env.resolve import inherit, resolve
 from ..host import facts
 from ..protocol.session import CAPABILITIES
 from ..protocol.uri import from_path
-from .limits import REMEMBERED_POLICIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from hashlib import sha256
 
-    from ..env.policy import Inherited
-    from ..env.resolved import Resolved
-    from ..protocol.environment import EnvPolicyParams
+    from ..contract.base import Base
+    from ..env.resolve import Resolved
+    from ..protocol.environment import BaseParams, ContractParams, EnvPolicyParams
     from ..protocol.jsontext import Json
+    from .shells import ShellStart
 else:
     # hashlib brings OpenSSL: five milliseconds before the first handshake.
     try:
@@ -31,38 +32,79 @@ else:
 
 
 class Environments:
-    """The executor's environment, fixed when the server starts, and what policies make of it."""
+    """The executor's environment, fixed when the server starts, and what requests make of it."""
 
-    def __init__(self, executor: Mapping[str, str], session_retention: float) -> None:
+    def __init__(self, executor: Mapping[str, str], session_retention: float, kind: str = "daemon") -> None:
         self._executor = executor
         self._session_retention = session_retention
-        self._inherited: dict[object, Inherited] = {}
-        self._login_shell = facts.login_shell()
+        self.contract = contract_of(kind, executor)
 
     def for_ourselves(self) -> dict[str, str]:
         """What our own interpreter needs where its C libraries are not in their usual place."""
         name = "LD_LIBRARY_PATH"
         return {name: self._executor[name]} if name in self._executor else {}
 
-    def resolve(self, policy: EnvPolicyParams | None, request: Mapping[str, str], tty: bool) -> Resolved:
-        """The environment of one command. Without a policy it is exactly what the request says."""
+    # For commands
+
+    def asked(
+        self,
+        cwd: str,
+        env: Mapping[str, str],
+        policy: EnvPolicyParams | None,
+        contract: ContractParams | None,
+        tty: bool,
+    ) -> Asked:
+        """A request's words as the contract reads them."""
+        compiled = None if policy is None else lambda: _policy(policy)
         key = None if policy is None else policy.key
-        inherited = self._inherited.get(key)
-        if inherited is None:
-            compiled = None
-            if policy is not None:
-                compiled = Policy(
-                    policy.inherit,
-                    policy.ignore_default_excludes,
-                    policy.exclude,
-                    policy.set,
-                    policy.include_only,
-                )
-            inherited = inherit(compiled, self._executor)
-            if len(self._inherited) >= REMEMBERED_POLICIES:
-                del self._inherited[next(iter(self._inherited))]
-            self._inherited[key] = inherited
-        return resolve(inherited, request, self._login_shell if tty else None)
+        if contract is None:
+            return Asked(cwd, env, compiled, key=key, contract=False, author="client", tty=tty)
+        return Asked(cwd, env, compiled, key=key, author=contract.author, unset=contract.unset, tty=tty)
+
+    def resolve(self, asked: Asked, base: Base | None = None) -> Resolved:
+        """The environment of one command. Raises FileInvalid, EnvironmentTooLarge."""
+        return self.contract.resolve(asked, base)
+
+    def summary(self, resolved: Resolved, base: Base | None, shell: ShellStart | None) -> Json:
+        """What goes with a command's answer: fingerprints and states, no names and no values."""
+        from ..env.explain import summary
+
+        env_fp, contract_fp = self.contract.fingerprints(resolved)
+        told = summary(resolved, (base or self.contract.base).kind, env_fp, contract_fp)
+        if shell is not None:
+            told["shell"] = shell.summary()
+        return told
+
+    def base_of(self, params: BaseParams) -> Base | None:
+        """The base that a client brings along; None for our own."""
+        if params.env is None:
+            return None
+        values = params.env if params.rule == "client" else {**self._executor, **params.env}
+        return base_of(params.rule, values, params.pid)
+
+    def differences(self, params: BaseParams) -> dict[str, list[str]]:
+        """The names in which a client's environment differs from ours, as it told it."""
+        from ..env.explain import shown
+        from ..env.fingerprint import value_digest
+        from ..env.names import SHELL_MAINTAINED
+
+        if params.env is not None:
+            key, theirs = b"", {name: value_digest(b"", name, value) for name, value in params.env.items()}
+        else:
+            key, theirs = params.digest_key, params.digests or {}
+        ours = {name: value_digest(key, name, value) for name, value in self._executor.items()}
+        names = sorted({*ours, *theirs} - SHELL_MAINTAINED)
+        return {
+            "onlyClient": [shown(name) for name in names if name not in ours],
+            "onlyServer": [shown(name) for name in names if name not in theirs],
+            "changed": [
+                shown(name)
+                for name in names
+                if name in ours and name in theirs and ours[name] != theirs[name]
+            ],
+        }
+
+    # About this machine
 
     def info(self) -> Json:
         """environment/info: only what works here is a capability."""
@@ -81,5 +123,13 @@ class Environments:
             "tempDir": from_path(temporary[0] if temporary else "/tmp"),
             # Ours: a client that knows it need not give up earlier than we do.
             "sessionRetentionMs": int(self._session_retention * 1000),
+            # Ours: whose environment commands start from.
+            "base": self.contract.base.describe(),
             "capabilities": CAPABILITIES,
         }
+
+
+def _policy(policy: EnvPolicyParams) -> Policy:
+    return Policy(
+        policy.inherit, policy.ignore_default_excludes, policy.exclude, policy.set, policy.include_only
+    )

@@ -53,6 +53,7 @@ def is_loopback(host: str) -> bool:
 
 def serve_websocket(host: str, port: int, settings: Settings, gate: Callable[[], Gate]) -> int:
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported."""
+    _check_configuration()
     if settings.cgroup:
         from ..host.cgroup import check
 
@@ -82,9 +83,10 @@ def serve_stdio(settings: Settings) -> int:
     """Serves one connection over stdin and stdout; its end is ours."""
     from ..transport.stdio import StdioTransport
 
+    _check_configuration()
     loop = EpollLoop()
-    # A pipe cannot be dialled again: no session outlives it.
-    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop)
+    # A pipe cannot be dialled again: no session outlives it. Whoever holds it has started us for itself.
+    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher")
     transport = StdioTransport(loop, 0, 1)
     lazy.get().connect(transport)
     _on_signals(loop, loop.stop)
@@ -92,6 +94,14 @@ def serve_stdio(settings: Settings) -> int:
     loop.run()
     lazy.stop()
     return 0
+
+
+def _check_configuration() -> None:
+    """Mistakes in the user's file are for whoever starts a server, not for the first client."""
+    from ..contract.config import Configuration
+    from ..providers import inherited
+
+    Configuration(inherited.load()).settings(None)
 
 
 class _LazyServer:
@@ -104,7 +114,9 @@ class _LazyServer:
         *,
         retain: bool = True,
         left: Callable[[], None] | None = None,
+        base: str = "daemon",
     ) -> None:
+        self._base = base
         self._loop = loop
         self._settings = settings
         self._retain = retain
@@ -121,8 +133,15 @@ class _LazyServer:
             sys.setswitchinterval(_SWITCH_SECONDS)
 
             self._server = Server(
-                self._loop, self._settings, inherited.load(), retain=self._retain, left=self._left
+                self._loop,
+                self._settings,
+                inherited.load(),
+                retain=self._retain,
+                left=self._left,
+                base=self._base,
             )
+            # A login shell that is to be asked is asked now, once, before any command.
+            self._server.environments.contract.prepare()
             self._server.sessions.own_process()
         return self._server
 

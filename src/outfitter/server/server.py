@@ -25,7 +25,7 @@ class Server:
     """One exec-server. `executor` is the environment that policies start from.
 
     `retain=False` ends a session with its connection, for carriers that cannot be dialled again.
-    `left` is called after each connection that is gone.
+    `left` is called after each connection that is gone. `base` says whose environment `executor` is.
     """
 
     def __init__(
@@ -36,9 +36,10 @@ class Server:
         *,
         retain: bool = True,
         left: Callable[[], None] | None = None,
+        base: str = "daemon",
     ) -> None:
         self.sessions = Sessions(loop, settings)
-        self.environments = Environments(executor, settings.session_retention if retain else 0.0)
+        self.environments = Environments(executor, settings.session_retention if retain else 0.0, base)
         self.connections: set[Connection] = set()
         self._retain = retain
         self._left = left

@@ -10,13 +10,16 @@ from collections import deque
 
 from ..core.stdin import WAITING_BYTES, WAITING_WRITES, WriteIds
 from ..errors import Refused
+from ..log import warn
 from ..protocol import base64
 from ..protocol.jsonrpc import result_text
+from ..protocol.jsontext import dumps
 from ..protocol.process import Notices
 from .limits import CATCH_UP_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..contract.base import Base
     from ..core.launch import Launch
     from ..core.output import Chunk, Page
     from ..host.process import Process
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from ..protocol.process import ReadParams, WriteParams
     from .connection import Connection
     from .sessions import Sessions
+    from .shells import ShellStart
 
 ACCEPTED = '{"status":"accepted"}'
 STDIN_CLOSED = '{"status":"stdinClosed"}'
@@ -42,6 +46,15 @@ class _WaitingRead:
         self.timer: Timer | None = None
 
 
+def _told(shell: ShellStart) -> bytes:
+    """What became of a shell's environment, as JSON; a fault in telling it does not stop an exit."""
+    try:
+        return dumps(shell.report()).encode()
+    except Exception:
+        warn("server", "no report about startup files", exc_info=True)
+        return b""
+
+
 class Session:
     """One client's processes, across its connections."""
 
@@ -51,9 +64,12 @@ class Session:
         self.connection: Connection | None = None
         self.processes: dict[str, Process] = {}
         self.running = 0
+        self.summaries = False  # whether the client wants to hear about environments
+        self.base: Base | None = None  # the environment that it brought along
         self._registry = registry
         self._loop = registry.loop
         self._notices: dict[Process, Notices] = {}
+        self._shells: dict[Process, ShellStart] = {}
         self._reads: dict[Process, list[_WaitingRead]] = {}
         self._writes: dict[Process, deque[tuple[RequestId, WriteParams]]] = {}
         self._waiting_bytes = 0
@@ -111,8 +127,23 @@ class Session:
 
     # Processes
 
-    def start(self, process_id: str, launch: Launch) -> Process:
-        """Starts a command under this id. Raises Refused, LaunchFailed."""
+    def start(self, process_id: str, launch: Launch, shell: ShellStart | None = None) -> Process:
+        """Starts a command under this id. Raises Refused, LaunchFailed.
+
+        `shell` is how it is started when it is a shell; it is told about with the exit.
+        """
+        try:
+            process = self._start(process_id, launch)
+        except BaseException:
+            if shell is not None:
+                shell.close()
+            raise
+        if shell is not None and shell.reports:
+            shell.listen(self._loop)
+            self._shells[process] = shell
+        return process
+
+    def _start(self, process_id: str, launch: Launch) -> Process:
         if process_id in self.processes:
             raise Refused(f"process {process_id} already exists")
         limit = self._registry.settings.max_processes
@@ -155,15 +186,20 @@ class Session:
         return self._registry.appetite(process)
 
     def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
+        told = b""
         if exited_seq is not None:
             self._registry.reaped(process)
+            shell = self._shells.pop(process, None)
+            if shell is not None:
+                told = _told(shell)
         connection = self.connection
         if connection is not None:
             notices = self._notices[process]
             news = []
             if exited_seq is not None:
                 assert process.log.exit_code is not None
-                news.append(notices.exited(exited_seq, process.log.exit_code))
+                about = told if self.summaries else b""
+                news.append(notices.exited(exited_seq, process.log.exit_code, about))
             if closed_seq is not None:
                 news.append(notices.closed(closed_seq))
             connection.push(*news)
@@ -339,6 +375,10 @@ class Session:
                 process.terminate()
         self.processes.clear()
         self._closed.clear()
+        # Nobody will hear what they report; and a server that stops is not told of exits any more.
+        for shell in self._shells.values():
+            shell.close()
+        self._shells.clear()
 
 
 def page_text(page: Page) -> str:

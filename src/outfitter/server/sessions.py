@@ -20,6 +20,8 @@ from .session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
+
     from ..core.launch import Launch
     from ..loop import Loop, Timer
     from .connection import Connection
@@ -56,6 +58,7 @@ class Sessions:
         self.watchdog = Watchdog(loop, self.spawner, self.marks, cgroups.root if cgroups is not None else "")
         self._orphans: Orphans | None = None
         self._leaders: set[int] = set()
+        self._others: set[LockType] = set()
         self._streaming: Process | None = None
         self._streak = 0
 
@@ -68,7 +71,17 @@ class Sessions:
         self._orphans = Orphans(self.loop, self._is_waited_for)
 
     def _is_waited_for(self, pid: int) -> bool:
-        return pid in self._leaders or pid == self.watchdog.pid
+        return bool(self._others) or pid in self._leaders or pid == self.watchdog.pid
+
+    def other_begins(self, ended: LockType) -> None:
+        """A thread waits for children of its own: meanwhile nobody else's are reaped.
+
+        `ended` is locked until it has cleaned up; `other_ended` comes from the loop, hence later or never.
+        """
+        self._others.add(ended)
+
+    def other_ended(self, ended: LockType) -> None:
+        self._others.discard(ended)
 
     # Holding
 
@@ -193,6 +206,8 @@ class Sessions:
             self._orphans.kill_all(spare=self.watchdog.pid)
         for process in left:
             process.discard(_REAP_SECONDS)
+        for ended in self._others:
+            ended.acquire(timeout=_REAP_SECONDS)  # what they waited for was killed; their pipes are on disk
         self.trees.stopped()
         self.watchdog.stop()
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from ...core.launch import Launch
+from ...core.shell import is_shell
 from ...errors import InvalidParams, Refused
 from ...protocol.jsontext import dumps, quote
 from ...protocol.process import ProcessSummary
 from ...protocol.uri import from_path
 from ..limits import LONGEST_WAIT_SECONDS
 from ..session import UNKNOWN_PROCESS
+from ..shells import plan_shell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ...host.process import Process
     from ...protocol.environment import NoParams
     from ...protocol.jsonrpc import Request
@@ -33,7 +37,6 @@ DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
 
 def start(connection: Connection, request: Request, params: StartParams) -> str:
     session = _session(connection)
-    resolved = connection.server.environments.resolve(params.env_policy, params.env, params.tty)
     try:
         cwd = params.cwd.local_path()
     except ValueError as error:
@@ -44,16 +47,29 @@ def start(connection: Connection, request: Request, params: StartParams) -> str:
         raise InvalidParams("sandbox intent cannot be enforced on this executor")
     if not params.argv:
         raise InvalidParams("argv must not be empty")
-    argv = params.argv if params.arg0 is None else [params.arg0, *params.argv[1:]]
+    program = params.argv[0]
+    argv: Sequence[str] = params.argv if params.arg0 is None else [params.arg0, *params.argv[1:]]
+    environments = connection.server.environments
+    asked = environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty)
+    resolved = environments.resolve(asked, session.base)
+    env: Mapping[str, str] = resolved.values
+    shell = None
+    if is_shell(program):
+        shell = plan_shell(
+            program, argv, cwd, env, environments.contract, params.contract, report=session.summaries
+        )
+        if shell is not None:
+            argv, env = shell.argv, shell.env
     rows = cols = 0
     if params.tty:
         rows, cols = DEFAULT_ROWS, DEFAULT_COLS
         if params.size is not None:
             rows, cols = params.size.rows, params.size.cols
-    launch = Launch(
-        params.argv[0], argv, cwd, resolved.values, pipe_stdin=params.pipe_stdin, rows=rows, cols=cols
-    )
-    session.start(params.process_id, launch)
+    launch = Launch(program, argv, cwd, env, pipe_stdin=params.pipe_stdin, rows=rows, cols=cols)
+    session.start(params.process_id, launch, shell)
+    if session.summaries:
+        told = dumps(environments.summary(resolved, session.base, shell))
+        return f'{{"processId":{quote(params.process_id)},"sandboxType":"none","environment":{told}}}'
     return f'{{"processId":{quote(params.process_id)},"sandboxType":"none"}}'
 
 

@@ -1,0 +1,165 @@
+"""The questions about an environment, and their answers as JSON objects.
+
+The library, the command line and the wire all answer from here, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..env.diff import diff, encode
+from ..env.explain import View, one_line, secret_pairs, shown
+from ..env.explain import explain as tell
+from ..env.redact import Secrets, mask_pairs
+from .programs import find, look_up
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..env.resolve import Resolved
+    from .base import Base
+    from .contract import Asked, Contract
+    from .settings import Settings
+
+Json = dict[str, object]
+
+
+def resolve(
+    contract: Contract,
+    asked: Asked,
+    show: str = "names",
+    *,
+    base: Base | None = None,
+    digest_key: bytes | None = None,
+) -> Json:
+    """What a command would get: its variables, whose they are in one line, and fingerprints.
+
+    Raises FileInvalid, EnvironmentTooLarge.
+    """
+    resolved = contract.resolve(asked, base)
+    settings = contract.settings(asked.cwd)
+    # As `explain` sees it: a secret is one wherever it was on the way, and wherever else it occurs.
+    pairs = secret_pairs(resolved.history()[0], resolved, Secrets(settings.secret_names))
+    hidden = {name for name, _ in pairs}
+    variables: Json = {}
+    for name in sorted(resolved.values):
+        value = resolved.values[name]
+        entry: Json = {"secret": name in hidden}
+        if show == "secrets":
+            entry["value"] = shown(value)
+        elif show == "values" and name not in hidden:
+            entry["value"] = shown(mask_pairs(value, pairs))
+        if digest_key is not None:
+            from ..env.fingerprint import value_digest
+
+            entry["digest"] = value_digest(digest_key, name, value)
+        variables[shown(name)] = entry
+    env_fp, contract_fp = contract.fingerprints(resolved)
+    used = base or contract.base
+    return {
+        "base": used.describe(),
+        "env_fp": env_fp,
+        "contract_fp": contract_fp,
+        "summary": one_line(resolved, used.kind),
+        "variables": variables,
+    }
+
+
+def explain(
+    contract: Contract,
+    asked: Asked,
+    show: str = "names",
+    *,
+    base: Base | None = None,
+    programs: Sequence[str] = (),
+    login: bool = False,
+) -> Json:
+    """Why each variable is what it is, and where those that are missing went.
+
+    `programs` are looked up in PATH. `login` also asks a login shell what it would make of this environment:
+    that runs the user's startup files, and blocks. Raises FileInvalid, EnvironmentTooLarge.
+    """
+    if login:
+        return explain_later(contract, asked, show, base=base, programs=programs)()
+    return _explain(contract, asked, show, base, programs)[0]
+
+
+def explain_later(
+    contract: Contract,
+    asked: Asked,
+    show: str = "names",
+    *,
+    base: Base | None = None,
+    programs: Sequence[str] = (),
+    mark: int | None = None,
+) -> Callable[[], Json]:
+    """As `explain` with `login`: what is returned does the waiting.
+
+    It touches nothing that others use, so it may run in a thread. `mark` is what the shell carries (see
+    `providers.login`). Raises FileInvalid, EnvironmentTooLarge.
+    """
+    told, resolved, settings = _explain(contract, asked, show, base, programs)
+
+    def wait() -> Json:
+        return {**told, "loginShell": _under_login_shell(resolved, settings, asked.cwd, programs, mark)}
+
+    return wait
+
+
+def _explain(
+    contract: Contract, asked: Asked, show: str, base: Base | None, programs: Sequence[str]
+) -> tuple[Json, Resolved, Settings]:
+    resolved = contract.resolve(asked, base)
+    settings = contract.settings(asked.cwd)
+    view = View(Secrets(settings.secret_names), show, exists=os.path.isdir, workspace=asked.cwd)
+    env_fp, contract_fp = contract.fingerprints(resolved)
+    used = base or contract.base
+    told = tell(resolved, view, used.describe(), env_fp, contract_fp)
+    told["summary"] = one_line(resolved, used.kind)
+    told["cwd"] = shown(asked.cwd)
+    told["shell"] = {"login": settings.login, "startup": settings.startup, "snapshot": settings.snapshot}
+    told["files"] = [
+        {"path": shown(path), "kind": kind, "exists": exists} for path, kind, exists in settings.files
+    ]
+    variables = told["variables"]
+    if programs:
+        told["programs"] = {name: look_up(name, resolved.values, asked.cwd, variables) for name in programs}
+    return told, resolved, settings
+
+
+def compare(
+    contract: Contract, a: Asked, b: Asked, *, base_a: Base | None = None, base_b: Base | None = None
+) -> Json:
+    """The differences between two environments of this executor. Raises FileInvalid, EnvironmentTooLarge."""
+    one, other = contract.resolve(a, base_a), contract.resolve(b, base_b)
+    settings = contract.settings(a.cwd)
+    return {"differences": _differences(one.values, other.values, one, settings)}
+
+
+def _under_login_shell(
+    resolved: Resolved, settings: Settings, cwd: str, programs: Sequence[str], mark: int | None
+) -> Json:
+    from .snapshot import ask
+
+    found = ask("loginShell", resolved.values, settings.snapshot_timeout, mark)
+    told: Json = {"shell": found.shell, "state": found.state, "seconds": round(found.seconds, 3)}
+    if found.state != "captured":
+        told["reason"] = found.reason
+        return told
+    told["differences"] = _differences(resolved.values, found.values, resolved, settings)
+    if programs:
+        paths = {name: find(name, found.values, cwd) for name in programs}
+        told["programs"] = {
+            name: {"path": None if path is None else shown(path)} for name, path in paths.items()
+        }
+    return told
+
+
+def _differences(
+    a: Mapping[str, str], b: Mapping[str, str], resolved: Resolved, settings: Settings
+) -> list[object]:
+    names = resolved.stack.rules.list_names
+    secrets = Secrets(settings.secret_names)
+    hidden = [*secrets.among(a), *secrets.among(b)]
+    return [encode(one, hidden=hidden) for one in diff(a, b, list_names=names, secrets=secrets)]

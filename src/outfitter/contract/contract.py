@@ -1,0 +1,244 @@
+"""What commands of one executor get as environment: the layers put together, for a directory and a request.
+
+Every way to a command goes through here: a server's process/start, `outfitter run`, `outfitter env explain`.
+So the same question has the same answer whoever asks.
+"""
+
+from __future__ import annotations
+
+from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, Layer, Operation
+from ..env.lists import LIST_NAMES
+from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
+from ..env.policy import Policy
+from ..env.resolve import Rules, Stack
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..env.resolve import Resolved
+    from .base import Base
+    from .config import Configuration
+    from .settings import EnvSettings, PolicySettings, Settings
+
+# Stacks that are remembered: clients send the same policy with every command, from a few directories.
+REMEMBERED_STACKS = 32
+# Where programs are looked for when nothing says where: without it, bash searches a list of its own that ends
+# in the current directory.
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+# Always there, so that no bash takes itself for the first one, behind a socket, and reads ~/.bashrc.
+_DEFAULTS = {"PATH": DEFAULT_PATH, "SHLVL": "1"}
+
+
+class Asked(Record):
+    """What a request says about its environment.
+
+    `policy` makes the policy that it brings; None when it brings none. With `contract` the configured one
+    applies then, and what every command needs is filled in; without both, the environment is exactly `env`.
+    `key` stands for the policy, so that it is made only when its stack is not known yet.
+    """
+
+    __slots__ = ("author", "contract", "cwd", "env", "key", "policy", "tty", "unset")
+
+    def __init__(
+        self,
+        cwd: str,
+        env: Mapping[str, str],
+        policy: Callable[[], Policy] | None = None,
+        *,
+        key: object = None,
+        contract: bool = True,
+        author: str = "user",
+        unset: tuple[str, ...] = (),
+        tty: bool = False,
+    ) -> None:
+        self.cwd = cwd
+        self.env = env
+        self.policy = policy
+        self.key = key
+        self.contract = contract
+        self.author = author
+        self.unset = unset
+        self.tty = tty
+
+
+class Contract:
+    """The environment contract of one executor."""
+
+    def __init__(self, base: Base, configuration: Configuration | None, login_shell: str) -> None:
+        """Without a `configuration` no file is looked at: an executor that is its caller's own."""
+        self.base = base
+        self._configuration = configuration
+        self._snapshot: Layer | None = None
+        self._stacks: dict[object, tuple[object, object, Stack]] = {}
+        self._exact = Stack((), (), Rules(tidy=False, total=None))
+        self._terminal = Layer(RUNTIME_LEVEL, "terminal", TERMINAL, {"SHELL": login_shell}, where_unset=True)
+        self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
+        self._key = b""
+        self._plain: Settings | None = None
+
+    # Settings
+
+    def settings(self, directory: str | None) -> Settings:
+        """What the files say for commands in a directory, or outside of any. Raises FileInvalid."""
+        if self._configuration is not None:
+            return self._configuration.settings(directory)
+        if self._plain is None:
+            from .settings import Settings
+
+            self._plain = Settings()
+        return self._plain
+
+    @property
+    def key(self) -> bytes:
+        """The key of this user's fingerprints."""
+        if not self._key:
+            from ..host import facts, installkey
+
+            environ = self.base.values
+            self._key = installkey.load(installkey.state_folder(environ, facts.home(environ)))
+        return self._key
+
+    def prepare(self) -> None:
+        """Takes the login shell's snapshot where it is configured: once, before the first command.
+
+        Blocks up to the configured time. Raises FileInvalid.
+        """
+        if self._snapshot is not None:
+            return
+        settings = self.settings(None)
+        if settings.snapshot != "none":
+            from .snapshot import take
+
+            self._snapshot = take(settings, self.base.values)
+            self._stacks.clear()
+
+    # Environments
+
+    def resolve(self, asked: Asked, base: Base | None = None) -> Resolved:
+        """The exact environment of one command. `base` is another one than the executor's own.
+
+        Raises FileInvalid, EnvironmentTooLarge.
+        """
+        if asked.policy is None and not asked.contract:
+            runtime = (self._terminal,) if asked.tty else ()
+            return self._exact.resolve(_request(asked), runtime)
+        stack = self.stack(asked, base)
+        runtime = (self._terminal,) if asked.tty else ()
+        # A policy of its own is a request for just what it leaves.
+        if asked.contract and asked.policy is None:
+            runtime = (self._defaults, *runtime)
+        return stack.resolve(_request(asked) if asked.env or asked.unset else None, runtime)
+
+    def stack(self, asked: Asked, base: Base | None = None) -> Stack:
+        """Everything below the request."""
+        settings = self.settings(asked.cwd)
+        if asked.policy is not None and asked.key is None:
+            return self._build(settings, base or self.base, asked)  # nothing tells it from another
+        key = (id(settings), id(base), asked.key, asked.contract)
+        known = self._stacks.get(key)
+        # An id means an object only while that is alive: the cache keeps what its keys stand for.
+        if known is not None and known[0] is settings and known[1] is base:
+            return known[2]
+        stack = self._build(settings, base or self.base, asked)
+        if len(self._stacks) >= REMEMBERED_STACKS:
+            del self._stacks[next(iter(self._stacks))]
+        self._stacks[key] = (settings, base, stack)
+        return stack
+
+    def _build(self, settings: Settings, base: Base, asked: Asked) -> Stack:
+        layers = [Layer(BASE, "base", _origin_of(base), base.values, producer=base.kind)]
+        if self._snapshot is not None and base is self.base:
+            layers.append(self._snapshot)
+        if settings.project_env is not None:
+            layers.append(_env_layer(PROVIDER, "project", settings.project_env))
+        if settings.user_env is not None:
+            layers.append(_env_layer(OVERRIDE, "user", settings.user_env))
+        policies = []
+        if settings.user_policy is not None:
+            policies.append(_policy("user", settings.user_policy))
+        if settings.project_policy is not None:
+            policies.append(_policy("project", settings.project_policy))
+        if asked.policy is not None:
+            policies.append(asked.policy())
+        rules = Rules(
+            allow_from=settings.allow_from,
+            allow_code_loading=settings.allow_code_loading,
+            list_names=LIST_NAMES | settings.list_names,
+            # A client of the reference's protocol gets PATH as the reference would pass it.
+            tidy=asked.contract,
+            total=settings.total_bytes if asked.contract else None,
+        )
+        return Stack(layers, policies, rules)
+
+    # Fingerprints
+
+    def fingerprints(self, resolved: Resolved) -> tuple[str, str]:
+        """`env_fp` and `contract_fp`."""
+        from ..env.fingerprint import contract_fp, env_fp
+
+        return env_fp(self.key, resolved.values), contract_fp(self.key, resolved)
+
+
+def _request(asked: Asked) -> Layer:
+    return Layer(REQUESTED, "request", REQUEST, asked.env, unset=asked.unset, author=asked.author)
+
+
+def _origin_of(base: Base) -> Origin:
+    match base.kind:
+        case "daemon":
+            return EXECUTOR
+        case "launcher":
+            return Origin("launcher", "from the environment this was started in")
+        case "client":
+            return Origin("client", "from the client's environment")
+        case "merge":
+            return Origin("client", "from the client's environment over the exec-server's own")
+    return Origin("executor", f"from the environment of {base.kind}")
+
+
+def _env_layer(level: int, id: str, said: EnvSettings) -> Layer:
+    kind = "project" if level == PROVIDER else "user"
+    origins = {name: Origin(kind, "[env] set", said.file, line) for name, _, line in said.set}
+    origins.update((name, Origin(kind, "[env] unset", said.file, line)) for name, line in said.unset)
+    return Layer(
+        level,
+        id,
+        Origin(kind, "[env]", said.file),
+        {name: value for name, value, _ in said.set},
+        unset=[name for name, _ in said.unset],
+        operations=[
+            Operation(variable, op, values, Origin(kind, f"[env] {op}", said.file, line))
+            for variable, op, values, line in said.operations
+        ],
+        origins=origins,
+        producer=id,
+    )
+
+
+def _policy(whose: str, said: PolicySettings) -> Policy:
+    name = "shell_environment_policy"
+    places = {
+        rule: Origin("policy", f"{whose} [{name}]", source.file, source.line)
+        for rule, source in said.rules.items()
+    }
+    return Policy(
+        said.inherit,
+        said.ignore_default_excludes,
+        said.exclude,
+        said.set,
+        said.include_only,
+        name=f"{whose}:{name}",
+        source=Origin("policy", f"{whose} [{name}]", said.file),
+        places=places,
+    )
+
+
+def contract_of(kind: str, values: Mapping[str, str]) -> Contract:
+    """The contract of this process, whose environment is `values`: with its configuration files."""
+    from ..host import facts
+    from .base import base_of
+    from .config import Configuration
+
+    return Contract(base_of(kind, values), Configuration(values), facts.login_shell())

@@ -1,0 +1,60 @@
+"""The login shell's snapshot as layer 1: asked once per executor, kept in memory only."""
+
+from __future__ import annotations
+
+import os
+
+from ..core.snapshot import difference
+from ..env.layer import SNAPSHOT, Layer, Operation
+from ..env.origin import LOGIN_SHELL
+from ..host import facts
+from ..log import warn
+from ..providers.login import Capture, capture
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .settings import Settings
+
+LAYER_ID = "login-shell"
+
+
+def take(settings: Settings, values: Mapping[str, str]) -> Layer:
+    """Asks the account's shell, as configured. Blocks; a shell that gives no answer is a failed layer."""
+    found = ask(settings.snapshot, values, settings.snapshot_timeout)
+    if found.state != "captured":
+        # Commands run without it, and never in a login shell instead; so somebody must be told.
+        warn("server", "no snapshot of the login shell: %s", found.reason)
+        return Layer(
+            SNAPSHOT,
+            LAYER_ID,
+            LOGIN_SHELL,
+            producer=found.shell,
+            state="failed",
+            note=f"{found.state}: {found.reason}",
+            cost_ms=found.seconds * 1000,
+        )
+    told = difference(values, found.values, os.path.basename(found.shell))
+    lost = [segment for change in told.lists.values() for segment in change.lost]
+    notes = [f"{settings.snapshot} of {found.shell}"]
+    if lost:
+        notes.append(f"put back after what the startup files replaced: {':'.join(lost)}")
+    if found.reason:
+        notes.append(found.reason)
+    return Layer(
+        SNAPSHOT,
+        LAYER_ID,
+        LOGIN_SHELL,
+        told.set,
+        unset=told.unset,
+        operations=[Operation(name, "replace", change.segments) for name, change in told.lists.items()],
+        producer=found.shell,
+        note="; ".join(notes),
+        cost_ms=found.seconds * 1000,
+    )
+
+
+def ask(probe: str, values: Mapping[str, str], timeout: float, mark: int | None = None) -> Capture:
+    """What the account's own shell makes of an environment. Blocks up to `timeout` and a second."""
+    return capture(facts.login_shell(), probe, values, facts.home(values), timeout=timeout, mark=mark)
