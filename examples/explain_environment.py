@@ -1,4 +1,4 @@
-"""Asks which variables a command would get, which it would lose, and why. Values are never told."""
+"""Asks which variables a command would get, which it would lose, and why. Values are not told."""
 
 import asyncio
 
@@ -18,9 +18,17 @@ POLICY = outfitter.EnvPolicy(
 
 async def main() -> None:
     async with outfitter.local(environment=ENVIRONMENT) as client:
-        for variable in await client.explain(policy=POLICY, env={"CI": "1"}):
-            fate = "kept" if variable["kept"] else "lost"
-            print(f"{fate}  {variable['name']:<13} {variable['origin']['detail']}: {variable['rule']}")
+        told = await client.explain(policy=POLICY, env={"CI": "1"})
+        print(told["summary"])
+        for name, variable in told["variables"].items():
+            if "removed" in variable:
+                print(f"lost  {name:<13} {variable['removed']['why']}")
+            else:
+                print(
+                    f"kept  {name:<13} {variable['layer']} {variable['id']}: {variable['origin']['detail']}"
+                )
+        for number, segment in enumerate(told["variables"]["PATH"]["segments"], 1):
+            print(f"PATH {number}: {segment['value']} from {segment['layer']} {segment['id']}")
         done = await client.run(["env"], policy=POLICY, env={"CI": "1"})
         print("the command sees:", *sorted(done.stdout.decode().split()))
 

@@ -56,7 +56,7 @@ def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from commands(command, f"{before}{name} ")
-        else:
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield f"{before}{name}", command
 
 

@@ -1,5 +1,7 @@
 """Every example runs, prints what the docs say, and stands in the docs as it is."""
 
+# ruff: noqa: E501 - lines as they are printed
+
 from __future__ import annotations
 
 import re
@@ -25,12 +27,72 @@ stdout: hello, world
 exited: 0
 """,
     "explain_environment.py": """\
-kept  CI            given in the request's env: the request's env wins
-lost  DEPLOY_TOKEN  from the exec-server's own environment: default exclude *TOKEN*
-lost  EDITOR        from the exec-server's own environment: envPolicy.exclude EDITOR
-kept  HOME          set by envPolicy.set: envPolicy.set
-kept  PATH          from the exec-server's own environment: envPolicy.inherit is "all"
+env: base=launcher, policy=envPolicy, provider=none, setup=none, request=request(applied, 1)
+kept  CI            L7 request: given in the request's env
+lost  DEPLOY_TOKEN  default exclude *TOKEN*
+lost  EDITOR        envPolicy.exclude EDITOR
+kept  HOME          L2 envPolicy: set by envPolicy.set
+kept  PATH          L0 base: from the environment this was started in
+PATH 1: /usr/bin from L0 base
+PATH 2: /bin from L0 base
 the command sees: CI=1 HOME=/srv/project PATH=/usr/bin:/bin
+""",
+    "explain_project.py": """\
+$ outfitter env
+env: base=launcher, policy=project:shell_environment_policy, provider=project(applied, 3), setup=none, 1 refused
+4 variables for a command in /project; values are not shown
+  L0 base (launcher): 1
+    HOME
+  L3 project: 2
+    CI  PATH
+  L8 runtime: 1
+    SHLVL
+1 variable taken away
+  L2 project:shell_environment_policy.exclude AWS_* (/project/outfitter.toml:7)
+    AWS_PROFILE
+1 entry refused
+  LD_PRELOAD of L3 project: it can make later commands run other code; see allow_code_loading (code-loading)
+exit status 0
+
+$ outfitter env explain PATH AWS_PROFILE LD_PRELOAD
+PATH  from L3 project
+    L0 base  set  from the environment this was started in
+    L2 project:shell_environment_policy  kept  project:shell_environment_policy.inherit is "all" (/project/outfitter.toml)
+  * L3 project  prepend  prepend 1, [env] prepend (/project/outfitter.toml:4)
+    1  /project/bin  L3 project  prepend, can be written to by the agent
+    2  /usr/bin  L0 base
+    3  /bin  L0 base
+    -  /usr/bin  L0 base  dropped: already there
+AWS_PROFILE  not there: L2 project:shell_environment_policy.exclude AWS_* (/project/outfitter.toml:7)
+    L0 base  set  from the environment this was started in
+  * L2 project:shell_environment_policy  removed  project:shell_environment_policy.exclude AWS_* (/project/outfitter.toml:7)
+LD_PRELOAD  not there: L3 project: it can make later commands run other code; see allow_code_loading (/project/outfitter.toml:3)
+    L3 project  refused  it can make later commands run other code; see allow_code_loading, [env] set (/project/outfitter.toml:3)
+exit status 0
+
+$ outfitter env diff / here
+from / to here: 3 differences
+  - AWS_PROFILE
+  + CI
+  ~ PATH
+      + /project/bin
+exit status 1
+
+$ outfitter env export --format shell --changed
+unset AWS_PROFILE
+export CI='1'
+export PATH='/project/bin:/usr/bin:/bin'
+exit status 0
+
+""",
+    "login_shell.py": """\
+enforce: /project/bin, stage test, no token, in /project
+repair: /project/bin, stage test, no token, in /project
+report: /home/old/bin, stage test, reintroduced, in /
+  added DEPLOY_TOKEN by /home/.bash_profile:3
+  changed PATH by /home/.bash_profile:2
+refused to L3 project: DEPLOY_TOKEN: envPolicy.exclude *TOKEN*; allow_from with L3 permits it
+refused to L3 project: LD_PRELOAD: it can make later commands run other code; see allow_code_loading
 """,
     "many_commands.py": """\
 exit code 0: 100 commands

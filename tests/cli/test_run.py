@@ -139,20 +139,30 @@ def test_json_lines_are_the_events(tmp_path: Path) -> None:
 # --explain (K4)
 
 
-def test_explain_prints_names_and_reasons_but_never_values(tmp_path: Path) -> None:
+def test_explain_says_what_the_environment_was_made_of_but_never_a_value(tmp_path: Path) -> None:
     env = {"API_TOKEN": "hush-token", "PLAIN": "hush-plain"}
-    args = ("--explain", "--default-excludes", "--set", "ADDED=hush-added")
+    args = ("--explain", "--default-excludes", "--set", "ADDED=hush-added", "--env", "GIVEN=hush-given")
     done = run(tmp_path, *args, "--", "true", env=env)
-    text = done.stderr.decode()
     assert (done.returncode, done.stdout) == (0, b"")
-    passed, _, withheld = text.partition(" withheld")
-    assert "PLAIN" in passed
-    assert "ADDED" in passed
-    assert "set by envPolicy.set" in passed
-    assert "API_TOKEN" in withheld
-    assert "default exclude *TOKEN*" in withheld
-    assert "hush" not in text
-    assert "\x1b" not in text  # no terminal, no colour
+    # No terminal, no colour.
+    assert done.stderr.decode() == (
+        "env: base=launcher, policy=envPolicy, provider=none, setup=none, request=request(applied, 1)\n"
+    )
+
+
+def test_explain_has_a_line_for_each_refused_entry(tmp_path: Path) -> None:
+    args = ("--author", "model", "--env", "LD_PRELOAD=/hush.so", "--unset", "HOME", "--explain")
+    done = run(tmp_path, *args, "--", "sh", "-c", 'echo "$LD_PRELOAD"; test -n "$HOME"')
+    assert (done.returncode, done.stdout) == (0, b"\n")
+    summary, *lines = done.stderr.decode().splitlines()
+    assert summary.endswith(", request=request(applied, 2), 2 refused")
+    assert [line.partition(":")[0] for line in lines] == [
+        "  refused HOME of L7 request",
+        "  refused LD_PRELOAD of L7 request",
+        "shell",
+    ]
+    assert lines[-1] == "shell: sh, startup files off"
+    assert "hush" not in done.stderr.decode()
 
 
 @pytest.mark.parametrize(

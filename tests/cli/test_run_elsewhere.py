@@ -231,8 +231,10 @@ def test_policy_and_directory_are_applied_there(user: User, tmp_path: Path) -> N
 def test_explanation_is_the_servers(server: Server, user: User) -> None:
     done = user.run("run", "--on", server.url, "--explain", "--set", "A=hush", "--", "sh", "-c", "exit 4")
     assert (done.returncode, done.stdout) == (4, b"")
-    assert b"PLACE" in done.stderr
-    assert b"set by envPolicy.set" in done.stderr
+    summary, shell, differences = done.stderr.decode().splitlines()
+    assert summary == "env: base=daemon, policy=envPolicy, provider=none, setup=none"
+    assert shell == "shell: sh, startup files off"
+    assert "only there: PLACE;" in differences
     assert b"hush" not in done.stderr
 
 

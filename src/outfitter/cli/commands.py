@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from math import isfinite
 from typing import Any
 
 import click
 
 from .. import VERSION
 from ..errors import OutfitterError
-from .flags import SERVE, Flag
+from .env.commands import env_group
+from .flags import SERVE, WHERE, WISHES
+from .options import Seconds, has, option
 
 
 def run(args: list[str]) -> int:
@@ -44,37 +45,6 @@ def cli() -> None:
     """Runs commands for coding agents in an environment that is an explicit contract."""
 
 
-class _Seconds(click.FloatRange):
-    """A number of seconds: finite, not negative."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        seconds = super().convert(value, param, ctx)
-        if not isfinite(seconds):
-            self.fail(f"{value!r} is not a number of seconds", param, ctx)
-        return seconds
-
-
-def _option(flag: Flag) -> click.Option:
-    kinds: dict[str, Any] = {  # click's types have no common base in its annotations
-        "text": click.STRING,
-        "count": click.IntRange(min=1),
-        "seconds": _Seconds(min=0),
-        "flag": click.BOOL,
-        "list": click.STRING,
-    }
-    kind = click.Choice(flag.choices) if flag.choices else kinds[flag.kind]
-    return click.Option(
-        [flag.option],
-        type=None if flag.kind == "flag" else kind,
-        is_flag=flag.kind == "flag",
-        multiple=flag.kind == "list",
-        default=flag.default,
-        show_default=flag.default not in (None, False, ()),
-        metavar=flag.metavar or None,
-        help=flag.help,
-    )
-
-
 def _serve(**flags: Any) -> int:
     if flags["exit_on_stdin_close"]:
         raise click.UsageError("--exit-on-stdin-close is only accepted with --remote")
@@ -87,67 +57,39 @@ cli.add_command(
     click.Command(
         "serve",
         callback=_serve,
-        params=[_option(flag) for flag in SERVE],
+        params=[option(flag) for flag in SERVE],
         help="Serve commands to exec-server clients (the stock Codex client among them).",
     )
 )
 
 
-class _Assignment(click.ParamType[Any]):
-    """NAME=VALUE."""
-
-    name = "NAME=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = str(value).partition("=")
-        if not equals or not name:
-            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
-        return name, text
-
-
-def _where(command: Any) -> Any:
-    """The options that say on which environment."""
-    for option in (
-        click.option(
-            "--token-file",
-            type=click.Path(),
-            default=None,
-            metavar="FILE",
-            help="With --on URL: the file with the bearer token.",
-        ),
-        click.option(
-            "--codex-home",
-            type=click.Path(file_okay=False),
-            default=None,
-            metavar="DIR",
-            help="Take the named environments from this Codex home instead of our own folder.",
-        ),
-        click.option("--on", default=None, metavar="NAME|URL", help="The environment, by name or ws:// URL."),
-    ):
-        command = option(command)
-    return command
-
-
 @cli.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@_where
+@has(*WHERE)
 @click.option("--tty", "-t", is_flag=True, help="Give it a terminal: ours, in raw mode, when there is one.")
 @click.option("--detach", "-d", is_flag=True, help="Leave it running on the server and print its id.")
-@click.option("--explain", is_flag=True, help="Afterwards, say where every variable came from (on stderr).")
+@click.option("--explain", is_flag=True, help="Afterwards, say what its environment was made of (on stderr).")
+@has(*WISHES)
 @click.option(
-    "--inherit",
-    type=click.Choice(["all", "core", "none"]),
-    default="all",
-    show_default=True,
-    help="Which of the executor's variables the command inherits.",
+    "--login",
+    type=click.Choice(["allow", "strip", "reject"]),
+    default=None,
+    help="What becomes of a shell's login flag.",
 )
-@click.option("--default-excludes", is_flag=True, help="Withhold *KEY*, *SECRET* and *TOKEN*.")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Withhold matching variables (* and ?).")
-@click.option("--include-only", multiple=True, metavar="PATTERN", help="Pass only matching variables.")
-@click.option("--set", multiple=True, type=_Assignment(), help="Set a variable.")
+@click.option(
+    "--startup",
+    type=click.Choice(["enforce", "repair", "report"]),
+    default=None,
+    help="What becomes of a shell's startup files.",
+)
+@click.option(
+    "--from",
+    "base",
+    type=click.Choice(["client", "daemon", "merge"]),
+    default=None,
+    help="With --on a server of ours on this machine: whose environment commands start from.",
+)
 @click.option("--cwd", type=click.Path(), default=None, help="Run it in this directory of the executor.")
-@click.option("--timeout", type=_Seconds(min=0), default=None, help="End it after so many seconds.")
+@click.option("--timeout", type=Seconds(min=0), default=None, help="End it after so many seconds.")
 @click.option("--json", is_flag=True, help="One JSON line per event instead of the output itself.")
 @click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:
@@ -164,7 +106,7 @@ def run_command(argv: tuple[str, ...], **flags: Any) -> int:
 
 
 @cli.command("ps")
-@_where
+@has(*WHERE)
 @click.option("--session", default=None, metavar="ID", help="List the processes of this session instead.")
 @click.option("--json", is_flag=True, help="A JSON list.")
 def ps_command(**flags: Any) -> int:
@@ -175,7 +117,7 @@ def ps_command(**flags: Any) -> int:
 
 
 @cli.command("attach")
-@_where
+@has(*WHERE)
 @click.option("--session", default=None, metavar="ID", help="ID is a process of this session, on --on.")
 @click.option("--take-over", is_flag=True, help="Take it from the client that follows it now.")
 @click.option("--json", is_flag=True, help="One JSON line per event instead of the output itself.")
@@ -192,7 +134,7 @@ def attach_command(ident: str | None, **flags: Any) -> int:
 
 
 @cli.command("cp")
-@_where
+@has(*WHERE)
 @click.option("--recursive", "-r", is_flag=True, help="Copy a folder with all that is in it.")
 @click.option("--force", "-f", is_flag=True, help="Replace files, and copy into a folder that exists.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
@@ -209,22 +151,70 @@ def cp_command(source: str, destination: str, **flags: Any) -> int:
     return cp(source, destination, flags)
 
 
-@cli.group("env")
-def env_group() -> None:
-    """Environments: where commands can run."""
+cli.add_command(env_group)
 
 
-@env_group.command("list")
+@cli.command("doctor")
 @click.option(
-    "--codex-home",
-    type=click.Path(file_okay=False),
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False),
     default=None,
     metavar="DIR",
-    help="Those of this Codex home instead of our own.",
+    help="For commands in this directory instead of the current one.",
 )
-@click.option("--json", is_flag=True, help="A JSON list.")
-def env_list_command(**flags: Any) -> int:
-    """List the named environments, each with its state. The default one is marked with *."""
-    from .environments import list_environments
+@click.option("--no-login", is_flag=True, help="Do not ask the login shell: its startup files do not run.")
+@click.option("--summary", is_flag=True, help="Only the problems, a line for each.")
+@click.option("--all", is_flag=True, help="All details, of what is in order too.")
+@click.option("--json", is_flag=True, help="A JSON object.")
+@click.option("--no-color", is_flag=True, help="No colours.")
+@click.option("--ascii", is_flag=True, help="No marks beyond ASCII.")
+def doctor_command(**flags: Any) -> int:
+    """Check what commands get as environment, and say what to type or edit where something is wrong.
 
-    return list_environments(flags)
+    The exit status is 1 when there is an error; warnings alone are 0.
+    """
+    from .doctor import doctor
+
+    return doctor(flags)
+
+
+@cli.group("config")
+def config_group() -> None:
+    """Configuration: what holds for commands, and which file says so."""
+
+
+@config_group.command("show")
+@click.option(
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="What holds in this directory instead of the current one.",
+)
+@click.option("--values", is_flag=True, help="Show the values of variables too.")
+@click.option("--json", is_flag=True, help="A JSON object.")
+def config_show_command(**flags: Any) -> int:
+    """Show every setting, and the file and line that it comes from."""
+    from .config import show
+
+    return show(flags)
+
+
+@config_group.command("schema")
+def config_schema_command() -> int:
+    """Print the JSON Schema of outfitter.toml and config.toml, for editors."""
+    from .config import schema
+
+    return schema()
+
+
+@config_group.command("import-codex")
+@click.argument("file", required=False, type=click.Path(), metavar="[FILE]")
+def config_import_codex_command(file: str | None) -> int:
+    """Print what a Codex config.toml says about the environment of commands, in our words.
+
+    FILE is $CODEX_HOME/config.toml, or ~/.codex/config.toml, unless given.
+    """
+    from .config import import_codex
+
+    return import_codex(file)

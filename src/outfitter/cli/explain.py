@@ -1,46 +1,79 @@
-"""Where a command's environment came from, for people. Names and reasons, never values."""
+"""What `run --explain` says after a command: what its environment was made of, and never a value."""
 
 from __future__ import annotations
 
-import os
-from textwrap import wrap
-from typing import TYPE_CHECKING
+from .env.text import printable, refusals
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
+    from collections.abc import Iterator
+    from typing import Any
 
     from ..protocol.jsontext import Json
+    from .colour import Paint
 
-_BOLD, _DIM, _GREEN, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
-
-
-def wants_colour(stream: TextIO) -> bool:
-    """NO_COLOR and TERM=dumb say no, FORCE_COLOR says yes, else a terminal does."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+# Names in one line: who wants to know all of them asks `outfitter env explain`.
+_NAMES = 12
+_STARTUP = {"enforce": "startup files off", "repair": "startup files repaired", "report": "startup files on"}
+_MARKS = {"added": "+", "removed": "-", "changed": "~"}
 
 
-def report(variables: list[Json], *, colour: bool, width: int = 100) -> str:
-    """What was passed and what was withheld, grouped by where it came from and by which rule."""
+def report(
+    told: dict[str, Any], shell: Json, startup: Json, differences: Json, paint: Paint
+) -> Iterator[str]:
+    """The lines: a summary, what was refused, the shell, its startup files, the server.
 
-    def paint(code: str, text: str) -> str:
-        return f"{code}{text}{_PLAIN}" if colour else text
+    `told` is the explanation; `shell` is how a shell was started and `startup` what came of it, None for
+    other programs; `differences` is in what the server's own environment differs from ours, None if it was
+    not compared.
+    """
+    yield paint("bold", printable(str(told["summary"])))
+    for line in refusals(told):
+        yield f"  {paint('red', 'refused')} {line}"
+    if isinstance(shell, dict):
+        yield from _shell(shell, startup if isinstance(startup, dict) else {}, paint)
+    if isinstance(differences, dict):
+        yield from differences_of(differences)
 
-    lines = []
-    for kept, title, code in ((True, "passed to the command", _GREEN), (False, "withheld", _RED)):
-        chosen = [entry for entry in variables if entry["kept"] is kept]
-        lines.append(paint(_BOLD, f"{len(chosen)} {'variable' if len(chosen) == 1 else 'variables'} {title}"))
-        groups: dict[str, list[str]] = {}
-        for entry in chosen:
-            reason = entry["origin"]["detail"]
-            if entry["rule"] not in reason:
-                reason += f"; {entry['rule']}"
-            if "replaced" in entry:
-                reason += f", replacing the one {entry['replaced']['detail']}"
-            groups.setdefault(reason, []).append(entry["name"])
-        for reason, names in groups.items():
-            lines.append(f"  {paint(code, '+' if kept else '-')} {reason}")
-            for row in wrap("  ".join(names), width - 6, break_long_words=False, break_on_hyphens=False):
-                lines.append(f"      {paint(_DIM, row)}")
-    return "\n".join(lines)
+
+def _shell(shell: dict[str, Any], startup: dict[str, Any], paint: Paint) -> Iterator[str]:
+    parts = [str(shell.get("name"))]
+    if shell.get("loginAsked"):
+        parts.append("login shell" if shell.get("login") else "login flag stripped")
+    parts.append(_STARTUP.get(str(shell.get("startup")), str(shell.get("startup"))))
+    if shell.get("withheld"):
+        parts.append(f"without {', '.join(map(str, shell['withheld']))}")
+    yield printable(f"shell: {', '.join(parts)}")
+    for note in shell.get("notes") or ():
+        yield printable(f"  {note}")
+    if startup.get("reported") is False:
+        yield "  what the startup files did is not known: the shell did not say"
+    changes = startup.get("changes") or ()
+    if changes:
+        put_right = ", put right" if shell.get("startup") == "repair" else ""
+        yield f"  changed by startup files{put_right}:"
+    for change in changes:
+        where = f"  {change['file']}:{change['line']}" if "file" in change else ""
+        yield printable(f"    {_MARKS.get(change['kind'], '?')} {change['name']}{where}")
+    if startup.get("readonly"):
+        yield printable(f"  read-only, so that nothing can put them right: {', '.join(startup['readonly'])}")
+
+
+def differences_of(found: dict[str, Any]) -> Iterator[str]:
+    """In what a server's own environment differs from ours, by name."""
+    parts = [
+        f"{title}: {_some(names)}"
+        for title, names in (
+            ("only here", found.get("onlyClient")),
+            ("only there", found.get("onlyServer")),
+            ("other values", found.get("changed")),
+        )
+        if names
+    ]
+    if parts:
+        yield printable(f"the server's own environment differs from ours; {'; '.join(parts)}")
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:_NAMES])
+    return shown if len(names) <= _NAMES else f"{shown} and {len(names) - _NAMES} more"

@@ -1,8 +1,9 @@
-"""The flags of `outfitter serve`, once: read quickly when they are plain, by click otherwise.
+"""Flags of commands that must be quick, once: read here when they are plain, by click otherwise.
 
-Importing click takes three times as long as starting the interpreter, and a launcher waits for the
-first line. So a command line that uses only known flags with proper values is read here; anything else
-(help, completion, a mistake) goes to the command that click builds from the same table.
+Importing click takes three times as long as starting the interpreter. A launcher waits for the first line of
+`outfitter serve`, and to answer `outfitter env` takes less than that. So a command line that uses only known
+flags with proper values is read here; anything else (help, completion, a mistake) goes to the command that
+click builds from the same table.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ..record import Record
 
 
 class Flag(Record):
-    """One option: `kind` is "text", "count" (1 or more), "seconds", "flag" or "list"."""
+    """One option: `kind` is "text", "count" (1 or more), "seconds", "flag", "list" or "pairs" (A=B)."""
 
     __slots__ = ("choices", "default", "help", "kind", "metavar", "name", "option")
 
@@ -99,16 +100,80 @@ SERVE: tuple[Flag, ...] = (
     Flag("--log-level", "text", "Write diagnostics to stderr.", None, choices=("debug", "warning")),
 )
 
-_BY_OPTION = {flag.option: flag for flag in SERVE}
+# On which environment.
+WHERE: tuple[Flag, ...] = (
+    Flag("--on", "text", "The environment, by name or ws:// URL.", None, "NAME|URL"),
+    Flag(
+        "--codex-home",
+        "text",
+        "Take the named environments from this Codex home instead of our own folder.",
+        None,
+        "DIR",
+    ),
+    Flag("--token-file", "text", "With --on URL: the file with the bearer token.", None, "FILE"),
+)
+# What the environment of a command shall be. The first five make a policy, which comes after the configured
+# ones; the others are the request's.
+WISHES: tuple[Flag, ...] = (
+    Flag(
+        "--inherit",
+        "text",
+        "Which of the executor's variables the command inherits.",
+        None,
+        choices=("all", "core", "none"),
+    ),
+    Flag("--default-excludes", "flag", "Withhold *KEY*, *SECRET* and *TOKEN*.", False),
+    Flag("--exclude", "list", "Withhold matching variables (* and ?).", (), "PATTERN"),
+    Flag("--include-only", "list", "Pass only matching variables.", (), "PATTERN"),
+    Flag("--set", "pairs", "Set a variable, as a policy does.", ()),
+    Flag("--env", "pairs", "Set a variable, on top of all others.", ()),
+    Flag("--unset", "list", "Take a variable away.", (), "NAME"),
+    Flag(
+        "--author",
+        "text",
+        "Who speaks in --env and --unset: a model is held to the rules for scripts.",
+        "user",
+        choices=("user", "model"),
+    ),
+)
+CWD = Flag("--cwd", "text", "For a command in this directory.", None, "DIR")
+JSON = Flag("--json", "flag", "A JSON object.", False)
+# How much is shown.
+VALUES: tuple[Flag, ...] = (
+    Flag("--values", "flag", "Show values, but for secrets.", False),
+    Flag("--show-secrets", "flag", "Together with --values: secrets as well, in plain text.", False),
+)
+ENV: tuple[Flag, ...] = (*WHERE, CWD, *WISHES, *VALUES, JSON)
+ENV_EXPLAIN: tuple[Flag, ...] = (
+    *WHERE,
+    CWD,
+    *WISHES,
+    Flag("--program", "list", "Also say which file this program's name means.", (), "NAME"),
+    Flag("--login", "flag", "Also ask a login shell what it would make of it; runs its files.", False),
+    *VALUES,
+    Flag("--html", "text", "Write a page for a browser.", None, "FILE"),
+    JSON,
+)
 
 
-def read_plain(args: list[str]) -> dict[str, object] | None:
+def read_plain(args: list[str], table: tuple[Flag, ...] = SERVE) -> dict[str, object] | None:
     """The values of a plain command line, or None when click should have a look at it."""
-    values: dict[str, object] = {flag.name: flag.default for flag in SERVE}
+    read = read_with_words(args, table)
+    return None if read is None or read[1] else read[0]
+
+
+def read_with_words(args: list[str], table: tuple[Flag, ...]) -> tuple[dict[str, object], list[str]] | None:
+    """The same for a command that also takes words, which may stand between its flags."""
+    by_option = {flag.option: flag for flag in table}
+    values: dict[str, object] = {flag.name: flag.default for flag in table}
+    words: list[str] = []
     rest = iter(args)
     for arg in rest:
+        if arg and not arg.startswith("-"):
+            words.append(arg)
+            continue
         option, equals, text = arg.partition("=")
-        flag = _BY_OPTION.get(option)
+        flag = by_option.get(option)
         if flag is None:
             return None
         if flag.kind == "flag":
@@ -121,12 +186,12 @@ def read_plain(args: list[str]) -> dict[str, object] | None:
         value = _value(flag, text)
         if value is None:
             return None
-        if flag.kind == "list":
+        if flag.kind in ("list", "pairs"):
             known = values[flag.name]
             assert isinstance(known, tuple)
             value = (*known, value)
         values[flag.name] = value
-    return values
+    return values, words
 
 
 def _value(flag: Flag, text: str) -> object:
@@ -137,6 +202,9 @@ def _value(flag: Flag, text: str) -> object:
         if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < (flag.kind == "count"):
             return None
         return int(text)
+    if flag.kind == "pairs":
+        name, equals, value = text.partition("=")
+        return (name, value) if name and equals else None
     if flag.choices and text not in flag.choices:
         return None
     return text

@@ -4,24 +4,68 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def main() -> int:
     """Runs the command line; returns the exit status."""
     args = sys.argv[1:]
-    if args[:1] == ["serve"]:
-        # The quick way to a listening server; see cli.flags.
-        from .flags import read_plain
+    quick = _quick(args) if args else None
+    if quick is None:
+        from .commands import run
 
-        flags = read_plain(args[1:])
-        if flags is not None and not flags["exit_on_stdin_close"]:
-            from ..errors import OutfitterError
-            from .serve import serve
+        return run(args)
+    from ..errors import OutfitterError
 
-            try:
-                return serve(flags)
-            except OutfitterError as error:
-                print(f"outfitter: {error}", file=sys.stderr)
-                return 1
-    from .commands import run
+    try:
+        return quick()
+    except OutfitterError as error:
+        print(f"outfitter: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
 
-    return run(args)
+
+def _quick(args: list[str]) -> Callable[[], int] | None:
+    """The way around click, for plain command lines of commands that must be quick; see cli.flags."""
+    match args[0]:
+        case "serve":
+            return _quick_serve(args[1:])
+        # Who asks for a completion, or has closed a stream, is not in a hurry.
+        case "env" if sys.stdout is not None and sys.stderr is not None and sys.stdin is not None:
+            return _quick_env(args[1:])
+    return None
+
+
+def _quick_serve(args: list[str]) -> Callable[[], int] | None:
+    from .flags import read_plain
+
+    flags = read_plain(args)
+    if flags is None or flags["exit_on_stdin_close"]:
+        return None
+    from .serve import serve
+
+    return lambda: serve(flags)
+
+
+def _quick_env(args: list[str]) -> Callable[[], int] | None:
+    from .flags import ENV, ENV_EXPLAIN, read_with_words
+
+    is_explain = args[:1] == ["explain"]
+    read = read_with_words(args[1:], ENV_EXPLAIN) if is_explain else read_with_words(args, ENV)
+    if read is None:
+        return None
+    flags, words = read
+    if flags["show_secrets"] and not flags["values"]:
+        return None  # refused there
+    if is_explain:
+        from .env.explain import explain
+
+        return lambda: explain(words, flags)
+    if words:
+        return None  # another command
+    from .env.show import show
+
+    return lambda: show(flags)

@@ -7,19 +7,22 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..client.client import CONTRACT
 from ..errors import OutfitterError, RequestFailed
-from ..protocol.environment import EnvPolicyParams
-from . import explain, terminal
+from . import base, explain, terminal
+from .colour import Paint, wants_colour
 from .console import say
 from .follow import NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, Follower, LeftRunning
 from .records import Records
 from .target import find, reach
+from .wishes import wire_contract, wire_policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..client.client import Client
     from ..client.process import RemoteProcess
+    from ..protocol.jsontext import Json
     from .records import Started
     from .target import Target
 
@@ -49,28 +52,29 @@ class _Run:
         self._flags = flags
         self._target = target
         self._records = Records(os.environ)
-        self._env = _terminal_environment() if flags["tty"] else None
-        self._policy = EnvPolicyParams(
-            flags["inherit"],
-            not flags["default_excludes"],
-            tuple(flags["exclude"]),
-            tuple(flags["set"]),
-            tuple(flags["include_only"]),
-        )
+        # What the command line says itself goes before what the terminal does.
+        self._env = {**(_terminal_environment() if flags["tty"] else {}), **dict(flags["env"])}
+        self._policy = wire_policy(flags) or CONTRACT
+        self._contract = wire_contract(flags)
+        self._differences: Json = None
 
     async def run(self) -> int:
         flags = self._flags
         if flags["detach"] and not self._target.resumable:
             say("--detach needs a server to leave the command with: --on URL, or the name of one")
             return NOT_STARTED
-        async with reach(self._target) as client:
+        async with reach(self._target, summaries=flags["explain"]) as client:
             pass_input = not flags["detach"] and self._can_pass_input(client)
+            self._differences = await base.agree(
+                client, self._target, flags["base"], compare=flags["explain"]
+            )
             try:
                 process = await client.start(
                     self._argv,
-                    cwd=flags["cwd"],
+                    cwd=base.directory(client, self._target, flags["cwd"]),
                     env=self._env,
                     policy=self._policy,
+                    contract=self._contract,
                     tty=terminal.size() if flags["tty"] else None,
                     stdin=pass_input,
                 )
@@ -80,8 +84,11 @@ class _Run:
             if flags["detach"]:
                 return self._detach(client, process, started)
             status = await self._follow(client, process, started, pass_input)
+            if self._differences and not flags["explain"]:
+                for line in explain.differences_of(self._differences):
+                    say(f"{line}; --from or [daemon] environment says whose holds")
             if flags["explain"]:
-                await self._explain(client)
+                await self._explain(client, process)
             return status
 
     def _can_pass_input(self, client: Client) -> bool:
@@ -143,13 +150,24 @@ class _Run:
         say(f"left running; {kept_for(retention)}: outfitter attach {started.id}")
         return 0
 
-    async def _explain(self, client: Client) -> None:
+    async def _explain(self, client: Client, process: RemoteProcess) -> None:
+        flags = self._flags
         try:
-            variables = await client.explain(env=self._env, policy=self._policy, tty=self._flags["tty"])
+            told = await client.explain(
+                cwd=flags["cwd"],
+                env=self._env,
+                policy=self._policy,
+                contract=self._contract,
+                tty=flags["tty"],
+            )
         except OutfitterError as error:
             say(str(error))  # and the status stays the command's
             return
-        print(explain.report(variables, colour=explain.wants_colour(sys.stderr)), file=sys.stderr)
+        summary = process.environment if isinstance(process.environment, dict) else {}
+        paint = Paint(wants_colour(sys.stderr))
+        shell = summary.get("shell")
+        for line in explain.report(told, shell, process.startup, self._differences, paint):
+            print(line, file=sys.stderr)
 
 
 def leave(

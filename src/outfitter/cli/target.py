@@ -79,7 +79,12 @@ def _token(path: str | None) -> str | None:
 
 @contextlib.asynccontextmanager
 async def reach(
-    target: Target, *, resume: str | None = None, take_over: bool = False, quiet: bool = False
+    target: Target,
+    *,
+    resume: str | None = None,
+    take_over: bool = False,
+    quiet: bool = False,
+    summaries: bool = False,
 ) -> AsyncIterator[Client]:
     """A client of the target; a broken connection is reported as it should be on a command line."""
     declared = target.declared
@@ -87,12 +92,14 @@ async def reach(
         # Through the package: importing the module would put it in the place of the public function.
         from .. import local
 
-        async with local() as client:
+        async with local(summaries=summaries) as client:
             yield client
         return
     watch = None if quiet else LinkWatch(target.name)
     with contextlib.nullcontext() if quiet else waiting(f"connecting to {target.name}"):
-        client = await open_declared(declared, resume=resume, take_over=take_over, on_state=watch)
+        client = await open_declared(
+            declared, resume=resume, take_over=take_over, on_state=watch, summaries=summaries
+        )
     patience: float | None = None
     try:
         yield client

@@ -396,6 +396,10 @@ class Client:
     ) -> tuple[EnvPolicyParams | None, ContractParams | None]:
         """What a request says: the contract where the server has one, but for an exact environment."""
         if policy is None:
+            if contract is not None:
+                raise InvalidParams(
+                    "an exact environment (policy=None) has no contract: leave one of them out"
+                )
             return None, None
         if contract is not None and not self.offers("environmentContract"):
             raise CapabilityMissing("environmentContract", "keep an environment contract")

@@ -272,6 +272,7 @@ async def open_declared(
     resume: str | None = None,
     take_over: bool = False,
     on_state: Callable[[str], None] | None = None,
+    summaries: bool = False,
 ) -> Client:
     """Connects to a declared environment; `resume` and `take_over` are for those at a URL.
 
@@ -286,6 +287,7 @@ async def open_declared(
             connect_timeout=declared.connect_timeout,
             initialize_timeout=declared.initialize_timeout,
             on_state=on_state,
+            summaries=summaries,
         )
     return await open_program(
         [declared.program or "", *declared.args],
@@ -293,6 +295,7 @@ async def open_declared(
         cwd=declared.cwd,
         initialize_timeout=declared.initialize_timeout,
         on_state=on_state,
+        summaries=summaries,
     )
 
 

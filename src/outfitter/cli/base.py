@@ -1,0 +1,112 @@
+"""Whose environment the commands of a server start from: its own, ours, or ours over its own.
+
+Our environment is sent to nobody but a server of this user on this machine, reached over loopback: its word
+is not enough, its process is looked for.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ..env.fingerprint import value_digest
+from ..errors import SettingInvalid
+from ..host import facts
+from ..protocol.environment import BaseParams
+from ..providers import inherited
+from .console import say
+
+if TYPE_CHECKING:
+    from ..client.client import Client
+    from ..environments.file import Declared
+    from ..protocol.jsontext import Json
+    from .target import Target
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def directory(client: Client, target: Target, given: str | None) -> str | None:
+    """Where a command is to run: on a server of ours, on this machine, from where we are."""
+    if target.declared is None or _why_stranger(client, target.declared) is not None:
+        return given  # relative to where the server is
+    return given if given is not None and given.startswith("file:") else os.path.abspath(given or ".")
+
+
+async def agree(client: Client, target: Target, wanted: str | None, *, compare: bool) -> Json:
+    """Has the server start commands from the environment that `wanted`, or else the configuration, says.
+
+    Returns in what the server's own environment differs from ours, by name; None when they were not
+    compared. `compare` has them compared even if nothing else is to be done. Raises OutfitterError.
+    """
+    if target.declared is None:
+        return None  # this machine's commands start from our environment anyway
+    stranger = _why_stranger(client, target.declared)
+    if stranger is not None:
+        if wanted in ("client", "merge"):
+            raise SettingInvalid(f"--from {wanted} would send this environment elsewhere: {stranger}")
+        return None
+    rule, chosen = (wanted, True) if wanted else _configured()
+    # Whoever has not chosen should know that there is a choice; who sits at a terminal can read it.
+    if rule == "daemon" and not compare and (chosen or not sys.stderr.isatty()):
+        return None  # as it is anyway
+    result = await client.base(_params(rule))
+    return result.get("differences") if compare or not chosen else None
+
+
+def _configured() -> tuple[str, bool]:
+    """The rule, and whether somebody has written it down."""
+    from ..contract.config import load
+
+    settings = load(os.environ, None)
+    return settings.daemon_environment, settings.sources["daemon.environment"].kind != "default"
+
+
+def _params(rule: str) -> BaseParams:
+    ours = inherited.load()
+    if rule == "daemon":
+        key = secrets.token_bytes(32)
+        digests = {name: value_digest(key, name, value) for name, value in ours.items() if _is_text(name)}
+        return BaseParams(rule, os.getpid(), None, key, digests)
+    env = {name: value for name, value in ours.items() if _is_text(name) and _is_text(value)}
+    if len(env) < len(ours):
+        say(f"left here, because they are not UTF-8: {len(ours) - len(env)} of our variables")
+    return BaseParams(rule, os.getpid(), env)
+
+
+def _is_text(value: str) -> bool:
+    """Whether JSON can hold it: what was not UTF-8 is there as lone surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _why_stranger(client: Client, declared: Declared) -> str | None:
+    """Why a server may not know our environment; None when it is one of ours, on this machine."""
+    if declared.url is None:
+        return "a program that was started for this has an environment of its own"
+    if urlsplit(declared.url).hostname not in _LOOPBACK:
+        return "the server is not reached over this machine's loopback address"
+    if not client.offers("environmentContract") or client.info is None:
+        return "the server does not know how to use it"
+    base: Any = client.info.raw.get("base") if isinstance(client.info.raw, dict) else None
+    if not isinstance(base, dict):
+        return "the server does not say whose it is"
+    if base.get("host") != os.uname().nodename or base.get("user") != facts.user():
+        return "the server is not this user's, or not on this machine"
+    if not _is_ours(base.get("pid")):
+        return "there is no such server process of this user here"
+    return None
+
+
+def _is_ours(pid: object) -> bool:
+    if type(pid) is not int or pid <= 0:
+        return False
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.getuid()
+    except OSError:
+        return False

@@ -1,0 +1,89 @@
+"""outfitter doctor: what is wrong with the environment of commands, and what to type or edit."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..contract.checks import STATUSES
+from ..contract.doctor import examine
+from ..host import facts
+from ..providers import inherited
+from .colour import Paint, wants_colour
+from .env.output import emit, emit_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Report = dict[str, Any]  # as `examine` makes it
+
+_MARKS = {"ok": "✓", "warning": "!", "error": "✗", "skipped": "·"}
+_PLAIN_MARKS = {"ok": "[ok]", "warning": "[!!]", "error": "[XX]", "skipped": "[--]"}
+_COLOURS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "dim"}
+_MANY = 8  # details of one check that are shown without --all
+
+
+def doctor(flags: dict[str, Any]) -> int:
+    """Prints the report; returns the exit status."""
+    cwd = flags["cwd"] or facts.working_directory() or "/"
+    report = examine(inherited.load(), cwd, login=not flags["no_login"])
+    if flags["json"]:
+        emit_json(report)
+    else:
+        paint = Paint(wants_colour(sys.stdout) and not flags["no_color"])
+        plain = flags["ascii"] or not _can_show(_MARKS["ok"] + _MARKS["error"])
+        marks = _PLAIN_MARKS if plain else _MARKS
+        emit("\n".join(_lines(report, marks, paint, summary=flags["summary"], everything=flags["all"])))
+    return 1 if report["overallStatus"] == "error" else 0
+
+
+def _lines(
+    report: Report, marks: dict[str, str], paint: Paint, *, summary: bool, everything: bool
+) -> Iterator[str]:
+    """Problems first. Details of what is in order only with `everything`, none at all in a `summary`."""
+    checks = report["checks"]
+    for status in STATUSES:
+        for ident, check in checks.items():
+            if check["status"] != status:
+                continue
+            problem = status in ("error", "warning")
+            if summary and not problem:
+                continue
+            mark = paint(_COLOURS[status], marks[status])
+            yield f"{mark} {paint('bold', ident) if problem else ident}  {_printable(check['summary'])}"
+            if summary:
+                continue
+            indent = " " * (len(marks[status]) + 3)
+            if problem or everything:
+                yield from _details(check["details"], indent, paint, everything)
+            if problem:
+                yield f"{indent}{paint('cyan', _printable(check['remediation']))}"
+    counts = {status: sum(check["status"] == status for check in checks.values()) for status in STATUSES}
+    words = {"error": "error", "warning": "warning", "ok": "ok", "skipped": "skipped"}
+    told = [
+        f"{count} {words[status]}{'s' if count != 1 and status in ('error', 'warning') else ''}"
+        for status, count in counts.items()
+        if count
+    ]
+    yield paint("bold", ", ".join(told))
+
+
+def _details(details: list[str], indent: str, paint: Paint, everything: bool) -> Iterator[str]:
+    shown = details if everything else details[:_MANY]
+    for line in shown:
+        yield indent + paint("dim", _printable(line))
+    if len(details) > len(shown):
+        yield indent + paint("dim", f"and {len(details) - len(shown)} more: --all shows them")
+
+
+def _can_show(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _printable(text: str) -> str:
+    """On one line, without what would move the cursor: a folder's name is whatever somebody called it."""
+    return "".join(mark if mark.isprintable() else "?" for mark in text)

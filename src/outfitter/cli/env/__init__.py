@@ -1,0 +1,1 @@
+"""outfitter env: what a command would get as environment, why, and how two of them differ."""

@@ -1,0 +1,130 @@
+"""Who answers a question about an environment: the contract here, or an executor elsewhere.
+
+The answers are the same objects either way. Here nothing of asyncio is imported: that takes longer than the
+answer.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...contract import answers
+from ...contract.contract import contract_of
+from ...errors import SettingInvalid
+from ...providers import inherited
+from ..wishes import asked, wire_contract, wire_policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from typing import Any, TypeVar
+
+    from ...client.client import Client
+    from ...contract.contract import Asked, Contract
+    from ..target import Target
+    from ..wishes import Flags
+
+    Json = dict[str, Any]  # as it would be on the wire
+    _T = TypeVar("_T")
+
+# Looked up in every explanation, where they exist: what people ask about.
+PROGRAMS = ("python", "python3", "pip", "node", "cargo")
+
+
+def explain(flags: Flags, show: str = "names", *, programs: Sequence[str] = (), login: bool = False) -> Json:
+    """The whole story of every variable. Raises OutfitterError."""
+    target = where(flags)
+    if target is None:
+        contract, question = here(flags)
+        return answers.explain(contract, question, show, programs=programs, login=login)
+
+    async def ask(client: Client) -> Json:
+        return await client.explain(**_wire(flags), show=show, programs=programs, login=login)
+
+    return there(target, ask)
+
+
+def resolve(flags: Flags, show: str = "names") -> Json:
+    """What a command would get. Raises OutfitterError."""
+    target = where(flags)
+    if target is None:
+        contract, question = here(flags)
+        return answers.resolve(contract, question, show)
+
+    async def ask(client: Client) -> Json:
+        return await client.environment(**_wire(flags), show=show)
+
+    return there(target, ask)
+
+
+# Here
+
+
+def where(flags: Flags) -> Target | None:
+    """The executor that `outfitter run` with the same flags would use; None for this process."""
+    if flags["on"] == "local" and flags["token_file"] is None:
+        return None
+    if flags["on"] is None and flags["token_file"] is None and flags["codex_home"] is None:
+        # Looking for the file here saves most people what it takes to read one.
+        from ...contract.config import user_file
+
+        try:
+            folder = os.path.dirname(user_file(os.environ))
+        except SettingInvalid:
+            return None
+        if not os.path.lexists(os.path.join(folder, "environments.toml")):
+            return None
+    from ..target import find
+
+    target = find(flags["on"], flags["codex_home"], flags["token_file"])
+    return None if target.declared is None else target
+
+
+def here(flags: Flags) -> tuple[Contract, Asked]:
+    """The contract of commands that are started from here, and the question to it. Raises OutfitterError."""
+    return prepared(), asked(flags, folder_of(flags["cwd"]))
+
+
+def prepared() -> Contract:
+    """As `outfitter run` has it on this machine. Raises FileInvalid."""
+    contract = contract_of("launcher", inherited.load())
+    contract.prepare()
+    return contract
+
+
+def folder_of(cwd: str | None) -> str:
+    """Raises SettingInvalid when there is no such folder."""
+    try:
+        path = os.path.abspath(cwd or ".")
+    except FileNotFoundError:
+        raise SettingInvalid("the current directory does not exist any more: change to another one") from None
+    if not os.path.isdir(path):
+        raise SettingInvalid(f"{path} is not a directory")
+    return path
+
+
+# There
+
+
+def there(target: Target, question: Callable[[Client], Awaitable[_T]]) -> _T:
+    """The answer of an executor. Raises OutfitterError."""
+    import asyncio
+
+    from ..target import reach
+
+    async def ask() -> _T:
+        async with reach(target) as client:
+            return await question(client)
+
+    return asyncio.run(ask())
+
+
+def _wire(flags: Flags) -> dict[str, Any]:
+    from ...client.client import CONTRACT
+
+    return {
+        "cwd": flags["cwd"],
+        "env": dict(flags["env"]),
+        "policy": wire_policy(flags) or CONTRACT,
+        "contract": wire_contract(flags),
+    }

@@ -1,0 +1,52 @@
+"""outfitter env check: whether the environment is still what its lock says."""
+
+from __future__ import annotations
+
+from ...contract.contract import Asked
+from ...env.explain import shown
+from ...env.lock import check as compare
+from ...env.redact import Secrets
+from ...errors import OutfitterError
+from . import asking
+from .lockfile import current, read, versions
+from .output import emit, emit_json, painter, say
+from .places import lock_file, project_folder
+from .text import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...env.lock import Drift
+    from ..wishes import Flags
+
+
+def check(flags: Flags) -> int:
+    """Prints what has changed; returns 0 when nothing has, 1 when something has, 2 for trouble."""
+    try:
+        path, found = _drift(flags)
+    except OutfitterError as error:
+        say(str(error))
+        return 2
+    if flags["json"]:
+        drift = [
+            {"subject": one.subject, "kind": one.kind, "name": shown(one.name), "detail": shown(one.detail)}
+            for one in found
+        ]
+        emit_json({"lock": shown(path), "same": not found, "drift": drift})
+    elif found:
+        paint = painter()
+        title = f"not as in {path}:"
+        emit("\n".join([paint("bold", printable(title)), *(f"  {printable(str(one))}" for one in found)]))
+    else:
+        emit(f"as in {path}")
+    return 1 if found else 0
+
+
+def _drift(flags: Flags) -> tuple[str, list[Drift]]:
+    folder = asking.folder_of(flags["cwd"])
+    path = lock_file(flags["file"], folder)
+    lock = read(path)
+    contract = asking.prepared()
+    resolved = contract.resolve(Asked(folder, {}))
+    secrets = Secrets(contract.settings(folder).secret_names)
+    tools = versions(lock.tools, resolved, folder)
+    return path, compare(lock, current(resolved, lock, secrets, project_folder(folder), tools=tools))

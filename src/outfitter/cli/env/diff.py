@@ -1,0 +1,268 @@
+"""outfitter env diff: two environments compared, wherever they are.
+
+Between machines only keyed digests of values travel, and the entries of lists, which are told anyway; values
+themselves only if they are asked for, and secrets never.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...env.diff import Difference, encode
+from ...env.diff import diff as compare
+from ...env.explain import shown
+from ...env.fingerprint import value_digest
+from ...env.redact import Secrets
+from ...errors import OutfitterError, SettingInvalid
+from ...record import Record
+from . import asking
+from .output import emit, emit_json, painter, say
+from .places import Place, place, project_folder
+from .text import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...client.client import Client
+    from ...contract.contract import Contract
+    from ...env.lock import Lock
+    from ...env.resolve import Resolved
+    from ..wishes import Flags
+
+# Any word will do: a secret of which only the presence is known, a value that cannot be compared.
+_THERE = "there"
+
+
+def diff(a: str, b: str, flags: Flags) -> int:
+    """Prints the differences; returns 0 when there are none, 1 when there are, 2 for trouble."""
+    try:
+        one, other = place(a, flags), place(b, flags)
+        found = _Comparison(flags).differences(one, other)
+    except OutfitterError as error:
+        say(str(error))
+        return 2
+    if flags["json"]:
+        emit_json({"a": one.name, "b": other.name, "same": not found, "differences": found})
+    elif found:
+        from .differences import lines
+
+        paint = painter()
+        title = f"from {one.name} to {other.name}: {count(len(found), 'difference')}"
+        emit("\n".join([paint("bold", printable(title)), *lines(found, paint)]))
+    else:
+        emit(printable(f"{one.name} and {other.name} are the same"))
+    return 1 if found else 0
+
+
+class _Known(Record):
+    """What is known of one environment.
+
+    `texts` are what is compared; those of `lists` are entries with colons between them. `hidden` are the
+    secrets as (name, value), as far as they are known here. `digests` stand for the values where the texts
+    may be something else than on the other side.
+    """
+
+    __slots__ = ("digests", "hidden", "lists", "secret", "texts")
+
+    def __init__(
+        self,
+        texts: dict[str, str],
+        lists: frozenset[str],
+        secret: frozenset[str],
+        hidden: tuple[tuple[str, str], ...] = (),
+        digests: dict[str, str] | None = None,
+    ) -> None:
+        self.texts = texts
+        self.lists = lists
+        self.secret = secret
+        self.hidden = hidden
+        self.digests = digests or {}
+
+    def __repr__(self) -> str:
+        return f"_Known({len(self.texts)} variables)"  # they may be values
+
+
+class _Comparison:
+    """One comparison: what both sides are to be known by."""
+
+    def __init__(self, flags: Flags) -> None:
+        self._flags = flags
+        self._key = os.urandom(32)
+        self._contract: Contract | None = None
+
+    def differences(self, a: Place, b: Place) -> list[dict[str, object]]:
+        """As JSON objects. Raises OutfitterError."""
+        kinds = {a.kind, b.kind}
+        if "lock" in kinds:
+            if "server" in kinds:
+                raise SettingInvalid(
+                    "a lock is about this machine's folders: compare it with here, login or a directory, "
+                    "or use `outfitter env check` on the other machine"
+                )
+            one, other = self._locked(a, b)
+        elif "server" in kinds:
+            one, other = self._digested(a), self._digested(b)
+            _settle(one, other)
+        else:
+            one, other = self._values(a), self._values(b)
+        # What is a list on one side only is compared as a whole.
+        lists = {
+            name
+            for name in one.lists | other.lists
+            if all(name in side.lists or name not in side.texts for side in (one, other))
+        }
+        hidden = (*one.hidden, *other.hidden)
+        show = "values" if self._flags["values"] and "lock" not in kinds else "names"
+        found = compare(one.texts, other.texts, list_names=lists, secrets=Secrets())
+        secret = one.secret | other.secret
+        return [encode(_marked(each, each.secret or each.name in secret), show, hidden) for each in found]
+
+    # Here
+
+    def _here(self) -> Contract:
+        if self._contract is None:
+            self._contract = asking.prepared()
+        return self._contract
+
+    def _resolved(self, where: Place) -> Resolved:
+        """Also for a login shell: what it leaves is a base that nobody changed."""
+        from ...contract.contract import Asked
+
+        contract = self._here()
+        resolved = contract.resolve(Asked(where.path, {}))
+        if where.kind == "folder":
+            return resolved
+        from ...contract.snapshot import ask
+        from ...env.layer import BASE, Layer
+        from ...env.origin import LOGIN_SHELL
+        from ...env.resolve import Rules, resolve
+
+        settings = contract.settings(where.path)
+        found = ask("loginShell", resolved.values, settings.snapshot_timeout)
+        if found.state != "captured":
+            raise SettingInvalid(f"the login shell gave no answer: {found.reason}")
+        names = resolved.stack.rules.list_names
+        return resolve(
+            [Layer(BASE, "base", LOGIN_SHELL, found.values)],
+            [],
+            rules=Rules(list_names=names, tidy=False, total=None),
+        )
+
+    def _secrets(self, where: Place) -> Secrets:
+        return Secrets(self._here().settings(where.path).secret_names)
+
+    def _values(self, where: Place) -> _Known:
+        resolved = self._resolved(where)
+        secrets = self._secrets(where)
+        marked = frozenset[str]().union(*(layer.secrets for layer in resolved.layers))
+        hidden = tuple(
+            (name, value)
+            for name, value in resolved.values.items()
+            if name in marked or secrets.holds(name, value)
+        )
+        secret = frozenset(name for name, _ in hidden)
+        return _Known(resolved.values, resolved.stack.rules.list_names, secret, hidden)
+
+    # Elsewhere
+
+    def _digested(self, where: Place) -> _Known:
+        """With digests in place of the values that are not to be seen, and names as JSON has them."""
+        if where.target is not None:
+            return self._asked(where)
+        known = self._values(where)
+        digests = {name: value_digest(self._key, name, value) for name, value in known.texts.items()}
+        visible = set(known.texts) - known.secret
+        if not self._flags["values"]:
+            visible &= known.lists
+        return _Known(
+            {
+                shown(name): shown(value) if name in visible else digests[name]
+                for name, value in known.texts.items()
+            },
+            known.lists - known.secret,
+            known.secret,
+            known.hidden,
+            {shown(name): digest for name, digest in digests.items()},
+        )
+
+    def _asked(self, where: Place) -> _Known:
+        assert where.target is not None, "it is a server"
+        cwd, show = self._flags["cwd"], "values" if self._flags["values"] else "names"
+
+        async def ask(client: Client) -> tuple[asking.Json, asking.Json]:
+            there = await client.environment(cwd=cwd, show=show, digest_key=self._key)
+            return there, await client.explain(cwd=cwd)
+
+        there, told = asking.there(where.target, ask)
+        variables = there["variables"]
+        secret = {name for name, entry in variables.items() if entry["secret"]}
+        lists = {
+            name: ":".join([one["value"] for one in entry["segments"]])
+            for name, entry in told["variables"].items()
+            if name in variables and not entry["secret"] and "segments" in entry
+        }
+        digests = {name: str(entry["digest"]) for name, entry in variables.items()}
+        plain = {name: entry["value"] for name, entry in variables.items() if "value" in entry}
+        return _Known({**digests, **plain, **lists}, frozenset(lists), frozenset(secret), digests=digests)
+
+    # Locks
+
+    def _locked(self, a: Place, b: Place) -> tuple[_Known, _Known]:
+        from .lockfile import read
+
+        locks = {one.path: read(one.path) for one in (a, b) if one.kind == "lock"}
+        comparable = True
+        if len(locks) == 2:
+            one, other = locks.values()
+            comparable = one.salt == other.salt
+            if not comparable:
+                say("the locks have different salts: of values, only the entries of lists can be compared")
+        lock = next(iter(locks.values()))
+        return self._of_lock(a, locks, lock, comparable), self._of_lock(b, locks, lock, comparable)
+
+    def _of_lock(self, where: Place, locks: dict[str, Lock], lock: Lock, comparable: bool) -> _Known:
+        if where.kind == "lock":
+            found = locks[where.path]
+        else:
+            from .lockfile import current
+
+            found = current(
+                self._resolved(where), lock, self._secrets(where), project_folder(where.path), tools={}
+            )
+        texts: dict[str, str] = {}
+        lists, secret = set(), set()
+        for name, one in found.variables.items():
+            if one.segments is not None:
+                lists.add(name)
+                texts[name] = ":".join(one.segments)
+            elif one.secret:
+                secret.add(name)
+                texts[name] = _THERE
+            else:
+                texts[name] = one.digest or "" if comparable else _THERE
+        return _Known(texts, frozenset(lists), frozenset(secret))
+
+
+def _settle(one: _Known, other: _Known) -> None:
+    """Has both sides say the same kind of thing: entries, a value or a digest."""
+    for name in one.texts.keys() & other.texts.keys():
+        plain = [side.texts[name] != side.digests[name] for side in (one, other)]
+        lists = [name in side.lists for side in (one, other)]
+        if plain[0] != plain[1] or lists[0] != lists[1]:
+            for side in (one, other):
+                side.texts[name] = side.digests[name]
+                side.lists -= {name}
+
+
+def _marked(one: Difference, secret: bool) -> Difference:
+    if one.secret == secret:
+        return one
+    return Difference(
+        one.name,
+        one.kind,
+        secret=secret,
+        segments_added=one.segments_added,
+        segments_removed=one.segments_removed,
+        moved=one.moved,
+        before=one.before,
+        after=one.after,
+    )

@@ -1,0 +1,76 @@
+"""outfitter env explain: why each variable is what it is, and where those that are missing went."""
+
+from __future__ import annotations
+
+from . import asking
+from .output import emit, emit_json, painter, say, write_whole
+from .show import how_much
+from .text import login_shell, overview, program, variable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..wishes import Flags
+    from .asking import Json
+
+
+def explain(names: Sequence[str], flags: Flags) -> int:
+    """Prints it; returns the exit status, 1 when a name means nothing here. Raises OutfitterError."""
+    show = how_much(flags)
+    programs = list(dict.fromkeys((*flags["program"], *names, *asking.PROGRAMS)))
+    told = asking.explain(flags, show, programs=programs, login=flags["login"])
+    _drop_missing(told, flags["program"])
+    unknown = [name for name in names if name not in told["variables"] and name not in told["programs"]]
+    if flags["html"] is not None:
+        from ...web.page import render
+
+        write_whole(flags["html"], render(told).encode(), private=show != "names")
+        say(f"the explanation is in {flags['html']}")
+    if flags["json"]:
+        emit_json(_only(told, names, flags["program"]) if names else told)
+    elif flags["html"] is None or names:
+        emit("\n".join(_text(told, names, flags["program"])))
+    for name in unknown:
+        say(f"{name}: there is no such variable, and no such program in PATH")
+    return 1 if unknown else 0
+
+
+def _drop_missing(told: Json, asked_for: Sequence[str]) -> None:
+    """Programs that are nowhere are told only to those who asked for them as programs."""
+    places = [told["programs"], told.get("loginShell", {}).get("programs", {})]
+    found = {name for programs in places for name, entry in programs.items() if entry["path"] is not None}
+    for programs in places:
+        for name in [name for name in programs if name not in found and name not in asked_for]:
+            del programs[name]
+
+
+def _only(told: Json, names: Sequence[str], programs: Sequence[str]) -> Json:
+    wanted = {*names, *programs}
+    return {
+        **told,
+        "variables": {name: entry for name, entry in told["variables"].items() if name in wanted},
+        "programs": {name: entry for name, entry in told["programs"].items() if name in wanted},
+    }
+
+
+def _text(told: Json, names: Sequence[str], programs: Sequence[str]) -> list[str]:
+    paint = painter()
+    lines: list[str] = []
+    if not names and not programs:
+        lines += overview(told, paint)
+        if told["programs"]:
+            lines.append(paint("bold", "programs"))
+            for name in told["programs"]:
+                lines += (f"  {line}" for line in program(name, told, paint))
+        if "loginShell" in told:
+            lines += login_shell(told, paint)
+        return lines
+    for name in dict.fromkeys((*names, *programs)):
+        if name in told["variables"] and name in names:
+            lines += variable(name, told["variables"][name], paint)
+        if name in told["programs"]:
+            lines += program(name, told, paint)
+    if "loginShell" in told:
+        lines += login_shell(told, paint)
+    return lines

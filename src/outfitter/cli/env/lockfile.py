@@ -1,0 +1,143 @@
+"""The lock as a file, and what it is compared with: the environment as it is now."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+
+from ...env import lock as locks
+from ...errors import FileInvalid, SettingInvalid
+from ...host import facts
+from ...providers import inherited
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ...env.lock import Lock
+    from ...env.redact import Secrets
+    from ...env.resolve import Resolved
+
+# Whose versions are noted, where they are there.
+TOOLS = ("python3", "node", "cargo", "go", "java", "git", "bash")
+_VERSION_SECONDS = 5.0
+_VERSION_BYTES = 16 << 10  # read of what it says
+_VERSION_CHARACTERS = 200  # of the first line: more is no version
+_FILE_BYTES = 8 << 20  # larger than any environment that a command can be given
+
+
+def read(path: str) -> Lock:
+    """Raises SettingInvalid when there is none, FileInvalid when it is not one."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_FILE_BYTES + 1)
+    except FileNotFoundError:
+        raise SettingInvalid(f"there is no lock {path}: `outfitter env lock` makes one") from None
+    except OSError as error:
+        raise SettingInvalid(f"cannot read {path}: {error.strerror}") from None
+    if len(data) > _FILE_BYTES:
+        raise SettingInvalid(f"{path} is too large to be a lock")
+    try:
+        return locks.decode(data.decode(), path)
+    except UnicodeDecodeError:
+        raise SettingInvalid(f"{path} is not a lock: it is not UTF-8") from None
+
+
+def salt_of(path: str) -> bytes:
+    """That of the lock that is there, so that a new one differs from it only where the environment does."""
+    try:
+        return read(path).salt
+    except (SettingInvalid, FileInvalid):
+        return os.urandom(locks.SHORTEST_SALT)
+
+
+def current(
+    resolved: Resolved, lock: Lock, secrets: Secrets, project: str, *, tools: Mapping[str, str]
+) -> Lock:
+    """The environment as it is, in the words of a lock."""
+    return make(resolved, lock.salt, secrets, project, tools=tools, level=lock.level)
+
+
+def make(
+    resolved: Resolved,
+    salt: bytes,
+    secrets: Secrets,
+    project: str,
+    *,
+    tools: Mapping[str, str],
+    level: int = 0,
+) -> Lock:
+    """The lock of an environment. Folders of the home and of the project are written with ~ and a dot."""
+    return locks.build(
+        resolved,
+        salt=salt,
+        secrets=secrets,
+        tools=tools,
+        home=facts.home(inherited.load()),
+        project=project,
+        level=level,
+    )
+
+
+def versions(names: Iterable[str], resolved: Resolved, cwd: str) -> dict[str, str]:
+    """What each program that is in PATH says about itself: the first line of `NAME --version`."""
+    from ...contract.programs import find
+
+    found = {}
+    for name in names:
+        path = find(name, resolved.values, cwd)
+        if path is not None:
+            found[name] = _version(path, resolved.values, cwd)
+    return found
+
+
+def _version(path: str, env: Mapping[str, str], cwd: str) -> str:
+    """Programs that take too long or do not start say so in place of a version."""
+    try:
+        popen = subprocess.Popen(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=_encoded(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except (OSError, ValueError):
+        return "(cannot be started)"
+    with popen:
+        assert popen.stdout is not None, "it is a pipe"
+        try:
+            text = _first_line(popen.stdout.fileno())
+        finally:
+            # Whatever it started goes with it: a wrapper may have left something waiting.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(popen.pid, signal.SIGKILL)
+    return text
+
+
+def _first_line(fd: int) -> str:
+    """The first line that is not empty, waited for up to its end."""
+    deadline = time.monotonic() + _VERSION_SECONDS
+    data = b""
+    while len(data) < _VERSION_BYTES and b"\n" not in data.lstrip():
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([fd], [], [], left)[0]:
+            return "(no answer)"
+        more = os.read(fd, _VERSION_BYTES)
+        if not more:
+            break
+        data += more
+    line = data.strip().partition(b"\n")[0]
+    return line.decode("utf-8", "replace").strip()[:_VERSION_CHARACTERS] or "(says nothing)"
+
+
+def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {
+        name.encode("utf-8", "surrogateescape"): value.encode("utf-8", "surrogateescape")
+        for name, value in env.items()
+    }

@@ -1,0 +1,65 @@
+"""What the commands print: text for people, JSON for programs, and files that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ...errors import SettingInvalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..colour import Paint
+
+
+def emit(text: str) -> None:
+    """Prints lines; what a stream cannot encode is escaped, and a reader that has gone is no mistake."""
+    emit_bytes(f"{text}\n".encode(sys.stdout.encoding or "ascii", "backslashreplace"))
+
+
+def emit_json(value: object) -> None:
+    from json import dumps
+
+    emit(dumps(value, indent=2))
+
+
+def emit_bytes(data: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads on (`| head`). The interpreter would complain when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say(text: str) -> None:
+    """One line for people, beside the answer."""
+    line = f"outfitter: {text}\n".encode(sys.stderr.encoding or "ascii", "backslashreplace")
+    try:
+        os.write(2, line)
+    except OSError:
+        pass  # nobody is there
+
+
+def painter() -> Paint:
+    from ..colour import Paint, wants_colour
+
+    return Paint(wants_colour(sys.stdout))
+
+
+def write_whole(path: str, data: bytes, *, private: bool = False) -> None:
+    """Puts a file in its place once it is complete. Raises SettingInvalid."""
+    path = os.path.realpath(path)  # a link stays one
+    mode = 0o600 if private else 0o666
+    own = f"{path}.{os.getpid()}.new"
+    try:
+        fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            with open(fd, "wb") as file:
+                file.write(data)
+            os.replace(own, path)
+        except BaseException:
+            os.unlink(own)
+            raise
+    except OSError as error:
+        raise SettingInvalid(f"cannot write {path}: {error.strerror}") from None

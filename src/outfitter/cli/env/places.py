@@ -1,0 +1,86 @@
+"""Which environment a word means: `here`, `login`, `daemon`, a name, a URL, a lock, a directory."""
+
+from __future__ import annotations
+
+import os
+
+from ...errors import SettingInvalid
+from ...record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..target import Target
+    from ..wishes import Flags
+
+WORDS = "here, login, daemon, lock, a directory (with a slash), the name or ws:// URL of an environment"
+LOCK_FILE = "outfitter.lock"
+
+
+class Place(Record):
+    """An environment that can be compared. `kind` is "folder", "login", "server" or "lock".
+
+    `name` is for people; `path` is the folder that a command would be in, or the lock's file; `target` is the
+    server.
+    """
+
+    __slots__ = ("kind", "name", "path", "target")
+
+    def __init__(self, name: str, kind: str, path: str = "", target: Target | None = None) -> None:
+        self.name = name
+        self.kind = kind
+        self.path = path
+        self.target = target
+
+
+def place(word: str, flags: Flags) -> Place:
+    """What a word means. Nothing is asked yet. Raises SettingInvalid."""
+    from .asking import folder_of
+
+    match word:
+        case "here" | "local":
+            return Place(word, "folder", folder_of(flags["cwd"]))
+        case "login":
+            return Place(word, "login", folder_of(flags["cwd"]))
+        case "lock":
+            return Place(word, "lock", lock_file(None, folder_of(flags["cwd"])))
+        case "daemon":
+            return _server(word, None, flags)
+    if "://" in word:
+        return _server(word, word, flags)
+    if "/" in word or word in (".", ".."):
+        if os.path.isfile(word):
+            return Place(word, "lock", os.path.abspath(word))
+        return Place(word, "folder", folder_of(word))
+    if "." in word and os.path.isfile(word):  # no environment has a dot in its name
+        return Place(word, "lock", os.path.abspath(word))
+    return _server(word, word, flags)
+
+
+def _server(word: str, on: str | None, flags: Flags) -> Place:
+    from ..target import find
+
+    try:
+        target = find(
+            on, flags["codex_home"], flags["token_file"] if on is not None and "://" in on else None
+        )
+    except SettingInvalid as error:
+        raise SettingInvalid(f"{error}; {word!r} can be {WORDS}") from None
+    if target.declared is None:
+        raise SettingInvalid("no default server is configured: set `default` in environments.toml")
+    # A URL may hold a secret, which its name does not show.
+    return Place(word if on is None else target.name, "server", target=target)
+
+
+def project_folder(folder: str) -> str:
+    """Where the project of a folder begins: where its outfitter.toml is, else the folder itself."""
+    from ...contract.config import find_project_file
+
+    found = find_project_file(folder)
+    return os.path.realpath(folder) if found is None else os.path.dirname(found)
+
+
+def lock_file(given: str | None, folder: str) -> str:
+    """The lock of a folder: beside the project's outfitter.toml, else in the folder itself."""
+    if given is not None:
+        return os.path.abspath(given)
+    return os.path.join(project_folder(folder), LOCK_FILE)

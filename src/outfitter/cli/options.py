@@ -1,0 +1,78 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .flags import Flag
+
+_Command = TypeVar("_Command")
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds: finite, not negative."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if not isfinite(seconds):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return seconds
+
+
+class Assignment(click.ParamType[Any]):
+    """NAME=VALUE. A mistake is told without the value: it may be somebody's password."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not equals:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        if not name:
+            self.fail("there is no name before the =", param, ctx)
+        return name, text
+
+
+def option(flag: Flag) -> click.Option:
+    """A flag of our tables as click has it."""
+    kinds: dict[str, Any] = {  # click's types have no common base in its annotations
+        "text": click.STRING,
+        "count": click.IntRange(min=1),
+        "seconds": Seconds(min=0),
+        "flag": click.BOOL,
+        "list": click.STRING,
+        "pairs": Assignment(),
+    }
+    kind = click.Choice(flag.choices) if flag.choices else kinds[flag.kind]
+    if flag.metavar in ("DIR", "FILE"):
+        kind = click.Path()  # for completion
+    return click.Option(
+        [flag.option],
+        type=None if flag.kind == "flag" else kind,
+        is_flag=flag.kind == "flag",
+        multiple=flag.kind in ("list", "pairs"),
+        default=flag.default,
+        show_default=flag.default not in (None, False, ()),
+        metavar=flag.metavar or None,
+        help=flag.help,
+    )
+
+
+def has(*table: Flag) -> Callable[[_Command], _Command]:
+    """A decorator: the command has these options."""
+
+    def decorate(command: _Command) -> _Command:
+        # As click's own decorators leave them: the last one first.
+        known = command.__dict__.setdefault("__click_params__", [])
+        known.extend(option(flag) for flag in reversed(table))
+        return command
+
+    return decorate

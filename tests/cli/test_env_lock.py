@@ -1,0 +1,119 @@
+"""outfitter env lock and check: drift is noticed, and no value is written down."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .commandline import User
+from .project import SECRETS, make, words
+
+NO_TOOLS = ("--tool", "nonesuch")
+
+
+@pytest.fixture
+def project(user: User) -> Path:
+    return make(user)
+
+
+def tool(folder: Path, name: str, script: str) -> Path:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_lock_is_beside_the_projects_file_and_check_finds_it(user: User, project: Path) -> None:
+    (project / "sub").mkdir()
+    done = user.run("env", "lock", "--cwd", "project/sub", *NO_TOOLS, env=SECRETS)
+    assert (done.returncode, done.stderr) == (0, b"")
+    lock = project / "outfitter.lock"
+    assert done.stdout.decode() == f"{lock}: 8 variables, 0 tools\n"
+    for folder in ("project", "project/sub"):
+        done = user.run("env", "check", "--cwd", folder, env=SECRETS)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"as in {lock}\n".encode(), b"")
+
+
+def test_without_a_project_it_is_in_the_directory(user: User) -> None:
+    assert user.run("env", "lock", *NO_TOOLS).returncode == 0
+    assert (user.home / "outfitter.lock").is_file()
+    assert user.run("env", "lock", "--file", "other.lock", *NO_TOOLS).returncode == 0
+    assert user.run("env", "check", "--file", "other.lock").returncode == 0
+
+
+def test_no_value_is_written(user: User, project: Path) -> None:
+    user.run("env", "lock", "--cwd", "project", *NO_TOOLS, env=SECRETS)
+    text = (project / "outfitter.lock").read_text()
+    assert "API_TOKEN" in text
+    assert "hush" not in text
+    assert str(user.home) not in text
+    assert json.loads(text)["variables"]["API_TOKEN"] == {"layer": "L0", "id": "base", "secret": True}
+
+
+def test_drift_is_told_by_name(user: User, project: Path) -> None:
+    user.run("env", "lock", "--cwd", "project", *NO_TOOLS, env=SECRETS)
+    changed = {**SECRETS, "PLAIN": "hush-other", "NEW": "hush", "PATH": "/new:/usr/bin"}
+    del changed["API_TOKEN"]
+    done = user.run("env", "check", "--cwd", "project", env=changed)
+    assert (done.returncode, done.stderr) == (1, b"")
+    title, *lines = words(done.stdout)
+    assert title == f"not as in {project}/outfitter.lock:"
+    assert lines[0] == "variable API_TOKEN: missing"
+    assert lines[1] == "variable NEW: added"
+    assert lines[2].startswith("variable PATH: changed (")
+    assert "+/new" in lines[2]
+    assert lines[3] == "variable PLAIN: changed"
+    assert b"hush" not in done.stdout
+    told = json.loads(user.run("env", "check", "--cwd", "project", "--json", env=changed).stdout)
+    assert told["lock"] == f"{project}/outfitter.lock"
+    assert told["same"] is False
+    assert told["drift"][0] == {"subject": "variable", "kind": "missing", "name": "API_TOKEN", "detail": ""}
+
+
+def test_new_lock_of_the_same_environment_is_the_same_file(user: User, project: Path) -> None:
+    user.run("env", "lock", "--cwd", "project", *NO_TOOLS, env=SECRETS)
+    before = (project / "outfitter.lock").read_bytes()
+    user.run("env", "lock", "--cwd", "project", *NO_TOOLS, env=SECRETS)
+    assert (project / "outfitter.lock").read_bytes() == before
+
+
+def test_version_of_a_tool_is_its_first_line_in_the_contracts_environment(user: User, project: Path) -> None:
+    tool(project / "bin", "some-tool", 'echo; echo "tool 1 $CI"; echo more')
+    tool(project / "bin", "silent", "exit 3")
+    tool(project / "bin", "child", "sleep 600 & echo 7")
+    args = ("--tool", "some-tool", "--tool", "silent", "--tool", "child", "--tool", "nonesuch")
+    done = user.run("env", "lock", "--cwd", "project", *args)
+    assert done.returncode == 0
+    tools = json.loads((project / "outfitter.lock").read_text())["tools"]
+    assert tools == {"some-tool": "tool 1 1", "silent": "(says nothing)", "child": "7"}
+    tool(project / "bin", "some-tool", "echo tool 2")
+    (project / "bin" / "silent").unlink()
+    done = user.run("env", "check", "--cwd", "project")
+    assert done.returncode == 1
+    assert words(done.stdout)[1:] == [
+        "tool silent: missing ((says nothing))",
+        "tool some-tool: tool-version (tool 1 1, now tool 2)",
+    ]
+
+
+def test_missing_or_broken_lock_is_neither_drift_nor_not(user: User) -> None:
+    done = user.run("env", "check")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"`outfitter env lock` makes one" in done.stderr
+    lock = user.home / "outfitter.lock"
+    for data in (b"", b"{}", b"\xff", b'{"version": 99}'):
+        lock.write_bytes(data)
+        done = user.run("env", "check")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert str(lock).encode() in done.stderr
+    lock.unlink()
+    lock.mkdir()
+    assert user.run("env", "check").returncode == 2
+
+
+def test_lock_that_cannot_be_written_is_an_error(user: User) -> None:
+    done = user.run("env", "lock", "--file", "nonesuch/outfitter.lock", *NO_TOOLS)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"cannot write" in done.stderr
