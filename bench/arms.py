@@ -64,6 +64,19 @@ class Workshop:
         path = os.environ.get("PATH", "/usr/bin:/bin")
         return {"PATH": path, "HOME": home, "CODEX_HOME": home, "LANG": "C.UTF-8"}
 
+    def seconds(self, name: str, *argv: str) -> float:
+        """Seconds for a program in this home, from spawn to exit; its output goes nowhere."""
+        home, env = self.home(name), self.environment(name)
+        null = subprocess.DEVNULL
+        begin = time.perf_counter()
+        done = subprocess.run(
+            argv, stdin=null, stdout=null, stderr=null, env=env, cwd=home, start_new_session=True
+        )
+        seconds = time.perf_counter() - begin
+        if done.returncode:
+            raise BenchError(f"{argv[0]} failed with {done.returncode}")
+        return seconds
+
     def start(self, name: str, argv: Sequence[str], *, announces: bool = True) -> Server:
         log = os.path.join(self._scratch, f"{name}.log")
         server = Server(name, argv, self.environment(name), log, announces=announces)
@@ -170,6 +183,14 @@ class ExecArm:
     def address(self) -> Address:
         return self.server()[1]
 
+    @property
+    def program(self) -> str:
+        return self._argv[0]
+
+    def seconds(self, *argv: str) -> float:
+        """Seconds for a program in this arm's home, from spawn to exit; its output goes nowhere."""
+        return self._workshop.seconds(self.name, *argv)
+
     @contextmanager
     def fresh(self) -> Iterator[Server]:
         """A server of its own, not waited for."""
@@ -232,10 +253,7 @@ class BareArm:
 
     def interpreter_start(self) -> float:
         """Seconds for `python -c pass`, from spawn to exit."""
-        env = self._workshop.environment(self.name)
-        begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", "pass"], env=env, check=True, start_new_session=True)
-        return time.perf_counter() - begin
+        return self._workshop.seconds(self.name, sys.executable, "-c", "pass")
 
 
 Arm = ExecArm | SwerexArm | BareArm

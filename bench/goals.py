@@ -99,6 +99,9 @@ GOALS: Final = (
     Goal("P13", "cold.first", "gain", 1, NPM, strict=True),
     Goal("P13", "cold.ready", "cost", 3, BARE),
     Goal("P14", "idle.rss", "cost", 1 / 2),
+    Goal("P15", "contract.resolve", "value", 0.3, ()),
+    Goal("P16", "contract.explain", "value", 100, ()),
+    Goal("P17", "contract.enforce.more", "value", 1, ()),
 )
 
 

@@ -131,16 +131,16 @@ def _goal_row(verdict: Verdict, metric: Metric) -> list[str]:
     sign = "<=" if goal.kind in ("cost", "value") else ">" if goal.strict else ">="
     wanted = f"{sign} {_amount(goal, goal.threshold)}"
     limit = "" if verdict.limit is None else _amount(goal, verdict.limit)
-    return [goal.id, f"{goal.metric}{_relation(goal)}", measured, spread, limit, wanted, met]
+    return [goal.id, f"{goal.metric}{_relation(goal, metric)}", measured, spread, limit, wanted, met]
 
 
-def _relation(goal: Goal) -> str:
+def _relation(goal: Goal, metric: Metric) -> str:
     others = " or ".join(goal.against)
     return {
         "gain": f", better than {others}",
         "cost": f", times {others}",
         "share": f", share of {others}",
-        "value": "",
+        "value": f", {metric.unit}",
     }[goal.kind]
 
 
@@ -151,7 +151,7 @@ def _amount(goal: Goal, value: float) -> str:
         case "share":
             return f"{100 * value:.0f} %"
         case "value":
-            return f"{value:.1f}"
+            return _number(value)
 
 
 def _sum(verdicts: Sequence[Verdict]) -> str:

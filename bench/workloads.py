@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -18,9 +19,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
-from bench import library, procfs
+from bench import contract, library, procfs
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -441,6 +443,49 @@ def _idle(arm: ExecArm, effort: Effort) -> Values:
         return {"idle.rss": procfs.rss_kb(_settled_family(server, client)) / 1e3}
 
 
+# The environment contract
+
+
+def _contract(arm: ExecArm, effort: Effort) -> Values:
+    values = _shells(arm, effort)
+    if arm.name != "ours":
+        return values
+    found = contract.resolving(effort.samples)
+    values.update((f"contract.{name}", seconds * 1e3) for name, seconds in found.items())
+    values["contract.copies"] = found["resolve"] / found["copy"]
+    starts = {
+        "explain": lambda: arm.seconds(arm.program, "env", "explain", "--json"),
+        "python": lambda: arm.seconds(sys.executable, "-c", "pass"),
+        "login": lambda: arm.seconds("bash", "-lc", "true"),
+    }
+    for name, times in contract.interleaved(starts, 3 * effort.starts, 10 * effort.seconds).items():
+        values[f"contract.{name}"] = _percentile(times, 50) * 1e3
+    return values
+
+
+def _shells(arm: ExecArm, effort: Effort) -> Values:
+    """Shells on a server. The reference has no contract: it is asked only for those that are as they are."""
+    bash = shutil.which("bash")
+    if bash is None:
+        raise BenchError("there is no bash")
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        ExecClient(arm.address, quickack=True) as client,
+    ):
+        link = os.path.join(folder, "as-it-is")
+        os.symlink(bash, link)
+        launches = contract.shells(link)
+        names = launches if arm.name == "ours" else ("quiet", "plain")
+        ways = {name: partial(client.one_shot, launches[name]) for name in names}
+        times = contract.interleaved(ways, effort.samples, len(ways) * effort.seconds)
+    values = {f"contract.{name}": _percentile(found, 50) * 1e3 for name, found in times.items()}
+    for name, other in contract.PAIRS.items():
+        if name in times:
+            more = (one - less for one, less in zip(times[name], times[other], strict=True))
+            values[f"contract.{name}.more"] = _median(more) * 1e3
+    return values
+
+
 ALL_CODEX: Final = ("ours", "codex", "codex32")
 
 WORKLOADS: Final = (
@@ -630,6 +675,29 @@ WORKLOADS: Final = (
         _idle,
         max_rounds=3,
         needs_server=False,
+    ),
+    Workload(
+        "contract",
+        ("P15", "P16", "P17"),
+        (
+            Metric("contract.resolve", "200 variables in 8 layers resolved, warm", "ms"),
+            Metric("contract.stock", "the same for a stock client's request", "ms"),
+            Metric("contract.fold", "the same from scratch", "ms"),
+            Metric("contract.copy", "`dict(os.environ)` of 200 variables", "ms"),
+            Metric("contract.copies", "resolving, in such copies", "x"),
+            Metric("contract.explain", "`outfitter env explain --json` from cold, p50", "ms"),
+            Metric("contract.python", "`python -c pass`, p50", "ms"),
+            Metric("contract.login", "`bash -lc true`, p50", "ms"),
+            Metric("contract.quiet", "`bash --noprofile --norc -c true` on the server, p50", "ms"),
+            Metric("contract.enforce", "`bash -lc true` under enforce, p50", "ms"),
+            Metric("contract.plain", "`bash -lc true` as it is, p50", "ms"),
+            Metric("contract.repair", "`bash -lc true` under repair, p50", "ms"),
+            Metric("contract.report", "`bash -lc true` under report, p50", "ms"),
+            Metric("contract.enforce.more", "enforce, more than without startup files", "ms"),
+            Metric("contract.repair.more", "repair, more than `bash -lc` as it is", "ms"),
+            Metric("contract.report.more", "report, more than `bash -lc` as it is", "ms"),
+        ),
+        _contract,
     ),
 )
 

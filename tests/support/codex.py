@@ -77,12 +77,16 @@ def run_codex(
     server: str,
     cwd: Path,
     env: Mapping[str, str] | None = None,
+    config: str = "",
     seconds: float = SECONDS,
 ) -> Run:
-    """Runs `codex exec` with a scratch home, the model and the exec-server at these URLs."""
+    """Runs `codex exec` with a scratch home, the model and the exec-server at these URLs.
+
+    `config` is more of its config.toml: lines in front of all tables.
+    """
     codex_home = home / ".codex"
     codex_home.mkdir(parents=True, exist_ok=True)
-    (codex_home / "config.toml").write_text(CONFIG.format(model=MODEL, url=model))
+    (codex_home / "config.toml").write_text(config + CONFIG.format(model=MODEL, url=model))
     (codex_home / "environments.toml").write_text(ENVIRONMENTS.format(url=server))
     popen = subprocess.Popen(
         [
