@@ -17,7 +17,7 @@ class Base(Record):
     """Layer 0 and who it belongs to.
 
     `kind` is "launcher" (the process that runs the command was started for it), "daemon" (a server that was
-    there before), "client" or "merge" (what a client brought along), or "remote:<id>".
+    there before), "client" or "merge" (what a client brought along).
     """
 
     __slots__ = ("host", "kind", "pid", "started_ms", "user", "values")

@@ -259,7 +259,8 @@ class Configuration:
         project = None
         if directory is not None:
             search = _Search(directory)
-            seen.absent, seen.git = search.absent, search.git
+            seen.absent += search.absent
+            seen.git = search.git
             seen.files += [(path, _signature(path)) for path in search.passed]
             project = self._read(search.found, "project", seen, mistakes)
         if mistakes:
@@ -289,7 +290,10 @@ class Configuration:
                 found = said
             if _is_young(signature):
                 signature = _UNSETTLED
-        seen.files.append((path, signature))
+        if signature is None and not os.path.islink(path):
+            seen.absent.append(path)  # cheaper to look for than a signature
+        else:
+            seen.files.append((path, signature))
         _remember(self._files, (path, kind), (signature, found), MAX_DIRECTORIES)
         if isinstance(found, tuple):
             mistakes += found

@@ -6,6 +6,7 @@ So the same question has the same answer whoever asks.
 
 from __future__ import annotations
 
+from ..core.launch import DEFAULT_PATH
 from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, Layer, Operation
 from ..env.lists import LIST_NAMES
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 
 # Stacks that are remembered: clients send the same policy with every command, from a few directories.
 REMEMBERED_STACKS = 32
-# Where programs are looked for when nothing says where: without it, bash searches a list of its own that ends
-# in the current directory.
-DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-# Always there, so that no bash takes itself for the first one, behind a socket, and reads ~/.bashrc.
+# Without a PATH, bash searches a list of its own that ends in the current directory. And SHLVL is always
+# there, so that no bash takes itself for the first one, behind a socket, and reads ~/.bashrc.
 _DEFAULTS = {"PATH": DEFAULT_PATH, "SHLVL": "1"}
 
 

@@ -17,8 +17,8 @@ _SIZE = 32
 def state_folder(environ: Mapping[str, str], home: str) -> str:
     """Where Outfitter keeps what is not configuration: OUTFITTER_HOME, or below XDG_STATE_HOME."""
     own = environ.get("OUTFITTER_HOME", "")
-    if own.startswith("/"):
-        return f"{own}/state"
+    if own:
+        return f"{os.path.abspath(own)}/state"
     state = environ.get("XDG_STATE_HOME", "")
     return f"{state}/outfitter" if state.startswith("/") else f"{home}/.local/state/outfitter"
 

@@ -363,13 +363,16 @@ class Process:
             if self._linger is not None:
                 self._linger.cancel()
                 self._linger = None
-        if exited_seq is not None or closed_seq is not None:
-            self._owner.ended(self, exited_seq, closed_seq)
-        # Whoever waits for the news has it; now there is time to clean up.
-        for fd in self._done:
-            self._loop.remove_reader(fd)
-            os.close(fd)
-        self._done.clear()
+        try:
+            if exited_seq is not None or closed_seq is not None:
+                self._owner.ended(self, exited_seq, closed_seq)
+        finally:
+            # Whoever waits for the news has it; now there is time to clean up. A fault in telling it must not
+            # leave a descriptor behind that is ready for ever.
+            for fd in self._done:
+                self._loop.remove_reader(fd)
+                os.close(fd)
+            self._done.clear()
 
     # Control
 

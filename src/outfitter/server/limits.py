@@ -78,5 +78,3 @@ SEARCH_MEMORY_BYTES = 2 << 30
 WALKERS = 2
 # How long such a process waits for the next walk; it holds 10 MB.
 WALKER_IDLE_SECONDS = 60
-# Environments worked out for a policy and remembered. Clients send the same one with every command.
-REMEMBERED_POLICIES = 16

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-from ..errors import SettingInvalid
+from ..errors import FileInvalid, SettingInvalid
+from ..log import warn
 from ..loop import EpollLoop
 from ..transport.sockets import listen
 
@@ -140,8 +141,12 @@ class _LazyServer:
                 left=self._left,
                 base=self._base,
             )
-            # A login shell that is to be asked is asked now, once, before any command.
-            self._server.environments.contract.prepare()
+            try:
+                # A login shell that is to be asked is asked now, once, before any command.
+                self._server.environments.contract.prepare()
+            except FileInvalid:
+                # It was right when we started. Each command says what is wrong.
+                warn("server", "no snapshot of the login shell: the user's configuration has mistakes")
             self._server.sessions.own_process()
         return self._server
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
+from ..contract.settings import LOGINS, STARTUPS
 from ..core.shell import Probe, prepare, seen
-from ..log import note
+from ..log import note, warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,15 +22,24 @@ if TYPE_CHECKING:
 
 # An environment that is larger than this cannot be given to a command: see env.resolve.
 _REPORT_BYTES = 2 << 20
+_NAMED = 20  # changes that a line of the log names
 
 
 class ShellStart:
     """One shell's start. `argv` and `env` are what is executed; `report` tells afterwards what came of it."""
 
     def __init__(
-        self, plan: Plan, env: Mapping[str, str], contract: Contract, fifo: PrivateFifo | None, mark: str
+        self,
+        plan: Plan,
+        env: Mapping[str, str],
+        contract: Contract,
+        fifo: PrivateFifo | None,
+        mark: str,
+        told: bool,
     ) -> None:
+        """`told`: the client hears of it; else the log does."""
         self._plan = plan
+        self._told = told
         self._contract = contract
         self._given = env
         self._fifo = fifo
@@ -99,10 +109,18 @@ class ShellStart:
         told["changes"] = changes(self._given, found.env, self._plan, self._contract.key)
         if found.readonly:
             told["readonly"] = list(found.readonly)  # a startup file made them so: nothing can change them
-        note(
-            "server", "=", "startup files of %s changed %d variables", self._plan.shell, len(told["changes"])
-        )
+        # The one place where somebody can read it whose client does not ask.
+        if not self._told and self._plan.startup == "report" and told["changes"]:
+            names = ", ".join(map(_placed, told["changes"][:_NAMED]))
+            if len(told["changes"]) > _NAMED:
+                names += f" and {len(told['changes']) - _NAMED} more"
+            warn("server", "startup files of %s changed %s", self._plan.shell, names)
         return told
+
+
+def _placed(change: Mapping[str, object]) -> str:
+    name = f"{change['name']} ({change['kind']}"
+    return f"{name}, {change['file']}:{change['line']})" if "file" in change else f"{name})"
 
 
 def plan_shell(
@@ -142,11 +160,15 @@ def plan_shell(
     if (plan is None or not plan.probe) and fifo is not None:
         fifo.close()
         fifo = None
-    return None if plan is None else ShellStart(plan, env, contract, fifo, mark)
+    return None if plan is None else ShellStart(plan, env, contract, fifo, mark, report)
 
 
 def modes(settings: Settings, asked: ContractParams | None) -> tuple[str, str]:
-    """What becomes of a login flag and of startup files: the request's word, within what is configured."""
+    """What becomes of a login flag and of startup files: the request's word, within what is configured.
+
+    A person may ask for more than is configured, but for a login shell that is rejected; a model only for
+    less.
+    """
     login, startup = settings.login, settings.startup
     if asked is None or (asked.login is None and asked.startup is None):
         return login, startup
@@ -156,4 +178,7 @@ def modes(settings: Settings, asked: ContractParams | None) -> tuple[str, str]:
             login = "strip" if startup == "enforce" else "allow"
     if asked.login is not None and settings.login != "reject":
         login = asked.login
+    if asked.author == "model":
+        login = max(login, settings.login, key=LOGINS.index)
+        startup = max(startup, settings.startup, key=STARTUPS.index)
     return login, startup
