@@ -28,7 +28,8 @@ from ..core.snapshot import (
 from ..errors import HostUnsupported, LaunchFailed, SettingInvalid
 from ..host.privatefifo import PrivateFifo
 from ..host.spawn import Spawner, Stdio
-from ..host.tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
+from ..host.tool import end_tree
+from ..host.tree import new_nonce, usable
 from ..record import Record
 
 TYPE_CHECKING = False
@@ -53,9 +54,6 @@ _ENV = "/usr/bin/env"
 _TAIL = 4 << 10  # of stderr, for the report: the last lines tell what went wrong
 _RAW = 4 * _TAIL  # kept of it, so that masking has whole values to work on
 _CHUNK = 64 << 10
-# What is killed takes a moment to be gone; a capture ends within a second of its limit.
-_GONE_SECONDS = 0.8
-_LOOK_SECONDS = 0.002
 
 
 class Capture(Record):
@@ -173,7 +171,7 @@ class _Asking:
         try:
             outcome = self._wait(ours, deadline)
         finally:
-            code = self._end()
+            code = end_tree(self._pid, self._mark)
             self._hear(ours)  # nobody writes any more: all that is left
             os.close(ours)
         return self._result(outcome, code, timeout)
@@ -223,35 +221,6 @@ class _Asking:
             self._stderr_cut = True
             del self._stderr[:-_RAW]
         return data != b""
-
-    # Its end
-
-    def _end(self) -> int | None:
-        """Ends all that it started, and returns the shell's exit code, None when somebody else reaped it."""
-        until = time.monotonic() + _GONE_SECONDS
-        # Before it is reaped: until then its number is its own. Those below it first: when it dies, they go
-        # to another parent.
-        kill_session_members(self._pid, reaped=False)
-        kill_group(self._pid)
-        code = self._reap(until)
-        # Those that have left its session. They are gone then, not only killed.
-        while usable() and (not kill_marked(self._mark.__eq__) or marked(self._mark.__eq__)):
-            if time.monotonic() > until:
-                break
-            time.sleep(_LOOK_SECONDS)
-        return code
-
-    def _reap(self, until: float) -> int | None:
-        while True:
-            try:
-                pid, status = os.waitpid(self._pid, os.WNOHANG)
-            except ChildProcessError:
-                return None
-            if pid:
-                return os.waitstatus_to_exitcode(status)
-            if time.monotonic() > until:
-                return None  # it hangs in the kernel, which nobody can help
-            time.sleep(_LOOK_SECONDS)
 
     # What it comes to
 

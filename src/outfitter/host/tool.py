@@ -1,0 +1,182 @@
+"""A program that is run to its end for what it prints: blocking, bounded, and gone with all it started.
+
+For worker threads and commands of our own. It gets no terminal and no input, a session of its own, and a time
+limit that takes everything it started with it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from math import ceil
+
+from ..core.launch import Launch
+from ..core.marks import Marks
+from ..errors import LaunchFailed
+from ..record import Record
+from .spawn import Spawner, Stdio
+from .tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+OUTPUT_BYTES = 8 << 20  # more than any tool has to say about an environment
+TAIL_BYTES = 16 << 10  # of stderr: the last lines tell what went wrong
+_CHUNK = 64 << 10
+# What is killed takes a moment to be gone.
+_GONE_SECONDS = 0.8
+_LOOK_SECONDS = 0.002
+
+
+class Ran(Record):
+    """What came of a program. `outcome` is "exited", "timeout", "too-large" or "not-started".
+
+    `code` is its exit code, negative for a signal, None where there is none. `failure` says why it was not
+    started. The repr has no output.
+    """
+
+    __slots__ = ("argv", "code", "failure", "outcome", "seconds", "stderr", "stdout")
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        outcome: str,
+        code: int | None = None,
+        stdout: bytes = b"",
+        stderr: bytes = b"",
+        seconds: float = 0.0,
+        failure: str = "",
+    ) -> None:
+        self.argv = tuple(argv)
+        self.outcome = outcome
+        self.code = code
+        self.stdout = stdout
+        self.stderr = stderr
+        self.seconds = seconds
+        self.failure = failure
+
+    def __repr__(self) -> str:
+        return f"Ran({list(self.argv)!r}, {self.outcome!r}, code={self.code}, seconds={self.seconds:.3f})"
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == "exited" and self.code == 0
+
+
+def run_tool(
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    *,
+    timeout: float,
+    mark: int | None = None,
+    output: int = OUTPUT_BYTES,
+) -> Ran:
+    """Runs a program in exactly this environment, without input; blocks for `timeout` and a second at most.
+
+    `argv[0]` without a slash is looked for in `env`'s PATH. `mark` is one of a server's (`core.marks`), so
+    that even its sudden end takes the program with it.
+    """
+    begun = time.monotonic()
+    carried = Marks(new_nonce()).new(0) if mark is None else mark
+    out, out_theirs = os.pipe2(os.O_CLOEXEC)
+    err, err_theirs = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = Spawner().spawn(
+            Launch(argv[0], list(argv), cwd, env),
+            Stdio(stdout=out_theirs, stderr=err_theirs),
+            carried if usable() else None,
+        )
+    except LaunchFailed as error:
+        os.close(out)
+        os.close(err)
+        return Ran(argv, "not-started", failure=error.what or str(error))
+    finally:
+        os.close(out_theirs)
+        os.close(err_theirs)
+    os.set_blocking(out, False)
+    os.set_blocking(err, False)
+    said, complaint = bytearray(), bytearray()
+    try:
+        outcome = _wait(pid, out, err, said, complaint, begun + timeout, output)
+    finally:
+        code = end_tree(pid, carried)
+        _read(out, said, output + 1)
+        _read(err, complaint, TAIL_BYTES)
+        os.close(out)
+        os.close(err)
+    if len(said) > output:
+        outcome = "too-large"
+    seconds = time.monotonic() - begun
+    return Ran(argv, outcome, code, bytes(said[:output]), bytes(complaint[-TAIL_BYTES:]), seconds)
+
+
+def _wait(
+    pid: int, out: int, err: int, said: bytearray, complaint: bytearray, deadline: float, most: int
+) -> str:
+    """Returns when it has ended, said too much, or its time is up."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        waiting = select.poll()
+        for fd in (out, err, pidfd):
+            waiting.register(fd, select.POLLIN)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "timeout"
+            ready = {fd for fd, _ in waiting.poll(ceil(left * 1000))}
+            if out in ready and not _read(out, said, most + 1):
+                waiting.unregister(out)
+            if err in ready and not _read(err, complaint, TAIL_BYTES):
+                waiting.unregister(err)
+            if len(said) > most:
+                return "too-large"
+            if pidfd in ready:
+                return "exited"
+    finally:
+        os.close(pidfd)
+
+
+def _read(fd: int, into: bytearray, keep: int) -> bool:
+    """Takes what is there; of more than twice `keep` the end stays. False at the end of the pipe."""
+    while True:
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        into += data
+        if len(into) > 2 * keep:
+            del into[:-keep]
+
+
+def end_tree(pid: int, mark: int) -> int | None:
+    """Ends a program of ours and all that it started; its exit code, None when somebody else reaped it."""
+    until = time.monotonic() + _GONE_SECONDS
+    # Before it is reaped: until then its number is its own. Those below it first: when it dies, they go to
+    # another parent.
+    kill_session_members(pid, reaped=False)
+    kill_group(pid)
+    code = _reap(pid, until)
+    # Those that have left its session. They are gone then, not only killed.
+    while usable() and (not kill_marked(mark.__eq__) or marked(mark.__eq__)):
+        if time.monotonic() > until:
+            break
+        time.sleep(_LOOK_SECONDS)
+    return code
+
+
+def _reap(pid: int, until: float) -> int | None:
+    while True:
+        try:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > until:
+            return None  # it hangs in the kernel, which nobody can help
+        time.sleep(_LOOK_SECONDS)

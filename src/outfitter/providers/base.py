@@ -1,0 +1,188 @@
+"""What a source of project environments is: it detects by looking, is trusted before it runs, and gives data.
+
+A provider is one file in this package, or a class that another distribution names under the entry point
+`outfitter.providers`. It never decides whether it is applied: selection, trust, caching and the order of
+layers are `contract.providers`' business.
+"""
+
+from __future__ import annotations
+
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Protocol
+
+    from ..env.layer import Operation
+    from ..env.origin import Origin
+
+# How a provider's environment comes to a command.
+MODES = ("snapshot", "capture", "wrap")
+RESOLVED = ("applied", "missing", "failed", "not-applicable")
+SECONDS = 20.0  # for a tool that resolves; nix builds, and gets more
+
+
+class Detection(Record):
+    """A project that a provider could serve: `root` is its folder, `files` what gave it away.
+
+    `label` names it for people ("direnv:/srv/app/.envrc"). `note` says what is odd about it.
+    """
+
+    __slots__ = ("files", "label", "note", "root")
+
+    def __init__(self, root: str, files: tuple[str, ...], label: str, note: str = "") -> None:
+        self.root = root
+        self.files = files
+        self.label = label
+        self.note = note
+
+
+class Trust(Record):
+    """Whether project code may run: "trusted", "untrusted", "denied", or "not-needed" when none would.
+
+    `by` is whose word that is ("direnv", "mise", "outfitter"), `digest` what it is bound to ("sha256:..."),
+    `grant` what a person types to give it, `why` what is wrong.
+    """
+
+    __slots__ = ("by", "digest", "grant", "state", "why")
+
+    def __init__(self, state: str, by: str = "", digest: str = "", grant: str = "", why: str = "") -> None:
+        self.state = state
+        self.by = by
+        self.digest = digest
+        self.grant = grant
+        self.why = why
+
+    @property
+    def may_run(self) -> bool:
+        return self.state in ("trusted", "not-needed")
+
+
+class Lost(Record):
+    """What a snapshot cannot keep: `kind` ("function", "hook", ...), `name`, and the mode that would."""
+
+    __slots__ = ("kept_by", "kind", "name")
+
+    def __init__(self, kind: str, name: str, kept_by: str = "wrap") -> None:
+        self.kind = kind
+        self.name = name
+        self.kept_by = kept_by
+
+
+class Context(Record):
+    """What a resolution starts from.
+
+    `env` is the environment so far (layers 0 to 2), without what other activations left behind. `tool_env` is
+    what a tool itself is started with: an allow-list of it, without secrets and without anything that looks
+    like a CI. `options` are the provider's own from the configuration; `home` is the user's. `mark` is a
+    server's, for what is started.
+    """
+
+    __slots__ = ("env", "home", "mark", "mode", "options", "timeout", "tool_env")
+
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        tool_env: Mapping[str, str],
+        home: str,
+        *,
+        mode: str = "snapshot",
+        timeout: float = SECONDS,
+        options: Mapping[str, object] | None = None,
+        mark: int | None = None,
+    ) -> None:
+        self.env = env
+        self.tool_env = tool_env
+        self.home = home
+        self.mode = mode
+        self.timeout = timeout
+        self.options = options or {}
+        self.mark = mark
+
+    def __repr__(self) -> str:
+        return f"Context({len(self.env)} variables, mode={self.mode!r}, timeout={self.timeout:g})"
+
+
+class Resolution(Record):
+    """What a provider says, as data.
+
+    `state` is one of `RESOLVED`; only "applied" has effects, the others say in `note` what to do.
+    `operations` are for list variables; a plain value for one of those counts as a replacement. `watch` are
+    the paths whose change makes it stale, existing or not. `producer` is the tool with its version. The repr
+    has no values.
+    """
+
+    __slots__ = (
+        "lost",
+        "note",
+        "operations",
+        "origins",
+        "producer",
+        "secrets",
+        "set",
+        "state",
+        "stderr_tail",
+        "unset",
+        "watch",
+    )
+
+    def __init__(
+        self,
+        state: str,
+        *,
+        set: Mapping[str, str] | None = None,
+        unset: Sequence[str] = (),
+        operations: Sequence[Operation] = (),
+        origins: Mapping[str, Origin] | None = None,
+        secrets: frozenset[str] = frozenset(),
+        lost: Sequence[Lost] = (),
+        watch: Sequence[str] = (),
+        producer: str = "",
+        note: str = "",
+        stderr_tail: str = "",
+    ) -> None:
+        self.state = state
+        self.set = dict(set or {})
+        self.unset = tuple(unset)
+        self.operations = tuple(operations)
+        self.origins = dict(origins or {})
+        self.secrets = secrets
+        self.lost = tuple(lost)
+        self.watch = tuple(watch)
+        self.producer = producer
+        self.note = note
+        self.stderr_tail = stderr_tail
+
+    def __repr__(self) -> str:
+        return (
+            f"Resolution({self.state!r}, set={sorted(self.set)}, unset={list(self.unset)}, "
+            f"operations={[(one.variable, one.op) for one in self.operations]}, note={self.note!r})"
+        )
+
+
+if TYPE_CHECKING:
+
+    class Provider(Protocol):
+        """One source. `id` is a stable word; `rank` its place when several are detected, outermost first."""
+
+        id: str
+        rank: int
+
+        def detect(self, directory: str) -> Detection | None:
+            """Looks at files only, from the directory upwards; runs nothing and reads nothing but names."""
+
+        def trust(self, found: Detection, context: Context) -> Trust:
+            """Whether its code may run, from files alone. No program is started, least of all the tool."""
+
+        def plan(self, found: Detection, context: Context) -> list[list[str]]:
+            """What `resolve` will execute, for people to see before they trust it; empty when nothing."""
+
+        def watch(self, found: Detection, context: Context) -> list[str]:
+            """Paths that matter before anything was resolved: manifests, locks, trust records."""
+
+        def resolve(self, found: Detection, context: Context) -> Resolution:
+            """The data. Blocks up to the context's time limit. Never raises for what a project can cause."""
+
+        def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
+            """The command as the tool would run it; None when it should not be asked to."""
