@@ -24,8 +24,10 @@ tools: setup
 run: setup
 	@scripts/demo
 
+# Side by side, one more than there are cores: most tests wait. A file's tests stay together, as they share
+# servers.
 test: setup tools
-	@scripts/test
+	@scripts/test -n $$(($$(nproc) + 1)) --dist loadfile
 
 check: setup
 	@scripts/check

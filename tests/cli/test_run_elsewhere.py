@@ -223,9 +223,19 @@ def test_policy_and_directory_are_applied_there(user: User, tmp_path: Path) -> N
         done = user.run(*on, "--default-excludes", "--exclude", "GO*", "--", "/usr/bin/env")
         names = {entry.partition("=")[0] for entry in done.stdout.decode().splitlines()}
         assert names & {"API_KEY", "GONE", "KEPT", "XDG_STATE_HOME"} == {"KEPT"}
-        done = user.run(*on, "--cwd", "sub", "--inherit", "none", "--set", "A=1", "--", "/usr/bin/env", "-0")
+        done = user.run(*on, "--inherit", "none", "--set", "A=1", "--", "/usr/bin/env", "-0")
         assert done.stdout == b"A=1\0"
-        assert user.run(*on, "--cwd", "sub", "--", "pwd").stdout == f"{tmp_path}/server/sub\n".encode()
+        sub = tmp_path / "server" / "sub"
+        assert user.run(*on, "--cwd", str(sub), "--", "pwd").stdout == f"{sub}\n".encode()
+        assert user.run(*on, "--cwd", sub.as_uri(), "--", "pwd").stdout == f"{sub}\n".encode()
+
+
+def test_on_a_server_of_ours_commands_run_where_we_are(user: User, server: Server) -> None:
+    # P4
+    here = user.run("run", "--", "pwd").stdout
+    assert user.run("run", "--on", server.url, "--", "pwd").stdout == here
+    below = user.run("run", "--cwd", "/usr/../usr/bin", "--", "pwd").stdout
+    assert user.run("run", "--on", server.url, "--cwd", "/usr/../usr/bin", "--", "pwd").stdout == below
 
 
 def test_explanation_is_the_servers(server: Server, user: User) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -48,20 +47,17 @@ async def agree(client: Client, target: Target, wanted: str | None, *, compare: 
         if wanted in ("client", "merge"):
             raise SettingInvalid(f"--from {wanted} would send this environment elsewhere: {stranger}")
         return None
-    rule, chosen = (wanted, True) if wanted else _configured()
-    # Whoever has not chosen should know that there is a choice; who sits at a terminal can read it.
-    if rule == "daemon" and not compare and (chosen or not sys.stderr.isatty()):
+    rule = wanted or _configured()
+    if rule == "daemon" and not compare:
         return None  # as it is anyway
     result = await client.base(_params(rule))
-    return result.get("differences") if compare or not chosen else None
+    return result.get("differences")
 
 
-def _configured() -> tuple[str, bool]:
-    """The rule, and whether somebody has written it down."""
+def _configured() -> str:
     from ..contract.config import load
 
-    settings = load(os.environ, None)
-    return settings.daemon_environment, settings.sources["daemon.environment"].kind != "default"
+    return load(os.environ, None).daemon_environment
 
 
 def _params(rule: str) -> BaseParams:

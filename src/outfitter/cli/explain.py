@@ -33,7 +33,7 @@ def report(
     if isinstance(shell, dict):
         yield from _shell(shell, startup if isinstance(startup, dict) else {}, paint)
     if isinstance(differences, dict):
-        yield from differences_of(differences)
+        yield from _differences(differences)
 
 
 def _shell(shell: dict[str, Any], startup: dict[str, Any], paint: Paint) -> Iterator[str]:
@@ -59,8 +59,7 @@ def _shell(shell: dict[str, Any], startup: dict[str, Any], paint: Paint) -> Iter
         yield printable(f"  read-only, so that nothing can put them right: {', '.join(startup['readonly'])}")
 
 
-def differences_of(found: dict[str, Any]) -> Iterator[str]:
-    """In what a server's own environment differs from ours, by name."""
+def _differences(found: dict[str, Any]) -> Iterator[str]:
     parts = [
         f"{title}: {_some(names)}"
         for title, names in (

@@ -84,9 +84,6 @@ class _Run:
             if flags["detach"]:
                 return self._detach(client, process, started)
             status = await self._follow(client, process, started, pass_input)
-            if self._differences and not flags["explain"]:
-                for line in explain.differences_of(self._differences):
-                    say(f"{line}; --from or [daemon] environment says whose holds")
             if flags["explain"]:
                 await self._explain(client, process)
             return status
