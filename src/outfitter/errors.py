@@ -21,7 +21,9 @@ OutfitterError
 │   ├── MethodUnknown           no such method here
 │   ├── SessionAttached         another connection holds the session
 │   ├── EnvironmentTooLarge     no program can be started with so much of it; names the variable
-│   └── LoginRejected           a command asks for a login shell, which the contract does not allow
+│   ├── LoginRejected           a command asks for a login shell, which the contract does not allow
+│   ├── ProviderBlocked         a required provider may not run the project's code: nobody has allowed it
+│   └── ProviderFailed          a required provider could not say what the project's environment is
 ├── LaunchFailed                the operating system did not start the program
 ├── FileFailed                  the operating system refused something about a file
 ├── HostUnsupported             this machine lacks what the operation needs
@@ -247,6 +249,41 @@ class LoginRejected(Refused):
             f"the command asks for a login shell of {self.shell} ({how}), which is not allowed here: "
             'ask for one that is none, or set login = "strip" (started as no login shell) or "allow"'
         )
+
+
+class ProviderBlocked(Refused):
+    """A provider that the project requires is not trusted; `grant` is what to type."""
+
+    slug = "provider-blocked"
+
+    def __init__(self, provider: str, root: str, grant: str, why: str = "") -> None:
+        super().__init__(provider, root, grant, why)
+        self.provider = provider
+        self.root = root
+        self.grant = grant
+        self.why = why
+
+    def __str__(self) -> str:
+        remedy = f"read it, then type: {self.grant}" if self.grant else "it cannot be allowed from here"
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.provider} is required in {self.root} and may not run{why}: {remedy}"
+
+
+class ProviderFailed(Refused):
+    """A provider that the project requires did not give an environment; `stderr_tail` is its own word."""
+
+    slug = "provider-failed"
+
+    def __init__(self, provider: str, root: str, reason: str, stderr_tail: str = "") -> None:
+        super().__init__(provider, root, reason, stderr_tail)
+        self.provider = provider
+        self.root = root
+        self.reason = reason
+        self.stderr_tail = stderr_tail
+
+    def __str__(self) -> str:
+        said = f"; it said: {self.stderr_tail.strip()}" if self.stderr_tail.strip() else ""
+        return f"{self.provider} is required in {self.root} and failed: {self.reason}{said}"
 
 
 class LaunchFailed(OutfitterError):

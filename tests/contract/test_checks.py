@@ -360,10 +360,11 @@ def test_a_codex_policy_that_is_not_imported_is_told() -> None:
     )
 
 
-def test_providers_are_detected_and_said_not_to_be_applied() -> None:
+def test_providers_are_detected_and_said_not_to_be_used() -> None:
     verdict = providers_present((("/r/.envrc", "direnv"), ("/r/pyproject.toml", "")))
     assert seen(verdict) == ("warning", ("/r/.envrc (direnv)", "/r/pyproject.toml"))
-    assert verdict.summary == "direnv: detected, not applied by this version"
+    assert verdict.summary == "direnv: detected, not used"
+    assert 'use = ["direnv"] under [providers]' in verdict.remedy
     assert seen(providers_present((("/r/pyproject.toml", ""),)))[0] == "ok"
 
 

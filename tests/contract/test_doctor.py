@@ -153,7 +153,7 @@ def test_providers_are_looked_for_up_to_the_top_of_the_repository(home: Path) ->
     (root / "mise.toml").touch()
     (root / ".venv" / "bin").mkdir(parents=True)
     found = looked(home, root / "src")["providers.present"]
-    assert found["details"] == [f"{root}/mise.toml (mise)", f"{root}/.venv (a virtual environment)"]
+    assert found["details"] == [f"{root}/mise.toml (mise)", f"{root}/.venv (python)"]
     active = looked(home, root / "src", PATH=f"{root}/.venv/bin:/usr/bin")["providers.present"]
     assert active["details"] == [f"{root}/mise.toml (mise)"]
 

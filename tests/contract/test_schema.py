@@ -173,7 +173,7 @@ def test_page_has_every_key_and_choice() -> None:
         for table, keys in KEYS.items()
         for key in keys
         for word in (
-            key.name if table not in ("limits", "daemon", "import") else f"{table}.{key.name}",
+            key.name if table not in ("limits", "daemon", "import", "providers") else f"{table}.{key.name}",
             *key.choices,
         )
     }

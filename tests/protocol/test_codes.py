@@ -71,6 +71,22 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         (codes.INVALID_REQUEST, str(errors.LoginRejected("bash", "-lc")), {"error": "login-rejected"}),
     ),
     (
+        errors.ProviderBlocked("nix", "/srv", "outfitter trust /srv", "it was edited"),
+        (
+            codes.INVALID_REQUEST,
+            "nix is required in /srv and may not run (it was edited): read it, then type: outfitter trust /srv",
+            {"error": "provider-blocked"},
+        ),
+    ),
+    (
+        errors.ProviderFailed("nix", "/srv", "it ended with 1", "error: no flake\n"),
+        (
+            codes.INVALID_REQUEST,
+            "nix is required in /srv and failed: it ended with 1; it said: error: no flake",
+            {"error": "provider-failed"},
+        ),
+    ),
+    (
         errors.FileInvalid([Mistake("/srv/outfitter.toml", 3, "`x` is not known", "remove it")]),
         (
             codes.INVALID_REQUEST,

@@ -32,9 +32,9 @@ def codex_binary() -> Path:
 
 
 def program(name: str) -> str:
-    """The path of a system program."""
-    path = shutil.which(name)
+    """The path of a program: one that `make tools` installed, or the system's."""
+    path = shutil.which(name, path=f"{ROOT}/.tools/bin:{os.environ.get('PATH', os.defpath)}")
     if path is None:
-        missing(name, f"install {name} (Debian: apt-get install {name})")
+        missing(name, f"run `make tools`, or install {name} (Debian: apt-get install {name})")
     assert path is not None
     return path

@@ -178,6 +178,23 @@ def doctor_command(**flags: Any) -> int:
     return doctor(flags)
 
 
+@cli.command("trust")
+@click.argument("directory", required=False, type=click.Path(), metavar="[DIR]")
+@click.option("--yes", is_flag=True, help="Allow what is shown, without being asked.")
+@click.option("--revoke", is_flag=True, help="Take back what was allowed here.")
+@click.option("--list", is_flag=True, help="List everything that was allowed.")
+@click.option("--json", is_flag=True, help="A JSON object.")
+def trust_command(directory: str | None, **flags: Any) -> int:
+    """Show what the project's providers would run, and allow it.
+
+    What is allowed is exactly what is there now: an edited file asks again. Providers with a store of their
+    own (direnv, mise) are allowed there. The exit status is 0 when all may run.
+    """
+    from .trust import trust
+
+    return trust(directory, flags)
+
+
 @cli.group("config")
 def config_group() -> None:
     """Configuration: what holds for commands, and which file says so."""

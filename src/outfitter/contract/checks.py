@@ -625,7 +625,7 @@ def codex_config(configured: Configured, codex: Codex) -> Verdict:
 
 
 def providers_present(found: tuple[tuple[str, str], ...]) -> Verdict:
-    """`found` are (file, what provides an environment from it); without the latter it is only a hint."""
+    """`found` are (file, provider that makes an environment of it); without the latter it is only a hint."""
     details = [f"{file} ({tool})" if tool else file for file, tool in found]
     tools = list(dict.fromkeys(tool for _, tool in found if tool))
     if not tools:
@@ -634,10 +634,10 @@ def providers_present(found: tuple[tuple[str, str], ...]) -> Verdict:
         )
     return Verdict(
         "warning",
-        f"{', '.join(tools)}: detected, not applied by this version",
+        f"{', '.join(tools)}: detected, not used",
         details,
-        "Write what commands need under [env] in outfitter.toml "
-        '(prepend = { PATH = [".venv/bin"] }), or start Outfitter inside of it.',
+        f"Write use = [{', '.join(map(_quoted, tools[:1]))}] under [providers] in outfitter.toml; "
+        "`outfitter trust` shows what that runs, and allows it.",
     )
 
 

@@ -7,7 +7,7 @@ So the same question has the same answer whoever asks.
 from __future__ import annotations
 
 from ..core.launch import DEFAULT_PATH
-from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, Layer, Operation
+from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, SNAPSHOT, Layer, Operation
 from ..env.lists import LIST_NAMES
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.policy import Policy
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..env.resolve import Resolved
     from .base import Base
     from .config import Configuration
+    from .providers import Projects, Use
     from .settings import EnvSettings, PolicySettings, Settings
 
 # Stacks that are remembered: clients send the same policy with every command, from a few directories.
@@ -62,6 +63,22 @@ class Asked(Record):
         self.tty = tty
 
 
+class Questions:
+    """What providers must be asked. Two with the same `key` are the same."""
+
+    def __init__(self, projects: Projects, uses: list[Use], lower: Stack, settings: Settings) -> None:
+        self.key = (id(lower), *(use.key for use in uses))
+        self._projects = projects
+        self._uses = uses
+        self._lower = lower
+        self._settings = settings
+
+    def ask(self, mark: int | None = None) -> None:
+        """Asks them, one after another; blocks. `mark` is one of a server's, for what is started."""
+        for use in self._uses:
+            self._projects.ask(use, self._lower, self._settings, mark)
+
+
 class Contract:
     """The environment contract of one executor."""
 
@@ -76,6 +93,7 @@ class Contract:
         self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
         self._key = b""
         self._plain: Settings | None = None
+        self._projects: Projects | None = None
 
     # Settings
 
@@ -133,26 +151,96 @@ class Contract:
     def stack(self, asked: Asked, base: Base | None = None) -> Stack:
         """Everything below the request."""
         settings = self.settings(asked.cwd)
+        if not settings.providers:
+            return self._stack(settings, base, asked, ())
+        questions = self.questions(asked, base)
+        if questions is not None:
+            questions.ask()
+        lower, uses = self._lower(settings, base, asked)
+        layers = tuple(self.projects.layers(uses, lower))
+        return self._stack(settings, base, asked, layers, provided=bool(uses))
+
+    def questions(self, asked: Asked, base: Base | None = None) -> Questions | None:
+        """What must be asked of providers before this can be resolved; None when nothing must.
+
+        Raises FileInvalid, SettingInvalid.
+        """
+        if asked.policy is None and not asked.contract:
+            return None
+        settings = self.settings(asked.cwd)
+        if not settings.providers:
+            return None
+        lower, uses = self._lower(settings, base, asked)
+        pending = self.projects.pending(uses, lower)
+        if not pending:
+            return None
+
+        return Questions(self.projects, pending, lower, settings)
+
+    @property
+    def projects(self) -> Projects:
+        """The providers of this executor."""
+        if self._projects is None:
+            from ..host import facts, installkey
+            from .providers import Projects
+            from .trust import TrustStore
+
+            environ = self.base.values
+            home = facts.home(environ)
+            self._projects = Projects(TrustStore(installkey.state_folder(environ, home)), home)
+        return self._projects
+
+    def lower(self, asked: Asked) -> Stack:
+        """Layers 0 to 2: what providers start from."""
+        return self._lower(self.settings(asked.cwd), None, asked)[0]
+
+    def _lower(self, settings: Settings, base: Base | None, asked: Asked) -> tuple[Stack, list[Use]]:
+        """What providers start from, layers 0 to 2, and which of them hold."""
+        uses = self.projects.uses(asked.cwd, settings)
+        return self._stack(settings, base, asked, None, provided=bool(uses)), uses
+
+    def _stack(
+        self,
+        settings: Settings,
+        base: Base | None,
+        asked: Asked,
+        layers: tuple[Layer, ...] | None,
+        *,
+        provided: bool = False,
+    ) -> Stack:
+        """A stack as it was put together before. `layers` are those of providers; with None only what is
+        below them. `provided`: the project has some, so what others have activated is taken back first."""
         if asked.policy is not None and asked.key is None:
-            return self._build(settings, base or self.base, asked)  # nothing tells it from another
-        key = (id(settings), id(base), asked.key, asked.contract)
+            return self._build(settings, base or self.base, asked, layers, provided)  # not told from others
+        given = None if layers is None else tuple(map(id, layers))
+        key = (id(settings), id(base), asked.key, asked.contract, given, provided)
         known = self._stacks.get(key)
         # An id means an object only while that is alive: the cache keeps what its keys stand for.
         if known is not None and known[0] is settings and known[1] is base:
             return known[2]
-        stack = self._build(settings, base or self.base, asked)
+        stack = self._build(settings, base or self.base, asked, layers, provided)
         if len(self._stacks) >= REMEMBERED_STACKS:
             del self._stacks[next(iter(self._stacks))]
         self._stacks[key] = (settings, base, stack)
         return stack
 
-    def _build(self, settings: Settings, base: Base, asked: Asked) -> Stack:
+    def _build(
+        self,
+        settings: Settings,
+        base: Base,
+        asked: Asked,
+        given: tuple[Layer, ...] | None,
+        provided: bool,
+    ) -> Stack:
         layers = [Layer(BASE, "base", _origin_of(base), base.values, producer=base.kind)]
         if self._snapshot is not None and base is self.base:
             layers.append(self._snapshot)
-        if settings.project_env is not None:
+        if provided:
+            layers += _reverted(Stack(layers, (), Rules(tidy=False, total=None)).values)
+        layers += given or ()
+        if given is not None and settings.project_env is not None:
             layers.append(_env_layer(PROVIDER, "project", settings.project_env))
-        if settings.user_env is not None:
+        if given is not None and settings.user_env is not None:
             layers.append(_env_layer(OVERRIDE, "user", settings.user_env))
         policies = []
         if settings.user_policy is not None:
@@ -195,6 +283,20 @@ def _origin_of(base: Base) -> Origin:
         case "merge":
             return Origin("client", "from the client's environment over the exec-server's own")
     return Origin("executor", f"from the environment of {base.kind}")
+
+
+def _reverted(values: Mapping[str, str]) -> list[Layer]:
+    """What takes back the activations of other projects, so that nothing of them is half there."""
+    from ..core.activation import scrub
+
+    clean, told = scrub(values)
+    if clean == values:
+        return []
+    unset = [name for name in values if name not in clean]
+    changed = {name: value for name, value in clean.items() if values.get(name) != value}
+    note = ", ".join(f"{name}: {why}" for name, why in told)
+    origin = Origin("activation", "taken back: another environment was active")
+    return [Layer(SNAPSHOT, "activation", origin, changed, unset=unset, note=note)]
 
 
 def _env_layer(level: int, id: str, said: EnvSettings) -> Layer:

@@ -37,26 +37,26 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 # What people ask for by name and get from somewhere else.
 PROGRAMS = ("python", "python3", "pip", "node", "npm", "ruby", "go", "cargo", "java", "git", "make", "cc")
-# By file or folder of a project: what makes an environment of it; empty where that is not certain.
+# Files that a project's environment is made from, and the provider that does it.
 PROVIDERS = {
     ".envrc": "direnv",
-    "flake.nix": "nix",
-    "shell.nix": "nix",
-    "devenv.nix": "devenv",
-    "devbox.json": "devbox",
     "mise.toml": "mise",
     ".mise.toml": "mise",
-    ".tool-versions": "mise or asdf",
-    "pixi.toml": "pixi",
+    ".tool-versions": "mise",
+    "devenv.nix": "devenv",
+    "devbox.json": "devbox",
+    "flake.nix": "nix",
+    "shell.nix": "nix",
+    "pixi.toml": "conda",
     "environment.yml": "conda",
     "environment.yaml": "conda",
-    ".venv": "a virtual environment",
-    "uv.lock": "uv",
-    "poetry.lock": "poetry",
-    "pdm.lock": "pdm",
-    "Pipfile": "pipenv",
+    ".venv": "python",
+    "uv.lock": "python",
+    "poetry.lock": "python",
+    "pdm.lock": "python",
+    "Pipfile": "python",
     "pyproject.toml": "",
-    ".devcontainer/devcontainer.json": "a development container",
+    ".devcontainer/devcontainer.json": "devcontainer",
 }
 _FILE_SIZE = 1 << 18  # a startup file that is longer is not one that somebody wrote
 _INITS = ("init", "systemd", "launchd", "runit", "s6-svscan", "dumb-init", "tini")
@@ -186,12 +186,15 @@ class Machine:
     def _providers(self) -> tuple[tuple[str, str], ...]:
         """From where we are up to the top of the repository; what is in PATH already counts as applied."""
         in_path = self.part("given").values.get("PATH", "").split(":")
+        used = self.part("configured").settings.providers
+        if "auto" in used:
+            return ()
         found = []
         folder = self._cwd
         while True:
             for name, tool in PROVIDERS.items():
                 path = os.path.join(folder, name)
-                if os.path.exists(path) and f"{path}/bin" not in in_path:
+                if tool not in used and os.path.exists(path) and f"{path}/bin" not in in_path:
                     found.append((path, tool))
             above = os.path.dirname(folder)
             if above == folder or os.path.exists(os.path.join(folder, ".git")):

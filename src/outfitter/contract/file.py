@@ -87,8 +87,18 @@ class _File:
             total_bytes=said("limits.total_bytes"),
             daemon_environment=said("daemon.environment"),
             import_codex=said("import.codex"),
+            providers=said("providers.use"),
+            required_providers=said("providers.required", ()),
+            provider_options=self._provider_options(),
             lines=self._lines,
         )
+
+    def _provider_options(self) -> dict[str, dict[str, object]]:
+        options: dict[str, dict[str, object]] = {}
+        for key in KEYS["providers"]:
+            if key.name not in ("use", "required") and f"providers.{key.name}" in self._said:
+                options[key.name] = {"values": self._said[f"providers.{key.name}"]}
+        return options
 
     def _read_table(self, name: str, keys: tuple[Key, ...]) -> None:
         table = self._root.table(name) if name else self._root

@@ -137,6 +137,14 @@ KEYS: dict[str, tuple[Key, ...]] = {
             user_only=True,
         ),
     ),
+    "providers": (
+        Key("use", "texts", "The project's environment providers, in their order; each layer goes on top."),
+        Key("required", "texts", "Providers without which no command is started."),
+        Key("dotenv", "texts", "The files that the provider `dotenv` reads."),
+        Key("command", "texts", "The program, with its arguments, that the provider `command` asks."),
+        Key("nix", "texts", "The name of the flake's shell that the provider `nix` takes."),
+        Key("conda", "texts", "The prefix of the environment that the provider `conda` activates."),
+    ),
     "limits": (
         Key(
             "total_bytes",

@@ -135,6 +135,9 @@ class FileSettings(Record):
         "list_names",
         "login",
         "policy",
+        "provider_options",
+        "providers",
+        "required_providers",
         "secret_names",
         "snapshot",
         "snapshot_timeout",
@@ -160,6 +163,9 @@ class FileSettings(Record):
         total_bytes: int | None = None,
         daemon_environment: str | None = None,
         import_codex: bool | str | None = None,
+        providers: tuple[str, ...] | None = None,
+        required_providers: tuple[str, ...] = (),
+        provider_options: Mapping[str, Mapping[str, object]] | None = None,
         lines: Mapping[str, int] | None = None,
     ) -> None:
         self.file = file
@@ -177,6 +183,9 @@ class FileSettings(Record):
         self.total_bytes = total_bytes
         self.daemon_environment = daemon_environment
         self.import_codex = import_codex
+        self.providers = providers
+        self.required_providers = required_providers
+        self.provider_options = dict(provider_options or {})
         self.lines = dict(lines or {})
 
     def source(self, setting: str) -> Source:
@@ -202,6 +211,9 @@ class Settings:
         "login",
         "project_env",
         "project_policy",
+        "provider_options",
+        "providers",
+        "required_providers",
         "secret_names",
         "snapshot",
         "snapshot_timeout",
@@ -228,6 +240,9 @@ class Settings:
         self.project_policy: PolicySettings | None = None
         self.user_env: EnvSettings | None = None
         self.project_env: EnvSettings | None = None
+        self.providers: tuple[str, ...] = ()
+        self.required_providers: frozenset[str] = frozenset()
+        self.provider_options: dict[str, Mapping[str, object]] = {}
         self.files: tuple[tuple[str, str, bool], ...] = ()
         self.sources: dict[str, Source] = dict.fromkeys(SETTINGS, DEFAULT)
         self.ignored: tuple[tuple[str, str, Source], ...] = ()
@@ -251,6 +266,8 @@ SETTINGS = (
     "names.allow_code_loading",
     "limits.total_bytes",
     "import.codex",
+    "providers.use",
+    "providers.required",
 )
 
 
@@ -274,6 +291,7 @@ def merge(
     _merge_policies(merged, user, project, codex)
     _merge_names(merged, user, project)
     _merge_limits(merged, user, project)
+    _merge_providers(merged, user, project)
     merged.user_env = None if user is None else user.env
     merged.project_env = None if project is None else project.env
     return merged
@@ -373,3 +391,17 @@ def _merge_limits(merged: Settings, user: FileSettings | None, project: FileSett
             merged.sources[setting] = source
         elif project.total_bytes > merged.total_bytes:
             merged.ignored += ((setting, str(project.total_bytes), source),)
+
+
+def _merge_providers(merged: Settings, user: FileSettings | None, project: FileSettings | None) -> None:
+    """The nearest word counts: a project knows what it is made of. What runs must be trusted all the same."""
+    for said in (user, project):
+        if said is None:
+            continue
+        if said.providers is not None:
+            merged.providers = said.providers
+            merged.sources["providers.use"] = said.source("providers.use")
+        if said.required_providers:
+            merged.required_providers |= frozenset(said.required_providers)
+            merged.sources["providers.required"] = said.source("providers.required")
+        merged.provider_options.update(said.provider_options)

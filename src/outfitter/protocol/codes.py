@@ -13,6 +13,8 @@ from ..errors import (
     Malformed,
     MethodUnknown,
     OutfitterError,
+    ProviderBlocked,
+    ProviderFailed,
     Refused,
     SessionAttached,
 )
@@ -36,6 +38,8 @@ _CODES: dict[type[OutfitterError], int] = {
     EnvironmentTooLarge: INVALID_PARAMS,
     FileInvalid: INVALID_REQUEST,
     LoginRejected: INVALID_REQUEST,
+    ProviderBlocked: INVALID_REQUEST,
+    ProviderFailed: INVALID_REQUEST,
     SessionAttached: SESSION_ATTACHED,
     LaunchFailed: INTERNAL,
     FileFailed: INTERNAL,

@@ -10,6 +10,7 @@ from ..errors import MethodUnknown, OutfitterError
 from ..log import note, warn
 from ..protocol import codes, jsonrpc
 from ..protocol.methods import METHODS
+from .asking import hold
 from .handlers import HANDLERS
 
 TYPE_CHECKING = False
@@ -34,6 +35,11 @@ def dispatch(connection: Connection, request: jsonrpc.Request) -> bytes | None:
             peer.may_initialize()
         else:
             peer.may_call(method.family)
+        session = connection.session
+        if session is not None and session.starting:
+            process_id = getattr(params, "process_id", None)
+            if process_id is not None and hold(connection, request, process_id):
+                return None
         text = HANDLERS[method.name](connection, request, params)
         return None if text is None else jsonrpc.result_text(request.id, text)
     except OutfitterError as error:

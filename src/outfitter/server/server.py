@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..host.workers import Workers
     from ..loop import Loop
     from ..transport.base import Serving
+    from .asking import Asking
     from .walking import Walkers
 
 
@@ -49,6 +50,7 @@ class Server:
         self._watching: Watching | None = None
         self._cached: CachedLookup | None = None
         self._walkers: Walkers | None = None
+        self._asking: Asking | None = None
 
     def connect(self, transport: Serving) -> Connection:
         """Serves one connection; the transport may start delivering after this."""
@@ -74,6 +76,15 @@ class Server:
 
             self._workers = Workers(self._loop)
         return self._workers
+
+    @property
+    def asking(self) -> Asking:
+        """What providers are being asked."""
+        if self._asking is None:
+            from .asking import Asking
+
+            self._asking = Asking(self)
+        return self._asking
 
     @property
     def walkers(self) -> Walkers:

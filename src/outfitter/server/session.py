@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..core.output import Chunk, Page
     from ..host.process import Process
     from ..loop import Timer
-    from ..protocol.jsonrpc import RequestId
+    from ..protocol.jsonrpc import Request, RequestId
     from ..protocol.process import ReadParams, WriteParams
     from .connection import Connection
     from .sessions import Sessions
@@ -64,6 +64,7 @@ class Session:
         self.connection: Connection | None = None
         self.processes: dict[str, Process] = {}
         self.running = 0
+        self.starting: dict[str, list[Request]] = {}  # what waits for processes that are not started yet
         self.summaries = False  # whether the client wants to hear about environments
         self.base: Base | None = None  # the environment that it brought along
         self._registry = registry

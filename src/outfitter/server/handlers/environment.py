@@ -43,14 +43,17 @@ def status(connection: Connection, request: Request, params: NoParams) -> str:
     return '{"status":"ready"}'
 
 
-def resolve(connection: Connection, request: Request, params: ResolveParams) -> str:
+def resolve(connection: Connection, request: Request, params: ResolveParams) -> str | None:
     """What a command would get. Values only when they are asked for."""
     from ...contract import answers
 
+    asked = _asked(connection, params)
+    if _asks_first(connection, request, asked):
+        return None
     return dumps(
         answers.resolve(
             connection.server.environments.contract,
-            _asked(connection, params),
+            asked,
             params.show,
             base=_base(connection),
             digest_key=params.digest_key,
@@ -64,6 +67,8 @@ def explain(connection: Connection, request: Request, params: ResolveParams) -> 
 
     contract = connection.server.environments.contract
     asked, base = _asked(connection, params), _base(connection)
+    if _asks_first(connection, request, asked):
+        return None
     if not params.login:
         return dumps(answers.explain(contract, asked, params.show, base=base, programs=params.programs))
     mark = _mark(connection)
@@ -72,12 +77,14 @@ def explain(connection: Connection, request: Request, params: ResolveParams) -> 
     return None
 
 
-def diff(connection: Connection, request: Request, params: DiffParams) -> str:
+def diff(connection: Connection, request: Request, params: DiffParams) -> str | None:
     """Two environments of this executor, compared here."""
     from ...contract import answers
 
     contract, base = connection.server.environments.contract, _base(connection)
     a, b = _asked(connection, params.a), _asked(connection, params.b)
+    if _asks_first(connection, request, a) or _asks_first(connection, request, b):
+        return None
     return dumps(answers.compare(contract, a, b, base_a=base, base_b=base))
 
 
@@ -104,6 +111,15 @@ def _asked(connection: Connection, params: ResolveParams) -> Asked:
         raise InvalidParams(f"cwd is not a path of this executor: {error}") from None
     environments = connection.server.environments
     return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty)
+
+
+def _asks_first(connection: Connection, request: Request, asked: Asked) -> bool:
+    """Whether providers must be asked before this can be answered; it is, when they have been."""
+    questions = connection.server.environments.contract.questions(asked, _base(connection))
+    if questions is None:
+        return False
+    connection.server.asking.first(connection, request, questions)
+    return True
 
 
 def _base(connection: Connection) -> Base | None:

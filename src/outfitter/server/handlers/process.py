@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
 
 
-def start(connection: Connection, request: Request, params: StartParams) -> str:
+def start(connection: Connection, request: Request, params: StartParams) -> str | None:
     session = _session(connection)
     try:
         cwd = params.cwd.local_path()
@@ -51,6 +51,10 @@ def start(connection: Connection, request: Request, params: StartParams) -> str:
     argv: Sequence[str] = params.argv if params.arg0 is None else [params.arg0, *params.argv[1:]]
     environments = connection.server.environments
     asked = environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty)
+    questions = environments.contract.questions(asked, session.base)
+    if questions is not None:
+        connection.server.asking.first(connection, request, questions, params.process_id)
+        return None
     resolved = environments.resolve(asked, session.base)
     env: Mapping[str, str] = resolved.values
     shell = None

@@ -1,0 +1,121 @@
+"""Our own store of trust, for providers that have none: what a person has seen and allowed, bound to content.
+
+One small file per project and provider, private. A grant holds for one digest: whoever edits what was allowed
+asks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+
+from ..errors import SettingInvalid
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LARGEST = 16 << 10  # a grant is a few hundred bytes
+
+
+class Grant(Record):
+    """What was allowed: `provider` may run what `digest` stands for, in the project at `root`."""
+
+    __slots__ = ("digest", "granted_ms", "provider", "root")
+
+    def __init__(self, provider: str, root: str, digest: str, granted_ms: int) -> None:
+        self.provider = provider
+        self.root = root
+        self.digest = digest
+        self.granted_ms = granted_ms
+
+
+class TrustStore:
+    """The grants of one user."""
+
+    def __init__(self, state_folder: str) -> None:
+        self.folder = f"{state_folder}/trust"
+
+    def path(self, provider: str, root: str) -> str:
+        """Where a grant stands; a provider's watch list has it, so that a new one is noticed."""
+        name = hashlib.sha256(f"{provider}\n{root}".encode("utf-8", "surrogateescape")).hexdigest()
+        return f"{self.folder}/{name}.json"
+
+    def find(self, provider: str, root: str) -> Grant | None:
+        """The grant for a project; None when there is none that could be ours."""
+        try:
+            fd = os.open(self.path(provider, root), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            found = os.fstat(fd)
+            if found.st_uid != os.getuid() or found.st_mode & 0o022:
+                return None  # somebody else may have written it
+            text = os.read(fd, _LARGEST)
+        finally:
+            os.close(fd)
+        grant = _read(text)
+        return grant if grant is not None and (grant.provider, grant.root) == (provider, root) else None
+
+    def holds(self, provider: str, root: str, digest: str) -> bool:
+        """Whether exactly this content was allowed here."""
+        grant = self.find(provider, root)
+        return grant is not None and grant.digest == digest
+
+    def grant(self, provider: str, root: str, digest: str) -> Grant:
+        """Allows it, in place of what was allowed before. Raises SettingInvalid."""
+        grant = Grant(provider, root, digest, int(time.time() * 1000))
+        told = {"provider": provider, "root": root, "digest": digest, "grantedAtMs": grant.granted_ms}
+        path = self.path(provider, root)
+        own = f"{path}.{os.getpid()}"
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(fd, json.dumps(told).encode("utf-8", "surrogatepass"))
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(own, path)
+        except OSError as error:
+            raise SettingInvalid(f"the grant cannot be kept in {self.folder}: {error.strerror}") from None
+        return grant
+
+    def revoke(self, provider: str, root: str) -> bool:
+        """Takes a grant back; whether there was one."""
+        try:
+            os.unlink(self.path(provider, root))
+        except OSError:
+            return False
+        return True
+
+    def all(self) -> Iterator[Grant]:
+        """Every grant, in the order of their projects."""
+        try:
+            names = os.listdir(self.folder)
+        except OSError:
+            return
+        found = []
+        for name in names:
+            if name.endswith(".json"):
+                try:
+                    with open(f"{self.folder}/{name}", "rb") as file:
+                        grant = _read(file.read(_LARGEST))
+                except OSError:
+                    continue
+                if grant is not None:
+                    found.append(grant)
+        yield from sorted(found, key=lambda grant: (grant.root, grant.provider))
+
+
+def _read(text: bytes) -> Grant | None:
+    try:
+        told = json.loads(text.decode("utf-8", "surrogatepass"))
+        grant = Grant(told["provider"], told["root"], told["digest"], told["grantedAtMs"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    texts = (grant.provider, grant.root, grant.digest)
+    return grant if all(type(text) is str for text in texts) else None

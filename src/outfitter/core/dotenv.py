@@ -1,0 +1,206 @@
+"""`.env` files, read strictly: what readers disagree about is a mistake with its line, not a guess.
+
+There is no standard. The same file means different things to python-dotenv, Node, uv, direnv and bash; so
+everything that they read differently is refused, and nothing is ever executed. Pure: text in, entries out.
+"""
+
+from __future__ import annotations
+
+from ..env.names import is_name
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# `literal`: a dollar sign is a dollar sign. `expand-braces`: ${NAME} and ${NAME:-default} are replaced, but
+# not in single quotes; $NAME is not.
+DIALECTS = ("literal", "expand-braces")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
+_BLANKS = " \t"
+
+
+class Entry(Record):
+    """One variable of a file. The repr has no value: it may be a password."""
+
+    __slots__ = ("line", "name", "value")
+
+    def __init__(self, name: str, value: str, line: int) -> None:
+        self.name = name
+        self.value = value
+        self.line = line
+
+    def __repr__(self) -> str:
+        return f"Entry({self.name}, line {self.line})"
+
+
+class Mistake(Record):
+    """What is wrong in a line, without any of its text."""
+
+    __slots__ = ("line", "what")
+
+    def __init__(self, line: int, what: str) -> None:
+        self.line = line
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.what}"
+
+
+def parse(
+    text: str, dialect: str = "literal", known: Mapping[str, str] | None = None
+) -> tuple[list[Entry], list[Mistake]]:
+    """The variables in their order, and everything that is wrong, all at once.
+
+    A file with mistakes should not be used at all: what follows one may not be what was meant. `known` are
+    the values that ${NAME} may stand for, besides those further up in the file.
+    """
+    return _File(text, dialect == "expand-braces", dict(known or {})).read()
+
+
+class _Wrong(Exception):
+    """A line that is refused."""
+
+
+class _File:
+    def __init__(self, text: str, expand: bool, known: dict[str, str]) -> None:
+        # As editors on Windows leave it.
+        self._text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+        self._expand = expand
+        self._known = known
+        self._at = 0
+
+    def read(self) -> tuple[list[Entry], list[Mistake]]:
+        entries: list[Entry] = []
+        mistakes: list[Mistake] = []
+        line, counted = 1, 0
+        while self._at < len(self._text):
+            begun = self._at
+            line += self._text.count("\n", counted, begun)
+            counted = begun
+            try:
+                found = self._line()
+            except _Wrong as wrong:
+                mistakes.append(Mistake(line, str(wrong)))
+                self._at = begun
+                self._to_line_end()
+            else:
+                if found is not None:
+                    entries.append(Entry(*found, line))
+                    self._known[found[0]] = found[1]
+            self._at += 1  # the line's end
+        return entries, mistakes
+
+    def _line(self) -> tuple[str, str] | None:
+        """Reads to the end of the line that an entry ends in."""
+        self._blanks()
+        if self._here() in ("", "\n", "#"):
+            self._to_line_end()
+            return None
+        head, equals, _ = self._rest().partition("=")
+        if not equals:
+            raise _Wrong("there is no `=`")
+        name = (head[7:] if head.startswith(("export ", "export\t")) else head).strip(_BLANKS)
+        if not is_name(name):
+            raise _Wrong("what is before the `=` is not a name (letters, digits and `_`)")
+        self._at += len(head) + 1
+        self._blanks()
+        value = self._value()
+        if "\0" in value:
+            raise _Wrong("there is a NUL in the value")
+        return name, value
+
+    def _value(self) -> str:
+        quote = self._here()
+        if quote == "`":
+            raise _Wrong("some readers take a backtick for a quote, others run it: use single quotes")
+        if quote not in ("'", '"'):
+            return self._unquoted()
+        self._at += 1
+        value = self._single() if quote == "'" else self._double()
+        after = self._rest()
+        blank = after[:1] in ("", *_BLANKS)
+        self._to_line_end()
+        after = after.strip(_BLANKS)
+        if after and not (blank and after.startswith("#")):
+            raise _Wrong("there is something behind the closing quote")
+        return value
+
+    def _unquoted(self) -> str:
+        rest = self._rest()
+        self._to_line_end()
+        value = rest
+        for place, mark in enumerate(rest):
+            if mark == "#":
+                if place and rest[place - 1] not in _BLANKS:
+                    raise _Wrong("some readers begin a comment at the `#`: put the value in quotes")
+                value = rest[:place]
+                break
+        value = value.strip(_BLANKS)
+        if value.endswith("\\"):
+            raise _Wrong("a `\\` at the end does not continue a line: put the value in quotes")
+        return self._expanded(value) if self._expand else value
+
+    def _single(self) -> str:
+        end = self._text.find("'", self._at)
+        if end < 0:
+            raise _Wrong("the closing ' is missing")
+        value = self._text[self._at : end]
+        self._at = end + 1
+        return value
+
+    def _double(self) -> str:
+        parts = []
+        plain = self._at  # where text begins in which references count
+        while True:
+            mark = self._here()
+            if not mark:
+                raise _Wrong('the closing " is missing')
+            if mark in '"\\':
+                piece = self._text[plain : self._at]
+                parts.append(self._expanded(piece) if self._expand else piece)
+                self._at += 1
+                if mark == '"':
+                    return "".join(parts)
+                escape = _ESCAPES.get(self._here())
+                if escape is None:
+                    raise _Wrong(
+                        'only \\n, \\r, \\t, \\", \\\\ and \\$ may follow a backslash here: double it'
+                    )
+                parts.append(escape)
+                plain = self._at + 1
+            self._at += 1
+
+    def _expanded(self, text: str) -> str:
+        parts = []
+        while True:
+            before, found, rest = text.partition("${")
+            parts.append(before)
+            if not found:
+                return "".join(parts)
+            inside, closed, text = rest.partition("}")
+            name, has_default, default = inside.partition(":-")
+            if not closed or not is_name(name):
+                raise _Wrong("only ${NAME} and ${NAME:-default} can be read")
+            value = self._known.get(name)
+            if has_default and not value:
+                value = default
+            if value is None:
+                raise _Wrong(f"${{{name}}} has no value here: give one with ${{{name}:-...}}")
+            parts.append(value)
+
+    # Where it stands
+
+    def _here(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _rest(self) -> str:
+        end = self._text.find("\n", self._at)
+        return self._text[self._at :] if end < 0 else self._text[self._at : end]
+
+    def _to_line_end(self) -> None:
+        self._at += len(self._rest())
+
+    def _blanks(self) -> None:
+        while self._here() in (" ", "\t"):
+            self._at += 1

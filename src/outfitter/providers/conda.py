@@ -1,0 +1,365 @@
+"""conda, mamba and pixi: an environment is a prefix, and its activation is mostly data in it.
+
+For conda the prefix must be configured: no file records which one belongs to a project, but for a `.conda`
+in the project itself. Scripts below `etc/conda/activate.d` are named as lost and never run.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core.pathops import operations
+from ..env.layer import Operation
+from ..env.origin import Origin
+from .base import Detection, Lost, Resolution, Trust
+from .files import upwards
+from .manifests import absolute, digest, is_text, names, option, present, read_text, read_toml, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ..host.tool import Ran
+    from .base import Context
+
+MARK = "conda-meta/history"
+_FILES = ("environment.yml", "environment.yaml", "conda-lock.yml", f".conda/{MARK}")
+_PIXI_FILES = ("pixi.toml", "pixi.lock", ".pixi/envs")
+_UNSET = "***unset***"  # how conda writes that a variable of an environment was taken back
+_SCRIPTS = "etc/conda/activate.d"
+# Of the prompt and of the shell that asked, not of the environment.
+_NOT_FOR_PROGRAMS = frozenset(("PS1", "PIXI_PROMPT", "PIXI_IN_SHELL", "CONDA_PROMPT_MODIFIER"))
+
+
+class Conda:
+    """`conda = ["PREFIX"]` in the configuration; with "ask" behind it, conda is asked, when it is trusted."""
+
+    id = "conda"
+    rank = 51
+
+    def detect(self, directory: str) -> Detection | None:
+        for folder in upwards(directory):
+            files = present(folder, _FILES)
+            if files:
+                return Detection(folder, files, f"conda:{folder}")
+        return None
+
+    def trust(self, found: Detection, context: Context) -> Trust:
+        prefix = _prefix(found, context)
+        if not prefix or not _asks(context):
+            return Trust("not-needed")
+        files = [os.path.join(prefix, name) for name in (MARK, "conda-meta/state")]
+        return Trust("untrusted", "outfitter", digest(files), why="conda is to be asked, with its plugins")
+
+    def plan(self, found: Detection, context: Context) -> list[list[str]]:
+        prefix = _prefix(found, context)
+        return [_activate(prefix)] if prefix and _asks(context) else []
+
+    def watch(self, found: Detection, context: Context) -> list[str]:
+        prefix = _prefix(found, context)
+        watched = [os.path.join(found.root, name) for name in _FILES]
+        return [*watched, *_watched(prefix)] if prefix else watched
+
+    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
+        return None  # `conda run` takes most of a second for each command
+
+    def resolve(self, found: Detection, context: Context) -> Resolution:
+        prefix = _prefix(found, context)
+        watch = self.watch(found, context)
+        if not prefix:
+            note = 'no file says which prefix belongs to the project: configure it as conda = ["PREFIX"]'
+            return Resolution("not-applicable", note=note, watch=watch)
+        if _asks(context) and is_prefix(prefix):
+            result = _ask_conda(prefix, found.root, context)
+        else:
+            result = activation(prefix)
+        result.watch = tuple(watch)
+        return result
+
+
+class Pixi:
+    """pixi, asked for the environment "default" or the configured one; it runs the project's own scripts."""
+
+    id = "pixi"
+    rank = 50
+
+    def detect(self, directory: str) -> Detection | None:
+        for folder in upwards(directory):
+            files = present(folder, _PIXI_FILES)
+            if files:
+                return Detection(folder, files, f"pixi:{folder}")
+        return None
+
+    def trust(self, found: Detection, context: Context) -> Trust:
+        why = "pixi runs the activation scripts of the project"
+        return Trust("untrusted", "outfitter", digest(_pixi_inputs(found.root)), why=why)
+
+    def plan(self, found: Detection, context: Context) -> list[list[str]]:
+        return [_shell_hook(found.root, context)]
+
+    def watch(self, found: Detection, context: Context) -> list[str]:
+        return [*_pixi_inputs(found.root), *_watched(_pixi_prefix(found.root, context))]
+
+    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
+        return None  # `pixi run` reads its arguments as the text of a shell of its own
+
+    def resolve(self, found: Detection, context: Context) -> Resolution:
+        from ..host.tool import run_tool
+
+        watch = self.watch(found, context)
+        name = _pixi_name(context)
+        if "/" in name or name in (".", ".."):
+            return Resolution("failed", note=f"`{name}` is no name of an environment", watch=watch)
+        if not is_prefix(_pixi_prefix(found.root, context)):
+            note = (
+                f"pixi has not made the environment {name} yet: `pixi install -e {name}` in {found.root} does"
+            )
+            return Resolution("missing", note=note, watch=watch)
+        argv = _shell_hook(found.root, context)
+        ran = run_tool(argv, found.root, context.tool_env, timeout=context.timeout, mark=context.mark)
+        document, failed = _document(ran, context)
+        result = failed or from_pixi(document, context.tool_env.get("PATH"), found.root)
+        result.watch = tuple(watch)
+        return result
+
+
+# Of a prefix, as data
+
+
+def is_prefix(path: str) -> bool:
+    return os.path.exists(os.path.join(path, MARK))
+
+
+def activation(prefix: str, origin: Origin | None = None) -> Resolution:
+    """What `conda activate PREFIX` exports in a shell where nothing is active, from files of the prefix.
+
+    The prompt is not part of it, nor is the folder of the `conda` command.
+    """
+    if ":" in prefix:
+        return Resolution("failed", note=f"{prefix} has a colon in its path, which PATH cannot hold")
+    if not is_prefix(prefix):
+        if not os.path.isdir(prefix):
+            note = (
+                f"there is no environment at {prefix}: `conda env create -p {prefix}` in the project makes it"
+            )
+            return Resolution("missing", note=note)
+        return Resolution("failed", note=f"{prefix} is no conda environment (it has no {MARK})")
+    origin = origin or Origin("provider", f"conda: {prefix}", os.path.join(prefix, MARK))
+    values, origins = {}, {}
+    folder = os.path.join(prefix, "etc/conda/env_vars.d")
+    for file in [os.path.join(folder, name) for name in names(folder)]:
+        said, problem = _object(file)
+        if problem:
+            return Resolution("failed", note=problem)
+        values.update(said)
+        origins.update(dict.fromkeys(said, Origin("provider", f"conda: {prefix}", file)))
+    state = os.path.join(prefix, "conda-meta/state")
+    said, problem = _object(state)
+    if problem:
+        return Resolution("failed", note=problem)
+    own = table(said, "env_vars")
+    values.update(own)
+    origins.update(dict.fromkeys(own, Origin("provider", f"conda: {prefix}", state)))
+    values = {name: value for name, value in values.items() if value != _UNSET}
+    wrong = [name for name, value in values.items() if not is_text(value)]
+    if wrong:
+        note = f"{prefix} gives {', '.join(wrong)} no text: `conda env config vars set` mends it"
+        return Resolution("failed", note=note)
+    values.update({"CONDA_PREFIX": prefix, "CONDA_DEFAULT_ENV": _name(prefix), "CONDA_SHLVL": "1"})
+    scripts = [name for name in names(os.path.join(prefix, _SCRIPTS)) if name.endswith(".sh")]
+    return Resolution(
+        "applied",
+        set=values,
+        operations=[Operation("PATH", "prepend", (os.path.join(prefix, "bin"),), origin)],
+        origins={name: origins.get(name, origin) for name in values},
+        lost=[Lost("hook", f"{_SCRIPTS}/{name}", "capture") for name in scripts],
+        watch=_watched(prefix),
+        producer="conda",
+    )
+
+
+def _name(prefix: str) -> str:
+    """What conda calls it: the last part below `envs`, `base` for its own, else the path."""
+    if os.path.exists(os.path.join(prefix, "condabin", "conda")):
+        return "base"
+    above, name = os.path.split(prefix)
+    return name if os.path.basename(above) == "envs" else prefix
+
+
+def _watched(prefix: str) -> tuple[str, ...]:
+    inside = (MARK, "conda-meta/state", "etc/conda/env_vars.d", _SCRIPTS)
+    return tuple(os.path.join(prefix, name) for name in inside)
+
+
+def _object(path: str) -> tuple[dict[str, Any], str]:
+    """A file with a JSON object, and what is wrong with it; nothing of both when it is not there."""
+    import json
+
+    if not os.path.lexists(path):
+        return {}, ""
+    try:
+        found = json.loads(read_text(path) or "")
+    except (ValueError, RecursionError):
+        found = None
+    return (
+        (found, "") if type(found) is dict else ({}, f"{path} is no JSON object: install its package again")
+    )
+
+
+# What the tools print
+
+
+def from_conda(document: object, base_path: str | None, prefix: str) -> Resolution:
+    """What `conda shell.posix+json activate PREFIX` prints, as a resolution; `base_path` is its own PATH."""
+    if type(document) is not dict:
+        return Resolution("failed", note="conda did not print an object: it may be too old for this")
+    variables = table(document, "vars")
+    unset = _texts(variables.get("unset"))
+    scripts = _texts(table(document, "scripts").get("activate"))
+    path = _texts(table(document, "path").get("PATH"))
+    if not path or unset is None or scripts is None:
+        return Resolution(
+            "failed", note="conda did not print what `shell.posix+json` does: it may be too old"
+        )
+    origin = Origin("provider", f"conda: {prefix}")
+    return _said(
+        table(variables, "export"),
+        operations(base_path, ":".join(path), "PATH", origin),
+        origin,
+        unset=[name for name in unset if name not in _NOT_FOR_PROGRAMS],
+        lost=[Lost("hook", script, "capture") for script in scripts],
+        producer="conda",
+    )
+
+
+def from_pixi(document: object, base_path: str | None, root: str) -> Resolution:
+    """What `pixi shell-hook --json` prints, as a resolution; `base_path` is its own PATH."""
+    values = dict(table(document, "environment_variables")) if type(document) is dict else {}
+    if type(document) is not dict or not values:
+        return Resolution("failed", note="pixi did not print `environment_variables`: it may be too old")
+    origin = Origin("provider", f"pixi: {root}", os.path.join(root, "pixi.toml"))
+    new = values.pop("PATH", None)
+    scripts = _texts(document.get("activation_scripts")) or ()
+    return _said(
+        values,
+        operations(base_path, new, "PATH", origin) if type(new) is str else [],
+        origin,
+        lost=[Lost("hook", script, "capture") for script in scripts],
+        producer="pixi",
+    )
+
+
+def _said(
+    values: Mapping[str, Any],
+    path: list[Operation],
+    origin: Origin,
+    *,
+    producer: str,
+    unset: Sequence[str] = (),
+    lost: Sequence[Lost] = (),
+) -> Resolution:
+    converted: dict[str, str] = {}
+    for name, value in values.items():
+        if type(value) in (int, float):
+            value = str(value)  # CONDA_SHLVL is a number there
+        if not is_text(value):
+            return Resolution("failed", note=f"{producer} gives {name} something that is no text")
+        if name not in _NOT_FOR_PROGRAMS:
+            converted[name] = value
+    return Resolution(
+        "applied",
+        set=converted,
+        unset=unset,
+        operations=path,
+        origins=dict.fromkeys(converted, origin),
+        lost=lost,
+        producer=producer,
+    )
+
+
+def _texts(value: object) -> list[str] | None:
+    """A list of texts, an empty one for nothing; None for anything else."""
+    if value is None:
+        return []
+    if isinstance(value, list) and all(type(one) is str for one in value):
+        return value
+    return None
+
+
+# Asking them
+
+
+def _prefix(found: Detection, context: Context) -> str:
+    given = option(context.options)
+    if given:
+        return absolute(given, found.root, context.home)
+    own = os.path.join(found.root, ".conda")
+    return own if is_prefix(own) else ""
+
+
+def _asks(context: Context) -> bool:
+    return option(context.options, 1) == "ask"
+
+
+def _activate(prefix: str) -> list[str]:
+    return ["conda", "shell.posix+json", "activate", prefix]
+
+
+def _ask_conda(prefix: str, root: str, context: Context) -> Resolution:
+    from ..host.tool import run_tool
+
+    argv = _activate(prefix)
+    ran = run_tool(argv, root, context.tool_env, timeout=context.timeout, mark=context.mark)
+    document, failed = _document(ran, context)
+    return failed or from_conda(document, context.tool_env.get("PATH"), prefix)
+
+
+def _document(ran: Ran, context: Context) -> tuple[object, Resolution | None]:
+    """The JSON that a tool printed, or what to report instead."""
+    import json
+
+    from .tool import failed
+
+    if ran.ok:
+        try:
+            return json.loads(ran.stdout), None
+        except (ValueError, RecursionError):
+            pass
+    return None, failed(ran, context, f"`{' '.join(ran.argv)}` must print an environment: try it by hand")
+
+
+def _pixi_name(context: Context) -> str:
+    return option(context.options) or "default"
+
+
+def _pixi_prefix(root: str, context: Context) -> str:
+    return os.path.join(root, ".pixi", "envs", _pixi_name(context))
+
+
+def _shell_hook(root: str, context: Context) -> list[str]:
+    # Neither installs nor changes the lock file.
+    options = ["--frozen", "--no-install", "--environment", _pixi_name(context)]
+    return ["pixi", "shell-hook", "--json", *options, "--manifest-path", root]
+
+
+def _pixi_inputs(root: str) -> list[str]:
+    """What decides what pixi runs: its manifests, and the scripts that they name."""
+    files = [os.path.join(root, name) for name in ("pixi.toml", "pyproject.toml", "pixi.lock")]
+    manifests = [read_toml(files[0])[0], table(read_toml(files[1])[0], "tool", "pixi")]
+    config = os.path.join(root, ".pixi", "config.toml")
+    return [*files, config, *(os.path.join(root, script) for one in manifests for script in _scripts(one))]
+
+
+def _scripts(manifest: dict[str, Any]) -> list[str]:
+    """`activation.scripts` of the workspace, of its features and of both for one platform."""
+    found = []
+    waiting = [manifest]
+    while waiting:
+        one = waiting.pop()
+        scripts = table(one, "activation").get("scripts")
+        if isinstance(scripts, list):
+            found += [script for script in scripts if type(script) is str]
+        for several in ("feature", "target"):
+            waiting += [value for value in table(one, several).values() if type(value) is dict]
+    return found

@@ -1,0 +1,156 @@
+"""devcontainer.json: its variables describe the container, so they hold nowhere but in it.
+
+Whether this is that container is what its tools say (`REMOTE_CONTAINERS`, `CODESPACES`), or the configuration
+does. Its `containerEnv` is then in the environment already; `remoteEnv` is what is left to do.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core import jsonc
+from ..core.pathops import operations
+from ..env.lists import LIST_NAMES
+from ..env.origin import Origin
+from ..errors import FileInvalid
+from .base import Detection, Resolution, Trust
+from .files import upwards
+from .manifests import is_text, names, option, present, read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..env.layer import Operation
+    from .base import Context
+
+FOLDER = ".devcontainer"
+FILE = "devcontainer.json"
+# What the tools that start such containers put into their environment.
+SIGNS = ("REMOTE_CONTAINERS", "CODESPACES")
+_MOST = 1000  # folders with a configuration of their own
+
+
+class Devcontainer:
+    """`devcontainer = ["inside"]` in the configuration says that this is the container.
+
+    Of several configurations, another text says which: "inside", ".devcontainer/api/devcontainer.json".
+    """
+
+    id = "devcontainer"
+    rank = 90
+
+    def detect(self, directory: str) -> Detection | None:
+        for folder in upwards(directory):
+            files = present(folder, (f"{FOLDER}/{FILE}", f".{FILE}"))
+            inner = [f"{FOLDER}/{name}/{FILE}" for name in names(os.path.join(folder, FOLDER))[:_MOST]]
+            files += present(folder, inner)
+            if files:
+                note = f"there are {len(files)} configurations" if len(files) > 1 else ""
+                return Detection(folder, files, f"devcontainer:{folder}", note)
+        return None
+
+    def trust(self, found: Detection, context: Context) -> Trust:
+        return Trust("not-needed")
+
+    def plan(self, found: Detection, context: Context) -> list[list[str]]:
+        return []
+
+    def watch(self, found: Detection, context: Context) -> list[str]:
+        return [*found.files]
+
+    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
+        return None
+
+    def resolve(self, found: Detection, context: Context) -> Resolution:
+        watch = self.watch(found, context)
+        inside = option(context.options) == "inside"
+        if not inside and not any(context.env.get(name, "").lower() == "true" for name in SIGNS):
+            note = (
+                "commands do not run in that container, and its variables describe nothing else; "
+                'if they do, configure devcontainer = ["inside"]'
+            )
+            return Resolution("not-applicable", note=note, watch=watch)
+        chosen = option(context.options, 1)
+        files = [path for path in found.files if not chosen or path == os.path.join(found.root, chosen)]
+        if len(files) != 1:
+            several = ", ".join(os.path.relpath(path, found.root) for path in found.files)
+            note = f'say which of {several} it is: devcontainer = ["inside", "FILE"]'
+            return Resolution("failed", note=note, watch=watch)
+        result = _resolve(files[0], found.root, context.env)
+        result.watch = tuple(watch)
+        return result
+
+
+def _resolve(file: str, root: str, env: Mapping[str, str]) -> Resolution:
+    text = read_text(file)
+    if text is None:
+        return Resolution("failed", note=f"{file} cannot be read as text: mend it")
+    try:
+        document = jsonc.parse(text, file)
+    except FileInvalid as error:
+        return Resolution("failed", note=str(error))
+    if type(document.value) is not dict:
+        return Resolution("failed", note=f"{file} holds no object: see containers.dev for what it holds")
+    values: dict[str, str] = {}
+    unset: list[str] = []
+    refused: list[str] = []
+    origins: dict[str, Origin] = {}
+    several: list[Operation] = []
+    for key in ("containerEnv", "remoteEnv"):
+        said = document.value.get(key, {})
+        if type(said) is not dict:
+            note = f"{file}:{document.line(key)}: {key} must be an object"
+            return Resolution("failed", note=note)
+        for name, value in said.items():
+            line = document.line(key, name)
+            origin = Origin("provider", f"devcontainer: {key}", file, line)
+            if key == "containerEnv" and name in env:
+                continue  # fixed when the container was made, whatever the file says now
+            if value is None and key == "remoteEnv":
+                unset.append(name)
+                origins[name] = origin
+                values.pop(name, None)
+                continue
+            if not is_text(value):
+                note = f"{file}:{line}: {name} must be a string{' or null' if key == 'remoteEnv' else ''}"
+                return Resolution("failed", note=note)
+            expanded, unknown = _expanded(value, root, env)
+            if unknown:
+                refused.append(f"{name} (line {line}: {unknown})")
+            elif name in LIST_NAMES:
+                several += operations(env.get(name), expanded, name, origin)
+            else:
+                values[name] = expanded
+                origins[name] = origin
+    note = f"left out, for what they refer to is not here: {', '.join(refused)}" if refused else ""
+    return Resolution(
+        "applied",
+        set=values,
+        unset=unset,
+        operations=several,
+        origins=origins,
+        producer="devcontainer",
+        note=note,
+    )
+
+
+def _expanded(text: str, root: str, env: Mapping[str, str]) -> tuple[str, str]:
+    """The text with its variables replaced, and the first that cannot be: another machine's, or unknown."""
+    result, rest = "", text
+    while True:
+        before, start, rest = rest.partition("${")
+        result += before
+        if not start:
+            return result, ""
+        inside, end, rest = rest.partition("}")
+        kind, _, given = inside.partition(":")
+        if end and kind == "containerEnv" and given:
+            name, _, default = given.partition(":")
+            result += env.get(name, default)
+        elif end and inside == "containerWorkspaceFolder":
+            result += root
+        elif end and inside == "containerWorkspaceFolderBasename":
+            result += os.path.basename(root)
+        else:
+            return result, f"${{{inside}}}" if end else "${"

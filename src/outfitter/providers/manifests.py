@@ -1,0 +1,113 @@
+"""What a project's files say: texts and tables out of them, without a word of trust in either."""
+
+from __future__ import annotations
+
+import os
+
+from .files import read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+# A lock of a large project; what is larger counts by its size and time alone.
+_DIGESTED = 16 << 20
+
+
+def present(folder: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The paths of those names that are there."""
+    return tuple(path for name in names if os.path.exists(path := os.path.join(folder, name)))
+
+
+def names(folder: str) -> list[str]:
+    """What is in a folder, in order; nothing when it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except (OSError, ValueError):
+        return []
+
+
+def read_text(path: str) -> str | None:
+    """A file's text; None when it is not there, cannot be read, is too large, or is not UTF-8."""
+    data = read(path)
+    try:
+        return None if data is None else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def read_toml(path: str) -> tuple[dict[str, Any], str]:
+    """A TOML file's values, and what is wrong with it; nothing of both when it is not there."""
+    text = read_text(path)
+    if text is None:
+        return {}, f"{path} cannot be read" if os.path.lexists(path) else ""
+    from ..errors import FileInvalid
+    from ..toml import parse
+
+    try:
+        return parse(text, path).value, ""
+    except FileInvalid as error:
+        return {}, str(error)
+
+
+def table(values: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """The table below these keys; an empty one when there is none, or something else."""
+    for key in keys:
+        found = values.get(key)
+        if type(found) is not dict:
+            return {}
+        values = found
+    return values
+
+
+def text(values: dict[str, Any], key: str) -> str:
+    """The string below a key; "" when there is none, or something else."""
+    found = values.get(key)
+    return found if type(found) is str else ""
+
+
+def digest(paths: Iterable[str]) -> str:
+    """What these files say, as "sha256:..."; a change of any, or one more or less, changes it."""
+    from hashlib import sha256
+
+    total = sha256()
+    for path in paths:
+        data = read(path, _DIGESTED)
+        total.update(sha256(os.fsencode(path)).digest())
+        if data is not None:
+            total.update(b"+" + sha256(data).digest())
+            continue
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError):
+            total.update(b"-")
+        else:
+            total.update(f"?{found.st_ino}:{found.st_size}:{found.st_mtime_ns};".encode())
+    return f"sha256:{total.hexdigest()}"
+
+
+def is_text(value: object) -> bool:
+    """Whether a value out of JSON can be a variable's: JSON has strings that are no text in any encoding."""
+    if type(value) is not str:
+        return False
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def option(options: Mapping[str, object], place: int = 0) -> str:
+    """One of the texts that the configuration gives a provider; "" when it does not."""
+    values = options.get("values")
+    if isinstance(values, (list, tuple)) and len(values) > place and type(values[place]) is str:
+        return str(values[place])
+    return ""
+
+
+def absolute(path: str, root: str, home: str) -> str:
+    """A path as a person writes it: `~` is home, a relative one is below `root`."""
+    if path == "~" or path.startswith("~/"):
+        path = home + path[1:]
+    return os.path.normpath(os.path.join(root, path))

@@ -1,0 +1,548 @@
+"""mise: variables and tools from `mise.toml` and its relatives, or from `.tool-versions`.
+
+mise evaluates files by itself in more ways than it asks about: `mise exec` and `mise trust --show` do, and so
+does `mise env` when anything looks like a CI. So trust is read from its records, and only those count that
+are bound to content; then it runs in its paranoid mode, which compares the same record once more. Files
+that only name versions need no trust: for those it runs without any records, so that it refuses more.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..core.pathops import operations
+from ..env.origin import Origin
+from ..host.tool import run_tool
+from ..record import Record
+from .base import Detection, Lost, Resolution, Trust
+from .files import program, upwards
+from .manifests import names, present, read_text
+from .tool import failed, version
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from .base import Context
+
+    _Kind = TypeVar("_Kind")
+
+# Where a folder's configuration may be: the place, and how the names there start.
+_PLACES = (
+    ("", "mise"),
+    ("", ".mise"),
+    ("mise", "config"),
+    (".mise", "config"),
+    (".config", "mise"),
+    (".config/mise", "mise"),
+    (".config/mise", "config"),
+)
+_PARTS = ("mise/conf.d", ".mise/conf.d", ".config/mise/conf.d")
+_VERSIONS = ".tool-versions"
+_TEMPLATE = ("{{", "{%", "{#")
+# What a file may have without running anything: versions as plain text.
+_HARMLESS = frozenset(("tools", "min_version"))
+
+# What mise is started with of the tools' environment. It is a list because of what must not be in it.
+_PASSED = frozenset(
+    (
+        *("HOME", "PATH", "USER", "LOGNAME", "SHELL", "SHLVL", "LANG", "TMPDIR", "TZ"),
+        *("MISE_DATA_DIR", "MISE_CONFIG_DIR", "MISE_CACHE_DIR", "MISE_STATE_DIR", "MISE_ENV"),
+    )
+)
+_PASSED_PREFIXES = ("LC_", "XDG_")
+# Trusts everything below a path, whatever is written there later.
+_BY_PATH = "MISE_TRUSTED_CONFIG_PATHS"
+_FIXED = {
+    "MISE_OFFLINE": "1",
+    "MISE_AUTO_INSTALL": "0",
+    "MISE_EXEC_AUTO_INSTALL": "0",
+    "MISE_NOT_FOUND_AUTO_INSTALL": "0",
+    "MISE_ENV_CACHE": "0",
+    "MISE_YES": "0",
+    "NO_COLOR": "1",
+    # Empty: the user's settings may have paths, and even the paranoid mode follows them.
+    _BY_PATH: "",
+}
+_NO_RECORDS = "/dev/null/mise"  # a folder that cannot be
+_NOISE = "tracking config:"  # mise's complaint about that
+
+_TOOLS = ("ls", "--current", "--json")
+_VALUES = ("env", "--json-extended")
+_SHELL = ("env", "-s", "bash")
+_SECRETS = ("env", "--json", "--redacted")
+_FILES = ("config", "ls", "--json")
+
+
+class Mise:
+    """See the module."""
+
+    id = "mise"
+    rank = 20
+
+    def detect(self, directory: str) -> Detection | None:
+        for folder in upwards(directory):
+            files = _configurations(folder)
+            if files:
+                return Detection(folder, files, f"mise:{files[0]}")
+        return None
+
+    def trust(self, found: Detection, context: Context) -> Trust:
+        if _BY_PATH in context.env or _BY_PATH in context.tool_env:
+            why = f"{_BY_PATH} makes mise trust whatever is written below a path: start Outfitter without it"
+            return Trust("denied", "mise", why=why)
+        judged = [_judge(path, _State(context)) for path in _governing(found.root, context)]
+        digest = _digest(found.root, judged)
+        for one in judged:
+            if one.ignored:
+                why = f"mise was told to ignore {one.path}"
+                return Trust("denied", "mise", digest, _grant([one.path]), why)
+        if all(one.plain for one in judged):
+            return Trust("not-needed", "mise", digest)
+        # In its paranoid mode mise wants a record of every file, also of the plain ones.
+        missing = [one for one in judged if not one.recorded]
+        if not missing:
+            return Trust("trusted", "mise", digest)
+        why = "; ".join(one.why for one in missing)
+        return Trust("untrusted", "mise", digest, _grant([one.path for one in missing]), why)
+
+    def plan(self, found: Detection, context: Context) -> list[list[str]]:
+        return [["mise", *each] for each in (_TOOLS, _VALUES, _SHELL, _SECRETS, _FILES)]
+
+    def watch(self, found: Detection, context: Context) -> list[str]:
+        state = _State(context)
+        watched = [state.trusted, state.ignored]
+        for folder in _above(found.root):
+            present_now = _configurations(folder, _environments(context))
+            watched += present_now
+            watched += [state.records[real] for path in present_now if (real := _real(path)) in state.records]
+            # Those that are not there yet.
+            watched += [os.path.join(folder, name) for name in (*_candidates(context), ".miserc.toml")]
+            watched += [os.path.join(folder, name) for name in ("mise", ".mise", ".config/mise")]
+            watched += present(folder, _PARTS)
+        watched += [_global(context), os.path.join(_global(context), "config.toml")]
+        tool = program("mise", context.tool_env)
+        if tool:
+            watched.append(tool)
+        return list(dict.fromkeys(watched))
+
+    def resolve(self, found: Detection, context: Context) -> Resolution:
+        watch = self.watch(found, context)
+        trust = self.trust(found, context)
+        if not trust.may_run:
+            return Resolution("failed", note=f"not trusted: {trust.why}", watch=watch)
+        tool = program("mise", context.tool_env)
+        if tool is None:
+            note = "mise is not installed, or not in PATH: see https://mise.jdx.dev/installing-mise.html"
+            return Resolution("missing", note=note, watch=watch)
+        try:
+            return _Asking(tool, found, context, watch, plain=trust.state == "not-needed").run()
+        except _Unusable as unusable:
+            return unusable.resolution
+
+    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
+        return None  # `mise exec` trusts the project by itself, for good
+
+
+# Which files
+
+
+def _configurations(folder: str, environments: Sequence[str] = ()) -> tuple[str, ...]:
+    """The configuration files of one folder that are there."""
+    found: tuple[str, ...] = ()
+    for place, stem in _PLACES:
+        inside = os.path.join(folder, place) if place else folder
+        if not place or os.path.isdir(inside):
+            found += present(inside, _spellings(stem, environments))
+    for part in _PARTS:
+        inside = os.path.join(folder, part)
+        if os.path.isdir(os.path.dirname(inside)):
+            found += tuple(os.path.join(inside, name) for name in names(inside) if name.endswith(".toml"))
+    return found + present(folder, (_VERSIONS,))
+
+
+def _spellings(stem: str, environments: Sequence[str]) -> list[str]:
+    middles = ["", ".local"]
+    for name in environments:
+        middles += [f".{name}", f".{name}.local"]
+    return [f"{stem}{middle}.toml" for middle in middles]
+
+
+def _candidates(context: Context) -> Iterator[str]:
+    """The names that a folder itself may have; for its own folders, those are watched."""
+    for place, stem in _PLACES:
+        if place in ("", ".config"):
+            for name in _spellings(stem, _environments(context)):
+                yield os.path.join(place, name)
+    yield _VERSIONS
+
+
+def _environments(context: Context) -> list[str]:
+    return [
+        name
+        for name in context.tool_env.get("MISE_ENV", "").split(",")
+        if name and "/" not in name and "\0" not in name
+    ]
+
+
+def _above(folder: str) -> Iterator[str]:
+    """The folder and all above it: mise does not stop at a repository."""
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def _governing(root: str, context: Context) -> list[str]:
+    """Every file that mise will read for a project, without the user's own configuration."""
+    own = _global(context) + "/"
+    environments = _environments(context)
+    return [
+        path
+        for folder in _above(root)
+        for path in _configurations(folder, environments)
+        if not path.startswith(own)
+    ]
+
+
+def _home(context: Context) -> str:
+    return context.tool_env.get("HOME") or context.home
+
+
+def _global(context: Context) -> str:
+    """The folder of the user's own configuration, which mise always trusts."""
+    return _folder(context, "MISE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")
+
+
+def _folder(context: Context, own: str, common: str, below_home: str) -> str:
+    given = context.tool_env.get(own, "")
+    if given:
+        return given.rstrip("/") or "/"
+    above = context.tool_env.get(common, "")
+    if not above.startswith("/"):
+        above = os.path.join(_home(context), below_home)
+    return os.path.join(above, "mise")
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
+
+
+# Trust
+
+
+class _State:
+    """mise's records: links to what was trusted, each with the digest of what it was then."""
+
+    def __init__(self, context: Context) -> None:
+        folder = _folder(context, "MISE_STATE_DIR", "XDG_STATE_HOME", ".local/state")
+        self.trusted = os.path.join(folder, "trusted-configs")
+        self.ignored = os.path.join(folder, "ignored-configs")
+        self.records = {target: f"{record}.hash" for target, record in _links(self.trusted)}
+        self.refused = {target for target, _ in _links(self.ignored)}
+
+
+def _links(folder: str) -> Iterator[tuple[str, str]]:
+    for name in names(folder):
+        path = os.path.join(folder, name)
+        try:
+            yield os.readlink(path), path
+        except OSError:
+            continue  # a digest, or something that is not mise's
+
+
+class _Judged(Record):
+    """One file: what it says, whether that can run anything, whether mise has it on record, or why not."""
+
+    __slots__ = ("ignored", "path", "plain", "recorded", "text", "why")
+
+    def __init__(
+        self, path: str, text: str | None, plain: bool, recorded: bool, ignored: bool, why: str
+    ) -> None:
+        self.path = path
+        self.text = text
+        self.plain = plain
+        self.recorded = recorded
+        self.ignored = ignored
+        self.why = why
+
+
+def _judge(path: str, state: _State) -> _Judged:
+    from hashlib import sha256
+
+    text = read_text(path)
+    real = _real(path)
+    ignored = real in state.refused
+    if text is None:
+        return _Judged(path, None, False, False, ignored, f"{path} is not a text file of a sensible size")
+    record = state.records.get(real)
+    kept = read_text(record) if record is not None else None
+    recorded = kept == sha256(text.encode()).hexdigest()
+    if recorded:
+        why = ""
+    elif kept is not None:
+        why = f"{path} was changed after mise was told to trust it"
+    elif real in state.records or any(_within(real, target) for target in state.records):
+        why = f"mise trusts {path} whatever is written there, which is not enough here"
+    else:
+        why = f"mise was not told to trust {path}"
+    return _Judged(path, text, _is_plain(path, text), recorded, ignored, why)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _is_plain(path: str, text: str) -> bool:
+    """Whether a file only names versions. mise has the last word: it runs without its records then."""
+    if any(mark in text for mark in _TEMPLATE):
+        return False
+    if os.path.basename(path) == _VERSIONS:
+        return True
+    values = _toml(text)
+    if values is None or not values.keys() <= _HARMLESS:
+        return False
+    tools = values.get("tools", {})
+    return type(tools) is dict and all(_is_version(value) for value in tools.values())
+
+
+def _is_version(value: object) -> bool:
+    return type(value) is str or (type(value) is list and all(type(one) is str for one in value))
+
+
+def _toml(text: str) -> dict[str, Any] | None:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _digest(root: str, judged: Sequence[_Judged]) -> str:
+    """Of names as seen from the project, and of contents: the same in another checkout of the same files."""
+    from hashlib import sha256
+
+    total = sha256()
+    for one in judged:
+        for part in (os.path.relpath(one.path, root), one.text or ""):
+            data = part.encode("utf-8", "surrogateescape")
+            total.update(b"%d:" % len(data) + data)
+    return f"sha256:{total.hexdigest()}"
+
+
+def _grant(paths: Sequence[str]) -> str:
+    from shlex import quote
+
+    return " && ".join(f"MISE_PARANOID=1 mise trust {quote(path)}" for path in paths)
+
+
+# Asking
+
+
+class _Unusable(Exception):
+    def __init__(self, resolution: Resolution) -> None:
+        super().__init__(resolution.note)
+        self.resolution = resolution
+
+
+class _Asking:
+    """One resolution: several questions to mise, within one time limit."""
+
+    def __init__(
+        self, tool: str, found: Detection, context: Context, watch: list[str], *, plain: bool
+    ) -> None:
+        self._tool = tool
+        self._found = found
+        self._context = context
+        self._watch = watch
+        self._env = {
+            name: value
+            for name, value in context.tool_env.items()
+            if name in _PASSED or name.startswith(_PASSED_PREFIXES)
+        } | _FIXED
+        self._env["MISE_PARANOID"] = "0" if plain else "1"
+        if plain:
+            self._env["MISE_STATE_DIR"] = _NO_RECORDS
+        self._deadline = time.monotonic() + context.timeout
+        self._producer = f"mise {version(tool, self._env)}".strip()
+
+    def run(self) -> Resolution:
+        installed = self._installed(self._json(_TOOLS, dict))
+        if installed is not None:
+            return installed
+        values, sources = self._values(self._json(_VALUES, dict))
+        unset = self._unset(self._ask(_SHELL))
+        secrets = frozenset(name for name in self._json(_SECRETS, dict) if name in values)
+        self._watch += [
+            path
+            for entry in self._json(_FILES, list)
+            if type(entry) is dict and type(path := entry.get("path")) is str
+        ]
+        self._watch += sources.values()
+        label = self._found.label
+        origins = {name: Origin("provider", label, source) for name, source in sources.items()}
+        path = values.pop("PATH", None)
+        return Resolution(
+            "applied",
+            set=values,
+            unset=[name for name in unset if name not in values and name != "PATH"],
+            operations=[] if path is None else operations(self._env.get("PATH"), path),
+            origins=origins,
+            secrets=secrets,
+            lost=self._lost(),
+            watch=tuple(dict.fromkeys(self._watch)),
+            producer=self._producer,
+        )
+
+    def _ask(self, question: Sequence[str]) -> bytes:
+        ran = run_tool(
+            [self._tool, *question],
+            self._found.root,
+            self._env,
+            timeout=max(self._deadline - time.monotonic(), 0.0),
+            mark=self._context.mark,
+        )
+        if not ran.ok:
+            look = f"`mise {' '.join(question)}` in {self._found.root} shows what mise says"
+            raise _Unusable(
+                failed(
+                    ran,
+                    self._context,
+                    f"mise could not tell the environment: {look}",
+                    self._watch,
+                    noise=_NOISE,
+                    producer=self._producer,
+                )
+            )
+        return ran.stdout
+
+    def _json(self, question: Sequence[str], kind: type[_Kind]) -> _Kind:
+        import json
+
+        try:
+            said = json.loads(self._ask(question))
+        except (ValueError, RecursionError):
+            said = None
+        if not isinstance(said, kind):
+            raise self._not_understood(question)
+        return said
+
+    def _not_understood(self, question: Sequence[str]) -> _Unusable:
+        note = f"`mise {' '.join(question)}` printed something else than expected from {self._producer}"
+        return _Unusable(
+            Resolution(
+                "failed",
+                note=f"{note}: report it, with the version",
+                watch=self._watch,
+                producer=self._producer,
+            )
+        )
+
+    def _installed(self, tools: dict[str, Any]) -> Resolution | None:
+        """What to say when a tool of the project is not there; None when all are."""
+        own = _global(self._context) + "/"
+        missing = []
+        for name, entries in tools.items():
+            for entry in entries if type(entries) is list else ():
+                if type(entry) is not dict:
+                    raise self._not_understood(_TOOLS)
+                where = entry.get("install_path")
+                if type(where) is str:
+                    self._watch += [where, os.path.dirname(where)]
+                source = entry.get("source")
+                path = source.get("path") if type(source) is dict else None
+                of_user = type(path) is str and path.startswith(own)
+                if entry.get("installed") is False and not of_user:
+                    missing.append(f"{name}@{entry.get('requested_version') or entry.get('version')}")
+        if not missing:
+            return None
+        from shlex import quote
+
+        install = f"mise -C {quote(self._found.root)} install"
+        note = f"not installed: {', '.join(missing)}; `{install}` installs what is missing"
+        return Resolution("missing", note=note, watch=self._watch, producer=self._producer)
+
+    def _values(self, said: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+        values, sources = {}, {}
+        for name, entry in said.items():
+            value = entry.get("value") if type(entry) is dict else None
+            if type(value) is not str:
+                raise self._not_understood(_VALUES)
+            if name.startswith("__MISE_"):
+                continue  # what mise remembers for a shell of its own
+            values[name] = value
+            source = entry.get("source")
+            if type(source) is str:
+                sources[name] = source
+        return values, sources
+
+    def _unset(self, said: bytes) -> list[str]:
+        try:
+            return unset_names(said.decode("utf-8", "surrogateescape"))
+        except ValueError:
+            raise self._not_understood(_SHELL) from None
+
+    def _lost(self) -> list[Lost]:
+        lost = []
+        for path in _governing(self._found.root, self._context):
+            values = _toml(read_text(path) or "") if path.endswith(".toml") else None
+            for table, kind in (("shell_alias", "alias"), ("hooks", "hook")):
+                found = (values or {}).get(table)
+                lost += [Lost(kind, name, "session") for name in found] if type(found) is dict else []
+        return lost
+
+
+def unset_names(text: str) -> list[str]:
+    """The names that `mise env -s bash` takes away.
+
+    It prints `unset NAME` and `export NAME=VALUE`, where a value is plain characters, '...' and \\x, and may
+    have lines of its own. Raises ValueError for everything else.
+    """
+    found = []
+    at = 0
+    while at < len(text):
+        word, space, _ = text[at : at + 7].partition(" ")
+        if not space or word not in ("unset", "export"):
+            raise ValueError("neither unset nor export")
+        start = at + len(word) + 1
+        at = start
+        while at < len(text) and (text[at].isalnum() or text[at] in "_.-"):
+            at += 1
+        name = text[start:at]
+        if not name:
+            raise ValueError("no name")
+        if word == "unset":
+            found.append(name)
+        else:
+            at = _after_value(text, at)
+        if at < len(text) and text[at] != "\n":
+            raise ValueError("something behind it")
+        at += 1
+    return found
+
+
+def _after_value(text: str, at: int) -> int:
+    """Where the value ends that follows a name."""
+    if text[at : at + 1] != "=":
+        raise ValueError("no value")
+    at += 1
+    while at < len(text) and text[at] != "\n":
+        if text[at] == "'":
+            at = text.index("'", at + 1) + 1
+        elif text[at] == "\\":
+            if at + 1 == len(text):
+                raise ValueError("nothing behind a backslash")
+            at += 2
+        elif text[at].isalnum() or text[at] in "_-+=/:.,@%^~":
+            at += 1
+        else:
+            raise ValueError("a character that means something to a shell")
+    return at

@@ -1,0 +1,52 @@
+"""A provider's tool: which version it is, and what to say when it does not do what it should."""
+
+from __future__ import annotations
+
+import os
+
+from ..core.snapshot import told
+from ..host.tool import TAIL_BYTES, run_tool
+from .base import Resolution
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..host.tool import Ran
+    from .base import Context
+
+_TAIL = 4 << 10  # characters of stderr, for the report: the last lines tell what went wrong
+_VERSION_SECONDS = 5.0
+# By program and by what it was when it was asked: a version costs a process.
+_versions: dict[tuple[str, int, int], str] = {}
+
+
+def version(path: str, env: Mapping[str, str]) -> str:
+    """The first number that `--version` prints; "" when there is none. It is asked outside of projects."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    key = (path, found.st_ino, found.st_mtime_ns)
+    if key not in _versions:
+        ran = run_tool([path, "--version"], "/", env, timeout=_VERSION_SECONDS)
+        words = ran.stdout.decode("utf-8", "replace").split()
+        _versions[key] = next((word for word in words if word[:1].isdigit() and "." in word), "")
+    return _versions[key]
+
+
+def failed(
+    ran: Ran, context: Context, what: str, watch: Sequence[str] = (), *, noise: str = "", producer: str = ""
+) -> Resolution:
+    """A tool that gave nothing usable: `what` says what to do about it. Lines with `noise` are not shown."""
+    if ran.outcome == "timeout":
+        what = f"it was not done after {ran.seconds:.0f} seconds; {what}"
+    elif ran.outcome == "too-large":
+        what = f"it printed more than an environment can be; {what}"
+    elif ran.outcome == "not-started":
+        what = f"{ran.failure}; {what}"
+    raw = ran.stderr
+    if noise:
+        raw = b"\n".join(line for line in raw.split(b"\n") if noise.encode() not in line)
+    tail = told(raw, context.env, _TAIL, cut=len(ran.stderr) >= TAIL_BYTES)
+    return Resolution("failed", note=what, stderr_tail=tail, watch=watch, producer=producer)

@@ -1,0 +1,339 @@
+"""Version files of languages, without the managers' shims: the folder of the installed version, put on PATH.
+
+`.tool-versions` (asdf), `.python-version` (pyenv), `.ruby-version` (rbenv), `.nvmrc` (nvm, fnm) and
+`.node-version` (nodenv, fnm, nvm). The managers' folders are read the way they read them; none of them is
+run, so nothing needs trust, and a version that is not installed is known before the command, not in it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..env.layer import Operation
+from ..env.origin import Origin
+from ..record import Record
+from .base import Detection, Lost, Resolution, Trust
+from .files import nearest
+from .manifests import absolute, names, read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .base import Context
+
+FILES = (".tool-versions", ".python-version", ".ruby-version", ".nvmrc", ".node-version")
+_ALIASES = 10  # one may stand for another; nvm gives up at a circle, too
+
+
+class _Found(Record):
+    """What a version file comes to. Without a manager nobody minds the file; `missing` are not installed."""
+
+    __slots__ = ("folders", "line", "lost", "manager", "missing", "values", "watch")
+
+    def __init__(
+        self,
+        manager: str = "",
+        folders: Sequence[str] = (),
+        missing: Sequence[str] = (),
+        *,
+        line: int = 1,
+        values: Mapping[str, str] | None = None,
+        lost: Sequence[Lost] = (),
+        watch: Sequence[str] = (),
+    ) -> None:
+        self.manager = manager
+        self.folders = tuple(folders)
+        self.missing = tuple(missing)  # each with what installs it
+        self.line = line
+        self.values = dict(values or {})
+        self.lost = tuple(lost)
+        self.watch = tuple(watch)
+
+
+class Versions:
+    """One provider for all of them: `versions`, from the nearest folder that has such a file."""
+
+    id = "versions"
+    rank = 70
+
+    def detect(self, directory: str) -> Detection | None:
+        found = nearest(directory, FILES)
+        return None if found is None else Detection(found[0], found[1], f"versions:{found[0]}")
+
+    def trust(self, found: Detection, context: Context) -> Trust:
+        return Trust("not-needed")
+
+    def plan(self, found: Detection, context: Context) -> list[list[str]]:
+        return []
+
+    def watch(self, found: Detection, context: Context) -> list[str]:
+        return [os.path.join(found.root, name) for name in FILES]
+
+    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
+        return None  # a shim costs every command 60 to 165 ms and changes its environment
+
+    def resolve(self, found: Detection, context: Context) -> Resolution:
+        here = _Managers(context.env, context.home, found.root)
+        operations, origins = [], {}
+        values: dict[str, str] = {}
+        managers, unmanaged, missing = [], [], []
+        lost: list[Lost] = []
+        watch = self.watch(found, context)
+        for path in found.files:
+            name = os.path.basename(path)
+            if name == ".node-version" and ("nvm" in managers or "fnm" in managers):
+                continue  # .nvmrc has said it
+            text = read_text(path)
+            if text is None or not text.strip():
+                return Resolution("failed", note=f"{path} has no version in it: write one", watch=watch)
+            for one in _READERS[name](here, text):
+                watch += one.watch
+                if not one.manager:
+                    unmanaged.append(name)
+                    continue
+                managers.append(one.manager)
+                missing += [f"{what} ({path}:{one.line})" for what in one.missing]
+                lost += one.lost
+                origin = Origin("provider", f"{one.manager}: {name}", path, one.line)
+                values.update(one.values)
+                origins.update(dict.fromkeys(one.values, origin))
+                if one.folders:
+                    operations.append(Operation("PATH", "prepend", one.folders, origin))
+        if not managers:
+            note = f"no manager that minds {', '.join(unmanaged) or 'it'} is installed here"
+            return Resolution("not-applicable", note=note, watch=watch)
+        if missing:
+            return Resolution("missing", note=f"not installed: {'; '.join(missing)}", watch=watch)
+        return Resolution(
+            "applied",
+            set=values,
+            operations=operations,
+            origins=origins,
+            lost=lost,
+            watch=list(dict.fromkeys(watch)),
+            producer=", ".join(dict.fromkeys(managers)),
+            note=f"nothing here manages {', '.join(unmanaged)}" if unmanaged else "",
+        )
+
+
+class _Managers:
+    """Where the managers keep what they installed: their variables, or the usual places below home."""
+
+    def __init__(self, env: Mapping[str, str], home: str, root: str) -> None:
+        self.home = home
+        self.root = root
+        self.asdf = self._place(env, "ASDF_DATA_DIR", ".asdf")
+        self.pyenv = self._place(env, "PYENV_ROOT", ".pyenv")
+        self.rbenv = self._place(env, "RBENV_ROOT", ".rbenv")
+        self.nodenv = self._place(env, "NODENV_ROOT", ".nodenv")
+        # Only one place is nvm's without its variable: the other is where its installer puts it by XDG rules.
+        config = os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "nvm")
+        self.nvm = self._place(env, "NVM_DIR", ".nvm")
+        if "NVM_DIR" not in env and not os.path.isdir(self.nvm) and os.path.isdir(config):
+            self.nvm = config
+        data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local/share")
+        self.fnm = env.get("FNM_DIR") or os.path.join(data, "fnm")
+
+    def _place(self, env: Mapping[str, str], variable: str, usual: str) -> str:
+        value = env.get(variable, "")
+        return os.path.normpath(value) if os.path.isabs(value) else os.path.join(self.home, usual)
+
+
+# pyenv, rbenv, nodenv: a folder per version
+
+
+def _pyenv(here: _Managers, text: str) -> list[_Found]:
+    folder = os.path.join(here.pyenv, "versions")
+    if not os.path.isdir(folder):
+        return [_Found()]
+    # Several versions may be named, and "3.11" is the newest installed 3.11.
+    words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
+    return [_of_words("pyenv", folder, words, "python-", "pyenv install {}", newest=True)]
+
+
+def _rbenv(here: _Managers, text: str) -> list[_Found]:
+    folder = os.path.join(here.rbenv, "versions")
+    if not os.path.isdir(folder):
+        return [_Found()]
+    return [_of_words("rbenv", folder, text.split()[:1], "ruby-", "rbenv install {}")]
+
+
+def _of_words(
+    manager: str, folder: str, words: Sequence[str], prefix: str, install: str, *, newest: bool = False
+) -> _Found:
+    folders, missing = [], []
+    for word in words:
+        if word == "system":
+            continue
+        bare = word.removeprefix(prefix)
+        # In the managers' order; nodenv allows a `v` in front.
+        spelled = (word, bare, bare.removeprefix("v") if manager == "nodenv" else bare)
+        path = next((path for one in spelled if (path := _version(folder, one))), "")
+        if not path and newest and _plain(bare):
+            path = _newest(folder, [name for name in names(folder) if name.startswith(f"{bare}.")])
+        if path:
+            folders.append(os.path.join(path, "bin"))
+        else:
+            missing.append(f"{manager} {word}: `{install.format(word)}`")
+    return _Found(manager, folders, missing, watch=(folder, *folders))
+
+
+def _version(folder: str, name: str) -> str:
+    """The folder of a version; "" when there is none, or its name leads elsewhere."""
+    if not name or name.startswith("/") or ".." in name.split("/") or ":" in name or name in (".", ""):
+        return ""
+    path = os.path.join(folder, name)
+    return path if os.path.isdir(path) else ""
+
+
+def _plain(name: str) -> bool:
+    return bool(name) and "/" not in name and ".." not in name
+
+
+def _numbers(name: str) -> tuple[int, ...] | None:
+    """1.2.3 or v1.2.3 as numbers; None for anything else, so also for previews."""
+    parts = name.removeprefix("v").split(".")
+    if all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        return tuple(int(part) for part in parts)
+    return None
+
+
+def _newest(folder: str, candidates: Sequence[str]) -> str:
+    known = [(numbers, name) for name in candidates if (numbers := _numbers(name)) is not None]
+    return os.path.join(folder, max(known)[1]) if known else ""
+
+
+# Node: nvm, fnm, nodenv
+
+
+def _nvmrc(here: _Managers, text: str) -> list[_Found]:
+    return [_nvm(here, text) or _fnm(here, text) or _Found()]
+
+
+def _node_version(here: _Managers, text: str) -> list[_Found]:
+    folder = os.path.join(here.nodenv, "versions")
+    if os.path.isdir(folder):
+        return [_of_words("nodenv", folder, text.split()[:1], "node-", "nodenv install {}")]
+    return [_fnm(here, text) or _nvm(here, text) or _Found()]
+
+
+def _nvm(here: _Managers, text: str) -> _Found | None:
+    folder = os.path.join(here.nvm, "versions", "node")
+    if not os.path.isdir(folder) and not os.path.exists(os.path.join(here.nvm, "nvm.sh")):
+        return None
+    word, line = _first_word(text)
+    watch = (folder, os.path.join(here.nvm, "alias"))
+    if word == "system":
+        return _Found("nvm", line=line, watch=watch)
+    path = _node(folder, _unaliased(here.nvm, word))
+    if not path:
+        return _Found(
+            "nvm", missing=[f"node {word or '(none is named)'}: `nvm install {word}`"], line=line, watch=watch
+        )
+    values = {
+        "NVM_DIR": here.nvm,
+        "NVM_BIN": os.path.join(path, "bin"),
+        "NVM_INC": os.path.join(path, "include", "node"),
+    }
+    return _Found("nvm", [values["NVM_BIN"]], line=line, values=values, watch=(*watch, values["NVM_BIN"]))
+
+
+def _fnm(here: _Managers, text: str) -> _Found | None:
+    folder = os.path.join(here.fnm, "node-versions")
+    if not os.path.isdir(folder):
+        return None
+    word, line = _first_word(text)
+    watch = (folder, os.path.join(here.fnm, "aliases"))
+    if word == "system":
+        return _Found("fnm", line=line, watch=watch)
+    path = _version(os.path.join(here.fnm, "aliases"), word) if not _numbers(word) else ""
+    if not path and (version := _node(folder, word)):
+        path = os.path.join(version, "installation")
+    if not path or not os.path.isdir(path):
+        return _Found(
+            "fnm", missing=[f"node {word or '(none is named)'}: `fnm install {word}`"], line=line, watch=watch
+        )
+    return _Found("fnm", [os.path.join(os.path.realpath(path), "bin")], line=line, watch=watch)
+
+
+def _first_word(text: str) -> tuple[str, int]:
+    """The first word that is not in a comment, and its line."""
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if words:
+            return words[0], number
+    return "", 1
+
+
+def _unaliased(nvm: str, word: str) -> str:
+    """What a name stands for in the end; a version stands for itself."""
+    for _ in range(_ALIASES):
+        if word.startswith("/") or ".." in word.split("/"):
+            return ""
+        text = read_text(os.path.join(nvm, "alias", word)) if word else None
+        if text is None:
+            return word
+        word = _first_word(text)[0]
+    return ""
+
+
+def _node(folder: str, word: str) -> str:
+    """The newest installed version that fits: `node` is any, `20` and `v20.1` are what begins with that."""
+    if word in ("node", "stable"):
+        return _newest(folder, names(folder))
+    wanted = _numbers(word)
+    if wanted is None:
+        return ""
+    fitting = [
+        name for name in names(folder) if (numbers := _numbers(name)) and numbers[: len(wanted)] == wanted
+    ]
+    return _newest(folder, fitting)
+
+
+# asdf
+
+
+def _asdf(here: _Managers, text: str) -> list[_Found]:
+    installs = os.path.join(here.asdf, "installs")
+    plugins = os.path.join(here.asdf, "plugins")
+    if not os.path.isdir(here.asdf):
+        return [_Found()]
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        tool, *versions = line.partition("#")[0].split() or [""]
+        if not tool:
+            continue
+        if not _plain(tool) or not versions:
+            found.append(_Found("asdf", missing=[f"{tool}: write its version behind it"], line=number))
+            continue
+        folders, missing = [], []
+        for version in versions:
+            if version == "system":
+                continue
+            if version.startswith("path:"):
+                path = absolute(version.removeprefix("path:"), here.root, here.home)
+            else:
+                path = _version(os.path.join(installs, tool), version.replace("ref:", "ref-", 1))
+            if not path or not os.path.isdir(path) or ":" in path:
+                missing.append(f"{tool} {version}: `asdf install {tool} {version}`")
+                continue
+            # Without a word from its plugin, programs are in `bin`.
+            folders.append(os.path.join(path, "bin"))
+        hooks = [
+            Lost("hook", f"{name} of asdf's plugin {tool}", "capture")
+            for name in ("exec-env", "list-bin-paths")
+            if os.path.exists(os.path.join(plugins, tool, "bin", name))
+        ]
+        watch = (os.path.join(installs, tool), *folders)
+        found.append(_Found("asdf", folders, missing, line=number, lost=hooks, watch=watch))
+    return found
+
+
+_READERS: dict[str, Callable[[_Managers, str], list[_Found]]] = {
+    ".tool-versions": _asdf,
+    ".python-version": _pyenv,
+    ".ruby-version": _rbenv,
+    ".node-version": _node_version,
+    ".nvmrc": _nvmrc,
+}

@@ -1,0 +1,132 @@
+"""VS Code: the interpreter that `.vscode/settings.json` names for Python.
+
+That is the editor's default only: what somebody selected in it is kept where no other program can read it,
+and the editor has to hand it over itself.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core import jsonc
+from ..env.layer import Operation
+from ..env.origin import Origin
+from ..errors import FileInvalid
+from . import conda, venv
+from .base import Detection, Resolution, Trust
+from .files import nearest
+from .manifests import read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .base import Context
+
+FILE = ".vscode/settings.json"
+KEY = "python.defaultInterpreterPath"
+
+
+class Vscode:
+    """`python.defaultInterpreterPath`, with what its environment needs besides. Reading it needs no trust."""
+
+    id = "vscode"
+    rank = 80
+
+    def detect(self, directory: str) -> Detection | None:
+        found = nearest(directory, (FILE,))
+        return None if found is None else Detection(found[0], found[1], f"vscode:{found[1][0]}")
+
+    def trust(self, found: Detection, context: Context) -> Trust:
+        return Trust("not-needed")
+
+    def plan(self, found: Detection, context: Context) -> list[list[str]]:
+        return []
+
+    def watch(self, found: Detection, context: Context) -> list[str]:
+        return [os.path.join(found.root, FILE)]
+
+    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
+        return None
+
+    def resolve(self, found: Detection, context: Context) -> Resolution:
+        file = os.path.join(found.root, FILE)
+        result = _resolve(file, found.root, context)
+        result.watch = (file, *(path for path in result.watch if path != file))
+        return result
+
+
+def _resolve(file: str, root: str, context: Context) -> Resolution:
+    text = read_text(file)
+    if text is None:
+        return Resolution("failed", note=f"{file} cannot be read as text: mend it")
+    try:
+        document = jsonc.parse(text, file)
+    except FileInvalid as error:
+        return Resolution("failed", note=str(error))
+    said = document.value.get(KEY) if type(document.value) is dict else None
+    if said is None or said == "":
+        return Resolution("not-applicable", note=f"{file} names no {KEY}")
+    line = document.line(KEY)
+    if type(said) is not str:
+        return Resolution("failed", note=f"{file}:{line}: {KEY} must be a string; write a path in quotes")
+    expanded, unknown = _expanded(said, root, context)
+    if unknown:
+        note = f"{file}:{line}: {unknown} is not known here: write the path itself"
+        return Resolution("failed", note=note)
+    if "/" not in expanded and not os.path.exists(os.path.join(root, expanded)):
+        return Resolution("not-applicable", note=f"{file}:{line}: `{expanded}` is whatever PATH has already")
+    path = os.path.normpath(os.path.join(root, expanded))
+    return _activation(path, Origin("provider", f"vscode: {KEY}", file, line), f"{file}:{line}")
+
+
+def _activation(path: str, origin: Origin, where: str) -> Resolution:
+    """For an interpreter, or for the folder of an environment: the editor takes both."""
+    is_folder = os.path.isdir(path)
+    folder = path if is_folder else os.path.dirname(os.path.dirname(path))
+    if not os.path.lexists(path):
+        note = f"{where}: there is no {path}: make it, or name another"
+        return Resolution("missing", note=note, watch=(path, *venv.watched(folder)))
+    environment = venv.look(folder)
+    if environment is not None:
+        fault = venv.fault(environment)
+        if fault:
+            return Resolution("failed", note=f"{where}: {fault}: make it anew", watch=venv.watched(folder))
+        version = f" (Python {environment.version})" if environment.version else ""
+        return venv.activation(environment, origin, f"vscode{version}")
+    if conda.is_prefix(folder):
+        result = conda.activation(folder, origin)
+        result.note = f"{where}: {result.note}" if result.note else ""
+        return result
+    programs = os.path.join(path, "bin") if is_folder else os.path.dirname(path)
+    if not (os.path.isdir(programs) if is_folder else os.access(path, os.X_OK)):
+        return Resolution("failed", note=f"{where}: {path} is no interpreter: name one", watch=(path,))
+    if ":" in programs:
+        return Resolution("failed", note=f"{where}: {path} has a colon in it, which PATH cannot hold")
+    operation = Operation("PATH", "prepend", (programs,), origin)
+    return Resolution("applied", operations=[operation], watch=(path,), producer="vscode")
+
+
+def _expanded(text: str, root: str, context: Context) -> tuple[str, str]:
+    """The text with the editor's variables replaced, and the first that is not known."""
+    known = {
+        "workspaceFolder": root,
+        "workspaceRoot": root,
+        "workspaceFolderBasename": os.path.basename(root),
+        "userHome": context.home,
+        "pathSeparator": "/",
+        "/": "/",
+    }
+    result, rest = "", text
+    while True:
+        before, start, rest = rest.partition("${")
+        result += before
+        if not start:
+            return (context.home + result[1:] if result.startswith("~/") else result), ""
+        name, end, rest = rest.partition("}")
+        if end and name.startswith("env:"):
+            result += context.env.get(name.removeprefix("env:"), "")
+        elif end and name in known:
+            result += known[name]
+        else:
+            return result, f"${{{name}}}" if end else "${"

@@ -1,0 +1,96 @@
+"""outfitter trust: shown first, allowed by content, and what is allowed holds for commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.tools import program
+
+from .commandline import User
+
+TELLS = """#!/bin/sh
+echo '{"set": {"TOLD": "by the program"}}'
+"""
+
+
+@pytest.fixture
+def project(user: User) -> Path:
+    folder = user.home / "project"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "outfitter.toml").write_text('[providers]\nuse = ["command"]\ncommand = ["./tells"]\n')
+    (folder / "tells").write_text(TELLS)
+    (folder / "tells").chmod(0o755)
+    return folder
+
+
+def told(user: User, project: Path) -> bytes:
+    return user.run("run", "--cwd", str(project), "--", "sh", "-c", "echo ${TOLD-nothing}").stdout
+
+
+def test_nothing_is_allowed_without_a_word(user: User, project: Path) -> None:
+    done = user.run("trust", str(project))
+    assert (done.returncode, done.stderr) == (1, b"outfitter: read the files, then say --yes\n")
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == f"command  {project}  untrusted (outfitter)"
+    assert f"  runs   {project}/tells" in lines
+    assert any(line.startswith("  digest sha256:") for line in lines)
+    assert told(user, project) == b"nothing\n"
+
+
+def test_what_is_allowed_holds_until_it_is_edited(user: User, project: Path) -> None:
+    assert user.run("trust", "--yes", str(project)).returncode == 0
+    assert told(user, project) == b"by the program\n"
+    assert user.run("trust", str(project)).returncode == 0
+    (project / "tells").write_text(TELLS.replace("the program", "another"))
+    assert told(user, project) == b"nothing\n"
+    assert user.run("trust", str(project)).returncode == 1
+
+
+def test_a_grant_is_taken_back(user: User, project: Path) -> None:
+    user.run("trust", "--yes", str(project))
+    [grant] = json.loads(user.run("trust", "--list", "--json").stdout)["grants"]
+    assert (grant["provider"], grant["root"]) == ("command", str(project))
+    assert user.run("trust", "--revoke", str(project)).returncode == 0
+    assert told(user, project) == b"nothing\n"
+    assert user.run("trust", "--list").stdout == b""
+
+
+def test_another_worktree_asks_again(user: User, project: Path) -> None:
+    user.run("trust", "--yes", str(project))
+    project.rename(project.with_name("elsewhere"))
+    assert told(user, project.with_name("elsewhere")) == b"nothing\n"
+
+
+def test_as_json_it_is_one_object(user: User, project: Path) -> None:
+    done = user.run("trust", "--json", str(project))
+    [entry] = json.loads(done.stdout)["providers"]
+    assert {"provider": "command", "state": "untrusted", "by": "outfitter"}.items() <= entry.items()
+    assert entry["runs"] == [[f"{project}/tells"]]
+    assert done.returncode == 1
+
+
+def test_a_tool_with_its_own_trust_is_allowed_there(user: User, project: Path) -> None:
+    program("direnv")
+    (project / "outfitter.toml").write_text('[providers]\nuse = ["direnv"]\n')
+    (project / ".envrc").write_text("export TOLD=direnv\n")
+    done = user.run("trust", "--yes", str(project))
+    assert done.returncode == 1
+    assert b"direnv keeps its own trust; type: direnv allow" in done.stderr
+    assert told(user, project) == b"nothing\n"
+
+
+def test_without_a_provider_there_is_nothing_to_allow(user: User) -> None:
+    done = user.run("trust")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"no provider is used here" in done.stderr
+
+
+def test_a_required_one_that_is_blocked_starts_nothing(user: User, project: Path) -> None:
+    file = project / "outfitter.toml"
+    file.write_text(file.read_text() + 'required = ["command"]\n')
+    done = user.run("run", "--cwd", str(project), "--", "true")
+    assert done.returncode == 125
+    assert f"type: outfitter trust {project}".encode() in done.stderr

@@ -1,0 +1,86 @@
+"""Our own grants: bound to content, private, and nobody else's word."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from outfitter.contract.trust import TrustStore
+from outfitter.errors import SettingInvalid
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TrustStore:
+    return TrustStore(str(tmp_path / "state"))
+
+
+def test_a_grant_holds_for_one_content_in_one_place(store: TrustStore) -> None:
+    store.grant("nix", "/srv/app", "sha256:1")
+    assert store.holds("nix", "/srv/app", "sha256:1")
+    assert not store.holds("nix", "/srv/app", "sha256:2")
+    assert not store.holds("nix", "/srv/app-worktree", "sha256:1")
+    assert not store.holds("conda", "/srv/app", "sha256:1")
+
+
+def test_a_later_grant_takes_the_place_of_the_former(store: TrustStore) -> None:
+    store.grant("nix", "/srv/app", "sha256:1")
+    store.grant("nix", "/srv/app", "sha256:2")
+    assert not store.holds("nix", "/srv/app", "sha256:1")
+    assert [grant.digest for grant in store.all()] == ["sha256:2"]
+
+
+def test_what_is_revoked_does_not_hold(store: TrustStore) -> None:
+    store.grant("nix", "/srv/app", "sha256:1")
+    assert (store.revoke("nix", "/srv/app"), store.revoke("nix", "/srv/app")) == (True, False)
+    assert not store.holds("nix", "/srv/app", "sha256:1")
+    assert list(store.all()) == []
+
+
+def test_grants_are_private_files(store: TrustStore) -> None:
+    store.grant("nix", "/srv/app", "sha256:1")
+    path = store.path("nix", "/srv/app")
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert os.stat(store.folder).st_mode & 0o777 == 0o700
+    assert os.listdir(store.folder) == [os.path.basename(path)]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"provider": 1}', b"\xff" * 40])
+def test_a_damaged_grant_is_none(store: TrustStore, damage: bytes) -> None:
+    store.grant("nix", "/srv/app", "sha256:1")
+    Path(store.path("nix", "/srv/app")).write_bytes(damage)
+    assert store.find("nix", "/srv/app") is None
+    assert list(store.all()) == []
+
+
+def test_a_grant_that_others_may_write_is_none(store: TrustStore) -> None:
+    store.grant("nix", "/srv/app", "sha256:1")
+    os.chmod(store.path("nix", "/srv/app"), 0o666)
+    assert not store.holds("nix", "/srv/app", "sha256:1")
+
+
+def test_a_link_is_no_grant(store: TrustStore, tmp_path: Path) -> None:
+    grant = store.grant("nix", "/srv/app", "sha256:1")
+    path = Path(store.path("nix", "/srv/app"))
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert grant.digest == "sha256:1"
+    assert store.find("nix", "/srv/app") is None
+
+
+def test_a_grant_moved_to_another_name_is_none(store: TrustStore) -> None:
+    store.grant("nix", "/srv/app", "sha256:1")
+    os.rename(store.path("nix", "/srv/app"), store.path("nix", "/srv/other"))
+    assert not store.holds("nix", "/srv/other", "sha256:1")
+
+
+def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingInvalid, match="cannot be kept"):
+        TrustStore(str(tmp_path / "file")).grant("nix", "/srv", "sha256:1")
+
+
+def test_paths_outside_utf_8_have_grants_too(store: TrustStore) -> None:
+    store.grant("nix", "/srv/\udcff", "sha256:1")
+    assert store.holds("nix", "/srv/\udcff", "sha256:1")

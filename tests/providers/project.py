@@ -1,0 +1,71 @@
+"""A scratch project and a scratch home for tests of providers, and what a resolution starts from there."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from outfitter.core.activation import scrub, tool_environment
+from outfitter.env.lists import ListValue
+from outfitter.providers.base import Context, Resolution
+from tests.support.machine import SECOND, alive
+
+LONG = 20.0 * SECOND  # for tools that finish, on a machine that is busy with something else
+PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class Project:
+    """Every process that is started for it carries a token."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.root = folder / "project"
+        self.home.mkdir()
+        self.root.mkdir()
+        self.token = f"{uuid.uuid4()}"
+        self.env = {"HOME": str(self.home), "PATH": PATH, "LANG": "C.UTF-8", "XDG_TEST": self.token}
+
+    def write(self, name: str, text: str, mode: int = 0o644) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+    def context(
+        self,
+        env: Mapping[str, str] | None = None,
+        *,
+        options: Mapping[str, object] | None = None,
+        timeout: float = LONG,
+    ) -> Context:
+        """As for a command whose lower layers give `env`."""
+        clean, _ = scrub(self.env if env is None else env)
+        return Context(clean, tool_environment(clean), str(self.home), options=options, timeout=timeout)
+
+    def left_behind(self) -> list[int]:
+        """Living processes with the token in their environment."""
+        found = []
+        for entry in os.listdir("/proc"):
+            try:
+                if entry.isdigit() and self.token.encode() in Path(f"/proc/{entry}/environ").read_bytes():
+                    found += [int(entry)] if alive(int(entry)) else []
+            except OSError:
+                continue
+        return found
+
+
+def applied(said: Resolution, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment that a resolution makes, by itself, of this one."""
+    assert said.state == "applied", said.note
+    values = {name: value for name, value in env.items() if name not in said.unset}
+    values.update(said.set)
+    for one in said.operations:
+        value = ListValue(one.variable)
+        if one.variable in values:
+            value.set(values[one.variable], 0, "base")
+        value.operate(one.op, one.values, 3, "provider", None)
+        values[one.variable] = value.text()
+    return values

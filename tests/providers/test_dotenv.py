@@ -1,0 +1,168 @@
+"""`.env` files as a provider: only those that are named, all or nothing, with the line of each value."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from outfitter.env.layer import Operation
+from outfitter.env.origin import Origin
+from outfitter.providers.base import Detection, Resolution, Trust
+from outfitter.providers.dotenv import Dotenv
+
+from .project import PATH, Project
+
+BOTH: dict[str, object] = {"values": (".env", ".env.local")}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def resolve(project: Project, **options: object) -> Resolution:
+    provider = Dotenv({**BOTH, **options})
+    found = provider.detect(str(project.root))
+    assert found is not None
+    return provider.resolve(found, project.context(options={**BOTH, **options}))
+
+
+# Detection
+
+
+def test_a_file_that_is_not_named_is_not_there(project: Project) -> None:
+    project.write(".env", "A=1\n")
+    assert Dotenv().detect(str(project.root)) is None
+    assert Dotenv({"values": []}).detect(str(project.root)) is None
+    assert Dotenv({"values": ["other.env"]}).detect(str(project.root)) is None
+
+
+def test_the_nearest_folder_with_a_named_file_counts(project: Project) -> None:
+    first = project.write("a/.env", "")
+    second = project.write("a/.env.local", "")
+    project.write(".env", "")
+    (project.root / "a/b").mkdir()
+    assert Dotenv(BOTH).detect(str(project.root / "a/b")) == Detection(
+        str(project.root / "a"), (str(first), str(second)), f"dotenv:{first}"
+    )
+
+
+@pytest.mark.parametrize("values", ["x", [1], ["/etc/environment"], ["../.env"], ["a/../../b"], [""]])
+def test_names_that_lead_elsewhere_are_refused_with_a_reason(project: Project, values: object) -> None:
+    provider = Dotenv({"values": values})
+    found = provider.detect(str(project.root))
+    assert found is not None
+    said = provider.resolve(found, project.context(options={"values": values}))
+    assert said.state == "failed"
+    assert said.note == found.note
+    assert said.note.startswith("providers.dotenv")
+    assert provider.watch(found, project.context()) == []
+
+
+# Trust
+
+
+def test_nothing_runs_so_nobody_needs_to_be_asked(project: Project) -> None:
+    project.write(".env", "A=$(touch ran)\n")
+    provider = Dotenv(BOTH)
+    found = provider.detect(str(project.root))
+    assert found is not None
+    assert provider.trust(found, project.context()) == Trust("not-needed")
+    assert provider.plan(found, project.context()) == []
+    assert provider.wrap(found, ["true"]) is None
+    assert resolve(project).set == {"A": "$(touch ran)"}
+    assert sorted(os.listdir(project.root)) == [".env"]
+
+
+# Values
+
+
+def test_the_second_file_overrides_the_first_and_each_value_has_its_line(project: Project) -> None:
+    first = project.write(".env", "# the defaults\nA=1\nB=1\n")
+    second = project.write(".env.local", "B=2\n")
+    said = resolve(project)
+    assert said.state == "applied"
+    assert said.set == {"A": "1", "B": "2"}
+    assert said.origins == {
+        "A": Origin("provider", f"dotenv:{first}", str(first), 2),
+        "B": Origin("provider", f"dotenv:{second}", str(second), 1),
+    }
+    assert said.watch == (str(first), str(second))
+
+
+def test_every_value_is_secret_unless_it_is_named_plain(project: Project) -> None:
+    project.write(".env", "PORT=1\nNAME=2\n")
+    assert resolve(project).secrets == {"PORT", "NAME"}
+    assert resolve(project, plain=["PORT", "OTHER"]).secrets == {"NAME"}
+    assert "1" not in repr(resolve(project))
+
+
+def test_a_file_that_is_not_there_yet_is_watched(project: Project) -> None:
+    project.write(".env", "A=1\n")
+    assert resolve(project).watch == (f"{project.root}/.env", f"{project.root}/.env.local")
+
+
+def test_path_is_ignored_with_a_word_unless_it_is_meant(project: Project) -> None:
+    file = project.write(".env", f"A=1\nPATH=/opt/x:{PATH}\n")
+    said = resolve(project)
+    assert (said.state, said.set, said.operations) == ("applied", {"A": "1"}, ())
+    assert said.note == f"PATH in {file}, line 2, is ignored: set `allow_path` if it is meant"
+    meant = resolve(project, allow_path=True)
+    origin = Origin("provider", f"dotenv:{file}", str(file), 2)
+    assert meant.operations == (Operation("PATH", "prepend", ("/opt/x",), origin),)
+    assert meant.note == ""
+
+
+def test_braces_see_the_files_before_and_the_environment(project: Project) -> None:
+    project.write(".env", "A=1\n")
+    project.write(".env.local", "B=${A}${HOME}\n")
+    assert resolve(project).set["B"] == "${A}${HOME}"
+    assert resolve(project, dialect="expand-braces").set["B"] == f"1{project.home}"
+
+
+# Mistakes
+
+
+def test_one_mistake_refuses_everything_and_all_are_told(project: Project) -> None:
+    first = project.write(".env", "A=1\nno equals\nB=x#hunter2\n")
+    second = project.write(".env.local", "'\n")
+    said = resolve(project)
+    assert (said.state, said.set, said.secrets) == ("failed", {}, frozenset())
+    assert said.note == (
+        f"{first}, line 2: there is no `=`; "
+        f"{first}, line 3: some readers begin a comment at the `#`: put the value in quotes; "
+        f"{second}, line 1: there is no `=`"
+    )
+    assert said.watch == (str(first), str(second))  # so that mending it is noticed
+
+
+def test_a_note_stays_readable(project: Project) -> None:
+    project.write(".env", "x\n" * 60)
+    assert resolve(project).note.endswith("; and 10 more")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "large"])
+def test_a_trap_is_not_read(project: Project, kind: str) -> None:
+    project.write(".env", "A=1\n")
+    path = project.root / ".env.local"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_text("#" * (1 << 20) + "\n")
+    said = resolve(project)
+    assert (said.state, said.set) == ("failed", {})
+    assert said.note == f"{path} cannot be read, or is larger than 1048576 bytes"
+
+
+@pytest.mark.parametrize(
+    "options", [{"dialect": "bash"}, {"allow_path": "yes"}, {"plain": "PORT"}, {"dialect": []}]
+)
+def test_options_that_make_no_sense_are_refused(project: Project, options: dict[str, object]) -> None:
+    project.write(".env", "A=1\n")
+    said = resolve(project, **options)
+    assert said.state == "failed"
+    assert next(iter(options)) in said.note

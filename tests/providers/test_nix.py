@@ -1,0 +1,344 @@
+"""nix, the real one, offline and with a store of its own; and the relatives that are only named."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from outfitter.core.activation import scrub, tool_environment
+from outfitter.env.layer import Operation
+from outfitter.providers.base import Context, Detection, Lost, Resolution, Trust
+from outfitter.providers.nix import Devbox, Devenv, Nix, mapped
+from tests.support.machine import SECOND
+from tests.support.tools import program
+
+LIMIT = 60.0 * SECOND
+
+# A shell without nixpkgs: nix wants bash as the builder, and reads this file in the place of its own.
+SETUP = """\
+export PATH=/opt/tool/bin:/bin
+export XDG_DATA_DIRS=/opt/tool/share
+export GREETING='hello there'
+helper() { true; }
+"""
+DERIVATION = """\
+derivation {
+  name = "shell"; inherit system; builder = "/bin/bash"; outputs = [ "out" "dev" ]; stdenv = ./stdenv;
+  FROM_PROJECT = import ./value.nix; shellHook = "export HOOKED=1";
+}"""
+SHELL = f"let system = builtins.currentSystem; in {DERIVATION}\n"
+FLAKE = f"""\
+{{
+  %s
+  outputs = {{ self, ... }}:
+    let shell = system: {DERIVATION};
+    in {{
+      devShells.x86_64-linux.default = shell "x86_64-linux";
+      devShells.aarch64-linux.default = shell "aarch64-linux";
+    }};
+}}
+"""
+
+
+class Account:
+    """A scratch home, a store in it that needs nobody's permission, and a project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.project = folder / "project"
+        (self.project / ".git").mkdir(parents=True)
+        self.limit = LIMIT
+        self.base = {
+            "HOME": str(self.home),
+            "PATH": os.path.dirname(shutil.which("nix") or "/usr/bin/nix") + ":/usr/bin:/bin",
+            "TERM": "vt100",
+            "TMPDIR": str(folder),
+        }
+        store = self.home / "nix"
+        self.config = self.home / ".config/nix/nix.conf"
+        self.config.parent.mkdir(parents=True)
+        self.config.write_text(
+            "build-users-group =\nsandbox = false\n"
+            f"store = local?store={store}/store&state={store}/var&log={store}/log\n"
+        )
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def flake(self, head: str = "") -> Path:
+        self.write("stdenv/setup", SETUP)
+        self.write("value.nix", '"yes"\n')
+        return self.write("flake.nix", FLAKE % head)
+
+    def shell(self, name: str = "shell.nix") -> Path:
+        self.write("stdenv/setup", SETUP)
+        self.write("value.nix", '"yes"\n')
+        return self.write(name, SHELL)
+
+    def found(self, folder: Path | None = None) -> Detection:
+        found = Nix().detect(str(folder or self.project))
+        assert found is not None
+        return found
+
+    def context(self, **options: object) -> Context:
+        clean, _ = scrub(self.base)
+        return Context(clean, tool_environment(clean), str(self.home), timeout=self.limit, options=options)
+
+    def trust(self) -> Trust:
+        return Nix().trust(self.found(), self.context())
+
+    def resolve(self) -> Resolution:
+        return Nix().resolve(self.found(), self.context())
+
+    def pretend(self, script: str) -> None:
+        """Puts another nix in front of the real one."""
+        folder = self.home / "bin"
+        folder.mkdir()
+        (folder / "nix").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "nix").chmod(0o755)
+        self.base["PATH"] = f"{folder}:{self.base['PATH']}"
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    return Account(tmp_path)
+
+
+@pytest.fixture
+def nix() -> str:
+    return program("nix")
+
+
+real = pytest.mark.usefixtures("nix")
+
+
+# Finding it, and trust
+
+
+def test_a_flake_comes_before_a_shell_and_that_before_a_package(account: Account) -> None:
+    below = account.project / "a/b"
+    below.mkdir(parents=True)
+    assert Nix().detect(str(below)) is None
+    for name in ("default.nix", "shell.nix", "flake.nix"):
+        path = account.write(name, "")
+        assert account.found(below).label == f"nix:{path}"
+        assert bool(account.found(below).note) is (name == "default.nix")
+
+
+def test_trust_is_ours_and_bound_to_what_nix_reads(account: Account) -> None:
+    account.write("flake.nix", "1")
+    seen = {account.trust().digest}
+    for name in ("flake.lock", "shell.nix", "default.nix", "nix/deeper/shell.nix", "flake.nix"):
+        account.write(name, "2")
+        seen.add(account.trust().digest)
+    trust = account.trust()
+    assert (trust.state, trust.by, trust.grant) == (
+        "untrusted",
+        "outfitter",
+        f"outfitter trust {account.project}",
+    )
+    assert all(digest.startswith("sha256:") and len(digest) == 71 for digest in seen)
+    assert len(seen) == 6
+    account.write("README.md", "not read")
+    assert account.trust().digest == trust.digest
+
+
+def test_the_same_content_has_the_same_digest_in_another_checkout(account: Account) -> None:
+    account.flake()
+    other = account.project.parent / "worktree"
+    shutil.copytree(account.project, other)
+    assert Nix().trust(account.found(other), account.context()).digest == account.trust().digest
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "large"])
+def test_a_file_that_is_none_does_not_hold_anyone_up(account: Account, kind: str) -> None:
+    account.write("shell.nix", "")
+    before = account.trust().digest
+    path = account.project / "flake.lock"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with path.open("wb") as file:
+            file.truncate(3 << 30)
+    digest = account.trust().digest
+    assert digest != before
+    if kind == "large":
+        with path.open("r+b") as file:
+            file.write(b"x")
+        assert account.trust().digest != digest
+
+
+# Resolving
+
+
+@real
+@pytest.mark.parametrize("kind", ["flake", "shell"])
+def test_a_builds_environment_becomes_a_persons(account: Account, kind: str) -> None:
+    # Not known to git, and in a folder whose name nix would read as something else.
+    account.project = account.project.rename(account.project.parent / "a b#c?d%20")
+    manifest = account.flake() if kind == "flake" else account.shell()
+    resolution = account.resolve()
+    assert resolution.stderr_tail == ""
+    # HOME, TERM and the temporary folders stay whose they are; what only builds need is not there.
+    assert resolution.set == {
+        "FROM_PROJECT": "yes",
+        "GREETING": "hello there",
+        "IN_NIX_SHELL": "impure",
+        "NIX_BUILD_CORES": resolution.set["NIX_BUILD_CORES"],
+        "NIX_STORE": str(account.home / "nix/store"),
+        "dontAddDisableDepTrack": "1",
+    }
+    assert resolution.unset == ()
+    assert resolution.operations == (
+        Operation("PATH", "prepend", ("/opt/tool/bin", "/bin")),
+        Operation("XDG_DATA_DIRS", "prepend", ("/opt/tool/share",)),
+    )
+    assert resolution.lost == (Lost("hook", "shellHook"), Lost("function", "helper"))
+    assert resolution.note == "shellHook is not run, and may set more"
+    assert resolution.producer.startswith("nix 2.")
+    # A folder of PATH that a collection of garbage takes away makes it stale, too.
+    watched = [manifest, account.project / "value.nix", account.project / "flake.lock", account.config]
+    assert {*map(str, watched), "/opt/tool/bin", program("nix")} <= {*resolution.watch}
+    assert not (account.project / "flake.lock").exists()
+
+
+@real
+def test_settings_of_a_flake_are_not_followed(account: Account) -> None:
+    witness = account.home / "hooked"
+    hook = account.write("hook", f"#!/bin/sh\ntouch {witness}\n")
+    hook.chmod(0o755)
+    account.flake(f'nixConfig.post-build-hook = "{hook}";')
+    assert account.resolve().state == "applied"
+    assert not witness.exists()
+
+
+@real
+@pytest.mark.parametrize(
+    "input",
+    [
+        "github:NixOS/nixpkgs",
+        "nixpkgs",
+        "https://example.org/x.tgz",
+        "git+https://example.org/x",
+        "git+ssh://x/y",
+    ],
+)
+def test_the_network_is_never_tried(account: Account, input: str) -> None:
+    traced = account.home / "traced"
+    account.pretend(
+        f'exec {program("strace")} -f -qq -e trace=connect,sendto -o {traced} {program("nix")} "$@"'
+    )
+    account.base["HTTPS_PROXY"] = "http://127.0.0.1:1"
+    account.flake(f'inputs.far.url = "{input}";')
+    resolution = account.resolve()
+    assert resolution.state == "failed"
+    look = f"`cd {account.project} && nix develop path:.` fetches and builds what is missing"
+    assert look in resolution.note
+    assert "error:" in resolution.stderr_tail
+    assert "AF_INET" not in traced.read_text()
+    assert not (account.project / "flake.lock").exists()
+
+
+@real
+def test_an_error_of_the_project_is_told_in_nixs_words(account: Account) -> None:
+    account.write("shell.nix", 'throw "out of order"')
+    resolution = account.resolve()
+    assert (resolution.state, resolution.set) == ("failed", {})
+    assert "out of order" in resolution.stderr_tail
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo '[]'", "printed something else"),
+        ("echo no", "printed something else"),
+        ("echo '{\"variables\": []}'", "printed something else"),
+        ("sleep 600", "it was not done after 1 seconds"),
+    ],
+)
+def test_a_nix_that_says_something_else_is_a_failure_with_a_reason(
+    account: Account, script: str, words: str
+) -> None:
+    account.shell()
+    account.pretend(f'[ "$1" != --version ] || exec echo nix 9.9\n{script}')
+    account.limit = 1.0 * SECOND
+    resolution = account.resolve()
+    assert (resolution.state, resolution.producer) == ("failed", "nix 9.9")
+    assert words in resolution.note
+
+
+def test_a_machine_without_nix_says_so(account: Account) -> None:
+    account.shell()
+    account.base["PATH"] = str(account.home)
+    resolution = account.resolve()
+    assert resolution.state == "missing"
+    assert resolution.note.startswith("nix is not installed")
+
+
+def test_what_later_versions_add_is_passed_over() -> None:
+    """As nix 2.18 prints it for a shell with structured attributes (written after its documentation)."""
+    said = {
+        "PATH": {"type": "exported", "value": "/path-not-set"},
+        "NIX_SSL_CERT_FILE": {"type": "exported", "value": "/no-cert-file.crt"},
+        "CC": {"type": "exported", "value": "gcc"},
+        "dev": {"type": "exported", "value": "/nix/store/x-dev"},
+        "outputs": {"type": "exported", "value": "out dev"},
+        "envHooks": {"type": "array", "value": ["a", "b"]},
+        "env": {"type": "associative", "value": {"A": "b"}},
+        "odd": {"type": "exported", "value": ["a"]},
+        "shellHook": {"type": "exported", "value": ""},
+    }
+    assert mapped(said, []) == Resolution("applied", set={"CC": "gcc"})
+
+
+# What is run
+
+
+def test_the_plan_is_what_is_run_and_names_the_shell_that_was_asked_for(account: Account) -> None:
+    account.flake()
+    [argv] = Nix().plan(account.found(), account.context(values=["docs"]))
+    assert argv == [
+        *("nix", "--extra-experimental-features", "nix-command flakes", "print-dev-env", "--json"),
+        *("--offline", "--no-write-lock-file", "--option", "accept-flake-config", "false"),
+        *("--option", "download-attempts", "1", "path:.#docs"),
+    ]
+
+
+def test_wrapping_needs_a_path_that_nix_can_read(account: Account) -> None:
+    account.shell()
+    argv = Nix().wrap(account.found(), ["make", "a b"])
+    assert argv is not None
+    assert argv[-5:] == ["-f", f"{account.project}/shell.nix", "-c", "make", "a b"]
+    odd = Detection("/srv/a#b", ("/srv/a#b/flake.nix",), "nix")
+    assert Nix().wrap(odd, ["make"]) is None
+
+
+# Relatives
+
+
+@pytest.mark.parametrize(
+    ("provider", "name", "prefix"),
+    [(Devbox(), "devbox.json", "devbox run --"), (Devenv(), "devenv.nix", "devenv shell --")],
+)
+def test_relatives_are_found_and_say_how_to_use_them(
+    account: Account, provider: Devbox | Devenv, name: str, prefix: str
+) -> None:
+    assert provider.detect(str(account.project)) is None
+    path = account.write(name, "")
+    found = provider.detect(str(account.project))
+    assert found is not None
+    assert found.files == (str(path),)
+    assert provider.trust(found, account.context()).state == "not-needed"
+    assert provider.plan(found, account.context()) == []
+    resolution = provider.resolve(found, account.context())
+    assert resolution.state == "not-applicable"
+    assert resolution.note == f"{provider.id} gives no data: run commands as `{prefix} COMMAND` for now"
+    assert provider.wrap(found, ["make", "all"]) == [*prefix.split(), "make", "all"]

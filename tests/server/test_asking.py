@@ -1,0 +1,167 @@
+"""While a provider is asked: everything else goes on, nothing overtakes the start, and it is asked once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+import outfitter
+from outfitter.providers import registry
+from outfitter.providers.base import Context, Detection, Resolution, Trust
+from tests.contract.test_providers import Notes
+from tests.support.contracts import Place, wait_for
+from tests.support.machine import SECOND
+
+
+class Slow(Notes):
+    """Does not answer before it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self.may_answer = threading.Event()
+        self.breaks = False
+
+    def resolve(self, found: Detection, context: Context) -> Resolution:
+        self.begun.set()
+        assert self.may_answer.wait(30 * SECOND)
+        if self.breaks:
+            raise RuntimeError("a fault of the provider: hush")
+        return super().resolve(found, context)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    provider = Slow()
+    monkeypatch.setitem(registry._made, "notes", provider)
+    return provider
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.says('[providers]\nuse = ["notes"]\n')
+    place.write(place.project / "notes", "NOTED=1\n")
+    return place
+
+
+async def until(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, 30 * SECOND)
+
+
+def test_commands_elsewhere_do_not_wait(place: Place, slow: Slow) -> None:
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            waiting = asyncio.create_task(client.run(["printenv", "NOTED"], cwd=str(place.project)))
+            await until(slow.begun)
+            assert (await client.run(["echo", "on"], cwd=str(place.elsewhere))).stdout == b"on\n"
+            assert await client.status() == "ready"
+            slow.may_answer.set()
+            assert (await waiting).stdout == b"1\n"
+
+    wait_for(scenario())
+
+
+def test_what_is_written_meanwhile_comes_after_the_start(place: Place, slow: Slow) -> None:
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            start = {
+                "processId": "p",
+                "argv": ["cat"],
+                "cwd": place.project.as_uri(),
+                "env": {},
+                "tty": False,
+                "pipeStdin": True,
+                "contract": {},
+            }
+            calls = [
+                asyncio.create_task(client.call("process/start", start)),
+                *(
+                    asyncio.create_task(
+                        client.call("process/write", {"processId": "p", "chunk": chunk, "writeId": chunk})
+                    )
+                    for chunk in ("b25l", "dHdv")  # one, two
+                ),
+            ]
+            await until(slow.begun)
+            assert await client.status() == "ready"  # they have all been read by now
+            assert not any(call.done() for call in calls)
+            slow.may_answer.set()
+            answers = [await call for call in calls]
+            assert [answer["status"] for answer in answers[1:]] == ["accepted", "accepted"]
+            await client.call("process/write", {"processId": "p", "chunk": "", "writeId": "end", "eof": True})
+            seen = b""
+            while b"onetwo" not in seen:
+                read = await client.call("process/read", {"processId": "p", "waitMs": 5000})
+                assert read["chunks"] or not read["closed"]
+                seen = b"".join(_bytes(chunk["chunk"]) for chunk in read["chunks"])
+
+    wait_for(scenario())
+
+
+def _bytes(text: str) -> bytes:
+    from base64 import b64decode
+
+    return b64decode(text)
+
+
+def test_many_who_wait_are_one_question(place: Place, slow: Slow) -> None:
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            waiting = [
+                asyncio.create_task(client.run(["printenv", "NOTED"], cwd=str(place.project)))
+                for _ in range(8)
+            ]
+            told = asyncio.create_task(client.explain(cwd=str(place.project)))
+            await until(slow.begun)
+            assert await client.status() == "ready"
+            slow.may_answer.set()
+            assert [(await one).stdout for one in waiting] == [b"1\n"] * 8
+            assert (await told)["variables"]["NOTED"]["layer"] == "L3"
+            assert len(slow.asked) == 1
+
+    wait_for(scenario())
+
+
+def test_a_fault_of_a_provider_is_one_failed_start(place: Place, slow: Slow) -> None:
+    slow.breaks = True
+    slow.may_answer.set()
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            with pytest.raises(outfitter.RequestFailed) as raised:
+                await client.run(["true"], cwd=str(place.project))
+            assert (raised.value.code, "hush" in str(raised.value)) == (-32603, False)
+            assert (await client.run(["true"], cwd=str(place.elsewhere))).exit_code == 0
+
+    wait_for(scenario())
+
+
+def test_what_is_not_wanted_any_more_is_not_started(place: Place, slow: Slow) -> None:
+    made = place.project / "made"
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            waiting = asyncio.create_task(client.run(["touch", str(made)], cwd=str(place.project)))
+            await until(slow.begun)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        slow.may_answer.set()
+
+    wait_for(scenario())
+    assert not made.exists()
+
+
+def test_a_blocked_provider_is_part_of_the_summary(place: Place, slow: Slow) -> None:
+    slow.word = Trust("untrusted", "outfitter", "sha256:1")
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ(), summaries=True) as client:
+            done = await client.run(["true"], cwd=str(place.project))
+            states = {layer["id"]: layer["state"] for layer in done.environment["layers"]}
+            assert states[f"notes:{place.project}/notes"] == "blocked"
+
+    wait_for(scenario())
