@@ -74,7 +74,8 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.ProviderBlocked("nix", "/srv", "outfitter trust /srv", "it was edited"),
         (
             codes.INVALID_REQUEST,
-            "nix is required in /srv and may not run (it was edited): read it, then type: outfitter trust /srv",
+            "nix is required in /srv and may not run (it was edited): read it, then type: "
+            "outfitter trust /srv",
             {"error": "provider-blocked"},
         ),
     ),

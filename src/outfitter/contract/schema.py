@@ -143,7 +143,10 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key("dotenv", "texts", "The files that the provider `dotenv` reads."),
         Key("command", "texts", "The program, with its arguments, that the provider `command` asks."),
         Key("nix", "texts", "The name of the flake's shell that the provider `nix` takes."),
+        Key("python", "texts", "The folder of the virtual environment that the provider `python` takes."),
         Key("conda", "texts", "The prefix of the environment that the provider `conda` activates."),
+        Key("pixi", "texts", "The name of the environment that the provider `pixi` takes."),
+        Key("devcontainer", "texts", "`inside` when this is the container; and the file."),
     ),
     "limits": (
         Key(

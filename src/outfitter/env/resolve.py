@@ -370,6 +370,8 @@ class _Fold:
             return _refusal(layer, name, "name", "not a name that every shell passes on")
         if value is not None and "\0" in value:
             return _refusal(layer, name, "value", "the value holds a NUL byte")
+        if value is not None and not _is_bytes(value):
+            return _refusal(layer, name, "value", "the value is not text that can be passed to a program")
         if is_runtime(name):
             return _refusal(layer, name, "runtime", "only Outfitter sets this")
         if name in SHELL_MAINTAINED:
@@ -530,6 +532,17 @@ def _check_pair(name: str, value: str) -> None:
     size = _bytes(name) + _bytes(value) + 1
     if size > LARGEST_PAIR:
         raise EnvironmentTooLarge(name, size, None, LARGEST_PAIR)
+
+
+def _is_bytes(value: str) -> bool:
+    """Half a surrogate pair, as JSON can have it, stands for no byte."""
+    if value.isascii():
+        return True
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _bytes(text: str) -> int:

@@ -24,6 +24,7 @@ OURS = {
     "dotenv": ("dotenv", "Dotenv"),
     "mise": ("mise", "Mise"),
     "nix": ("nix", "Nix"),
+    "pixi": ("conda", "Pixi"),
     "python": ("python", "Python"),
     "versions": ("versions", "Versions"),
     "vscode": ("vscode", "Vscode"),
