@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from outfitter.cli.colour import Paint
 from outfitter.cli.env.differences import lines
-from outfitter.cli.env.text import overview, printable, program, variable
+from outfitter.cli.env.output import printable
+from outfitter.cli.env.text import overview, program, variable
 from outfitter.env.diff import diff, encode
 from outfitter.env.explain import View, explain, shown
 from outfitter.env.layer import BASE, PROVIDER, REQUESTED, Layer, Operation

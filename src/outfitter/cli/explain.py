@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .env.text import printable, refusals
+from .env.output import printable
+from .env.text import refusals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from ...env.redact import Secrets
 from ...errors import OutfitterError
 from . import asking
 from .lockfile import current, read, versions
-from .output import emit, emit_json, painter, say
+from .output import emit, emit_json, painter, printable, say
 from .places import lock_file, project_folder
-from .text import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

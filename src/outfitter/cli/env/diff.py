@@ -16,9 +16,9 @@ from ...env.redact import Secrets
 from ...errors import OutfitterError, SettingInvalid
 from ...record import Record
 from . import asking
-from .output import emit, emit_json, painter, say
+from .output import emit, emit_json, painter, printable, say
 from .places import Place, place, project_folder
-from .text import count, printable
+from .text import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .text import printable
+from .output import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

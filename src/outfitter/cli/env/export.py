@@ -9,8 +9,7 @@ from ...env.pattern import Patterns, fold
 from ...env.redact import Secrets
 from ...providers import inherited
 from . import asking
-from .output import emit_bytes, say
-from .text import printable
+from .output import emit_bytes, printable, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

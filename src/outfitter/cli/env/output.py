@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from ..colour import Paint
 
 
+def printable(text: str) -> str:
+    """Without what would move the cursor or change colours."""
+    if text.isprintable():
+        return text
+    return "".join(
+        mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text
+    )
+
+
 def emit(text: str) -> None:
     """Prints lines; what a stream cannot encode is escaped, and a reader that has gone is no mistake."""
     emit_bytes(f"{text}\n".encode(sys.stdout.encoding or "ascii", "backslashreplace"))

@@ -5,6 +5,8 @@ Names and texts come from anywhere: nothing that would move a terminal's cursor 
 
 from __future__ import annotations
 
+from .output import printable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,15 +21,6 @@ SECRET = "[secret]"
 # What says nothing about where a value comes from: who follows did not touch it.
 _PASSIVE = ("kept", "refused", "ignored")
 _COLOURS = {"refused": "red", "removed": "red", "unset": "red", "ignored": "dim", "kept": "dim"}
-
-
-def printable(text: str) -> str:
-    """Without what would move the cursor or change colours."""
-    if text.isprintable():
-        return text
-    return "".join(
-        mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text
-    )
 
 
 def count(number: int, noun: str) -> str:
