@@ -9,7 +9,7 @@ from ..core.shell import maintained
 from ..core.startup import assignments, sources, startup_files
 from ..env.explain import shown
 from ..env.fingerprint import value_digest
-from ..env.names import SHELL_MAINTAINED
+from ..env.names import SHELL_MAINTAINED, is_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,12 @@ def changes(
     text says; absent when nothing there does.
     """
     ignored = SHELL_MAINTAINED | maintained(plan.shell)
-    names = sorted(name for name in {*given, *found} - ignored if given.get(name) != found.get(name))
+    # What is no name for a shell it cannot change, and may not report.
+    names = sorted(
+        name
+        for name in {*given, *found} - ignored
+        if given.get(name) != found.get(name) and (name in found or is_name(name))
+    )
     known = places(plan, given) if names else {}
     told = []
     for name in names:

@@ -217,7 +217,8 @@ def _watched(
         names = _carriers(len(body) + len(probe.path) if probe else len(body), body.isascii())
         text = body + family.finish(names)
         if probe is not None:
-            text = family.probe(probe.path, probe.mark, names) + text
+            quick = family.quick_probe(probe.path, probe.mark, env)
+            text = (quick or family.probe(probe.path, probe.mark, names)) + text
         added = _carried(text, names)
         flags, wrapped = family.wrapped(call, names)
         if wrapped:
@@ -253,6 +254,11 @@ def restore_text(shell: str, env: Mapping[str, str], cwd: str) -> str:
 
 def seen(report: bytes, mark: str) -> Seen | None:
     """What a probe delivered; None if it is not complete."""
+    if report.startswith((b"declare -", b"export ")):
+        from .shells.exports import read
+
+        found = read(report, f"{END}={mark}".encode())
+        return None if found is None else Seen(*found)
     pairs = report.split(b"\0")
     if len(pairs) < 2 or pairs[-2] != f"{END}={mark}".encode() or pairs[-1]:
         return None

@@ -137,6 +137,17 @@ class Bash(Family):
             f'{READONLY}="{readonly}" {END}={self.quote(mark)} >{fifo} </dev/null\n'
         )
 
+    def quick_probe(self, path: str, mark: str, env: Mapping[str, str]) -> str | None:
+        # Whether a function that was exported has changed only its text tells, which is bash's own affair.
+        if any(name.startswith("BASH_FUNC_") for name in env):
+            return None
+        fifo = self.quote(path)
+        # A tenth of what it takes to start a program. What is no name passes through bash unchanged.
+        return (
+            f"[[ -p {fifo} ]] && {{ \\builtin export -p; \\builtin declare -Fx; "
+            f"\\builtin printf '%s=%s\\0' {END} {self.quote(mark)}; }} >{fifo}\n"
+        )
+
     def restore(self, env: Mapping[str, str], cwd: str) -> str:
         names = self.names(env)
         known = "|".join(self.known(names))
@@ -149,23 +160,29 @@ class Bash(Family):
         if cwd:
             directory = self.quote(cwd)
             lines.append(f'\\builtin [ "$PWD" = {directory} ] || \\builtin cd -- {directory}')
-        # In a subshell IFS and options can be what they have to be; what it prints is done outside.
+        # One fork for both lists, the only one: each costs more than all of the rest. Read line by line into
+        # a list, so that neither IFS nor globbing matters.
         lines += [
-            '\\builtin eval "$(',
-            'IFS="\n"; \\builtin set -f +eu; \\builtin shopt -u nocasematch',
-            f"for {OURS}N in $(\\builtin compgen -e); do case ${OURS}N in ({known}|{OURS}*) ;; "
-            f'(*) \\builtin printf "\\\\\\\\builtin command unset -v %s\\n" "${OURS}N" ;; esac; done',
+            f"[[ ${_OPTIONS} == *:nocasematch:* ]] && \\builtin shopt -u nocasematch",
+            f'\\builtin mapfile -t {OURS}L <<<"$(\\builtin compgen -e; \\builtin declare -Fx)"',
+            f'for {OURS}N in "${{{OURS}L[@]}}"; do case ${OURS}N in ({known}|{OURS}*) ;; '
             # "declare -fx NAME": the function stays, its export goes.
-            f"for {OURS}N in $(\\builtin declare -Fx); do {OURS}N=${{{OURS}N##* }}; "
+            f'("declare -fx "*) {OURS}N=${{{OURS}N#declare -fx }}; '
             f"case ${OURS}N in ({'|'.join(map(self.quote, functions)) or OURS}) ;; "
-            f'(*) \\builtin printf "\\\\\\\\builtin export -nf %q\\n" "${OURS}N" ;; esac; done',
-            # A number or a list under a name that should hold a text; last, for bash before 4.4.
-            f"for {OURS}N in {' '.join(map(self.quote, names))}; do case ${{!{OURS}N@a}} in (''|x|*r*) ;; "
-            f'(*) \\builtin printf "\\\\\\\\builtin command unset -v %s\\n" "${OURS}N" ;; esac; done',
-            ')"',
+            f'(*) \\builtin export -nf "${OURS}N" ;; esac ;; '
+            f'(*) \\builtin command unset -v "${OURS}N" ;; esac; done',
+            # A number or a list under a name that should hold a text. Before 4.4 there is no way to ask.
+            "if (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] > 403 )); then "
+            f"for {OURS}N in {' '.join(map(self.quote, names))}; do [[ ${{!{OURS}N+x}} ]] && "
+            f"case ${{!{OURS}N@a}} in (''|x|*r*) ;; "
+            f'(*) \\builtin command unset -v "${OURS}N" ;; esac; done; fi',
+            f"[[ ${_OPTIONS} == *:nocasematch:* ]] && \\builtin shopt -s nocasematch",
         ]
-        # Behind `command` an error, as for a readonly variable, is not the end of the shell in POSIX mode.
-        lines += [f"\\builtin command export {name}={self.quote(env[name])}" for name in names]
+        # Behind `command` an error, as for a readonly variable, is not the end of the shell in POSIX mode;
+        # the other names are exported all the same.
+        if names:
+            pairs = " ".join(f"{name}={self.quote(env[name])}" for name in names)
+            lines.append(f"\\builtin command export {pairs}")
         return "\n".join(lines) + "\n"
 
     def finish(self, names: Sequence[str]) -> str:

@@ -138,6 +138,10 @@ class Family:
         """Text that writes the exported variables to a FIFO, the mark last; `names` are not among them."""
         raise NotImplementedError
 
+    def quick_probe(self, path: str, mark: str, env: Mapping[str, str]) -> str | None:
+        """As `probe`, without starting a program, where the shell can; `core.shell.seen` reads its form."""
+        return None
+
     def restore(self, env: Mapping[str, str], cwd: str) -> str:
         """Text that makes the exported variables and the working directory what they should be."""
         raise NotImplementedError

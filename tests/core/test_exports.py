@@ -1,0 +1,73 @@
+"""What bash prints of its exported variables, read back byte for byte, and never more than is whole."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outfitter.core.shells.exports import FUNCTION, read
+
+END = b"__OUTFITTER_END=mark"
+texts = st.binary(min_size=0, max_size=40).filter(lambda raw: b"\0" not in raw)
+values = st.lists(texts, min_size=1, max_size=8)
+
+
+def printed(script: str, env: dict[bytes, bytes], *flags: str) -> bytes:
+    command = f"{script}; export -p; declare -Fx; printf '%s\\0' __OUTFITTER_END=mark"
+    done = subprocess.run(
+        ["/bin/bash", "--noprofile", "--norc", *flags, "-c", command],
+        env=env,
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@settings(deadline=None, max_examples=60)
+@given(values, st.sampled_from([b"C", b"C.UTF-8"]), st.sampled_from([(), ("--posix",)]))
+def test_every_value_comes_back_as_it_was(raws: list[bytes], locale: bytes, flags: tuple[str, ...]) -> None:
+    env = {b"V%d" % number: raw for number, raw in enumerate(raws)} | {b"LC_ALL": locale}
+    found = read(printed(":", env, *flags), END)
+    assert found is not None
+    given = {name.decode(): raw.decode("utf-8", "surrogateescape") for name, raw in env.items()}
+    assert {name: found[0][name] for name in given} == given
+
+
+def test_attributes_functions_and_lists_are_told_apart() -> None:
+    script = (
+        "readonly R=1; export R; declare -ix I=5; export NOVALUE; f() { :; }; export -f f; "
+        "declare -ax L=(\"a b\" $'c\\nd'); __OUTFITTER_X=1; export __OUTFITTER_X"
+    )
+    found = read(printed(script, {b"A": b"1"}), END)
+    assert found is not None
+    env, readonly = found
+    assert (env["R"], env["I"], env["BASH_FUNC_f%%"], readonly) == ("1", "5", FUNCTION, ("R",))
+    assert not {"NOVALUE", "L", "__OUTFITTER_X"} & set(env)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 2000))
+def test_a_report_that_is_cut_is_none(size: int) -> None:
+    whole = b"declare -x A=\"1\"\ndeclare -rx B=$'x\\ny\\001'\ndeclare -fx f\n" + END + b"\0"
+    assert read(whole, END) is not None
+    assert read(whole[: size % len(whole)], END) is None
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.binary(max_size=60)
+    | st.lists(
+        st.sampled_from([b"declare -", b"x ", b'A="', b"$'", b"\\", b"(", b"\n", b"'", END, b"\0"]),
+        max_size=12,
+    ).map(b"".join)
+)
+def test_nothing_makes_it_raise(report: bytes) -> None:
+    read(report, END)
+
+
+@pytest.mark.parametrize("after", [b"x", b"\n", END])
+def test_what_follows_the_end_makes_it_none(after: bytes) -> None:
+    assert read(b'declare -x A="1"\n' + END + b"\0" + after, END) is None
