@@ -24,10 +24,9 @@ tools: setup
 run: setup
 	@scripts/demo
 
-# Side by side, one more than there are cores: most tests wait. A file's tests stay together, as they share
-# servers.
+# Side by side, one per core. A file's tests stay together, as they share servers.
 test: setup tools
-	@scripts/test -n $$(($$(nproc) + 1)) --dist loadfile
+	@scripts/test -n $$(nproc) --dist loadfile
 
 check: setup
 	@scripts/check

@@ -13,7 +13,20 @@ import stat
 import time
 
 from ..errors import FileInvalid, SettingInvalid
+from .places import USER_FILE, codex_file, user_file
 from .settings import FileSettings, Settings, merge
+
+__all__ = [
+    "PROJECT_FILE",
+    "USER_FILE",
+    "Configuration",
+    "codex_file",
+    "find_project_file",
+    "load",
+    "project_candidates",
+    "read_file",
+    "user_file",
+]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +40,6 @@ if TYPE_CHECKING:
     Mistakes = tuple[Mistake, ...]
 
 PROJECT_FILE = "outfitter.toml"
-USER_FILE = "config.toml"
 _GIT = ".git"
 MAX_DIRECTORIES = 1024  # remembered at a time; each holds the few paths that are looked at for it
 _MAX_MERGED = 64  # as many projects at a time
@@ -36,27 +48,6 @@ _UNSETTLED = ()  # no file has this signature
 
 
 # Places
-
-
-def user_file(environ: Mapping[str, str]) -> str:
-    """The path of the user's file, whether it exists or not. Raises SettingInvalid when no variable tells."""
-    if home := environ.get("OUTFITTER_HOME"):
-        return os.path.join(os.path.abspath(home), USER_FILE)
-    config = environ.get("XDG_CONFIG_HOME", "")
-    if os.path.isabs(config):  # else it is to be ignored, says the specification
-        return os.path.join(config, "outfitter", USER_FILE)
-    if home := environ.get("HOME"):
-        return os.path.join(os.path.abspath(home), ".config", "outfitter", USER_FILE)
-    raise SettingInvalid("there is no place for configuration: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME")
-
-
-def codex_file(environ: Mapping[str, str]) -> str:
-    """The path of Codex's config.toml, whether it exists or not. Raises SettingInvalid."""
-    if home := environ.get("CODEX_HOME"):
-        return os.path.join(os.path.abspath(home), USER_FILE)
-    if home := environ.get("HOME"):
-        return os.path.join(os.path.abspath(home), ".codex", USER_FILE)
-    raise SettingInvalid("there is no place for Codex's configuration: set HOME or CODEX_HOME")
 
 
 def find_project_file(directory: str) -> str | None:

@@ -39,7 +39,7 @@ class Asked(Record):
     `key` stands for the policy, so that it is made only when its stack is not known yet.
     """
 
-    __slots__ = ("author", "contract", "cwd", "env", "key", "policy", "tty", "unset")
+    __slots__ = ("author", "contract", "cwd", "env", "key", "policy", "settings", "tty", "unset")
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class Asked(Record):
         self.author = author
         self.unset = unset
         self.tty = tty
+        self.settings: Settings | None = None  # what the files say there, once somebody has looked
 
 
 class Questions:
@@ -107,6 +108,11 @@ class Contract:
             self._plain = Settings()
         return self._plain
 
+    def _settings_for(self, asked: Asked) -> Settings:
+        if asked.settings is None:
+            asked.settings = self.settings(asked.cwd)
+        return asked.settings
+
     @property
     def key(self) -> bytes:
         """The key of this user's fingerprints."""
@@ -150,7 +156,7 @@ class Contract:
 
     def stack(self, asked: Asked, base: Base | None = None) -> Stack:
         """Everything below the request."""
-        settings = self.settings(asked.cwd)
+        settings = self._settings_for(asked)
         if not settings.providers:
             return self._stack(settings, base, asked, ())
         questions = self.questions(asked, base)
@@ -167,7 +173,7 @@ class Contract:
         """
         if asked.policy is None and not asked.contract:
             return None
-        settings = self.settings(asked.cwd)
+        settings = self._settings_for(asked)
         if not settings.providers:
             return None
         lower, uses = self._lower(settings, base, asked)

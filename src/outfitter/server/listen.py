@@ -99,6 +99,13 @@ def serve_stdio(settings: Settings) -> int:
 
 def _check_configuration() -> None:
     """Mistakes in the user's file are for whoever starts a server, not for the first client."""
+    from ..contract.places import user_file
+
+    try:
+        if not os.path.lexists(user_file(os.environ)):
+            return  # as nearly always, and somebody waits for the first line
+    except SettingInvalid:
+        return  # without a home there is no file
     from ..contract.config import Configuration
     from ..providers import inherited
 

@@ -1,0 +1,34 @@
+"""Where the user's configuration is. Small, because a server looks there before it listens."""
+
+from __future__ import annotations
+
+import os
+
+from ..errors import SettingInvalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+USER_FILE = "config.toml"
+
+
+def user_file(environ: Mapping[str, str]) -> str:
+    """The path of the user's file, whether it exists or not. Raises SettingInvalid when no variable tells."""
+    if home := environ.get("OUTFITTER_HOME"):
+        return os.path.join(os.path.abspath(home), USER_FILE)
+    config = environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(config):  # else it is to be ignored, says the specification
+        return os.path.join(config, "outfitter", USER_FILE)
+    if home := environ.get("HOME"):
+        return os.path.join(os.path.abspath(home), ".config", "outfitter", USER_FILE)
+    raise SettingInvalid("there is no place for configuration: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME")
+
+
+def codex_file(environ: Mapping[str, str]) -> str:
+    """The path of Codex's config.toml, whether it exists or not. Raises SettingInvalid."""
+    if home := environ.get("CODEX_HOME"):
+        return os.path.join(os.path.abspath(home), USER_FILE)
+    if home := environ.get("HOME"):
+        return os.path.join(os.path.abspath(home), ".codex", USER_FILE)
+    raise SettingInvalid("there is no place for Codex's configuration: set HOME or CODEX_HOME")
