@@ -82,6 +82,11 @@ def _value(report: bytes, at: int) -> tuple[bytes | None, int] | None:
 
 
 def _double_quoted(report: bytes, at: int) -> tuple[bytes, int] | None:
+    end = report.find(b'"', at)
+    if end < 0:
+        return None
+    if report.find(b"\\", at, end) < 0:
+        return report[at:end], end + 1  # as nearly all are
     value = bytearray()
     while at < len(report):
         mark = report[at : at + 1]
