@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-# Every real wait of the tests is a multiple of this; raise it for a slow machine. Side by side all are.
-SECOND = 2.0 if "PYTEST_XDIST_WORKER" in os.environ else 1.0
+SECOND = 1.0  # every real wait of the tests is a multiple of this; raise it for a slow machine
 GONE_SECONDS = 8 * SECOND  # how long descendants may take to be gone
 _POLL = 0.01 * SECOND
 
