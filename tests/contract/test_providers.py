@@ -2,61 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from outfitter.contract.contract import Asked, Contract
-from outfitter.env.layer import Operation
 from outfitter.errors import ProviderBlocked, ProviderFailed, SettingInvalid
 from outfitter.providers import registry
-from outfitter.providers.base import Context, Detection, Resolution, Trust
+from outfitter.providers.base import Trust
 from tests.support.contracts import Place
-
-
-class Notes:
-    """A provider as others could write one: a file `notes` with NAME=value lines."""
-
-    id = "notes"
-    rank = 1
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.contexts: list[Context] = []
-        self.word = Trust("not-needed")
-        self.state = "applied"
-
-    def detect(self, directory: str) -> Detection | None:
-        path = os.path.join(directory, "notes")
-        return Detection(directory, (path,), f"notes:{path}") if os.path.exists(path) else None
-
-    def trust(self, found: Detection, context: Context) -> Trust:
-        return self.word
-
-    def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return [["read", found.files[0]]]
-
-    def watch(self, found: Detection, context: Context) -> list[str]:
-        return [os.path.join(found.root, "notes.local")]
-
-    def resolve(self, found: Detection, context: Context) -> Resolution:
-        self.asked.append(found.root)
-        self.contexts.append(context)
-        if self.state != "applied":
-            return Resolution(self.state, note="write it down", stderr_tail="no pencil\n")
-        lines = Path(found.files[0]).read_text().split()
-        return Resolution(
-            "applied",
-            set=dict(line.split("=", 1) for line in lines),
-            operations=[Operation("PATH", "prepend", ("bin",))],
-            watch=[found.files[0]],
-            producer="notes 1",
-        )
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None
+from tests.support.notes import Notes
 
 
 @pytest.fixture

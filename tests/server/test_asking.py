@@ -11,9 +11,9 @@ import pytest
 import outfitter
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Resolution, Trust
-from tests.contract.test_providers import Notes
 from tests.support.contracts import Place, wait_for
 from tests.support.machine import SECOND
+from tests.support.notes import Notes
 
 
 class Slow(Notes):
