@@ -78,6 +78,7 @@ class _Link:
             if not data or over:
                 for one in self._ends:
                     _cut(one)
+                source.close()  # the reset: an end that fills a closed window hears of nothing else
                 return
 
 

@@ -624,6 +624,36 @@ async def test_connection_that_just_ends_is_told_once() -> None:
         assert recorder.reasons == ["the connection was lost"]
 
 
+def stuffed(transport: DialledTransport) -> None:
+    """Sends more than a far end takes that does not read, and than the kernel holds for it."""
+    while transport.buffered <= HIGH:
+        transport.send(bytes(100_000))
+
+
+@in_a_loop
+async def test_end_is_told_although_the_server_takes_nothing_more() -> None:
+    async with connected() as (transport, recorder, far):
+        far.writer.transport.pause_reading()  # type: ignore[attr-defined]  # its window closes
+        stuffed(transport)
+        far.writer.write_eof()
+        await recorder.until(lambda: bool(recorder.reasons))
+        assert recorder.reasons == ["the connection was lost"]
+
+
+def test_close_of_a_server_that_takes_nothing_more_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    @in_a_loop
+    async def scenario() -> None:
+        async with connected() as (transport, recorder, far):
+            far.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            stuffed(transport)
+            far.say(b"\x03\xf0go away", CLOSE)
+            await recorder.until(lambda: bool(recorder.reasons))
+            assert recorder.reasons == ["the server closed the connection: go away"]
+
+    monkeypatch.setattr("outfitter.transport.dial._CLOSE_SECONDS", 0.1 * SECOND)
+    scenario()
+
+
 @in_a_loop
 async def test_connection_that_is_reset_says_so() -> None:
     async with connected() as (_, recorder, far):

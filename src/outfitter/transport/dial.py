@@ -306,7 +306,9 @@ class DialledTransport(asyncio.Protocol):
                 self._closing = True
                 answer = ws.close_payload(1000 if code == 1005 else code, "")
                 self._socket.write(ws.masked(answer, os.urandom(4), ws.CLOSE))
+            # The answer goes after what waits to be sent; a server that does not take it is left.
             self._socket.close()
+            self._loop.call_later(_CLOSE_SECONDS, self._socket.abort)
 
     # Sending
 
@@ -388,6 +390,9 @@ class DialledTransport(asyncio.Protocol):
         self._socket.abort()
 
     def eof_received(self) -> bool:
+        # A WebSocket has no half that goes on alone. asyncio would first send what waits, which a server
+        # that has left need never take; and in the middle of a TLS record it cannot be told to let go.
+        self._loop.call_soon(self._socket.abort)
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
