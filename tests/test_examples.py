@@ -109,6 +109,13 @@ on build
 skills: file:///srv/skills on build
 more: not now: cannot connect to ws://127.0.0.1:1: Connection refused
 """,
+    "session_overlay.py": """\
+refused: hook:stage may not set LD_PRELOAD (code-loading)
+thread-1: stage test, mine 1
+thread-1/tests: stage test, mine none
+clear: run again ['hook:stage']
+thread-1: stage none, mine 1
+""",
     "sync_script.py": """\
 exit code: 3
 stdout: b'made it\\n'

@@ -54,7 +54,7 @@ async def test_run_takes_directory_environment_and_policy() -> None:
     async with outfitter.local(environment={"PATH": "/usr/bin:/bin", "GIVEN": "1", "A_KEY": "2"}) as client:
         done = await client.run(["pwd"], cwd="/usr/../usr")
         assert done == Completed(0, b"/usr\n", b"")
-        done = await client.run(["env", "-0"], env={"MINE": "3"})
+        done = await client.run(["env", "-0"], env={"MINE": "3"}, cwd="/")
         assert sorted(done.stdout.split(b"\0")[:-1]) == [
             b"A_KEY=2",
             b"GIVEN=1",
@@ -63,7 +63,7 @@ async def test_run_takes_directory_environment_and_policy() -> None:
             b"SHLVL=1",
         ]
         strict = EnvPolicyParams("all", False, ("G*",), (("SET", "4"),), ())
-        done = await client.run(["env", "-0"], policy=strict)
+        done = await client.run(["env", "-0"], policy=strict, cwd="/")
         assert sorted(done.stdout.split(b"\0")[:-1]) == [b"PATH=/usr/bin:/bin", b"SET=4"]
         done = await client.run(["/usr/bin/env", "-0"], env={"ONLY": "5"}, policy=None)
         assert done.stdout == b"ONLY=5\0"
@@ -232,7 +232,8 @@ async def test_two_blocks_in_one_process_keep_apart() -> None:
 @in_a_loop
 async def test_explain_names_every_variable_and_no_value() -> None:
     async with outfitter.local(environment={"A_SECRET": "hush", "PLAIN": "hush"}) as client:
-        told = await client.explain(policy=EnvPolicyParams("all", False, (), (), ()), env={"X": "hush"})
+        policy = EnvPolicyParams("all", False, (), (), ())
+        told = await client.explain(policy=policy, env={"X": "hush"}, cwd="/")
         assert [(name, "removed" in entry) for name, entry in told["variables"].items()] == [
             ("A_SECRET", True),
             ("PLAIN", False),

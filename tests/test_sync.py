@@ -88,7 +88,7 @@ ASYNC_ONLY = {
     "forget_watch",
 }
 FILE_INTERNAL = {"begin"}
-INTERNAL = {"receive", "fail", "abandon", "catch_up", "follow", "started", "kept", "over"}
+INTERNAL = {"receive", "fail", "abandon", "catch_up", "follow", "started", "kept", "over", "on_waiting"}
 
 
 def names(thing: object) -> set[str]:
@@ -281,7 +281,7 @@ def test_requests_are_answered(client: sync.Client) -> None:
 def test_local_takes_an_environment() -> None:
     with sync.local(environment={"GIVEN": "1", "PATH": "/bin", "SHLVL": "2"}) as client:
         assert client.where == "this machine"
-        done = client.run(["/usr/bin/env", "-0"])
+        done = client.run(["/usr/bin/env", "-0"], cwd="/")
         assert done == Completed(0, b"GIVEN=1\0PATH=/bin\0SHLVL=2\0", b"")
 
 

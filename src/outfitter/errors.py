@@ -23,7 +23,12 @@ OutfitterError
 │   ├── EnvironmentTooLarge     no program can be started with so much of it; names the variable
 │   ├── LoginRejected           a command asks for a login shell, which the contract does not allow
 │   ├── ProviderBlocked         a required provider may not run the project's code: nobody has allowed it
-│   └── ProviderFailed          a required provider could not say what the project's environment is
+│   ├── ProviderFailed          a required provider could not say what the project's environment is
+│   ├── SetupBlocked            the project's setup is required and may not run: nobody has allowed it
+│   ├── SetupFailed             the project's setup is required and did not go well
+│   ├── OverlayRefused          a strict contribution to the session has mistakes; nothing of it is taken
+│   ├── OverlayUnknown          no configuration file has an overlay of this name
+│   └── OverlaysFull            the server keeps as much for sessions as it may; drop what is not needed
 ├── LaunchFailed                the operating system did not start the program
 ├── FileFailed                  the operating system refused something about a file
 ├── HostUnsupported             this machine lacks what the operation needs
@@ -284,6 +289,84 @@ class ProviderFailed(Refused):
     def __str__(self) -> str:
         said = f"; it said: {self.stderr_tail.strip()}" if self.stderr_tail.strip() else ""
         return f"{self.provider} is required in {self.root} and failed: {self.reason}{said}"
+
+
+class SetupBlocked(Refused):
+    """The setup that the project requires is not trusted; `grant` is what to type."""
+
+    slug = "setup-blocked"
+
+    def __init__(self, worktree: str, grant: str) -> None:
+        super().__init__(worktree, grant)
+        self.worktree = worktree
+        self.grant = grant
+
+    def __str__(self) -> str:
+        return f"the setup of {self.worktree} is required and may not run: read it, then type: {self.grant}"
+
+
+class SetupFailed(Refused):
+    """The setup that the project requires failed; `log` is where its output is, `tail` the end of that."""
+
+    slug = "setup-failed"
+
+    def __init__(self, worktree: str, reason: str, log: str = "", tail: str = "") -> None:
+        super().__init__(worktree, reason, log, tail)
+        self.worktree = worktree
+        self.reason = reason
+        self.log = log
+        self.tail = tail
+
+    def __str__(self) -> str:
+        where = f"; its output is in {self.log}" if self.log else ""
+        return (
+            f"the setup of {self.worktree} is required and failed: {self.reason}{where}; mend it, then type: "
+            f"outfitter setup --again {self.worktree}"
+        )
+
+
+class OverlayRefused(Refused):
+    """A `strict` contribution has mistakes: `rejected` are all of them in words, and nothing was taken."""
+
+    slug = "overlay-refused"
+
+    def __init__(self, producer: str, rejected: tuple[str, ...]) -> None:
+        super().__init__(producer, rejected)
+        self.producer = producer
+        self.rejected = rejected
+
+    def __str__(self) -> str:
+        told = "; ".join(self.rejected)
+        return f"nothing of {self.producer} was taken: {told}; correct it, or leave out `strict`"
+
+
+class OverlayUnknown(Refused):
+    """There is no overlay `name` in the configuration; `known` are the names that there are."""
+
+    slug = "overlay-unknown"
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(name, known)
+        self.name = name
+        self.known = known
+
+    def __str__(self) -> str:
+        known = ", ".join(f"`{name}`" for name in self.known) or "none"
+        return f"there is no overlay `{self.name}` here: add [overlays.{self.name}]; there are: {known}"
+
+
+class OverlaysFull(Refused):
+    """A bound on what a server keeps for sessions; `what` names it, `limit` is its number."""
+
+    slug = "overlays-full"
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(what, limit)
+        self.what = what
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"no room for more than {self.limit} {self.what}: environment/overlay/drop makes some"
 
 
 class LaunchFailed(OutfitterError):

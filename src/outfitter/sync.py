@@ -187,8 +187,9 @@ class Client:
         tty: tuple[int, int] | None = None,
         stdin: bool = False,
         arg0: str | None = None,
+        on_waiting: Callable[[str], object] | None = None,
     ) -> RemoteProcess:
-        """Starts a command; see `outfitter.Client.start`."""
+        """Starts a command; see `outfitter.Client.start`. `on_waiting` is called in another thread."""
 
         async def start() -> RemoteProcess:
             return self._handle(
@@ -201,6 +202,7 @@ class Client:
                     tty=tty,
                     stdin=stdin,
                     arg0=arg0,
+                    on_waiting=on_waiting,
                 )
             )
 
@@ -362,6 +364,60 @@ class Client:
         """Says whose environment commands start from; see `outfitter.Client.base`."""
         return self._background.call(lambda: self._client.base(params))
 
+    def put_overlay(
+        self,
+        scope: str,
+        producer: str,
+        *,
+        set: Mapping[str, str | None] | None = None,
+        unset: Sequence[str] = (),
+        prepend: Mapping[str, Sequence[str]] | None = None,
+        append: Mapping[str, Sequence[str]] | None = None,
+        remove: Mapping[str, Sequence[str]] | None = None,
+        secrets: Sequence[str] = (),
+        strict: bool = False,
+        merge: bool = False,
+        order: Sequence[str] = (),
+    ) -> dict[str, Json]:
+        """What a producer adds to later commands; see `outfitter.Client.put_overlay`."""
+        return self._background.call(
+            lambda: self._client.put_overlay(
+                scope,
+                producer,
+                set=set,
+                unset=unset,
+                prepend=prepend,
+                append=append,
+                remove=remove,
+                secrets=secrets,
+                strict=strict,
+                merge=merge,
+                order=order,
+            )
+        )
+
+    def overlay(self, scope: str) -> dict[str, Json]:
+        """Who has said what for a scope; see `outfitter.Client.overlay`."""
+        return self._background.call(lambda: self._client.overlay(scope))
+
+    def drop_overlay(self, scope: str, producer: str, names: Sequence[str] = ()) -> bool:
+        """Forgets a producer; see `outfitter.Client.drop_overlay`."""
+        return self._background.call(lambda: self._client.drop_overlay(scope, producer, names))
+
+    def overlay_event(
+        self,
+        scope: str,
+        event: str,
+        *,
+        to: str | None = None,
+        unset: Sequence[str] = (),
+        hide_secrets: bool = False,
+    ) -> dict[str, Json]:
+        """Something has happened to a session; see `outfitter.Client.overlay_event`."""
+        return self._background.call(
+            lambda: self._client.overlay_event(scope, event, to=to, unset=unset, hide_secrets=hide_secrets)
+        )
+
     # On the background thread
 
     def _handle(self, process: AsyncProcess) -> RemoteProcess:
@@ -409,6 +465,11 @@ class RemoteProcess:
     def environment(self) -> Json:
         """What the server says of its environment, if the client asked for summaries."""
         return self._process.environment
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with its environment, in the server's words."""
+        return self._process.warnings
 
     @property
     def startup(self) -> Json:

@@ -67,4 +67,8 @@ def opened(name: str, home: Path) -> Iterator[Way]:
         with serving("codex" if name.startswith("codex") else "outfitter", home) as server:
             yield Way(name, home, server)
     else:
+        if name == "memory":  # the executor is here, where the project's own .venv is
+            configuration = home / ".config" / "outfitter" / "config.toml"
+            configuration.parent.mkdir(parents=True, exist_ok=True)
+            configuration.write_text("[providers]\nuse = []\n")
         yield Way(name, home)

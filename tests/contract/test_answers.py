@@ -198,13 +198,14 @@ def test_explain_agrees_with_the_child_whoever_asks(place: Place, who: str) -> N
         "env": {"MINE": "1", "NODE_REPL_AUTH_TOKEN": "never", "PATH": path},
         "envPolicy": None if policy is None else policy.encode(),
         "contract": {} if who == "contract" else None,
+        "cwd": "file:///",
     }
 
     async def scenario() -> None:
         async with outfitter.local(environment=place.environ(A_KEY="1", PWD="/x", SHLVL="2")) as client:
             told = await client.call("environment/explain", params)
             resolved = await client.call("environment/resolve", {**params, "show": "secrets"})
-            start = {"processId": "p", "argv": ["/usr/bin/env", "-0"], "cwd": "file:///", "tty": False}
+            start = {"processId": "p", "argv": ["/usr/bin/env", "-0"], "tty": False}
             await client.call("process/start", {**start, **params})
             page: Any = {"closed": False, "nextSeq": 1}
             while not page["closed"]:

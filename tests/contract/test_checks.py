@@ -14,6 +14,7 @@ from outfitter.contract.checks import (
     Given,
     Login,
     Place,
+    Providers,
     Shells,
     Verdict,
     base_launch,
@@ -360,12 +361,26 @@ def test_a_codex_policy_that_is_not_imported_is_told() -> None:
     )
 
 
-def test_providers_are_detected_and_said_not_to_be_used() -> None:
-    verdict = providers_present((("/r/.envrc", "direnv"), ("/r/pyproject.toml", "")))
-    assert seen(verdict) == ("warning", ("/r/.envrc (direnv)", "/r/pyproject.toml"))
+def test_providers_are_told_with_their_states() -> None:
+    blocked = ("direnv:/r/.envrc", "blocked", "not trusted: direnv allow /r")
+    verdict = providers_present(Providers([blocked], [("python", "/r/.venv/pyvenv.cfg")]))
+    assert seen(verdict) == (
+        "warning",
+        (
+            "direnv:/r/.envrc: blocked (not trusted: direnv allow /r)",
+            "/r/.venv/pyvenv.cfg (python): detected, not used",
+        ),
+    )
+    assert verdict.summary == "direnv: blocked"
+    verdict = providers_present(Providers([("python:/r", "applied", "")]))
+    assert (verdict.status, verdict.summary) == ("ok", "applied: python:/r")
+
+
+def test_what_is_there_and_not_named_is_a_warning_where_others_are() -> None:
+    verdict = providers_present(Providers([], [("direnv", "/r/.envrc")], declared=True))
     assert verdict.summary == "direnv: detected, not used"
     assert 'use = ["direnv"] under [providers]' in verdict.remedy
-    assert seen(providers_present((("/r/pyproject.toml", ""),)))[0] == "ok"
+    assert providers_present(Providers([])).status == "ok"
 
 
 def test_what_a_remedy_says_to_write_can_be_written() -> None:

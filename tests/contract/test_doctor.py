@@ -152,10 +152,16 @@ def test_providers_are_looked_for_up_to_the_top_of_the_repository(home: Path) ->
     (root / ".git").mkdir()
     (root / "mise.toml").touch()
     (root / ".venv" / "bin").mkdir(parents=True)
+    (root / ".venv" / "pyvenv.cfg").touch()
     found = looked(home, root / "src")["providers.present"]
-    assert found["details"] == [f"{root}/mise.toml (mise)", f"{root}/.venv (python)"]
-    active = looked(home, root / "src", PATH=f"{root}/.venv/bin:/usr/bin")["providers.present"]
-    assert active["details"] == [f"{root}/mise.toml (mise)"]
+    assert found["details"][0].startswith(f"mise:{root}/mise.toml: missing (mise is not installed")
+    assert found["details"][1].startswith(f"python:{root}: ")
+    (root / "outfitter.toml").write_text("[providers]\nuse = []\n")
+    found = looked(home, root / "src")["providers.present"]
+    assert found["details"] == [
+        f"{root}/mise.toml (mise): detected, not used",
+        f"{root}/.venv/pyvenv.cfg (python): detected, not used",
+    ]
 
 
 def test_an_environment_that_is_too_large_is_told_and_the_shell_not_asked(home: Path) -> None:

@@ -339,6 +339,21 @@ def test_mistakes_of_the_users_own_keys() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["user", "project"])
+def test_modes_of_providers_are_checked_with_their_line(kind: str) -> None:
+    text = '[providers.modes]\nnix = "capture"\ndirenv = "wrap"\nelsewhere = "wrap"\n'
+    said = parse_settings(text, FILE, kind, HOME)
+    assert said.provider_modes == {"nix": "capture", "direnv": "wrap", "elsewhere": "wrap"}
+    assert said.source("providers.modes.direnv") == Source(FILE, 3, kind)
+    with pytest.raises(FileInvalid) as raised:
+        parse_settings('[providers.modes]\nconda = "wrap"\nnix = "session"\n', FILE, kind, HOME)
+    first, second = raised.value.mistakes
+    assert (first.line, second.line) == (2, 3)
+    assert first.text.startswith("the provider `conda` has no mode `wrap` (`conda run` writes a script")
+    assert first.remedy == 'write "snapshot" or "capture" in [providers.modes]'
+    assert second.remedy == 'write one of "snapshot", "capture", "wrap"'
+
+
 def test_home_must_be_known_where_it_is_used() -> None:
     text = '[env]\nprepend = { PATH = ["~/bin"] }\n[import]\ncodex = "~/codex.toml"\n'
     assert mistakes(text, "user") == []

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from outfitter.cli.colour import Paint
+from outfitter.cli.env.text import overview
+from outfitter.contract import answers
 from outfitter.contract.contract import Asked, Contract
+from outfitter.env.layer import Layer
+from outfitter.env.policy import Policy
 from outfitter.errors import ProviderBlocked, ProviderFailed, SettingInvalid
 from outfitter.providers import registry
-from outfitter.providers.base import Trust
+from outfitter.providers.base import Context, Detection, Lost, Resolution, Trust
 from tests.support.contracts import Place
 from tests.support.notes import Notes
 
@@ -199,3 +205,169 @@ def test_auto_takes_the_outermost_one_and_stacks_nothing(
     place.says('[providers]\nuse = ["auto"]\n')
     assert resolved(place, place.contract())["NOTED"] == "1"
     assert (len(notes.asked), len(inner.asked)) == (1, 0)
+
+
+def test_clients_with_different_policies_do_not_make_it_ask_in_turns(place: Place, notes: Notes) -> None:
+    contract = place.contract(AWS_REGION="x")
+    policies = [Policy("all", True, ("AWS_*",), (), ()), Policy("core", True, (), (), ())]
+    for _ in range(3):
+        for number, policy in enumerate(policies):
+            asked = Asked(str(place.project), {}, lambda policy=policy: policy, key=number)  # type: ignore[misc]
+            assert contract.resolve(asked).values["NOTED"] == "1"
+    assert len(notes.asked) == 2
+
+
+def test_one_that_writes_its_own_inputs_is_not_asked_for_ever(place: Place, notes: Notes) -> None:
+    resolve = notes.resolve
+
+    def restless(found: Detection, context: Context) -> Resolution:
+        place.write(place.project / "notes.local", str(len(notes.asked)))
+        return resolve(found, context)
+
+    notes.resolve = restless  # type: ignore[method-assign]
+    contract = place.contract()
+    assert [resolved(place, contract)["NOTED"] for _ in range(3)] == ["1"] * 3
+    assert len(notes.asked) == 2
+
+
+def test_what_is_edited_while_it_runs_is_trusted_anew(place: Place, notes: Notes) -> None:
+    resolve = notes.resolve
+
+    def edited(found: Detection, context: Context) -> Resolution:
+        place.write(place.project / "notes", "NOTED=edited\n")
+        notes.word = Trust("untrusted", "outfitter", "sha256:2")
+        return resolve(found, context)
+
+    notes.resolve = edited  # type: ignore[method-assign]
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    assert [layer.state for layer in outcome.layers if layer.level == 3] == ["blocked"]
+
+
+@pytest.mark.parametrize("state", ["missing", "not-applicable"])
+def test_what_has_nothing_to_say_leaves_the_word_to_the_next(
+    place: Place, notes: Notes, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = Notes()
+    inner.id, inner.rank = "inner", 2
+    monkeypatch.setitem(registry._made, "inner", inner)
+    monkeypatch.setattr(registry, "known", lambda: ["inner", "notes"])
+    place.says('[providers]\nuse = ["auto"]\n')
+    notes.state = state
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    assert outcome.values["NOTED"] == "1"
+    assert [layer.state for layer in outcome.layers if layer.level == 3] == [state, "applied"]
+
+
+@pytest.mark.parametrize(("word", "raises"), [("fail", True), ("warn", False), ("without", False)])
+def test_the_policy_on_failure_decides(place: Place, notes: Notes, word: str, raises: bool) -> None:  # V6
+    place.says(f'[providers]\nuse = ["notes"]\non_failure = "{word}"\n')
+    notes.state = "failed"
+    if raises:
+        with pytest.raises(ProviderFailed, match="write it down; it said: no pencil"):
+            resolved(place, place.contract())
+        notes.word = Trust("untrusted", "outfitter", "sha256:1")
+        with pytest.raises(ProviderBlocked):
+            resolved(place, place.contract())
+    else:
+        assert "NOTED" not in resolved(place, place.contract())
+
+
+def test_a_project_cannot_make_failures_matter_less(place: Place, notes: Notes) -> None:
+    place.user('[providers]\non_failure = "fail"\n')
+    place.says('[providers]\nuse = ["notes"]\non_failure = "without"\n')
+    notes.state = "failed"
+    with pytest.raises(ProviderFailed):
+        resolved(place, place.contract())
+
+
+def test_nobody_is_asked_where_none_is_used(place: Place, notes: Notes) -> None:
+    place.write(place.project / ".envrc", "")
+    place.says("[providers]\nuse = []\n")
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    assert [layer.id for layer in outcome.layers if layer.level == 3] == []
+
+
+def test_what_nobody_named_is_found_and_told(place: Place) -> None:
+    place.project_file.unlink()
+    place.write(place.project / ".envrc", "export A=1\n")
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    [layer] = [layer for layer in outcome.layers if layer.level == 3]
+    assert (layer.producer, layer.state in ("blocked", "missing")) == ("direnv", True)
+
+
+def test_a_change_is_told_once_by_name_and_without_values(place: Place, notes: Notes) -> None:  # 9.12
+    contract = place.contract()
+
+    def told() -> tuple[str, ...]:
+        asked = Asked(str(place.project), {})
+        contract.resolve(asked)
+        return asked.warnings
+
+    place.write(place.project / "notes", "KEPT=1 CHANGED=1 GONE=1\n")
+    assert told() == ()
+    place.write(place.project / "notes", "KEPT=1 CHANGED=hush-hush NEW=1\n")
+    [text] = told()
+    assert text == f"notes:{place.project}/notes has changed: +NEW ~CHANGED -GONE"
+    assert told() == ()
+    notes.state = "failed"
+    place.write(place.project / "notes.local", "")
+    news = told()
+    assert "has changed: applied is failed -KEPT -CHANGED -NEW -PATH" in news[-1]
+
+
+def test_what_is_lost_is_told_with_what_would_keep_it(place: Place, notes: Notes) -> None:
+    resolve = notes.resolve
+
+    def lossy(found: Detection, context: Context) -> Resolution:
+        said = resolve(found, context)
+        said.lost = (Lost("function", "greet", "wrap"),)
+        return said
+
+    notes.resolve = lossy  # type: ignore[method-assign]
+    told = answers.explain(place.contract(), Asked(str(place.project), {}))
+    [layer] = [layer for layer in told["layers"] if layer["layer"] == "L3"]  # type: ignore[attr-defined]
+    assert layer["lost"] == [{"kind": "function", "name": "greet", "keptBy": "wrap"}]
+    text = "\n".join(overview(told, Paint(False)))
+    assert "does not keep function greet (kept by the mode wrap)" in text
+
+
+def test_what_the_main_checkout_allowed_is_offered_in_a_worktree_and_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    place.write(place.project / "give.sh", '#!/bin/sh\necho \'{"set": {"GIVEN": "1"}}\'\n')
+    (place.project / "give.sh").chmod(0o755)
+    place.says('[providers]\nuse = ["command"]\ncommand = ["./give.sh"]\n')
+    (place.project / ".git").rmdir()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(place.project)]
+    for words in (
+        ["init", "-q"],
+        ["add", "."],
+        ["commit", "-qm", "1"],
+        ["worktree", "add", "-q", "../other"],
+    ):
+        subprocess.run([*git, *words], check=True, env=place.environ(), capture_output=True)
+    contract = place.contract()
+
+    def layer(folder: Path) -> Layer:
+        resolved = contract.resolve(Asked(str(folder), {}))
+        [layer] = [layer for layer in resolved.layers if layer.level == 3]
+        return layer
+
+    worktree = tmp_path / "other"
+    assert "the same is allowed" not in layer(worktree).note
+    settings = contract.settings(str(place.project))
+    [use] = contract.projects.uses(str(place.project), settings)
+    context = contract.projects.context(use, contract.lower(Asked(str(place.project), {})).values, settings)
+    contract.projects.store.grant("command", str(place.project), contract.projects.trust(use, context).digest)
+    assert layer(place.project).state == "applied"
+    # Another process: nothing of the worktree has changed, so this one would not look again.
+    contract = place.contract()
+    found = layer(worktree)
+    assert (found.state, found.note) == (
+        "blocked",
+        f"not trusted: outfitter trust {worktree} after you have read it "
+        f"(the same is allowed in {place.project}: `outfitter trust {worktree}` allows it here too)",
+    )
+    place.write(worktree / "give.sh", "#!/bin/sh\necho other\n")
+    assert "the same is allowed" not in layer(worktree).note

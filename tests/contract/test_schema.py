@@ -31,8 +31,9 @@ VALUES = {f"{table}.{key}".strip("."): (table, key, value) for table, key, value
 
 
 def mistakes(text: str) -> list[str]:
+    kind = "project" if text.startswith("[setup]") else "user"  # the one table that is not a user's
     try:
-        parse_settings(text, "/home/me/config.toml", "user", "/home/me")
+        parse_settings(text, "/home/me/config.toml", kind, "/home/me")
     except FileInvalid as error:
         return [mistake.text for mistake in error.mistakes]
     return []
@@ -68,6 +69,11 @@ def right(schema: dict[str, Any]) -> Iterator[object]:
         elif kind == "array":
             yield []
             yield list(right(schema["items"]))
+        elif kind == "object" and "properties" in schema:
+            yield {}
+            for key, inner in schema["properties"].items():
+                for value in right(inner):
+                    yield {key: value}
         elif kind == "object":
             yield {}
             for value in right(schema["additionalProperties"]):
@@ -98,7 +104,11 @@ def wrong(schema: dict[str, Any]) -> Iterator[object]:
         yield from (schema["maximum"] + 1, 0, -1)
     if "array" in kinds:
         yield from ([item] for item in wrong(schema["items"]))
-    if "object" in kinds:
+    if "object" in kinds and "properties" in schema:
+        yield {"bogus": 1}
+        for key, inner in schema["properties"].items():
+            yield from ({key: value} for value in wrong(inner))
+    elif "object" in kinds:
         yield from ({"PATH": value} for value in wrong(schema["additionalProperties"]))
         pattern = schema["propertyNames"]["pattern"]
         yield from (
@@ -173,7 +183,9 @@ def test_page_has_every_key_and_choice() -> None:
         for table, keys in KEYS.items()
         for key in keys
         for word in (
-            key.name if table not in ("limits", "daemon", "import", "providers") else f"{table}.{key.name}",
+            key.name
+            if table not in ("limits", "daemon", "import", "providers", "setup")
+            else f"{table}.{key.name}",
             *key.choices,
         )
     }

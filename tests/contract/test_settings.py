@@ -193,6 +193,16 @@ def test_the_rest_is_taken_as_it_is() -> None:
     assert (settings.sources["shell.snapshot"].line, settings.sources["import.codex"].line) == (4, 5)
 
 
+def test_the_projects_modes_go_over_the_users() -> None:
+    settings = merge(
+        user(provider_modes={"nix": "capture", "direnv": "wrap"}, lines={"providers.modes.nix": 2}),
+        project(provider_modes={"direnv": "snapshot"}, lines={"providers.modes.direnv": 5}),
+    )
+    assert settings.provider_modes == {"nix": "capture", "direnv": "snapshot"}
+    assert str(settings.sources["providers.modes.nix"]) == "/u:2"
+    assert str(settings.sources["providers.modes.direnv"]) == "/p:5"
+
+
 def test_values_of_variables_are_in_no_repr() -> None:
     env = EnvSettings("/u", set=(("A", "hush", 2),))
     policy = PolicySettings("/u", set=(("A", "hush"),), rules=rules("/u", "user", set=1, set__A=1))

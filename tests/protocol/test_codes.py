@@ -88,6 +88,47 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         ),
     ),
     (
+        errors.OverlayRefused("hook:h", ("hook:h: A: a value is a string",)),
+        (
+            codes.INVALID_PARAMS,
+            "nothing of hook:h was taken: hook:h: A: a value is a string; correct it, or leave out `strict`",
+            {"error": "overlay-refused"},
+        ),
+    ),
+    (
+        errors.OverlayUnknown("rocm", ("msvc",)),
+        (
+            codes.INVALID_REQUEST,
+            "there is no overlay `rocm` here: add [overlays.rocm]; there are: `msvc`",
+            {"error": "overlay-unknown"},
+        ),
+    ),
+    (
+        errors.OverlaysFull("scopes", 256),
+        (
+            codes.INVALID_REQUEST,
+            "no room for more than 256 scopes: environment/overlay/drop makes some",
+            {"error": "overlays-full"},
+        ),
+    ),
+    (
+        errors.SetupBlocked("/srv", "outfitter trust /srv"),
+        (
+            codes.INVALID_REQUEST,
+            "the setup of /srv is required and may not run: read it, then type: outfitter trust /srv",
+            {"error": "setup-blocked"},
+        ),
+    ),
+    (
+        errors.SetupFailed("/srv", "it ended with status 3", "/state/setups/1.log", "no such package"),
+        (
+            codes.INVALID_REQUEST,
+            "the setup of /srv is required and failed: it ended with status 3; its output is in "
+            "/state/setups/1.log; mend it, then type: outfitter setup --again /srv",
+            {"error": "setup-failed"},
+        ),
+    ),
+    (
         errors.FileInvalid([Mistake("/srv/outfitter.toml", 3, "`x` is not known", "remove it")]),
         (
             codes.INVALID_REQUEST,

@@ -28,6 +28,10 @@ def test_families_are_what_the_handshake_refusals_call_them() -> None:
         "environment/explain": "environment info",
         "environment/diff": "environment info",
         "environment/base": "environment info",
+        "environment/overlay/put": "environment info",
+        "environment/overlay/list": "environment info",
+        "environment/overlay/drop": "environment info",
+        "environment/overlay/event": "environment info",
     }
     others = {name: method.family for name, method in METHODS.items() if not name.startswith("environment/")}
     assert others == {name: FAMILIES[name.partition("/")[0]] for name in others}

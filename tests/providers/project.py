@@ -40,10 +40,12 @@ class Project:
         *,
         options: Mapping[str, object] | None = None,
         timeout: float = LONG,
+        mode: str = "snapshot",
     ) -> Context:
         """As for a command whose lower layers give `env`."""
         clean, _ = scrub(self.env if env is None else env)
-        return Context(clean, tool_environment(clean), str(self.home), options=options, timeout=timeout)
+        tool_env = tool_environment(clean)
+        return Context(clean, tool_env, str(self.home), mode=mode, options=options, timeout=timeout)
 
     def left_behind(self) -> list[int]:
         """Living processes with the token in their environment."""

@@ -296,8 +296,3 @@ def test_it_gets_what_tools_get(place: Place) -> None:
     place.env |= {"CI": "true", "API_TOKEN": "abcdefgh"}
     place.script('printf \'{"set": {"SEEN": "%s %s"}}\' "${CI-none}" "${API_TOKEN-none}"')
     assert place.resolve().set == {"SEEN": "none none"}
-
-
-def test_commands_are_not_wrapped(place: Place) -> None:
-    place.script("")
-    assert place.provider.wrap(place.found, ["true"]) is None

@@ -16,6 +16,9 @@ from outfitter.env.layer import Operation
 from outfitter.env.origin import Origin
 from outfitter.providers.base import Context, Detection, Lost, Resolution
 from outfitter.providers.conda import Conda, Pixi, from_conda, from_pixi
+from tests.support.machine import SECOND
+
+from .project import LONG
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 STALE = {"CONDA_PREFIX": "/elsewhere", "CONDA_SHLVL": "2", "CONDA_DEFAULT_ENV": "x", "VIRTUAL_ENV": "/y"}
@@ -48,7 +51,6 @@ RECORDED_PIXI: dict[str, Any] = {
         "PIXI_PROJECT_ROOT": "/srv/app",
         "ENV_VAR": "value",
     },
-    "activation_scripts": ["/srv/app/env_setup.sh"],
 }
 
 
@@ -260,7 +262,6 @@ def test_what_pixi_prints_is_mapped() -> None:
         },
         operations=[Operation("PATH", "prepend", ("/srv/app/.pixi/envs/default/bin",), origin)],
         origins=dict.fromkeys(result.set, origin),
-        lost=[Lost("hook", "/srv/app/env_setup.sh", "capture")],
         producer="pixi",
     )
 
@@ -320,7 +321,83 @@ def test_trust_in_pixi_is_bound_to_the_scripts_it_runs(project: Path, manifest: 
     assert f"{project}/setup.sh" in Pixi().watch(detection, context())
 
 
-def test_neither_wraps_a_command(project: Path) -> None:
-    detection = Detection(str(project), (), "x")
-    assert Conda().wrap(detection, ["x"]) is None
-    assert Pixi().wrap(detection, ["x"]) is None
+# Captures
+
+
+def activating(project: Path, **scripts: str) -> Path:
+    """A prefix in the project, with scripts that its activation runs."""
+    prefix = prefix_at(project / ".conda")
+    (prefix / "conda-meta/state").write_text('{"version": 1, "env_vars": {"MINE": "1"}}')
+    for name, text in scripts.items():
+        (prefix / f"etc/conda/activate.d/{name}.sh").write_text(text)
+    (prefix / "etc/conda/activate.d/other.fish").write_text("exit 1")
+    return prefix
+
+
+def capture(project: Path) -> Resolution:
+    return Conda().resolve(found(Conda(), project), context_of("capture"))
+
+
+def context_of(mode: str) -> Context:
+    env = {"PATH": PATH, "LANG": "C.UTF-8"}
+    return Context(env, env, "/nobody", mode=mode, timeout=LONG)
+
+
+def test_a_capture_runs_the_scripts_of_an_activation_in_their_order(project: Path) -> None:
+    prefix = activating(
+        project,
+        a="export FIRST=$MINE$# PATH=$PATH:/opt/late\nexport __ETC_PROFILE_NIX_SOURCED=1 DIRENV_DIFF=x\n",
+        b='export SECOND="$FIRST $CONDA_PREFIX"\nunset LANG\nhelper() { :; }\nhidden=1\nfalse\n',
+    )
+    snapshot = Conda().resolve(found(Conda(), project), context_of("snapshot"))
+    assert [(one.name, one.kept_by) for one in snapshot.lost] == [
+        ("etc/conda/activate.d/a.sh", "capture"),
+        ("etc/conda/activate.d/b.sh", "capture"),
+    ]
+    said = capture(project)
+    assert said.state == "applied", said.note
+    assert said.set == {**snapshot.set, "FIRST": "10", "SECOND": f"10 {prefix}"}
+    assert said.unset == ("LANG",)
+    assert [(one.op, one.values) for one in said.operations] == [
+        ("prepend", (f"{prefix}/bin",)),
+        ("append", ("/opt/late",)),
+    ]
+    assert said.lost == (Lost("function", "helper", "session"),)
+    assert said.origins["MINE"].file == f"{prefix}/conda-meta/state"
+    assert said.origins["FIRST"].file == f"{prefix}/etc/conda/activate.d"
+    assert {f"{prefix}/etc/conda/activate.d/{name}.sh" for name in "ab"} <= {*said.watch}
+
+
+def test_a_capture_is_trusted_for_what_the_scripts_say(project: Path) -> None:
+    prefix = activating(project)
+    detection = found(Conda(), project)
+    assert Conda().trust(detection, context_of("capture")).state == "not-needed"
+    script = prefix / "etc/conda/activate.d/a.sh"
+    script.write_text("export A=1")
+    trust = Conda().trust(detection, context_of("capture"))
+    assert (trust.state, trust.by, trust.why) == (
+        "untrusted",
+        "outfitter",
+        f"scripts are to be run: {script}",
+    )
+    assert Conda().plan(detection, context_of("capture"))[0][-1] == str(script)
+    assert Conda().trust(detection, context_of("snapshot")).state == "not-needed"
+    script.write_text("export A=2")
+    assert Conda().trust(detection, context_of("capture")).digest != trust.digest
+
+
+def test_a_script_that_ends_its_shell_is_a_failure(project: Path) -> None:
+    activating(project, a="export A=1", b="echo out of order >&2\nexit 4")
+    said = capture(project)
+    assert (said.state, said.set, said.lost) == ("failed", {}, ())
+    assert "it ended with status 4" in said.note
+    assert said.stderr_tail == "out of order\n"
+
+
+def test_a_script_that_never_ends_is_a_failure(project: Path) -> None:
+    activating(project, a="sleep 600")
+    env = {"PATH": PATH}
+    context = Context(env, env, "/nobody", mode="capture", timeout=0.5 * SECOND)
+    said = Conda().resolve(found(Conda(), project), context)
+    assert said.state == "failed"
+    assert "did not end within" in said.note

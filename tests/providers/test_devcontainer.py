@@ -42,7 +42,7 @@ def resolve(root: Path, *options: str, **env: str) -> Resolution:
     given = {"values": options} if options else {}
     context = Context({"PATH": "/bin", "FIXED": "0", "TOKEN": "t", **env}, {}, "/", options=given)
     assert Devcontainer().trust(found, context) == Trust("not-needed")
-    assert (Devcontainer().plan(found, context), Devcontainer().wrap(found, ["x"])) == ([], None)
+    assert Devcontainer().plan(found, context) == []
     result = Devcontainer().resolve(found, context)
     assert result.watch == found.files
     return result

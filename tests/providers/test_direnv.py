@@ -337,9 +337,10 @@ def test_exported_functions_are_told_to_be_lost(place: Place) -> None:
     said = place.resolve()
     assert said.set == {"VALUE": "1"}
     assert said.lost == tuple(Lost("function", name, "wrap") for name in ("greet", "one", "two", "from_lib"))
-    argv = place.direnv.wrap(place.found, ["bash", "-c", "greet"])
-    assert argv is not None
-    kept = subprocess.run(argv, cwd=place.root, env=place.env, stdout=subprocess.PIPE, check=True, text=True)
+    wrapping = place.direnv.resolve(place.found, place.context(mode="wrap"))
+    assert (wrapping.set, wrapping.lost) == ({}, ())
+    argv = [*wrapping.prefix, "bash", "-c", "greet"]
+    kept = subprocess.run(argv, cwd="/", env=place.env, stdout=subprocess.PIPE, check=True, text=True)
     assert kept.stdout == "hello\n"
 
 

@@ -71,7 +71,6 @@ def test_nothing_runs_so_nobody_needs_to_be_asked(project: Project) -> None:
     assert found is not None
     assert provider.trust(found, project.context()) == Trust("not-needed")
     assert provider.plan(found, project.context()) == []
-    assert provider.wrap(found, ["true"]) is None
     assert resolve(project).set == {"A": "$(touch ran)"}
     assert sorted(os.listdir(project.root)) == [".env"]
 

@@ -50,10 +50,10 @@ class Account:
         """A file that leaves a trace when it is evaluated."""
         return f"""[env]\nX = "{{{{ exec(command='touch {self.witness}; echo x') }}}}"\n"""
 
-    def context(self, **more: str) -> Context:
+    def context(self, mode: str = "snapshot", **more: str) -> Context:
         """As the contract makes it of an environment."""
         clean, _ = scrub({**self.base, **more})
-        return Context(clean, tool_environment(clean), str(self.home), timeout=self.limit)
+        return Context(clean, tool_environment(clean), str(self.home), mode=mode, timeout=self.limit)
 
     def found(self, folder: Path | None = None) -> Detection:
         found = Mise().detect(str(folder or self.project))
@@ -444,12 +444,28 @@ def test_a_machine_without_mise_says_so(account: Account) -> None:
     assert resolution.note.startswith("mise is not installed")
 
 
-def test_commands_are_never_run_through_mise(account: Account) -> None:
+def test_nothing_that_trusts_by_itself_is_asked(account: Account) -> None:
     account.write("mise.toml", "")
     found, context = account.found(), account.context()
-    assert Mise().wrap(found, ["true"]) is None
     words = [" ".join(argv[1:2]) for argv in Mise().plan(found, context)]
     assert words == ["ls", "env", "env", "env", "config"]
+
+
+# Commands that mise starts
+
+
+@pytest.mark.parametrize("name", ["CI", "BUILD_NUMBER", "MISE_YES"])
+def test_where_mise_would_trust_by_itself_it_starts_no_command(account: Account, name: str) -> None:
+    account.record(account.write("mise.toml", '[env]\nX = "1"\n'))
+    said = Mise().resolve(account.found(), account.context("wrap", **{name: "false"}))
+    assert (said.state, said.prefix) == ("failed", ())
+    assert said.note.startswith(f"with {name} in the environment, `mise exec` would evaluate files")
+
+
+def test_to_start_commands_mise_wants_a_record_of_every_file(account: Account) -> None:
+    account.write(".tool-versions", "node 20\n")
+    assert account.trust().state == "not-needed"
+    assert Mise().trust(account.found(), account.context("wrap")).state == "untrusted"
 
 
 # The shell format

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from outfitter.core.activation import scrub, tool_environment
 from outfitter.env.layer import Operation
-from outfitter.providers.base import Context, Detection, Lost, Resolution, Trust
+from outfitter.providers.base import MODES, Context, Detection, Lost, Resolution, Trust
 from outfitter.providers.nix import Devbox, Devenv, Nix, mapped
 from tests.support.machine import SECOND
 from tests.support.tools import program
@@ -21,7 +22,7 @@ LIMIT = 60.0 * SECOND
 SETUP = """\
 export PATH=/opt/tool/bin:/bin
 export XDG_DATA_DIRS=/opt/tool/share
-export GREETING='hello there'
+export GREETING='hello there' NIX_SSL_CERT_FILE=/no-cert-file.crt
 helper() { true; }
 """
 DERIVATION = """\
@@ -86,22 +87,28 @@ class Account:
         assert found is not None
         return found
 
-    def context(self, **options: object) -> Context:
+    def context(self, mode: str = "snapshot", **options: object) -> Context:
         clean, _ = scrub(self.base)
-        return Context(clean, tool_environment(clean), str(self.home), timeout=self.limit, options=options)
+        tool_env = tool_environment(clean)
+        return Context(clean, tool_env, str(self.home), mode=mode, timeout=self.limit, options=options)
 
     def trust(self) -> Trust:
         return Nix().trust(self.found(), self.context())
 
-    def resolve(self) -> Resolution:
-        return Nix().resolve(self.found(), self.context())
+    def resolve(self, mode: str = "snapshot") -> Resolution:
+        return Nix().resolve(self.found(), self.context(mode))
 
-    def pretend(self, script: str) -> None:
+    def git(self, *words: str, cwd: Path | None = None) -> None:
+        own = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a"}
+        env = {**self.base, **own, "GIT_COMMITTER_EMAIL": "a@b"}
+        subprocess.run(["git", *words], cwd=cwd or self.project, env=env, check=True, capture_output=True)
+
+    def pretend(self, script: str, name: str = "nix") -> None:
         """Puts another nix in front of the real one."""
         folder = self.home / "bin"
         folder.mkdir()
-        (folder / "nix").write_text(f"#!/bin/sh\n{script}\n")
-        (folder / "nix").chmod(0o755)
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
         self.base["PATH"] = f"{folder}:{self.base['PATH']}"
 
 
@@ -201,7 +208,10 @@ def test_a_builds_environment_becomes_a_persons(account: Account, kind: str) -> 
         Operation("PATH", "prepend", ("/opt/tool/bin", "/bin")),
         Operation("XDG_DATA_DIRS", "prepend", ("/opt/tool/share",)),
     )
-    assert resolution.lost == (Lost("hook", "shellHook"), Lost("function", "helper"))
+    assert resolution.lost == (
+        Lost("hook", "shellHook", "capture"),
+        Lost("function", "helper", "session"),
+    )
     assert resolution.note == "shellHook is not run, and may set more"
     assert resolution.producer.startswith("nix 2.")
     # A folder of PATH that a collection of garbage takes away makes it stale, too.
@@ -312,33 +322,174 @@ def test_the_plan_is_what_is_run_and_names_the_shell_that_was_asked_for(account:
     ]
 
 
-def test_wrapping_needs_a_path_that_nix_can_read(account: Account) -> None:
-    account.shell()
-    argv = Nix().wrap(account.found(), ["make", "a b"])
-    assert argv is not None
-    assert argv[-5:] == ["-f", f"{account.project}/shell.nix", "-c", "make", "a b"]
-    odd = Detection("/srv/a#b", ("/srv/a#b/flake.nix",), "nix")
-    assert Nix().wrap(odd, ["make"]) is None
+def test_wrapping_needs_a_path_that_nix_can_write(account: Account) -> None:
+    account.project = account.project.rename(account.project.parent / "a#b")
+    account.flake()
+    account.pretend("echo '{\"variables\": {}}'")
+    said = account.resolve("wrap")
+    assert (said.state, said.prefix) == ("failed", ())
+    assert "has no way to write" in said.note
+
+
+# Checkouts of git
+
+
+@real
+@pytest.mark.parametrize("state", ["clean", "changed", "staged", "worktree", "shallow", "inner"])
+def test_only_what_git_knows_is_copied_into_the_store(account: Account, state: str) -> None:
+    """The store can be read by everybody on the machine."""
+    account.project.joinpath(".git").rmdir()
+    account.project = account.project.rename(account.project.parent / "a b#c?d%20")
+    checkout = account.project
+    if state == "inner":
+        account.project = checkout / "x#y"
+        account.project.mkdir()
+    account.flake()
+    account.git("init", "--quiet", cwd=checkout)
+    account.git("add", ".", cwd=checkout)
+    if state != "staged":
+        account.git("commit", "--quiet", "--message", "one", cwd=checkout)
+    if state == "worktree":
+        account.git("worktree", "add", "--quiet", str(checkout.parent / "tree"))
+        account.project = checkout.parent / "tree"
+    if state == "shallow":
+        account.git("commit", "--quiet", "--allow-empty", "--message", "two")
+        account.git("clone", "--no-local", "--quiet", "--depth", "1", ".", "../clone")
+        account.project = checkout.parent / "clone"
+    if state == "changed":
+        account.write("value.nix", '"changed"')
+    account.write(".env", "SECRET=of mine\n")
+    said = account.resolve("capture")
+    assert said.state == "applied", said.stderr_tail
+    assert said.set["FROM_PROJECT"] == ("changed" if state == "changed" else "yes")
+    copied = {path.name for path in (account.home / "nix/store").glob("*-source/**/*")}
+    assert "flake.nix" in copied
+    assert ".env" not in copied
+
+
+@real
+def test_a_flake_that_git_does_not_know_is_told_how_to_be(account: Account) -> None:
+    account.project.joinpath(".git").rmdir()
+    account.git("init", "--quiet")
+    account.flake()
+    said = account.resolve()
+    assert said.state == "failed"
+    assert f"`cd {account.project} && nix develop`" in said.note
+    assert "only files that git knows (`git add --intent-to-add` is enough)" in said.note
+    assert str(account.project / ".git/index") in said.watch
+    account.git("add", "--intent-to-add", "flake.nix", "value.nix", "stdenv")
+    assert account.resolve().state == "applied"
+
+
+# Capture
+
+
+@real
+@pytest.mark.parametrize("kind", ["flake", "shell"])
+def test_a_capture_has_what_the_hook_sets_beside_the_snapshot(account: Account, kind: str) -> None:
+    account.base["HTTPS_PROXY"] = "http://proxy.example:1"
+    manifest = account.flake() if kind == "flake" else account.shell()
+    manifest.write_text(
+        manifest.read_text().replace(
+            '"export HOOKED=1"', '"export HOOKED=1 HERE=$PWD PROXY=$HTTPS_PROXY TERM=hook; unset LANG; false"'
+        )
+    )
+    account.base["LANG"] = "C.UTF-8"
+    snapshot, said = account.resolve(), account.resolve("capture")
+    assert said.state == "applied", said.stderr_tail
+    assert said.set == {
+        **snapshot.set,
+        "HOOKED": "1",
+        "HERE": str(account.project),
+        "PROXY": "http://proxy.example:1",
+        "TERM": "hook",
+    }
+    assert said.unset == ("LANG",)
+    assert [(one.variable, one.op, one.values[:1]) for one in said.operations] == [
+        ("PATH", "prepend", ("/opt/tool/bin",)),
+        ("XDG_DATA_DIRS", "prepend", ("/opt/tool/share",)),
+    ]
+    # The functions are lost in every mode: a command that nix starts does not have them, either.
+    assert said.lost == (Lost("function", "helper", "session"),)
+    assert said.note == ""
+    assert {*snapshot.watch} == {*said.watch}
+    assert [path.name for path in account.home.parent.glob("nix-shell.*")] == []
+
+
+@real
+def test_a_hook_that_ends_its_shell_is_a_failure(account: Account) -> None:
+    manifest = account.shell()
+    manifest.write_text(manifest.read_text().replace("export HOOKED=1", "echo no way; exit 3"))
+    assert account.resolve().state == "applied"
+    said = account.resolve("capture")
+    assert (said.state, said.set) == ("failed", {})
+    assert "it ended with status 3" in said.note
+    assert f"`cd {account.project} && nix-shell shell.nix` runs the same shellHook" in said.note
+    assert "no way" in said.stderr_tail
+
+
+@real
+@pytest.mark.parametrize("mode", ["capture", "wrap"])
+def test_other_modes_do_not_try_the_network_either(account: Account, mode: str) -> None:
+    traced = account.home / "traced"
+    account.pretend(
+        f'exec {program("strace")} -f -qq -A -e trace=connect,sendto -o {traced} {program("nix")} "$@"'
+    )
+    account.flake()
+    said = account.resolve(mode)
+    assert said.state == "applied", said.note
+    if mode == "wrap":
+        env = {**account.base, "LANG": "C.UTF-8"}
+        subprocess.run([*said.prefix, "true"], cwd="/", env=env, check=True, capture_output=True)
+    assert "AF_INET" not in traced.read_text()
+
+
+def test_another_mode_is_another_trust(account: Account) -> None:
+    account.flake()
+    digests = {Nix().trust(account.found(), account.context(mode)).digest for mode in MODES}
+    assert len(digests) == 3
+    [asked, hooked] = Nix().plan(account.found(), account.context("capture"))
+    assert asked[3:5] == ["print-dev-env", "--json"]
+    assert hooked[:2] == ["bash", "-c"]
+    assert "print-dev-env" in hooked
+    wrapping = Nix().plan(account.found(), account.context("wrap"))[1]
+    assert wrapping[-3:] == [f"path:{account.project}", "-c", "COMMAND"]
 
 
 # Relatives
 
 
 @pytest.mark.parametrize(
-    ("provider", "name", "prefix"),
-    [(Devbox(), "devbox.json", "devbox run --"), (Devenv(), "devenv.nix", "devenv shell --")],
+    ("provider", "name", "words"),
+    [(Devbox(), "devbox.json", "shellenv --init-hook"), (Devenv(), "devenv.nix", "print-dev-env")],
 )
-def test_relatives_are_found_and_say_how_to_use_them(
-    account: Account, provider: Devbox | Devenv, name: str, prefix: str
+def test_relatives_print_text_so_only_a_capture_can_tell(
+    account: Account, provider: Devbox | Devenv, name: str, words: str
 ) -> None:
     assert provider.detect(str(account.project)) is None
-    path = account.write(name, "")
+    path = account.write(name, "1")
     found = provider.detect(str(account.project))
     assert found is not None
     assert found.files == (str(path),)
     assert provider.trust(found, account.context()).state == "not-needed"
     assert provider.plan(found, account.context()) == []
-    resolution = provider.resolve(found, account.context())
-    assert resolution.state == "not-applicable"
-    assert resolution.note == f"{provider.id} gives no data: run commands as `{prefix} COMMAND` for now"
-    assert provider.wrap(found, ["make", "all"]) == [*prefix.split(), "make", "all"]
+    note = f'{provider.id} gives no data by itself: write {provider.id} = "capture" in [providers.modes]'
+    assert provider.resolve(found, account.context()) == Resolution(
+        "not-applicable", note=note, watch=provider.watch(found, account.context())
+    )
+    capture = account.context("capture")
+    assert provider.resolve(found, capture).state == "missing"
+    digest = provider.trust(found, capture).digest
+    path.write_text("2")
+    assert provider.trust(found, capture).digest not in ("", digest)
+    account.pretend(
+        f'[ "$1" != --version ] || exec echo 1.2.3\n[ "$*" = "{words}" ] || exit 9\n'
+        "echo 'export FROM=\"$PWD\" PATH=/opt/tool/bin:$PATH'",
+        provider.id,
+    )
+    capture = account.context("capture")
+    assert "eval" in provider.plan(found, capture)[0][2]
+    said = provider.resolve(found, capture)
+    assert (said.state, said.set) == ("applied", {"FROM": str(account.project)})
+    assert [one.values for one in said.operations] == [("/opt/tool/bin",)]
+    assert said.producer == f"{provider.id} 1.2.3"

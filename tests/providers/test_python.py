@@ -1,7 +1,7 @@
 """The Python environment of a project: found where each tool keeps it, and activated as its script would.
 
 uv, virtualenv, poetry, pipenv and hatch are asked themselves where they keep it. pdm is not: the question
-makes an environment; its file is as pdm 2.29 wrote it.
+makes an environment; its file is as pdm 2.29 writes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from outfitter.env.layer import PROVIDER, Layer
 from outfitter.env.origin import EXECUTOR, Origin
 from outfitter.env.resolve import Rules, Stack
-from outfitter.providers.base import Context, Detection, Resolution
+from outfitter.providers.base import Context, Detection, Lost, Resolution
 from outfitter.providers.python import CREATE, MANIFESTS, Python
 
 from ..support.tools import program
@@ -544,6 +544,72 @@ def test_what_was_trusted_is_what_the_manifests_say(project: Project) -> None:
     assert Python().trust(project.detect(), project.context()).digest != before
 
 
-def test_no_command_is_wrapped(project: Project) -> None:
-    project.write("Pipfile")
-    assert Python().wrap(project.detect(), ["x"]) is None
+# Commands that a tool starts
+
+
+def wrapping(project: Project) -> Resolution:
+    context = Context(project.env, project.env, str(project.home), mode="wrap")
+    return Python().resolve(project.detect(), context)
+
+
+@pytest.mark.parametrize(
+    ("tool", "file", "text", "argument"),
+    [
+        ("pipenv", "Pipfile", "[packages]\n", "$HOME"),
+        ("pdm", "pyproject.toml", '[project]\nname = "x"\nversion = "1"\n[tool.pdm]\n', "${HOME}"),
+        ("hatch", "hatch.toml", "[envs.default]\npath = '.venv'\nskip-install = true\n", "{home}"),
+    ],
+)
+def test_tools_that_change_arguments_start_no_command(
+    project: Project, tool: str, file: str, text: str, argument: str
+) -> None:
+    project.write(file, text)
+    project.write(".pdm-python" if tool == "pdm" else "other", str(project.root / ".venv/bin/python"))
+    project.make(".venv")
+    more = {"PIPENV_IGNORE_VIRTUALENVS": "1", "PIPENV_VENV_IN_PROJECT": "1", "PDM_CHECK_UPDATE": "0"}
+    # The reason why; a tool that no longer does it could be taken.
+    assert project.tool(tool, "run", "printf", "%s", argument, **more) == str(project.home)
+    said = wrapping(project)
+    assert (said.state, said.prefix) == ("failed", ())
+    assert said.note.startswith(f"`{tool} run` expands `")
+    assert said.note.endswith('in arguments: write python = "snapshot" in [providers.modes]')
+
+
+def test_an_environment_without_a_tool_has_nobody_to_start_commands(project: Project) -> None:
+    project.make(".venv")
+    said = wrapping(project)
+    assert said.state == "failed"
+    assert said.note.startswith("there is no tool that would start commands: ")
+
+
+def test_a_tool_that_is_to_start_commands_is_trusted_and_there(project: Project) -> None:
+    file = project.write("uv.lock")
+    project.write("pyproject.toml", "[project]\n")
+    found = project.detect()
+    context = Context(project.env, project.env, str(project.home), mode="wrap")
+    trust = Python().trust(found, context)
+    assert (trust.state, trust.by) == ("untrusted", "outfitter")
+    file.write_text("another")
+    assert Python().trust(found, context).digest != trust.digest
+    assert wrapping(project).note.startswith("uv has not made ")
+    project.make(".venv")
+    said = wrapping(project)
+    assert (said.state, said.prefix) == ("missing", ())
+    assert said.note.startswith("uv is not in PATH")
+
+
+def test_variables_of_a_tools_own_settings_are_lost(project: Project) -> None:
+    place = project.make(".venv")
+    project.write(".pdm-python", f"{place}/bin/python")
+    project.write(
+        "pyproject.toml", "[tool.pdm.scripts]\n_.env = { B = '2', A = '1' }\n_.env_file.override = '.env'\n"
+    )
+    assert project.resolve().lost == (
+        Lost("variable", "A", "session"),
+        Lost("variable", "B", "session"),
+        Lost("file", ".env", "session"),
+    )
+    (project.root / ".pdm-python").unlink()
+    project.write("pyproject.toml")
+    project.write("hatch.toml", "[envs.default]\npath = '.venv'\nenv-vars = { C = '3' }\n")
+    assert project.resolve().lost == (Lost("variable", "C", "session"),)

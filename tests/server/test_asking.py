@@ -11,6 +11,7 @@ import pytest
 import outfitter
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Resolution, Trust
+from outfitter.server import asking
 from tests.support.contracts import Place, wait_for
 from tests.support.machine import SECOND
 from tests.support.notes import Notes
@@ -163,5 +164,47 @@ def test_a_blocked_provider_is_part_of_the_summary(place: Place, slow: Slow) -> 
             done = await client.run(["true"], cwd=str(place.project))
             states = {layer["id"]: layer["state"] for layer in done.environment["layers"]}
             assert states[f"notes:{place.project}/notes"] == "blocked"
+
+    wait_for(scenario())
+
+
+def test_who_waits_is_told_for_what(place: Place, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "FIRST_NEWS_SECONDS", 0.001)
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            told: list[str] = []
+            several = asyncio.Event()
+
+            def waiting(what: str) -> None:
+                told.append(what)
+                if len(told) == 3:
+                    several.set()
+
+            start = client.start(["true"], cwd=str(place.project), on_waiting=waiting)
+            starting = asyncio.create_task(start)
+            await several.wait()
+            assert set(told) == {f"notes in {place.project}"}
+            slow.may_answer.set()
+            process = await starting
+            assert await process.wait() == 0
+
+    wait_for(scenario())
+
+
+def test_what_is_wrong_with_the_environment_comes_with_the_start(place: Place, slow: Slow) -> None:
+    slow.state = "failed"
+    slow.may_answer.set()
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            process = await client.start(["true"], cwd=str(place.project))
+            assert process.warnings == [f"notes:{place.project}/notes is failed: write it down"]
+            place.user('[providers]\non_failure = "without"\n')
+            process = await client.start(["true"], cwd=str(place.project))
+            assert process.warnings == []
+            place.says('[providers]\nuse = ["notes"]\non_failure = "fail"\n')
+            with pytest.raises(outfitter.RequestFailed, match="write it down"):
+                await client.start(["true"], cwd=str(place.project))
 
     wait_for(scenario())

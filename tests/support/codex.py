@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,24 +74,32 @@ def run_codex(
     home: Path,
     *,
     model: str,
-    server: str,
+    server: str | None = None,
     cwd: Path,
     env: Mapping[str, str] | None = None,
     config: str = "",
+    tables: str = "",
+    environments: str | None = None,
+    args: Sequence[str] = (),
     seconds: float = SECONDS,
 ) -> Run:
     """Runs `codex exec` with a scratch home, the model and the exec-server at these URLs.
 
-    `config` is more of its config.toml: lines in front of all tables.
+    `config` is more of its config.toml: lines in front of all tables; `tables` come behind them.
+    `environments` is its environments.toml instead of one with `server`; without both, it has none.
     """
     codex_home = home / ".codex"
     codex_home.mkdir(parents=True, exist_ok=True)
-    (codex_home / "config.toml").write_text(config + CONFIG.format(model=MODEL, url=model))
-    (codex_home / "environments.toml").write_text(ENVIRONMENTS.format(url=server))
+    (codex_home / "config.toml").write_text(config + CONFIG.format(model=MODEL, url=model) + tables)
+    if server is not None:
+        environments = ENVIRONMENTS.format(url=server)
+    if environments is not None:
+        (codex_home / "environments.toml").write_text(environments)
     popen = subprocess.Popen(
         [
             str(codex_binary()),
             *("exec", "--json", "--skip-git-repo-check", "-s", "danger-full-access", "-C", str(cwd)),
+            *args,
             "follow the script",
         ],
         stdin=subprocess.DEVNULL,

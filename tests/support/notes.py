@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from outfitter.env.layer import Operation
@@ -21,6 +20,7 @@ class Notes:
         self.contexts: list[Context] = []
         self.word = Trust("not-needed")
         self.state = "applied"
+        self.prefix: tuple[str, ...] = ()
 
     def detect(self, directory: str) -> Detection | None:
         path = os.path.join(directory, "notes")
@@ -47,7 +47,5 @@ class Notes:
             operations=[Operation("PATH", "prepend", ("bin",))],
             watch=[found.files[0]],
             producer="notes 1",
+            prefix=self.prefix,
         )
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None

@@ -31,6 +31,14 @@ def codex_binary() -> Path:
     return found[0]
 
 
+def claude_binary() -> Path:
+    """Claude Code, in the version that `make tools` installs: no other one that may be there."""
+    path = ROOT / ".tools/claude/package/claude"
+    if not path.exists():
+        missing("Claude Code", "run `make tools`")
+    return path
+
+
 def program(name: str) -> str:
     """The path of a program: one that `make tools` installed, or the system's."""
     path = shutil.which(name, path=f"{ROOT}/.tools/bin:{os.environ.get('PATH', os.defpath)}")

@@ -12,6 +12,7 @@ from .. import VERSION
 from ..errors import OutfitterError
 from .env.commands import env_group
 from .flags import SERVE, WHERE, WISHES
+from .hook.commands import hook_group
 from .options import Seconds, has, option
 
 
@@ -152,6 +153,7 @@ def cp_command(source: str, destination: str, **flags: Any) -> int:
 
 
 cli.add_command(env_group)
+cli.add_command(hook_group)
 
 
 @cli.command("doctor")
@@ -185,7 +187,7 @@ def doctor_command(**flags: Any) -> int:
 @click.option("--list", is_flag=True, help="List everything that was allowed.")
 @click.option("--json", is_flag=True, help="A JSON object.")
 def trust_command(directory: str | None, **flags: Any) -> int:
-    """Show what the project's providers would run, and allow it.
+    """Show what the project's providers and its setup would run, and allow it.
 
     What is allowed is exactly what is there now: an edited file asks again. Providers with a store of their
     own (direnv, mise) are allowed there. The exit status is 0 when all may run.
@@ -193,6 +195,25 @@ def trust_command(directory: str | None, **flags: Any) -> int:
     from .trust import trust
 
     return trust(directory, flags)
+
+
+@cli.command("setup")
+@click.argument("directory", required=False, type=click.Path(), metavar="[DIR]")
+@click.option("--status", is_flag=True, help="Only show how it is: run nothing.")
+@click.option("--again", is_flag=True, help="Run it although nothing it depends on has changed.")
+@click.option("--log", is_flag=True, help="Print what it printed the last time.")
+@click.option("--json", is_flag=True, help="A JSON object.")
+def setup_command(directory: str | None, **flags: Any) -> int:
+    """Run what makes a worktree usable, unless that was done, and show what came of it.
+
+    What is run is declared in [setup] of outfitter.toml and allowed with `outfitter trust`. The exit status
+    is 1 when it failed or may not run.
+    """
+    if sum((flags["status"], flags["again"], flags["log"])) > 1:
+        raise click.UsageError("--status, --again and --log do not go together")
+    from .setup import setup
+
+    return setup(directory, flags)
 
 
 @cli.group("config")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..contract.config import codex_file, load, read_file
 from ..contract.schema import json_schema
-from ..contract.settings import POLICY_RULES, PolicySettings, Source
+from ..contract.settings import POLICY_RULES, SETUP_KEYS, PolicySettings, Source
 from ..env.names import is_name
 from ..errors import SettingInvalid
 from .table import table
@@ -61,6 +61,7 @@ def _rows(settings: Settings) -> Iterator[Row]:
         ("limits.total_bytes", settings.total_bytes),
     ):
         yield setting, value, sources[setting], False
+    yield from _projects(settings)
     yield from _names(settings)
     imported = next((path for path, kind, _ in settings.files if kind == "codex"), False)
     yield "import.codex", imported, sources["import.codex"], False
@@ -73,6 +74,31 @@ def _rows(settings: Settings) -> Iterator[Row]:
         yield from _env(settings.project_env, "project")
     if settings.user_env is not None:
         yield from _env(settings.user_env, "user")
+    for name, (kind, overlay) in settings.overlays.items():
+        yield from _env(overlay, kind, f"overlays.{name}")
+
+
+def _projects(settings: Settings) -> Iterator[Row]:
+    sources = settings.sources
+    used = ["auto"] if settings.providers is None else list(settings.providers)
+    for setting, value in (
+        ("providers.use", used),
+        ("providers.required", sorted(settings.required_providers)),
+        ("providers.on_failure", settings.on_provider_failure),
+        ("providers.timeout", settings.provider_timeout or "each its own"),
+    ):
+        yield setting, value, sources[setting], False
+    for id, mode in settings.provider_modes.items():
+        yield f"providers.modes.{id}", mode, sources[f"providers.modes.{id}"], False
+    for key in SETUP_KEYS:
+        if f"setup.{key}" in sources and sources[f"setup.{key}"].file:
+            value = getattr(settings.setup, "source" if key == "from" else key)
+            yield (
+                f"setup.{key}",
+                list(value) if isinstance(value, tuple) else value,
+                sources[f"setup.{key}"],
+                False,
+            )
 
 
 def _names(settings: Settings) -> Iterator[Row]:
@@ -112,13 +138,13 @@ def _policy(policy: PolicySettings, *, all_of_it: bool) -> Iterator[Row]:
             yield setting, value, policy.source(rule), False
 
 
-def _env(env: EnvSettings, kind: str) -> Iterator[Row]:
+def _env(env: EnvSettings, kind: str, table: str = "env") -> Iterator[Row]:
     for name, value, line in env.set:
-        yield f"env.set.{name}", value, Source(env.file, line, kind), True
+        yield f"{table}.set.{name}", value, Source(env.file, line, kind), True
     for name, line in env.unset:
-        yield "env.unset", name, Source(env.file, line, kind), False
+        yield f"{table}.unset", name, Source(env.file, line, kind), False
     for variable, op, values, line in env.operations:
-        yield f"env.{op}.{variable}", list(values), Source(env.file, line, kind), False
+        yield f"{table}.{op}.{variable}", list(values), Source(env.file, line, kind), False
 
 
 def _shown(value: object) -> str:

@@ -135,6 +135,8 @@ WISHES: tuple[Flag, ...] = (
         "user",
         choices=("user", "model"),
     ),
+    Flag("--overlay", "list", "Put an overlay of the configuration on top, by its name.", (), "NAME"),
+    Flag("--scope", "text", "The session whose overlay holds, by its id.", None, "ID"),
 )
 CWD = Flag("--cwd", "text", "For a command in this directory.", None, "DIR")
 JSON = Flag("--json", "flag", "A JSON object.", False)
@@ -153,6 +155,18 @@ ENV_EXPLAIN: tuple[Flag, ...] = (
     *VALUES,
     Flag("--html", "text", "Write a page for a browser.", None, "FILE"),
     JSON,
+)
+
+_STRICT = Flag("--strict", "flag", "Exit with 1 when the environment could not be applied.", False)
+HOOK_CLAUDE: tuple[Flag, ...] = (
+    _STRICT,
+    Flag("--print-settings", "flag", "Print what to put into Claude Code's settings.json.", False),
+)
+HOOK_CODEX: tuple[Flag, ...] = (
+    _STRICT,
+    Flag("--env", "flag", "Also answer with the variables, for a Codex that takes them.", False),
+    Flag("--print-config", "flag", "Print what to put into Codex's config.toml.", False),
+    Flag("--print-environments", "flag", "Print what to put into Codex's environments.toml.", False),
 )
 
 

@@ -36,6 +36,8 @@ def _quick(args: list[str]) -> Callable[[], int] | None:
         # Who asks for a completion, or has closed a stream, is not in a hurry.
         case "env" if sys.stdout is not None and sys.stderr is not None and sys.stdin is not None:
             return _quick_env(args[1:])
+        case "hook" if sys.stdout is not None and sys.stderr is not None and sys.stdin is not None:
+            return _quick_hook(args[1:])
     return None
 
 
@@ -69,3 +71,18 @@ def _quick_env(args: list[str]) -> Callable[[], int] | None:
     from .env.show import show
 
     return lambda: show(flags)
+
+
+def _quick_hook(args: list[str]) -> Callable[[], int] | None:
+    from .flags import HOOK_CLAUDE, HOOK_CODEX, read_plain
+
+    match args[:1]:
+        case ["claude"]:
+            flags = read_plain(args[1:], HOOK_CLAUDE)
+            from .hook.claude import claude as hook
+        case ["codex"]:
+            flags = read_plain(args[1:], HOOK_CODEX)
+            from .hook.codex import codex as hook
+        case _:
+            return None
+    return None if flags is None else lambda: hook(flags)

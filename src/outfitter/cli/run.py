@@ -77,9 +77,12 @@ class _Run:
                     contract=self._contract,
                     tty=terminal.size() if flags["tty"] else None,
                     stdin=pass_input,
+                    on_waiting=lambda what: say(f"waiting for {what}"),
                 )
             except RequestFailed as error:
                 return _not_started(self._argv[0], error)
+            for warning in process.warnings:
+                say(warning)
             started = self._record(client, process)
             if flags["detach"]:
                 return self._detach(client, process, started)

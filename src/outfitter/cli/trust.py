@@ -1,11 +1,11 @@
-"""outfitter trust: what a project's providers would run, and whether they may."""
+"""outfitter trust: what a project's providers and its setup would run, and whether they may."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from json import dumps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..contract.contract import Asked, contract_of
 from ..env.explain import shown
@@ -15,8 +15,7 @@ from .env.asking import folder_of
 
 if TYPE_CHECKING:
     from ..contract.contract import Contract
-    from ..contract.providers import Use
-    from ..providers.base import Context, Trust
+    from ..providers.base import Trust
 
 
 def trust(directory: str | None, flags: dict[str, Any]) -> int:
@@ -24,43 +23,74 @@ def trust(directory: str | None, flags: dict[str, Any]) -> int:
     contract = contract_of("launcher", inherited.load())
     if flags["list"]:
         return _list(contract, as_json=flags["json"])
-    folder = folder_of(directory)
-    settings = contract.settings(folder)
-    uses = contract.projects.uses(folder, settings)
-    if not uses:
+    entries = _entries(contract, folder_of(directory))
+    if not entries:
         say('no provider is used here: name one in outfitter.toml, for example [providers] use = ["direnv"]')
         return 0
-    lower = contract.lower(Asked(folder, {}))
     told = []
     blocked = 0
-    for use in uses:
-        context = contract.projects.context(lower.values, settings.provider_options.get(use.provider.id, {}))
-        state = contract.projects.trust(use, context)
+    for entry in entries:
         if flags["revoke"]:
-            if contract.projects.store.revoke(use.provider.id, use.found.root):
-                say(f"{use.provider.id} in {shown(use.found.root)} is not trusted any more")
+            if contract.projects.store.revoke(entry.provider, entry.root):
+                say(f"{entry.provider} in {shown(entry.root)} is not trusted any more")
             continue
-        told.append(_told(use, context, state))
+        told.append(_told(entry))
         if not flags["json"]:
             _print(told[-1])
-        if not state.may_run and not _granted(contract, use, state, flags):
+        if not entry.trust.may_run and not _granted(contract, entry, flags):
             blocked += 1
     if flags["json"] and not flags["revoke"]:
         print(dumps({"providers": told}))
     return 1 if blocked else 0
 
 
-def _told(use: Use, context: Context, state: Trust) -> dict[str, Any]:
+class _Entry(NamedTuple):
+    """Something that would run code of the project."""
+
+    provider: str
+    root: str
+    files: tuple[str, ...]
+    runs: list[list[str]]
+    trust: Trust
+
+
+def _entries(contract: Contract, folder: str) -> list[_Entry]:
+    settings = contract.settings(folder)
+    projects = contract.projects
+    entries = []
+    uses = projects.uses(folder, settings)
+    lower = contract.lower(Asked(folder, {})) if uses else None
+    for use in uses:
+        assert lower is not None
+        context = projects.context(use, lower.values, settings)
+        runs = use.provider.plan(use.found, context)
+        trust = projects.trust(use, context)
+        entries.append(_Entry(use.provider.id, use.found.root, use.found.files, runs, trust))
+    if settings.setup is not None:
+        from ..contract.setup import PROVIDER, trust_of
+        from ..contract.setups.declared import plan
+
+        setup = contract.setups.use(folder, settings)
+        assert setup is not None, "it is declared"
+        found = plan(setup.declared)
+        if found.script or found.text:
+            trust = trust_of(projects.store, setup, found)
+            entries.append(_Entry(PROVIDER, setup.worktree, found.files, [found.argv], trust))
+    return entries
+
+
+def _told(entry: _Entry) -> dict[str, Any]:
+    state = entry.trust
     return {
-        "provider": use.provider.id,
-        "root": shown(use.found.root),
-        "files": [shown(path) for path in use.found.files],
-        "runs": [[shown(word) for word in argv] for argv in use.provider.plan(use.found, context)],
+        "provider": entry.provider,
+        "root": shown(entry.root),
+        "files": [shown(path) for path in entry.files],
+        "runs": [[shown(word) for word in argv] for argv in entry.runs],
         "state": state.state,
         "by": state.by,
         "digest": state.digest,
         "grant": shown(state.grant),
-        "why": state.why,
+        "why": shown(state.why),
     }
 
 
@@ -69,7 +99,7 @@ def _print(told: dict[str, Any]) -> None:
     for path in told["files"]:
         print(f"  reads  {path}")
     for argv in told["runs"]:
-        print(f"  runs   {shlex.join(argv)}")
+        print(f"  runs   {readable(shlex.join(argv))}")
     if told["digest"]:
         print(f"  digest {told['digest']}")
     if told["why"]:
@@ -77,10 +107,17 @@ def _print(told: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _granted(contract: Contract, use: Use, state: Trust, flags: dict[str, Any]) -> bool:
+def readable(text: str) -> str:
+    """Text of a project for a terminal, which it may not steer: nothing that is allowed is hidden there."""
+    plain = "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
+    return plain.rstrip("\n").replace("\n", "\n         ")
+
+
+def _granted(contract: Contract, entry: _Entry, flags: dict[str, Any]) -> bool:
     """Grants what is ours to grant, if a person says so."""
+    state = entry.trust
     if state.by != "outfitter":
-        say(f"{use.provider.id} keeps its own trust; type: {state.grant}" if state.grant else state.why)
+        say(f"{entry.provider} keeps its own trust; type: {state.grant}" if state.grant else state.why)
         return False
     if not flags["yes"]:
         if flags["json"] or not sys.stdin.isatty():
@@ -89,8 +126,8 @@ def _granted(contract: Contract, use: Use, state: Trust, flags: dict[str, Any]) 
         answer = input("May this run? Read the files first. [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             return False
-    contract.projects.store.grant(use.provider.id, use.found.root, state.digest)
-    say(f"{use.provider.id} may run in {shown(use.found.root)}, as it is now")
+    contract.projects.store.grant(entry.provider, entry.root, state.digest)
+    say(f"{entry.provider} may run in {shown(entry.root)}, as it is now")
     return True
 
 

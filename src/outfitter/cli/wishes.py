@@ -45,6 +45,8 @@ def asked(flags: Flags, cwd: str) -> Asked:
         policy if has_policy(flags) else None,
         author=flags["author"],
         unset=tuple(flags["unset"]),
+        scope=flags["scope"],
+        overlays=tuple(flags["overlay"]),
     )
 
 
@@ -69,6 +71,7 @@ def wire_contract(flags: Flags) -> EnvContract | None:
 
     unset = tuple(flags["unset"])
     login, startup = flags.get("login"), flags.get("startup")
-    if flags["author"] == "user" and not (unset or login or startup):
+    scope, overlays = flags["scope"], tuple(flags["overlay"])
+    if flags["author"] == "user" and scope is None and not (unset or login or startup or overlays):
         return None
-    return EnvContract(flags["author"], unset, login, startup)
+    return EnvContract(flags["author"], unset, login, startup, scope, overlays)

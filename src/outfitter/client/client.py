@@ -20,7 +20,15 @@ from ..errors import (
     TimedOut,
 )
 from ..protocol import uri
-from ..protocol.environment import BaseParams, ContractParams, DiffParams, EnvPolicyParams, ResolveParams
+from ..protocol.environment import (
+    BaseParams,
+    ContractParams,
+    DiffParams,
+    EnvPolicyParams,
+    ResolveParams,
+    WaitingNotice,
+)
+from ..protocol.overlay import DropParams, EventParams, ListParams, PutParams
 from ..protocol.process import (
     ExitedNotice,
     OutputNotice,
@@ -58,8 +66,8 @@ _STATUS_SECONDS = 10.0  # the reference's limit for environment/status
 #: ignore_default_excludes, exclude patterns, (name, value) pairs to set, include-only patterns.
 EnvPolicy = EnvPolicyParams
 
-#: More about a command's environment: who speaks in `env` ("user" or "model"), what to `unset`, and what
-#: becomes of a shell's `login` flag and `startup` files.
+#: More about a command's environment: who speaks in `env` ("user" or "model"), what to `unset`, what becomes
+#: of a shell's `login` flag and `startup` files, the `scope` whose overlay holds, and named `overlays`.
 EnvContract = ContractParams
 
 #: Everything the executor has.
@@ -247,18 +255,21 @@ class Client:
         tty: tuple[int, int] | None = None,
         stdin: bool = False,
         arg0: str | None = None,
+        on_waiting: Callable[[str], object] | None = None,
     ) -> RemoteProcess:
         """Starts a command.
 
         `cwd` is a path on the executor; without one, or relative, it begins where the executor says it is.
         `env` goes on top of what `policy` lets through; with `policy=None` it is the whole environment.
         `contract` says more about who speaks in `env`, what to take away, and what a shell may do.
-        `tty` gives it a terminal of that many rows and columns, `stdin` a writable input.
+        `tty` gives it a terminal of that many rows and columns, `stdin` a writable input. `on_waiting` is
+        told, now and then, what the server waits for before it can start the command (a provider, a setup).
 
         A start that was under way when the connection broke raises Disconnected: it is not repeated, and
         what it may have started is ended.
         """
         process = RemoteProcess(self, f"{self._prefix}-{next(self._names)}", tty=tty is not None)
+        process.on_waiting = on_waiting
         wire_policy, contract = self._wire_policy(policy, contract)
         params = StartParams(
             process.process_id,
@@ -285,6 +296,8 @@ class Client:
         process.started = True
         if isinstance(result, dict):
             process.environment = result.get("environment")
+            warnings = result.get("warnings")
+            process.warnings = [str(one) for one in warnings] if isinstance(warnings, list) else []
         if process.closed:
             self._processes.pop(process.process_id, None)
         return process
@@ -403,6 +416,8 @@ class Client:
             return None, None
         if contract is not None and not self.offers("environmentContract"):
             raise CapabilityMissing("environmentContract", "keep an environment contract")
+        if contract is not None and (contract.scope is not None or contract.overlays):
+            self.require("environmentOverlay", "keep overlays")
         given = policy if isinstance(policy, EnvPolicyParams) else None
         if not self.offers("environmentContract"):
             return given or INHERIT_ALL, None
@@ -497,6 +512,78 @@ class Client:
         result: dict[str, Json] = await self.call("environment/base", params.encode(), repeat=True)
         return result
 
+    async def put_overlay(
+        self,
+        scope: str,
+        producer: str,
+        *,
+        set: Mapping[str, str | None] | None = None,
+        unset: Sequence[str] = (),
+        prepend: Mapping[str, Sequence[str]] | None = None,
+        append: Mapping[str, Sequence[str]] | None = None,
+        remove: Mapping[str, Sequence[str]] | None = None,
+        secrets: Sequence[str] = (),
+        strict: bool = False,
+        merge: bool = False,
+        order: Sequence[str] = (),
+    ) -> dict[str, Json]:
+        """What `producer` adds to commands with `EnvContract(scope=scope)`, in place of its former words.
+
+        `producer` is "user", or "hook:NAME", "plugin:NAME", "file:PATH", "editor:NAME"; the session is
+        called `scope`, as the caller likes. In `set`, None takes a variable away. `strict` takes all or
+        nothing; `merge` keeps what the producer has said of other variables; `order` is the one in which
+        producers are configured. Returns the `names` that were taken and what was `rejected`, each with the
+        reason. Raises RequestFailed, CapabilityMissing.
+        """
+        self.require("environmentOverlay", "keep overlays")
+        told: dict[str, Json] = {"set": dict(set or {}), "unset": list(unset), "secrets": list(secrets)}
+        for op, entries in (("prepend", prepend), ("append", append), ("remove", remove)):
+            told[op] = {name: list(values) for name, values in (entries or {}).items()}
+        params = PutParams(
+            scope,
+            producer,
+            {name: value for name, value in told.items() if value},
+            strict=strict,
+            merge=merge,
+            order=tuple(order),
+        )
+        result: dict[str, Json] = await self.call("environment/overlay/put", params.encode(), repeat=True)
+        return result
+
+    async def overlay(self, scope: str) -> dict[str, Json]:
+        """Who has said what for a scope: `contributions` with names, never with values. CapabilityMissing."""
+        self.require("environmentOverlay", "keep overlays")
+        params = ListParams(scope).encode()
+        result: dict[str, Json] = await self.call("environment/overlay/list", params, repeat=True)
+        return result
+
+    async def drop_overlay(self, scope: str, producer: str, names: Sequence[str] = ()) -> bool:
+        """Forgets a producer, or what it has said of some variables; whether there was anything."""
+        self.require("environmentOverlay", "keep overlays")
+        params = DropParams(scope, producer, tuple(names)).encode()
+        result = await self.call("environment/overlay/drop", params, repeat=True)
+        return result["dropped"] is True
+
+    async def overlay_event(
+        self,
+        scope: str,
+        event: str,
+        *,
+        to: str | None = None,
+        unset: Sequence[str] = (),
+        hide_secrets: bool = False,
+    ) -> dict[str, Json]:
+        """Something has happened to a session: "new", "resume", "clear", "compact", "fork", "cwd", "root".
+
+        A "fork" copies the overlay to the scope `to`; for a subagent without the variables `unset`, and
+        without secrets. Returns the `contributions` that there are now, whose hooks must be `rerun` with
+        which `reason`, and what is `lost`. Raises RequestFailed, CapabilityMissing.
+        """
+        self.require("environmentOverlay", "keep overlays")
+        params = EventParams(scope, event, to, tuple(unset), hide_secrets).encode()
+        result: dict[str, Json] = await self.call("environment/overlay/event", params)
+        return result
+
     def resolve(self, path: str | None) -> uri.FileUri:
         """The URI of a path on the executor; relative ones, and None, start in its working directory.
 
@@ -568,6 +655,10 @@ class Client:
             return
         process = self._processes.get(notice.process_id)
         if process is None:
+            return
+        if isinstance(notice, WaitingNotice):
+            if process.on_waiting is not None:
+                process.on_waiting(notice.what)
             return
         if isinstance(notice, OutputNotice):
             process.receive(notice.seq, Output(notice.stream, notice.data))

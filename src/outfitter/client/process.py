@@ -23,7 +23,7 @@ from ..protocol.process import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from ..core.events import Event
     from ..protocol.jsontext import Json
@@ -43,6 +43,8 @@ class RemoteProcess:
         self.exit_code: int | None = None
         self.sandbox_denied: bool | None = None
         self.environment: Json = None  # the server's summary, if the client asked for summaries
+        self.warnings: list[str] = []  # what is wrong with its environment, in the server's words
+        self.on_waiting: Callable[[str], object] | None = None
         self.startup: Json = None  # and, after its exit, what a shell's startup files did
         self.missed = 0  # events that were dropped before a process was attached to
         self.started = False  # the server has said so; before that its output is not asked for again

@@ -93,6 +93,24 @@ class Given(Record):
         return f"Given({len(self.base)} variables, {len(self.values)} for a command)"
 
 
+class Providers(Record):
+    """The project's environment: `layers` are (id, state, note) of what holds or should, `others` are
+    (provider, file) of what was found and does not hold. `declared`: the configuration has a word on it."""
+
+    __slots__ = ("declared", "layers", "others")
+
+    def __init__(
+        self,
+        layers: Sequence[tuple[str, str, str]] = (),
+        others: Sequence[tuple[str, str]] = (),
+        *,
+        declared: bool = False,
+    ) -> None:
+        self.layers = tuple(layers)
+        self.others = tuple(others)
+        self.declared = declared
+
+
 class Login(Record):
     """What a login shell makes of a command's environment: `values` when `state` is "captured".
 
@@ -624,21 +642,30 @@ def codex_config(configured: Configured, codex: Codex) -> Verdict:
     )
 
 
-def providers_present(found: tuple[tuple[str, str], ...]) -> Verdict:
-    """`found` are (file, provider that makes an environment of it); without the latter it is only a hint."""
-    details = [f"{file} ({tool})" if tool else file for file, tool in found]
-    tools = list(dict.fromkeys(tool for _, tool in found if tool))
-    if not tools:
+def providers_present(found: Providers) -> Verdict:
+    details = [f"{id}: {state}" + (f" ({note})" if note else "") for id, state, note in found.layers]
+    details += [f"{file} ({id}): detected, not used" for id, file in found.others]
+    wrong = [(id, state, note) for id, state, note in found.layers if state in ("blocked", "failed")]
+    if wrong:
         return Verdict(
-            "ok", "the project has no environment of its own that would have to be applied", details
+            "warning",
+            ", ".join(f"{id.partition(':')[0]}: {state}" for id, state, _ in wrong),
+            details,
+            "See the notes below; `outfitter trust` shows what would be run, and allows it.",
         )
-    return Verdict(
-        "warning",
-        f"{', '.join(tools)}: detected, not used",
-        details,
-        f"Write use = [{', '.join(map(_quoted, tools[:1]))}] under [providers] in outfitter.toml; "
-        "`outfitter trust` shows what that runs, and allows it.",
-    )
+    applied = [id for id, state, _ in found.layers if state == "applied"]
+    if applied:
+        return Verdict("ok", f"applied: {', '.join(applied)}", details)
+    if found.others and found.declared:
+        tools = list(dict.fromkeys(id for id, _ in found.others))
+        return Verdict(
+            "warning",
+            f"{', '.join(tools)}: detected, not used",
+            details,
+            f"Write use = [{_quoted(tools[0])}] under [providers] in outfitter.toml; "
+            "`outfitter trust` shows what that runs, and allows it.",
+        )
+    return Verdict("ok", "the project has no environment of its own that would have to be applied", details)
 
 
 CHECKS = (

@@ -15,6 +15,7 @@ import time
 from ..errors import FileInvalid, SettingInvalid
 from .places import USER_FILE, codex_file, user_file
 from .settings import FileSettings, Settings, merge
+from .way import Way
 
 __all__ = [
     "PROJECT_FILE",
@@ -80,6 +81,7 @@ class _Search:
         self.git: str | None = None
         # Where a command runs is a folder, not the link that led there.
         folder = os.path.realpath(directory)
+        self.way = Way(_upwards(folder))
         while True:
             path = os.path.join(folder, PROJECT_FILE)
             if not os.path.lexists(path):
@@ -98,6 +100,15 @@ class _Search:
             if above == folder:
                 return
             folder = above
+
+
+def _upwards(folder: str) -> list[str]:
+    """A folder and those above it, as far as a search can go."""
+    folders = [folder]
+    while (above := os.path.dirname(folder)) != folder and not os.access(f"{folder}/{_GIT}", os.F_OK):
+        folder = above
+        folders.append(folder)
+    return folders
 
 
 def _is_planted(path: str, folder: str) -> bool:
@@ -181,20 +192,30 @@ def load(environ: Mapping[str, str], directory: str | None) -> Settings:
 
 
 class _Seen:
-    """What was found for one directory, and what it depends on."""
+    """What was found for one directory, and what it depends on.
 
-    __slots__ = ("absent", "files", "git", "identity", "outcome")
+    `way` are the folders from there upwards as they were when what is in `missing` was not there: while
+    nothing comes or goes in them, nobody need look for it.
+    """
+
+    __slots__ = ("absent", "files", "git", "identity", "missing", "outcome", "way")
 
     def __init__(self, directory: str | None) -> None:
         self.identity = _identity(directory)
         self.outcome: Settings | Mistakes = ()
         self.files: list[tuple[str, Signature]] = []
         self.absent: list[str] = []
+        self.missing: list[str] = []
         self.git: str | None = None
+        self.way: Way | None = None
 
     def holds(self, directory: str | None) -> bool:
         """Whether everything is as it was: a few calls of stat."""
-        if _identity(directory) != self.identity:
+        way = self.way
+        is_same = way is not None and way.holds()
+        # Where no link leads to the folder, the way has told that it is still the same one.
+        is_told = is_same and way is not None and way.paths[0] == directory
+        if not is_told and _identity(directory) != self.identity:
             return False
         for path, signature in self.files:
             if _signature(path) != signature:
@@ -203,6 +224,13 @@ class _Seen:
         for path in self.absent:
             if access(path, os.F_OK):
                 return False
+        if way is None or is_same:
+            return True
+        way = Way(way.paths)  # before anybody looks, so that nothing comes unseen
+        for path in self.missing:
+            if access(path, os.F_OK):
+                return False
+        self.way = way
         return self.git is None or access(self.git, os.F_OK)
 
 
@@ -238,6 +266,11 @@ class Configuration:
             return seen.outcome
         raise FileInvalid(seen.outcome)
 
+    def way(self, directory: str) -> Way | None:
+        """The folders from a directory upwards, as `settings` has just seen them."""
+        seen = self._seen.get(directory)
+        return None if seen is None else seen.way
+
     def _look(self, directory: str | None) -> _Seen:
         seen = _Seen(directory)
         mistakes: list[Mistake] = []
@@ -250,7 +283,8 @@ class Configuration:
         project = None
         if directory is not None:
             search = _Search(directory)
-            seen.absent += search.absent
+            seen.way = search.way
+            seen.missing += search.absent
             seen.git = search.git
             seen.files += [(path, _signature(path)) for path in search.passed]
             project = self._read(search.found, "project", seen, mistakes)

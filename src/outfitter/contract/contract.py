@@ -6,9 +6,12 @@ So the same question has the same answer whoever asks.
 
 from __future__ import annotations
 
+import os
+
 from ..core.launch import DEFAULT_PATH
 from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, SNAPSHOT, Layer, Operation
 from ..env.lists import LIST_NAMES
+from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.policy import Policy
 from ..env.resolve import Rules, Stack
@@ -17,12 +20,16 @@ from ..record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from ..env.resolve import Resolved
     from .base import Base
     from .config import Configuration
-    from .providers import Projects, Use
+    from .overlays import Overlays
+    from .providers import Projects
+    from .selection import Use
     from .settings import EnvSettings, PolicySettings, Settings
+    from .setup import Setups, SetupUse
 
 # Stacks that are remembered: clients send the same policy with every command, from a few directories.
 REMEMBERED_STACKS = 32
@@ -36,10 +43,26 @@ class Asked(Record):
 
     `policy` makes the policy that it brings; None when it brings none. With `contract` the configured one
     applies then, and what every command needs is filled in; without both, the environment is exactly `env`.
-    `key` stands for the policy, so that it is made only when its stack is not known yet.
+    `key` stands for the policy, so that it is made only when its stack is not known yet. `scope` is the
+    session whose overlay holds, `overlays` are the names of those that were chosen.
     """
 
-    __slots__ = ("author", "contract", "cwd", "env", "key", "policy", "settings", "tty", "unset")
+    __slots__ = (
+        "author",
+        "contract",
+        "cwd",
+        "env",
+        "key",
+        "overlays",
+        "policy",
+        "prefix",
+        "scope",
+        "settings",
+        "stack",
+        "tty",
+        "unset",
+        "warnings",
+    )
 
     def __init__(
         self,
@@ -52,6 +75,8 @@ class Asked(Record):
         author: str = "user",
         unset: tuple[str, ...] = (),
         tty: bool = False,
+        scope: str | None = None,
+        overlays: tuple[str, ...] = (),
     ) -> None:
         self.cwd = cwd
         self.env = env
@@ -61,23 +86,33 @@ class Asked(Record):
         self.author = author
         self.unset = unset
         self.tty = tty
-        self.settings: Settings | None = None  # what the files say there, once somebody has looked
+        self.scope = scope
+        self.overlays = overlays
+        # What the files say there, what comes below the request, what goes in front of the command's argv,
+        # and what is wrong with all that, once somebody has looked.
+        self.settings: Settings | None = None
+        self.stack: Stack | None = None
+        self.prefix: tuple[str, ...] = ()
+        self.warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Asked({self.cwd!r}, {sorted(self.env)!r}, contract={self.contract}, author={self.author!r})"
 
 
 class Questions:
-    """What providers must be asked. Two with the same `key` are the same."""
+    """What must be asked next of a provider, or done for a setup. Two with the same `key` are the same.
 
-    def __init__(self, projects: Projects, uses: list[Use], lower: Stack, settings: Settings) -> None:
-        self.key = (id(lower), *(use.key for use in uses))
-        self._projects = projects
-        self._uses = uses
-        self._lower = lower
-        self._settings = settings
+    `what` says it for people.
+    """
+
+    def __init__(self, key: object, what: str, ask: Callable[[int | None], None]) -> None:
+        self.key = key
+        self.what = what
+        self._ask = ask
 
     def ask(self, mark: int | None = None) -> None:
-        """Asks them, one after another; blocks. `mark` is one of a server's, for what is started."""
-        for use in self._uses:
-            self._projects.ask(use, self._lower, self._settings, mark)
+        """Asks; blocks. `mark` is one of a server's, for what is started."""
+        self._ask(mark)
 
 
 class Contract:
@@ -95,6 +130,11 @@ class Contract:
         self._key = b""
         self._plain: Settings | None = None
         self._projects: Projects | None = None
+        self._setups: Setups | None = None
+        self._overlays: Overlays | None = None
+        self._kept = ""
+        # What `stack` does around a question, for those who watch: it may take its time.
+        self.around: Callable[[str], AbstractContextManager[object]] | None = None
 
     # Settings
 
@@ -117,10 +157,9 @@ class Contract:
     def key(self) -> bytes:
         """The key of this user's fingerprints."""
         if not self._key:
-            from ..host import facts, installkey
+            from ..host import installkey
 
-            environ = self.base.values
-            self._key = installkey.load(installkey.state_folder(environ, facts.home(environ)))
+            self._key = installkey.load(self._state_folder)
         return self._key
 
     def prepare(self) -> None:
@@ -152,58 +191,133 @@ class Contract:
         # A policy of its own is a request for just what it leaves.
         if asked.contract and asked.policy is None:
             runtime = (self._defaults, *runtime)
+        if asked.scope is not None and (told := self.overlays.runtime(asked.scope)) is not None:
+            runtime = (*runtime, told)
         return stack.resolve(_request(asked) if asked.env or asked.unset else None, runtime)
 
     def stack(self, asked: Asked, base: Base | None = None) -> Stack:
-        """Everything below the request."""
-        settings = self._settings_for(asked)
-        if not settings.providers:
-            return self._stack(settings, base, asked, ())
-        questions = self.questions(asked, base)
-        if questions is not None:
-            questions.ask()
-        lower, uses = self._lower(settings, base, asked)
-        layers = tuple(self.projects.layers(uses, lower))
-        return self._stack(settings, base, asked, layers, provided=bool(uses))
+        """Everything below the request; blocks while providers are asked and a setup runs.
+
+        Raises FileInvalid, SettingInvalid, ProviderBlocked, ProviderFailed, SetupBlocked, SetupFailed.
+        """
+        while (questions := self._next(asked, base)) is not None:
+            if self.around is None:
+                questions.ask()
+            else:
+                with self.around(questions.what):
+                    questions.ask()
+        assert asked.stack is not None, "nothing is left to be asked"
+        return asked.stack
 
     def questions(self, asked: Asked, base: Base | None = None) -> Questions | None:
-        """What must be asked of providers before this can be resolved; None when nothing must.
+        """What must be asked next before this can be resolved; None when nothing must, any more.
 
-        Raises FileInvalid, SettingInvalid.
+        Raises FileInvalid, SettingInvalid, ProviderBlocked, ProviderFailed, SetupBlocked, SetupFailed.
         """
         if asked.policy is None and not asked.contract:
             return None
-        settings = self._settings_for(asked)
-        if not settings.providers:
-            return None
-        lower, uses = self._lower(settings, base, asked)
-        pending = self.projects.pending(uses, lower)
-        if not pending:
-            return None
+        return self._next(asked, base)
 
-        return Questions(self.projects, pending, lower, settings)
+    def _next(self, asked: Asked, base: Base | None) -> Questions | None:
+        """The next question; when there is none, `asked.stack` is there."""
+        if asked.stack is not None:
+            return None
+        settings = self._settings_for(asked)
+        layers: tuple[Layer, ...] = ()
+        uses: list[Use] = []
+        if self._configuration is not None and settings.providers != ():
+            projects = self.projects
+            uses = projects.uses(asked.cwd, settings, self._configuration.way(asked.cwd))
+            if uses:
+                lower = self._stack(settings, base, asked, None, provided=True)
+                said = projects.answers(uses, lower, settings)
+                if not isinstance(said, list):
+                    return _question(projects, said, lower, settings)
+                layers = tuple(said)
+                asked.prefix = tuple(word for layer in layers for word in layer.prefix)
+        stack = self._stack(settings, base, asked, layers, provided=bool(uses))
+        if settings.setup is not None and self._configuration is not None:
+            use = self.setups.use(asked.cwd, settings)
+            if use is not None:
+                if self.setups.pending(use, stack, settings):
+                    return _setup(self.setups, use, stack, settings)
+                layers = (*layers, self.setups.layer(use, stack))
+                stack = self._stack(settings, base, asked, layers, provided=bool(uses))
+        if asked.scope is not None or asked.overlays or self._may_keep():
+            session = self.overlays.layers(asked.cwd, asked.scope, asked.overlays, settings)
+            if session:
+                stack = self._stack(settings, base, asked, (*layers, *session), provided=bool(uses))
+        asked.stack = stack
+        if layers:
+            wrong = settings.on_provider_failure == "warn"
+            asked.warnings = (
+                *(
+                    f"{layer.id} is {layer.state}: {layer.note}"
+                    for layer in layers
+                    if wrong and layer.state in ("blocked", "failed")
+                ),
+                *(self.projects.news(uses) if asked.contract else ()),
+            )
+        return None
+
+    def _may_keep(self) -> bool:
+        """Whether the user has something kept; most have not, and need nothing of what reads it."""
+        if self._configuration is None:
+            return False
+        if not self._kept:
+            from .places import kept_folder
+
+            self._kept = kept_folder(self._state_folder)
+        return os.access(self._kept, os.F_OK)
+
+    @property
+    def overlays(self) -> Overlays:
+        """What sessions, and the user for a worktree, put on top."""
+        if self._overlays is None:
+            from .overlays import Overlays
+
+            self._overlays = Overlays(self._state_folder)
+        return self._overlays
+
+    @property
+    def _state_folder(self) -> str:
+        from ..host import facts, installkey
+
+        return installkey.state_folder(self.base.values, facts.home(self.base.values))
+
+    @property
+    def setups(self) -> Setups:
+        """The setups of this executor's worktrees."""
+        if self._setups is None:
+            from ..host import facts
+            from .setup import Setups
+
+            home = facts.home(self.base.values)
+            self._setups = Setups(self.projects.store, self._state_folder, home)
+        return self._setups
 
     @property
     def projects(self) -> Projects:
         """The providers of this executor."""
         if self._projects is None:
-            from ..host import facts, installkey
+            from ..host import facts
             from .providers import Projects
             from .trust import TrustStore
 
-            environ = self.base.values
-            home = facts.home(environ)
-            self._projects = Projects(TrustStore(installkey.state_folder(environ, home)), home)
+            self._projects = Projects(TrustStore(self._state_folder), facts.home(self.base.values))
         return self._projects
+
+    def watched(self, asked: Asked) -> list[str]:
+        """The paths whose change makes an answer of providers stale. Raises FileInvalid, SettingInvalid."""
+        settings = self._settings_for(asked)
+        if settings.providers == ():
+            return []
+        uses = self.projects.uses(asked.cwd, settings)
+        return self.projects.watched(uses, self.lower(asked), settings)
 
     def lower(self, asked: Asked) -> Stack:
         """Layers 0 to 2: what providers start from."""
-        return self._lower(self.settings(asked.cwd), None, asked)[0]
-
-    def _lower(self, settings: Settings, base: Base | None, asked: Asked) -> tuple[Stack, list[Use]]:
-        """What providers start from, layers 0 to 2, and which of them hold."""
-        uses = self.projects.uses(asked.cwd, settings)
-        return self._stack(settings, base, asked, None, provided=bool(uses)), uses
+        return self._stack(self.settings(asked.cwd), None, asked, None, provided=True)
 
     def _stack(
         self,
@@ -243,9 +357,11 @@ class Contract:
             layers.append(self._snapshot)
         if provided:
             layers += _reverted(Stack(layers, (), Rules(tidy=False, total=None)).values)
-        layers += given or ()
+        above = list(given or ())
         if given is not None and settings.project_env is not None:
-            layers.append(_env_layer(PROVIDER, "project", settings.project_env))
+            place = len([layer for layer in above if layer.level <= PROVIDER])
+            above.insert(place, _env_layer(PROVIDER, "project", settings.project_env))
+        layers += above
         if given is not None and settings.user_env is not None:
             layers.append(_env_layer(OVERRIDE, "user", settings.user_env))
         policies = []
@@ -271,7 +387,23 @@ class Contract:
         """`env_fp` and `contract_fp`."""
         from ..env.fingerprint import contract_fp, env_fp
 
-        return env_fp(self.key, resolved.values), contract_fp(self.key, resolved)
+        # Two sessions that are alike differ in their names.
+        own = env_fp(self.key, resolved.values, leave_out=(SCOPE, PARENT_SCOPE))
+        return own, contract_fp(self.key, resolved)
+
+
+def _question(projects: Projects, use: Use, lower: Stack, settings: Settings) -> Questions:
+    def ask(mark: int | None) -> None:
+        projects.ask(use, lower, settings, mark)
+
+    return Questions((id(lower), *use.key), f"{use.provider.id} in {use.found.root}", ask)
+
+
+def _setup(setups: Setups, use: SetupUse, lower: Stack, settings: Settings) -> Questions:
+    def ask(mark: int | None) -> None:
+        setups.run(use, lower, settings, mark)
+
+    return Questions(use.key, f"the setup of {use.worktree}", ask)
 
 
 def _request(asked: Asked) -> Layer:

@@ -1,7 +1,7 @@
 """What `outfitter doctor` finds out about this machine, and the report that it makes of it.
 
-Looking only: nothing is written, and nothing is run but the login shell, once, with its limit of time. Each
-part is gathered when the first check asks for it.
+Looking only: nothing is written, and nothing is run but the login shell, once, with its limit of time, and
+the project's providers, as for any command. Each part is gathered when the first check asks for it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import time
 from ..core.shell import Plan
 from ..core.startup import assignments, startup_files
 from ..env.explain import shown
-from ..env.layer import BASE, POLICY
+from ..env.layer import BASE, POLICY, PROVIDER, SETUP
 from ..env.redact import Secrets, mask_pairs
-from ..errors import EnvironmentTooLarge, FileInvalid, SettingInvalid
+from ..errors import EnvironmentTooLarge, FileInvalid, ProviderBlocked, ProviderFailed, SettingInvalid
 from ..host import facts, installkey
 from .base import base_of
-from .checks import CHECKS, STATUSES, Codex, Configured, Given, Login, Place, Shells
+from .checks import CHECKS, STATUSES, Codex, Configured, Given, Login, Place, Providers, Shells
 from .config import Configuration, codex_file, read_file, user_file
 from .contract import Asked, Contract
 from .programs import find
+from .selection import Selection
 from .settings import Settings
 from .snapshot import ask
 from .startup import places
@@ -31,33 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ..env.layer import Layer
     from ..env.resolve import Resolved
     from .checks import Check, Verdict
 
 SCHEMA_VERSION = 1
 # What people ask for by name and get from somewhere else.
 PROGRAMS = ("python", "python3", "pip", "node", "npm", "ruby", "go", "cargo", "java", "git", "make", "cc")
-# Files that a project's environment is made from, and the provider that does it.
-PROVIDERS = {
-    ".envrc": "direnv",
-    "mise.toml": "mise",
-    ".mise.toml": "mise",
-    ".tool-versions": "mise",
-    "devenv.nix": "devenv",
-    "devbox.json": "devbox",
-    "flake.nix": "nix",
-    "shell.nix": "nix",
-    "pixi.toml": "conda",
-    "environment.yml": "conda",
-    "environment.yaml": "conda",
-    ".venv": "python",
-    "uv.lock": "python",
-    "poetry.lock": "python",
-    "pdm.lock": "python",
-    "Pipfile": "python",
-    "pyproject.toml": "",
-    ".devcontainer/devcontainer.json": "devcontainer",
-}
 _FILE_SIZE = 1 << 18  # a startup file that is longer is not one that somebody wrote
 _INITS = ("init", "systemd", "launchd", "runit", "s6-svscan", "dumb-init", "tini")
 _STARTUP_KINDS = ("bash", "zsh", "fish", "tcsh", "csh", "dash", "ksh")
@@ -102,6 +83,7 @@ class Machine:
         self._ask = login
         self._home = facts.home(environ)
         self._parts: dict[str, Any] = {"cwd": self._cwd}
+        self._layers: list[Layer] = []
         # Never told, wherever it turns up: an entry of PATH can hold one.
         self.secrets = Secrets().among(environ)
 
@@ -132,8 +114,9 @@ class Machine:
             contract.prepare()  # where a snapshot is configured, commands have it
         try:
             resolved = contract.resolve(Asked(self._cwd, {}))
-        except EnvironmentTooLarge as error:
+        except (EnvironmentTooLarge, SettingInvalid, ProviderBlocked, ProviderFailed) as error:
             return Given(self._environ, {}, problem=str(error))
+        self._layers = [layer for layer in resolved.layers if layer.level in (PROVIDER, SETUP)]
         return _given(self._environ, resolved)
 
     # Shells
@@ -183,24 +166,18 @@ class Machine:
             return ""
         return name if pid == 1 or name in _INITS else ""
 
-    def _providers(self) -> tuple[tuple[str, str], ...]:
-        """From where we are up to the top of the repository; what is in PATH already counts as applied."""
-        in_path = self.part("given").values.get("PATH", "").split(":")
-        used = self.part("configured").settings.providers
-        if "auto" in used:
-            return ()
-        found = []
-        folder = self._cwd
-        while True:
-            for name, tool in PROVIDERS.items():
-                path = os.path.join(folder, name)
-                if tool not in used and os.path.exists(path) and f"{path}/bin" not in in_path:
-                    found.append((path, tool))
-            above = os.path.dirname(folder)
-            if above == folder or os.path.exists(os.path.join(folder, ".git")):
-                break
-            folder = above
-        return tuple(found)
+    def _providers(self) -> Providers:
+        self.part("given")
+        settings: Settings = self.part("configured").settings
+        layers = [(layer.id, layer.state, layer.note) for layer in self._layers if layer.id != "project"]
+        # Those that could be meant; the ones that are in PATH already count as applied.
+        used = {layer.producer for layer in self._layers}
+        others = [
+            (use.provider.id, use.found.files[0])
+            for use in Selection().uses(self._cwd, Settings())
+            if use.provider.id not in used
+        ]
+        return Providers(layers, others, declared=settings.providers is not None)
 
     # Files
 

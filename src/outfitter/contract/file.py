@@ -12,7 +12,7 @@ from ..env.names import is_name
 from ..errors import FileInvalid
 from ..toml import Mistake, Table, parse, refuse, shown
 from .schema import KEYS
-from .settings import POLICY_RULES, EnvSettings, FileSettings, PolicySettings, Source
+from .settings import POLICY_RULES, EnvSettings, FileSettings, PolicySettings, SetupSettings, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ MAX_BYTES = {"project": 64 << 10, "user": 1 << 20, "codex": 4 << 20}
 # The time that a dotted key takes grows with the square of its parts, and a project's file is not trusted.
 MAX_DOTS = 100
 _POLICY = "shell_environment_policy"
-_CODEX_KEYS = {"": KEYS[""], _POLICY: KEYS[_POLICY]}
+_OVERLAYS = "overlays"
+_CODEX_KEYS = {"": tuple(key for key in KEYS[""] if key.name != _OVERLAYS), _POLICY: KEYS[_POLICY]}
 _OPERATIONS = ("remove", "prepend", "append")
 
 
@@ -67,8 +68,8 @@ class _File:
     def settings(self) -> FileSettings:
         for name, keys in self._tables.items():
             self._read_table(name, keys)
-        policy, env = self._policy(), self._env()
-        login = self._login()
+        policy, env = self._policy(), self._env("env")
+        login, setup = self._login(), self._setup()
         refuse(self._root.mistakes)
         said = self._said.get
         return FileSettings(
@@ -81,6 +82,7 @@ class _File:
             policy=policy,
             allow_from=said("shell_environment_policy.allow_from"),
             env=env,
+            overlays=said(_OVERLAYS),
             list_names=said("names.lists", ()),
             secret_names=said("names.secret", ()),
             allow_code_loading=said("names.allow_code_loading", ()),
@@ -89,14 +91,22 @@ class _File:
             import_codex=said("import.codex"),
             providers=said("providers.use"),
             required_providers=said("providers.required", ()),
+            on_provider_failure=said("providers.on_failure"),
             provider_options=self._provider_options(),
+            provider_modes=said("providers.modes"),
+            provider_timeout=said("providers.timeout"),
+            setup=setup,
             lines=self._lines,
         )
 
     def _provider_options(self) -> dict[str, dict[str, object]]:
         options: dict[str, dict[str, object]] = {}
         for key in KEYS["providers"]:
-            if key.name not in ("use", "required") and f"providers.{key.name}" in self._said:
+            if (
+                key.kind == "texts"
+                and key.name not in ("use", "required")
+                and f"providers.{key.name}" in self._said
+            ):
                 options[key.name] = {"values": self._said[f"providers.{key.name}"]}
         return options
 
@@ -125,7 +135,7 @@ class _File:
     def _written(self, setting: str) -> object:
         """What stands there, right or wrong; None for nothing."""
         table, dot, _ = setting.partition(".")
-        if dot and table not in self._tables:
+        if dot and table not in self._tables and table != _OVERLAYS:
             return None  # of a Codex file, and none of our business
         value: object = self._document.value
         for part in setting.split("."):
@@ -169,6 +179,24 @@ class _File:
         problem = f"`{setting}` must be a whole number from 1 to {key.most:.0f}"
         table.wrong(problem, f"write {key.name} = {key.default}", key.name)
         return None
+
+    def _read_text(self, table: Table, key: Key, setting: str) -> str | None:
+        value = table.text(key.name)
+        if value is None or (value.strip() and "\0" not in value):
+            return value
+        table.wrong(f"`{setting}` is empty or has a NUL", "write it, or remove the line", key.name)
+        return None
+
+    def _read_inner_path(self, table: Table, key: Key, setting: str) -> str | None:
+        value = table.text(key.name)
+        if value is None or _is_inner(value):
+            return value
+        table.wrong(f"`{setting}` is not a path inside the project", _INNER_REMEDY, key.name)
+        return None
+
+    def _read_inner_paths(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
+        problem = "an entry that is not a path inside the project"
+        return self._entries(table, key, setting, _is_inner, problem, _INNER_REMEDY)
 
     def _read_texts(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
         return self._entries(table, key, setting, _anything, "", "")
@@ -228,6 +256,31 @@ class _File:
                 table.wrong(problem, "case does not count: keep one of them", key.name, pattern)
             seen.add(pattern.lower())
         return actions if len(table.mistakes) == mistakes else None
+
+    def _read_modes(self, table: Table, key: Key, setting: str) -> dict[str, str] | None:
+        from ..errors import SettingInvalid
+        from ..providers.base import check_mode
+        from ..providers.registry import OURS, find
+
+        mistakes = len(table.mistakes)
+        modes = table.text_map(key.name)
+        for id, mode in self._written_values(setting).items():
+            self._lines[f"{setting}.{id}"] = table.line(key.name, id)
+            if not id:
+                table.wrong(
+                    f"`{setting}` has a provider without a name", 'write nix = "capture"', key.name, id
+                )
+            if type(mode) is not str:
+                continue
+            if mode not in key.choices:
+                table.wrong(f"`{setting}` has a mode that does not exist", _one_of(key), key.name, id)
+            elif id in OURS:  # others are asked when they are used: nothing of theirs is loaded for a file
+                try:
+                    check_mode(find(id), mode)
+                except SettingInvalid as error:
+                    problem, _, remedy = str(error).partition(": ")
+                    table.wrong(problem, remedy, key.name, id)
+        return modes if len(table.mistakes) == mistakes else None
 
     def _read_entries(self, table: Table, key: Key, setting: str) -> dict[str, tuple[str, ...]] | None:
         inner = table.table(key.name)
@@ -331,6 +384,29 @@ class _File:
         self._lines["shell.login"] = self._lines["allow_login_shell"]
         return "allow" if allowed else "reject"
 
+    def _setup(self) -> SetupSettings | None:
+        if type(self._written("setup")) is not dict:
+            return None
+        table = self._root.table("setup")
+        assert table is not None, "it is one"
+        if self._kind == "user":
+            table.wrong("[setup] belongs into a project's outfitter.toml", "move it to the project's file")
+            return None
+        ways = [word for word in ("script", "run", "from") if self._written(f"setup.{word}") is not None]
+        if not ways:
+            return None
+        if len(ways) > 1:
+            problem = f"`{ways[0]}` and `{ways[1]}` of [setup] are two ways to say one thing"
+            table.wrong(problem, "keep one of them", ways[1])
+        if self._written("setup.name") is not None and ways != ["from"]:
+            table.wrong("`setup.name` goes with `from` only", "remove it", "name")
+        said = {
+            word: self._said[f"setup.{word}"]
+            for word in ("script", "run", "name", "inputs", "timeout", "required")
+            if f"setup.{word}" in self._said
+        }
+        return SetupSettings(self._document.file, source=self._said.get("setup.from"), **said)
+
     def _policy(self) -> PolicySettings | None:
         keys = {rule: f"{_POLICY}.{rule}" for rule in POLICY_RULES}  # where each rule was written
         said = {rule: self._said[key] for rule, key in keys.items() if key in self._said}
@@ -362,42 +438,67 @@ class _File:
                 problem = f"`{rule}` does not go with `filters`"
                 self._root.wrong(problem, "say all of it in `filters`, or nothing", _POLICY, rule)
 
-    def _env(self) -> EnvSettings | None:
-        self._refuse_contradictions()
-        values: dict[str, str] = self._said.get("env.set") or {}
-        unset: tuple[str, ...] = self._said.get("env.unset") or ()
+    def _read_overlays(self, table: Table, key: Key, setting: str) -> dict[str, EnvSettings] | None:
+        inner = table.table(key.name)
+        if inner is None:
+            return None
+        mistakes = len(table.mistakes)
+        found = {}
+        for name in self._written_values(setting):
+            if not is_name(f"_{name.replace('-', '_')}") or not name:
+                problem = f"`{setting}` has `{shown(name)}`, which is not a name of an overlay"
+                inner.wrong(problem, "use letters, digits, - and _", name)
+                continue
+            overlay = inner.table(name)
+            if overlay is None:
+                continue
+            overlay.only(*(one.name for one in KEYS["env"]))
+            for one in KEYS["env"]:
+                if one.name in overlay:
+                    part = f"{setting}.{name}.{one.name}"
+                    self._said[part] = getattr(self, f"_read_{one.kind}")(overlay, one, part)
+            self._lines[f"{setting}.{name}"] = inner.line(name)
+            found[name] = self._env(f"{setting}.{name}") or EnvSettings(self._document.file)
+        return found if len(table.mistakes) == mistakes else None
+
+    def _env(self, table: str) -> EnvSettings | None:
+        self._refuse_contradictions(table)
+        values: dict[str, str] = self._said.get(f"{table}.set") or {}
+        unset: tuple[str, ...] = self._said.get(f"{table}.unset") or ()
         lines = self._lines
         operations = tuple(
-            (variable, op, entries, lines[f"env.{op}.{variable}"])
+            (variable, op, entries, lines[f"{table}.{op}.{variable}"])
             for op in _OPERATIONS
-            for variable, entries in (self._said.get(f"env.{op}") or {}).items()
+            for variable, entries in (self._said.get(f"{table}.{op}") or {}).items()
             if entries
         )
         if not values and not unset and not operations:
             return None
         return EnvSettings(
             self._document.file,
-            set=tuple((name, value, lines[f"env.set.{name}"]) for name, value in values.items()),
-            unset=tuple((name, lines[f"env.unset.{name}"]) for name in dict.fromkeys(unset)),
+            set=tuple((name, value, lines[f"{table}.set.{name}"]) for name, value in values.items()),
+            unset=tuple((name, lines[f"{table}.unset.{name}"]) for name in dict.fromkeys(unset)),
             operations=operations,
         )
 
-    def _refuse_contradictions(self) -> None:
-        values = self._written_values("env.set")
-        for place, name in _texts(self._written("env.unset")):
+    def _refuse_contradictions(self, table: str) -> None:
+        values = self._written_values(f"{table}.set")
+        path = table.split(".")
+        for place, name in _texts(self._written(f"{table}.unset")):
             if name in values:
                 problem = f"`{shown(name)}` is both in `set` and in `unset`"
-                self._root.wrong(problem, "remove it from one of them", "env", "unset", place)
+                self._root.wrong(problem, "remove it from one of them", *path, "unset", place)
         for name, value in values.items():
             if self._is_list(name) and type(value) is str and _has_reference(value):
-                problem = f"`env.set.{name}` has an entry that starts with $, which nothing expands"
-                self._root.wrong(problem, f"use `prepend` or `append` to add to {name}", "env", "set", name)
+                problem = f"`{table}.set.{name}` has an entry that starts with $, which nothing expands"
+                self._root.wrong(problem, f"use `prepend` or `append` to add to {name}", *path, "set", name)
 
 
 _MOVE = "move it to your own config.toml"
 _NO_NAME = "an entry that is not a name"
 _NAME_REMEDY = "a name is letters, digits and _, and does not begin with a digit"
 _POSSIBLE_REMEDY = "a name is not empty and has no '=' and no NUL"
+_INNER_REMEDY = "write it from the folder of this file on, without `..`, `~`, `$` and `**`"
 
 
 def _one_of(key: Key) -> str:
@@ -412,6 +513,12 @@ def _texts(values: object) -> list[tuple[int, str]]:
 
 def _has_reference(value: str) -> bool:
     return any(part.startswith("$") for part in value.split(":"))
+
+
+def _is_inner(path: str) -> bool:
+    """Whether it stays below the folder it starts at. `**` would be a walk for each command."""
+    parts = path.split("/")
+    return path[:1] not in ("", "/", "~", "$") and "\0" not in path and ".." not in parts and "**" not in path
 
 
 def _anything(text: str) -> bool:

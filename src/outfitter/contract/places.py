@@ -32,3 +32,8 @@ def codex_file(environ: Mapping[str, str]) -> str:
     if home := environ.get("HOME"):
         return os.path.join(os.path.abspath(home), ".codex", USER_FILE)
     raise SettingInvalid("there is no place for Codex's configuration: set HOME or CODEX_HOME")
+
+
+def kept_folder(state_folder: str) -> str:
+    """Where the user's own variables for each worktree are kept."""
+    return f"{state_folder}/overlays"

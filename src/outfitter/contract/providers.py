@@ -6,54 +6,45 @@ for it; while nothing changes no program runs. What is remembered is in memory o
 
 from __future__ import annotations
 
-import os
 import time
 
 from ..core.activation import scrub, tool_environment
 from ..env.layer import PROVIDER, Layer
 from ..env.origin import Origin
 from ..errors import ProviderBlocked, ProviderFailed
-from ..providers.base import Context
-from ..record import Record
+from ..log import note
+from ..providers.base import MODES, SECONDS, Context, check_mode
+from .selection import Selection
+from .setups.worktree import source_tree
+from .watching import settled, signature, unchanged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..env.resolve import Stack
-    from ..providers.base import Detection, Provider, Resolution, Trust
+    from ..providers.base import Resolution, Trust
+    from .selection import Use
     from .settings import Settings
     from .trust import TrustStore
+    from .watching import Signature
+    from .way import Way
 
-AUTO = "auto"  # in place of a provider's name: the outermost one that is there
 # Projects and providers that are remembered; each holds what its tool said.
 REMEMBERED_PROJECTS = 64
+# Environments to start from, for each: clients with different policies take turns.
+REMEMBERED_BASES = 4
 # A provider that does not say what it depends on is asked again after this long.
 UNWATCHED_SECONDS = 300.0
-_TICK_NS = 20_000_000  # twice the slowest clock tick that kernels stamp files with
-
-Signature = tuple[tuple[int, ...] | None, ...]
-
-
-class Use(Record):
-    """One provider in one project, as configured."""
-
-    __slots__ = ("found", "provider", "required")
-
-    def __init__(self, provider: Provider, found: Detection, required: bool) -> None:
-        self.provider = provider
-        self.found = found
-        self.required = required
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.provider.id, self.found.root
+# One whose inputs change whenever it runs is not asked for every command, but this often.
+RESTLESS_SECONDS = 1.0
+_MOST_NEWS = 40  # names; a change of a whole environment is not read by anybody
 
 
 class _Known:
     """What came of a use, and what that depends on."""
 
-    __slots__ = ("layer", "lower", "resolution", "signature", "trust", "until", "watch")
+    __slots__ = ("layer", "lower", "resolution", "settings", "signature", "trust", "until", "watch")
 
     def __init__(
         self,
@@ -63,21 +54,23 @@ class _Known:
         watch: tuple[str, ...],
         signature: Signature,
         lower: Stack,
+        settings: Settings,
     ) -> None:
         self.layer = layer
         self.resolution = resolution
         self.trust = trust
         self.watch = watch
         self.signature = signature
-        self.lower = lower  # alive as long as this is: its identity is part of the key
+        self.lower = lower
+        self.settings = settings
         # A tool that names nothing of its own may depend on anything.
         named = resolution is None or bool(resolution.watch)
         self.until = None if named else time.monotonic() + UNWATCHED_SECONDS
 
-    def holds(self, lower: Stack) -> bool:
-        if self.lower is not lower or (self.until is not None and time.monotonic() > self.until):
+    def holds(self) -> bool:
+        if self.until is not None and time.monotonic() > self.until:
             return False
-        return _signature(self.watch) == self.signature
+        return unchanged(self.watch, self.signature)
 
 
 class Projects:
@@ -86,66 +79,97 @@ class Projects:
     def __init__(self, store: TrustStore, home: str) -> None:
         self.store = store
         self._home = home
-        self._known: dict[tuple[str, str], _Known] = {}
+        self._known: dict[tuple[str, str], list[_Known]] = {}
+        self._selection = Selection()
+        self._news: dict[tuple[str, str], str] = {}  # at most one for each that is known
 
-    def uses(self, directory: str, settings: Settings) -> list[Use]:
-        """The providers that hold for commands in a directory, in their order. Raises SettingInvalid."""
-        from ..providers.registry import find
+    def uses(self, directory: str, settings: Settings, way: Way | None = None) -> list[Use]:
+        """The providers that hold for commands in a directory, in their order. Raises SettingInvalid.
 
-        found: list[Use] = []
-        for id in settings.providers:
-            if id == AUTO:
-                found += self._outermost(directory, settings, {use.provider.id for use in found})
+        `way` are the folders from there upwards, if they have just been looked at.
+        """
+        return self._selection.uses(directory, settings, way)
+
+    def answers(self, uses: list[Use], lower: Stack, settings: Settings) -> list[Layer] | Use:
+        """What they said, as layers; or the next one that must be asked first, which takes its time.
+
+        Raises ProviderBlocked, ProviderFailed for those without which no command may run.
+        """
+        layers = []
+        chosen = False
+        for use in uses:
+            if use.choice and chosen:
                 continue
-            provider = find(id, settings.provider_options.get(id))
-            detection = provider.detect(directory)
-            if detection is not None:
-                found.append(Use(provider, detection, id in settings.required_providers))
-        return found
-
-    def _outermost(self, directory: str, settings: Settings, named: set[str]) -> list[Use]:
-        """The one that is meant where several could be: outer tools usually call the inner ones."""
-        from ..providers.registry import find, known
-
-        options = settings.provider_options
-        providers = [find(id, options.get(id)) for id in known() if id not in named]
-        providers.sort(key=lambda one: one.rank)
-        for provider in providers:
-            detection = provider.detect(directory)
-            if detection is not None:
-                return [Use(provider, detection, provider.id in settings.required_providers)]
-        return []
-
-    def pending(self, uses: list[Use], lower: Stack) -> list[Use]:
-        """Those that would have to be asked now, which takes its time."""
-        return [use for use in uses if (known := self._known.get(use.key)) is None or not known.holds(lower)]
+            known = self._find(use, lower, settings)
+            if known is None or not known.holds():
+                return use
+            _check(use, known, settings)
+            layers.append(known.layer)
+            # One that has nothing to say here leaves the word to the next: no two of them are stacked.
+            chosen = chosen or (use.choice and known.layer.state not in ("missing", "not-applicable"))
+        return layers
 
     def ask(self, use: Use, lower: Stack, settings: Settings, mark: int | None = None) -> None:
         """Asks one, and remembers what it says. Blocks; for a thread, or a process of our own."""
         known = self._ask(use, lower, settings, mark)
         if len(self._known) >= REMEMBERED_PROJECTS and use.key not in self._known:
-            del self._known[next(iter(self._known))]
-        self._known[use.key] = known
+            self._news.pop(gone := next(iter(self._known)), None)
+            del self._known[gone]
+        before = self._find(use, lower, settings)
+        if before is not None and (news := changes(before.layer, known.layer)):
+            note("contract", "=", "%s has changed: %s", use.found.label, news)
+            self._news[use.key] = f"{use.found.label} has changed: {news}"
+        others = [one for one in self._known.get(use.key, ()) if one.lower.values != lower.values]
+        self._known[use.key] = [known, *others[: REMEMBERED_BASES - 1]]
 
-    def layers(self, uses: list[Use], lower: Stack) -> list[Layer]:
-        """What they said, as layers. Raises ProviderBlocked, ProviderFailed for those that are required."""
-        layers = []
+    def _find(self, use: Use, lower: Stack, settings: Settings) -> _Known | None:
+        """What it said to somebody who starts from the same, and wants the same of it."""
+        for known in self._known.get(use.key, ()):
+            if known.lower is lower and known.settings is settings:
+                return known
+        for known in self._known.get(use.key, ()):
+            if known.lower.values == lower.values and _same(use, known.settings, settings):
+                known.lower, known.settings = lower, settings
+                return known
+        return None
+
+    def watched(self, uses: list[Use], lower: Stack, settings: Settings) -> list[str]:
+        """The paths that their answers depend on; for those who were not asked yet, what is known before."""
+        found: list[str] = []
         for use in uses:
-            known = self._known.get(use.key)
-            assert known is not None, "asked before"
-            if use.required and known.layer.state == "blocked":
-                raise ProviderBlocked(use.provider.id, use.found.root, known.trust.grant, known.trust.why)
-            if use.required and known.layer.state != "applied":
-                tail = "" if known.resolution is None else known.resolution.stderr_tail
-                raise ProviderFailed(use.provider.id, use.found.root, known.layer.note, tail)
-            layers.append(known.layer)
-        return layers
+            known = self._find(use, lower, settings)
+            if known is not None:
+                found += known.watch
+                continue
+            found += use.found.files
+            found += use.provider.watch(use.found, self.context(use, lower.values, settings))
+            found.append(self.store.path(use.provider.id, use.found.root))
+        return found
+
+    def news(self, uses: list[Use]) -> list[str]:
+        """What has changed since it was told last, by name; never a value."""
+        if not self._news:
+            return []
+        return [self._news.pop(use.key) for use in uses if use.key in self._news]
 
     def context(
-        self, values: Mapping[str, str], options: Mapping[str, object], mark: int | None = None
+        self, use: Use, values: Mapping[str, str], settings: Settings, mark: int | None = None
     ) -> Context:
+        """What a provider starts from. Raises SettingInvalid for a mode that it does not have."""
+        id = use.provider.id
+        mode = settings.provider_modes.get(id, MODES[0])
+        check_mode(use.provider, mode)
+        options = settings.provider_options.get(id, {})
         clean, _ = scrub(values)
-        return Context(clean, tool_environment(clean), self._home, options=options, mark=mark)
+        return Context(
+            clean,
+            tool_environment(clean),
+            self._home,
+            mode=mode,
+            timeout=settings.provider_timeout or SECONDS,
+            options=options,
+            mark=mark,
+        )
 
     def trust(self, use: Use, context: Context) -> Trust:
         """The provider's own word, or ours where it has no store of its own."""
@@ -153,16 +177,18 @@ class Projects:
         if trust.state == "untrusted" and trust.by == "outfitter":
             from ..providers.base import Trust
 
-            if self.store.holds(use.provider.id, use.found.root, trust.digest):
+            root = use.found.root
+            if self.store.holds(use.provider.id, root, trust.digest):
                 return Trust("trusted", "outfitter", trust.digest)
-            return Trust(
-                "untrusted", "outfitter", trust.digest, f"outfitter trust {use.found.root}", trust.why
-            )
+            grant, why = f"outfitter trust {root}", trust.why
+            main = source_tree(root)
+            if main != root and self.store.holds(use.provider.id, main, trust.digest):
+                why = f"the same is allowed in {main}: `{grant}` allows it here too"
+            return Trust("untrusted", "outfitter", trust.digest, grant, why)
         return trust
 
     def _ask(self, use: Use, lower: Stack, settings: Settings, mark: int | None) -> _Known:
-        options = settings.provider_options.get(use.provider.id, {})
-        context = self.context(lower.values, options, mark)
+        context = self.context(use, lower.values, settings, mark)
         begun = time.monotonic()
         watched = tuple(
             dict.fromkeys(
@@ -173,18 +199,27 @@ class Projects:
                 )
             )
         )
-        before = _settled(watched)
-        trust = self.trust(use, context)
-        if not trust.may_run:
-            note = f"not trusted: {trust.grant} after you have read it" if trust.grant else trust.why
-            layer = self._layer(use, None, "blocked", note, begun)
-            return _Known(layer, None, trust, watched, before, lower)
-        resolution = use.provider.resolve(use.found, context)
+        for once_more in (True, False):
+            before = settled(watched)
+            trust = self.trust(use, context)
+            if not trust.may_run:
+                why = f"not trusted: {trust.grant} after you have read it" if trust.grant else trust.why
+                if trust.grant and trust.why:
+                    why += f" ({trust.why})"
+                layer = self._layer(use, None, "blocked", why, begun)
+                return _Known(layer, None, trust, watched, before, lower, settings)
+            resolution = use.provider.resolve(use.found, context)
+            if not once_more or unchanged(watched, before):
+                break
         layer = self._layer(use, resolution, resolution.state, resolution.note, begun)
         more = tuple(path for path in dict.fromkeys(resolution.watch) if path not in watched)
-        # What changed while it ran is seen at the next command: its signature is the one from before.
-        signature = before + _settled(more)
-        return _Known(layer, resolution, trust, watched + more, signature, lower)
+        known = _Known(layer, resolution, trust, watched + more, before + settled(more), lower, settings)
+        after = signature(watched)
+        if after != before:
+            # It writes what it depends on, or somebody is at it all the time.
+            known.signature = after + known.signature[len(before) :]
+            known.until = time.monotonic() + RESTLESS_SECONDS
+        return known
 
     def _layer(self, use: Use, said: Resolution | None, state: str, note: str, begun: float) -> Layer:
         cost = (time.monotonic() - begun) * 1000
@@ -213,31 +248,45 @@ class Projects:
             root=use.found.root,
             digest=said.producer,
             cost_ms=cost,
+            prefix=said.prefix,
+            lost=[(one.kind, one.name, one.kept_by) for one in said.lost],
         )
 
 
-def _settled(paths: tuple[str, ...]) -> Signature:
-    """As `_signature`, once none is so young that it could change again without a sign of it.
-
-    That takes a clock tick at most, in the thread that asks anyway; so one change is one question.
-    """
-    while True:
-        signature = _signature(paths)
-        youngest = max((entry[3] for entry in signature if entry is not None), default=0)
-        age = time.time_ns() - youngest
-        if not 0 <= age < _TICK_NS:
-            return signature
-        time.sleep((_TICK_NS - age) / 1e9)
+def changes(before: Layer, after: Layer) -> str:
+    """What a layer does otherwise than before, by name: "+NEW ~CHANGED -GONE"."""
+    old, new = _effects(before), _effects(after)
+    found = [f"+{name}" for name in new if name not in old]
+    found += [f"~{name}" for name in new if name in old and old[name] != new[name]]
+    found += [f"-{name}" for name in old if name not in new]
+    if before.state != after.state:
+        found.insert(0, f"{before.state} is {after.state}")
+    return " ".join(found[:_MOST_NEWS]) + (f" and {len(found) - _MOST_NEWS} more" * (len(found) > _MOST_NEWS))
 
 
-def _signature(paths: tuple[str, ...]) -> Signature:
-    """What each path is now, to the nanosecond; None for one that is not there."""
-    found: list[tuple[int, ...] | None] = []
-    for path in paths:
-        try:
-            info = os.stat(path)
-        except OSError:
-            found.append(None)
-        else:
-            found.append((info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns))
-    return tuple(found)
+def _effects(layer: Layer) -> dict[str, object]:
+    found: dict[str, object] = dict(layer.values)
+    found.update(dict.fromkeys(layer.unset))
+    for one in layer.operations:
+        found[one.variable] = (found.get(one.variable), one.op, one.values)
+    return found
+
+
+def _same(use: Use, one: Settings, other: Settings) -> bool:
+    """Whether two settings want the same of a provider."""
+    id = use.provider.id
+    return one is other or (
+        one.provider_options.get(id) == other.provider_options.get(id)
+        and one.provider_modes.get(id) == other.provider_modes.get(id)
+    )
+
+
+def _check(use: Use, known: _Known, settings: Settings) -> None:
+    """Raises what keeps commands from being started."""
+    state = known.layer.state
+    fail = settings.on_provider_failure == "fail"
+    if state == "blocked" and (use.required or fail):
+        raise ProviderBlocked(use.provider.id, use.found.root, known.trust.grant, known.trust.why)
+    if (use.required and state != "applied") or (fail and state == "failed"):
+        tail = "" if known.resolution is None else known.resolution.stderr_tail
+        raise ProviderFailed(use.provider.id, use.found.root, known.layer.note, tail)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from ..providers.base import MODES
 from ..record import Record
 from .settings import (
     ALLOW_FROM,
     DAEMON_ENVIRONMENTS,
     INHERITS,
     LOGINS,
+    LONGEST_PROVIDER_SECONDS,
+    LONGEST_SETUP_SECONDS,
     LONGEST_SNAPSHOT_SECONDS,
     MOST_TOTAL_BYTES,
+    ON_FAILURES,
+    SETUP_SECONDS,
+    SETUP_SOURCES,
     SNAPSHOT_SECONDS,
     SNAPSHOTS,
     STARTUPS,
@@ -25,7 +31,9 @@ _NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
 _POSSIBLE_NAME = "^[^=\\u0000]+$"
 _PATH = "^[^\\u0000]+$"
 _NO_NUL = "^[^\\u0000]*$"
+_INNER = "^[^/~$\\u0000][^\\u0000]*$"
 _ENTRY = "^[^:\\u0000]+$"
+_OVERLAY = "^[A-Za-z0-9_-]+$"
 
 
 class Key(Record):
@@ -57,6 +65,9 @@ class Key(Record):
 KEYS: dict[str, tuple[Key, ...]] = {
     "": (
         Key("allow_login_shell", "flag", 'Codex\'s word: false is shell.login = "reject", true is "allow".'),
+        Key(
+            "overlays", "overlays", "Environments by name, for commands that ask for them; keys as in [env]."
+        ),
     ),
     "shell_environment_policy": (
         Key(
@@ -140,6 +151,20 @@ KEYS: dict[str, tuple[Key, ...]] = {
     "providers": (
         Key("use", "texts", "The project's environment providers, in their order; each layer goes on top."),
         Key("required", "texts", "Providers without which no command is started."),
+        Key(
+            "on_failure",
+            "choice",
+            "What becomes of commands when a provider fails or is not trusted.",
+            choices=ON_FAILURES,
+            default="warn",
+        ),
+        Key(
+            "timeout",
+            "seconds",
+            "Seconds after which a provider's tool is ended. Without it 20, and for nix 300.",
+            most=LONGEST_PROVIDER_SECONDS,
+        ),
+        Key("modes", "modes", "How providers give their environment, by their id.", choices=MODES),
         Key("dotenv", "texts", "The files that the provider `dotenv` reads."),
         Key("command", "texts", "The program, with its arguments, that the provider `command` asks."),
         Key("nix", "texts", "The name of the flake's shell that the provider `nix` takes."),
@@ -147,6 +172,26 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key("conda", "texts", "The prefix of the environment that the provider `conda` activates."),
         Key("pixi", "texts", "The name of the environment that the provider `pixi` takes."),
         Key("devcontainer", "texts", "`inside` when this is the container; and the file."),
+    ),
+    "setup": (
+        Key("script", "inner_path", "The script of the project that makes a new worktree usable."),
+        Key("run", "text", "Shell commands that do, in place of a script."),
+        Key(
+            "from",
+            "choice",
+            "Take the commands from another tool's file.",
+            choices=SETUP_SOURCES,
+        ),
+        Key("name", "text", "Which one of that tool's, where there are several."),
+        Key("inputs", "inner_paths", "Files, wildcards allowed, whose change makes it run again."),
+        Key(
+            "timeout",
+            "seconds",
+            "Seconds after which it is ended.",
+            most=LONGEST_SETUP_SECONDS,
+            default=SETUP_SECONDS,
+        ),
+        Key("required", "flag", "true: no command is started unless it went well.", default=False),
     ),
     "limits": (
         Key(
@@ -227,13 +272,26 @@ _VALUES: dict[str, Any] = {  # functions of a Key; their type would be longer th
     "choices": lambda key: {"type": "array", "items": {"enum": list(key.choices)}},
     "seconds": lambda key: {"type": "number", "exclusiveMinimum": 0, "maximum": key.most},
     "count": lambda key: {"type": "integer", "minimum": 1, "maximum": key.most},
+    "text": lambda key: {"type": "string", "pattern": _PATH},
     "texts": lambda key: _texts(),
     "patterns": lambda key: _texts("."),
+    "inner_path": lambda key: {"type": "string", "pattern": _INNER},
+    "inner_paths": lambda key: _texts(_INNER),
     "names": lambda key: _texts(_NAME),
     "names_to_unset": lambda key: _texts(_POSSIBLE_NAME),
     "values": lambda key: _table(_NAME, {"type": "string", "pattern": _NO_NUL}),
     "actions": lambda key: _table("", {"enum": list(key.choices)}),
+    "modes": lambda key: _table(".", {"enum": list(key.choices)}),
     "entries": lambda key: _table(_NAME, _texts(_ENTRY)),
     "producers": lambda key: _table(".", _texts(_NAME)),
+    "overlays": lambda key: {
+        "type": "object",
+        "propertyNames": {"pattern": _OVERLAY},
+        "additionalProperties": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {one.name: _value(one) for one in KEYS["env"]},
+        },
+    },
     "switch_or_path": lambda key: {"type": ["boolean", "string"], "pattern": _PATH},
 }

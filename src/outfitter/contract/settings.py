@@ -17,12 +17,18 @@ LOGINS = ("allow", "strip", "reject")
 STARTUPS = ("report", "repair", "enforce")
 SNAPSHOTS = ("none", "loginShell", "interactiveShell", "loginInteractiveShell")
 INHERITS = ("all", "core", "none")
+ON_FAILURES = ("without", "warn", "fail")
 DAEMON_ENVIRONMENTS = ("client", "daemon", "merge")
 ALLOW_FROM = ("L3", "L4", "L5")  # the layers that run project code; above them a person speaks
 
 SNAPSHOT_SECONDS = 10.0  # a profile that takes longer is not waited for; the reference's
 LONGEST_SNAPSHOT_SECONDS = 300.0  # somebody waits for the first command meanwhile
+LONGEST_PROVIDER_SECONDS = 3600.0  # a shell of nix that is built for the first time
 TOTAL_BYTES = 1 << 20  # half of what Linux takes for arguments and environment together
+SETUP_SECONDS = 600.0  # a first installation of everything that a project needs
+LONGEST_SETUP_SECONDS = 86_400.0  # a day: what takes longer hangs
+SETUP_SOURCES = ("codex", "devcontainer")
+SETUP_KEYS = ("script", "run", "from", "name", "inputs", "timeout", "required")
 MOST_TOTAL_BYTES = 2 << 20  # what exec was seen to accept with the usual stack limit
 
 POLICY_RULES = ("inherit", "ignore_default_excludes", "exclude", "set", "include_only")
@@ -116,6 +122,41 @@ class EnvSettings(Record):
         )
 
 
+class SetupSettings(Record):
+    """A [setup]: one of `script`, `run` and `source` (the `from` of the file) says what is run.
+
+    `script` and `inputs` are below the folder of `file`, `inputs` may have wildcards. `name` tells which,
+    where the source has several. `required`: no command runs without it.
+    """
+
+    __slots__ = ("file", "inputs", "name", "required", "run", "script", "source", "timeout")
+
+    def __init__(
+        self,
+        file: str,
+        *,
+        script: str | None = None,
+        run: str | None = None,
+        source: str | None = None,
+        name: str | None = None,
+        inputs: tuple[str, ...] = (),
+        timeout: float = SETUP_SECONDS,
+        required: bool = False,
+    ) -> None:
+        self.file = file
+        self.script = script
+        self.run = run
+        self.source = source
+        self.name = name
+        self.inputs = inputs
+        self.timeout = timeout
+        self.required = required
+
+    @property
+    def folder(self) -> str:
+        return self.file.rpartition("/")[0] or "/"
+
+
 class FileSettings(Record):
     """What one file says; None, or empty, for what it does not. `kind` is "user", "project" or "codex".
 
@@ -134,11 +175,16 @@ class FileSettings(Record):
         "lines",
         "list_names",
         "login",
+        "on_provider_failure",
+        "overlays",
         "policy",
+        "provider_modes",
         "provider_options",
+        "provider_timeout",
         "providers",
         "required_providers",
         "secret_names",
+        "setup",
         "snapshot",
         "snapshot_timeout",
         "startup",
@@ -157,6 +203,7 @@ class FileSettings(Record):
         policy: PolicySettings | None = None,
         allow_from: tuple[str, ...] | None = None,
         env: EnvSettings | None = None,
+        overlays: Mapping[str, EnvSettings] | None = None,
         list_names: tuple[str, ...] = (),
         secret_names: tuple[str, ...] = (),
         allow_code_loading: tuple[tuple[str, tuple[str, ...]], ...] = (),
@@ -165,7 +212,11 @@ class FileSettings(Record):
         import_codex: bool | str | None = None,
         providers: tuple[str, ...] | None = None,
         required_providers: tuple[str, ...] = (),
+        on_provider_failure: str | None = None,
         provider_options: Mapping[str, Mapping[str, object]] | None = None,
+        provider_modes: Mapping[str, str] | None = None,
+        provider_timeout: float | None = None,
+        setup: SetupSettings | None = None,
         lines: Mapping[str, int] | None = None,
     ) -> None:
         self.file = file
@@ -177,6 +228,7 @@ class FileSettings(Record):
         self.policy = policy
         self.allow_from = allow_from
         self.env = env
+        self.overlays = dict(overlays or {})
         self.list_names = list_names
         self.secret_names = secret_names
         self.allow_code_loading = allow_code_loading
@@ -185,7 +237,11 @@ class FileSettings(Record):
         self.import_codex = import_codex
         self.providers = providers
         self.required_providers = required_providers
+        self.on_provider_failure = on_provider_failure
         self.provider_options = dict(provider_options or {})
+        self.provider_modes = dict(provider_modes or {})
+        self.provider_timeout = provider_timeout
+        self.setup = setup
         self.lines = dict(lines or {})
 
     def source(self, setting: str) -> Source:
@@ -209,12 +265,17 @@ class Settings:
         "ignored",
         "list_names",
         "login",
+        "on_provider_failure",
+        "overlays",
         "project_env",
         "project_policy",
+        "provider_modes",
         "provider_options",
+        "provider_timeout",
         "providers",
         "required_providers",
         "secret_names",
+        "setup",
         "snapshot",
         "snapshot_timeout",
         "sources",
@@ -240,9 +301,15 @@ class Settings:
         self.project_policy: PolicySettings | None = None
         self.user_env: EnvSettings | None = None
         self.project_env: EnvSettings | None = None
-        self.providers: tuple[str, ...] = ()
+        self.overlays: dict[str, tuple[str, EnvSettings]] = {}  # by name: "user" or "project", and what it is
+        # None: nobody has named any, and what is found there holds.
+        self.providers: tuple[str, ...] | None = None
         self.required_providers: frozenset[str] = frozenset()
+        self.on_provider_failure = "warn"
         self.provider_options: dict[str, Mapping[str, object]] = {}
+        self.provider_modes: dict[str, str] = {}
+        self.provider_timeout: float | None = None  # each has its own
+        self.setup: SetupSettings | None = None  # the project's
         self.files: tuple[tuple[str, str, bool], ...] = ()
         self.sources: dict[str, Source] = dict.fromkeys(SETTINGS, DEFAULT)
         self.ignored: tuple[tuple[str, str, Source], ...] = ()
@@ -268,6 +335,10 @@ SETTINGS = (
     "import.codex",
     "providers.use",
     "providers.required",
+    "providers.on_failure",
+    "providers.timeout",
+    "providers.modes",
+    *(f"setup.{key}" for key in SETUP_KEYS),
 )
 
 
@@ -292,8 +363,14 @@ def merge(
     _merge_names(merged, user, project)
     _merge_limits(merged, user, project)
     _merge_providers(merged, user, project)
+    _merge_overlays(merged, user, project)
     merged.user_env = None if user is None else user.env
     merged.project_env = None if project is None else project.env
+    if project is not None and project.setup is not None:
+        merged.setup = project.setup
+        for key in SETUP_KEYS:
+            if f"setup.{key}" in project.lines:
+                merged.sources[f"setup.{key}"] = project.source(f"setup.{key}")
     return merged
 
 
@@ -393,6 +470,18 @@ def _merge_limits(merged: Settings, user: FileSettings | None, project: FileSett
             merged.ignored += ((setting, str(project.total_bytes), source),)
 
 
+def _merge_overlays(merged: Settings, user: FileSettings | None, project: FileSettings | None) -> None:
+    """Those of both files; of two with one name the user's, who may have allowed it more than a project."""
+    for said in (one for one in (user, project) if one is not None):
+        for name, overlay in said.overlays.items():
+            setting = f"overlays.{name}"
+            if name not in merged.overlays:
+                merged.overlays[name] = (said.kind, overlay)
+                merged.sources[setting] = said.source(setting)
+            else:
+                merged.ignored += ((setting, "(an overlay)", said.source(setting)),)
+
+
 def _merge_providers(merged: Settings, user: FileSettings | None, project: FileSettings | None) -> None:
     """The nearest word counts: a project knows what it is made of. What runs must be trusted all the same."""
     for said in (user, project):
@@ -405,3 +494,19 @@ def _merge_providers(merged: Settings, user: FileSettings | None, project: FileS
             merged.required_providers |= frozenset(said.required_providers)
             merged.sources["providers.required"] = said.source("providers.required")
         merged.provider_options.update(said.provider_options)
+        if said.provider_timeout is not None:
+            merged.provider_timeout = said.provider_timeout
+            merged.sources["providers.timeout"] = said.source("providers.timeout")
+        merged.provider_modes.update(said.provider_modes)
+        for entry in ("", *(f".{id}" for id in said.provider_modes)) if said.provider_modes else ():
+            merged.sources["providers.modes" + entry] = said.source("providers.modes" + entry)
+    setting = "providers.on_failure"
+    if user is not None and user.on_provider_failure is not None:
+        merged.on_provider_failure = user.on_provider_failure
+        merged.sources[setting] = user.source(setting)
+    if project is not None and (said_there := project.on_provider_failure) is not None:
+        if ON_FAILURES.index(said_there) > ON_FAILURES.index(merged.on_provider_failure):
+            merged.on_provider_failure = said_there
+            merged.sources[setting] = project.source(setting)
+        elif said_there != merged.on_provider_failure:
+            merged.ignored += ((setting, said_there, project.source(setting)),)

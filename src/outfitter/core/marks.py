@@ -12,6 +12,8 @@ NONCE_BITS = 28
 NONCE_SHIFT = 34
 _SESSION_SHIFT = 22
 SESSION_NUMBERS = 1 << (NONCE_SHIFT - _SESSION_SHIFT)
+# For what belongs to no session: it is ended with the server.
+NO_SESSION = SESSION_NUMBERS - 1
 _PROCESS_NUMBERS = 1 << _SESSION_SHIFT
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..env.lists import LIST_NAMES
 from ..env.names import REQUIRED, SHELL_MAINTAINED, is_name
 from ..env.pattern import Patterns, fold
-from ..env.redact import SHORTEST_MASKED, Secrets, mask
+from ..env.redact import SHORTEST_MASKED, Secrets, mask_pairs
 from ..record import Record
 
 TYPE_CHECKING = False
@@ -245,21 +245,30 @@ def _key(segment: str) -> str:
 # What it said
 
 
-def told(raw: bytes, known: Mapping[str, str], limit: int, *, cut: bool) -> str:
+def told(
+    raw: bytes,
+    known: Mapping[str, str],
+    limit: int,
+    *,
+    cut: bool,
+    names: Secrets | None = None,
+    before: Mapping[str, str] | None = None,
+) -> str:
     """The end of what a shell wrote to stderr, at most `limit` characters, without secrets.
 
     Of the `known` variables, the values of the secret ones are masked, wherever they are; of others, what
     follows `NAME=` to the end of the line, as `set -x` prints it. `cut` says that `raw` is the end of
-    something longer: a secret may have been cut in two there, as it may at its end.
+    something longer: a secret may have been cut in two there, as it may at its end. `names` tells which
+    variables are secret; without it the usual ones. `before` are the values of another time.
     """
-    names = Secrets()
-    secrets = {name: value for name, value in known.items() if names.holds(name, value)}
+    names = names or Secrets()
+    secrets = list(dict.fromkeys([*names.among(known), *names.among(before or {})]))
     text = raw.decode("utf-8", "surrogateescape")
-    for value in secrets.values():
+    for _, value in secrets:
         if len(value) >= SHORTEST_MASKED:
             text = _without_parts(text, value, cut)
-    text = mask(text, secrets)
-    text = "\n".join([_without_assignment(line, names) for line in text.split("\n")])
+    text = mask_pairs(text, secrets)
+    text = "\n".join([without_assignment(line, names) for line in text.split("\n")])
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")[-limit:]
 
 
@@ -277,7 +286,8 @@ def _without_parts(text: str, value: str, cut: bool) -> str:
     return f"{text[:-last]}[secret]"
 
 
-def _without_assignment(line: str, names: Secrets) -> str:
+def without_assignment(line: str, names: Secrets) -> str:
+    """A line without what follows `NAME=`, for the first name that is secret."""
     at = line.find("=")
     while at >= 0:
         start = at

@@ -144,6 +144,12 @@ def _layers(resolved: Resolved) -> list[Json]:
             entry["producer"] = layer.producer
             if layer.note:
                 entry["note"] = layer.note
+            if layer.prefix:
+                entry["prefix"] = [shown(word) for word in layer.prefix]
+            if layer.lost:
+                entry["lost"] = [
+                    {"kind": kind, "name": shown(name), "keptBy": mode} for kind, name, mode in layer.lost
+                ]
             if level == 7:
                 entry["author"] = layer.author
             found.append(entry)

@@ -37,6 +37,8 @@ class Layer(Record):
 
     `origin` is where its values come from, `origins` where particular ones do. `root` makes relative list
     entries absolute. `where_unset` layers only fill gaps. `digest` stands for the inputs (a file's content).
+    `prefix` goes in front of a command's argv: a tool that makes the environment itself, for each command.
+    `lost` is what of it is no data, as (kind, name, what would keep it): ("function", "greet", "wrap").
     """
 
     __slots__ = (
@@ -45,10 +47,12 @@ class Layer(Record):
         "digest",
         "id",
         "level",
+        "lost",
         "note",
         "operations",
         "origin",
         "origins",
+        "prefix",
         "producer",
         "root",
         "secrets",
@@ -77,6 +81,8 @@ class Layer(Record):
         where_unset: bool = False,
         digest: str = "",
         cost_ms: float = 0.0,
+        prefix: Sequence[str] = (),
+        lost: Sequence[tuple[str, str, str]] = (),
     ) -> None:
         self.level = level
         self.id = id
@@ -94,6 +100,8 @@ class Layer(Record):
         self.where_unset = where_unset
         self.digest = digest
         self.cost_ms = cost_ms
+        self.prefix = tuple(prefix)
+        self.lost = tuple(lost)
 
     def __repr__(self) -> str:
         return f"Layer({self.name} {self.id} {self.state}: {', '.join([*self.values, *self.unset])})"

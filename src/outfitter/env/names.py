@@ -96,6 +96,11 @@ _CODE_LOADING_PREFIXES = ("DYLD_", "BASH_FUNC_", "GIT_CONFIG_KEY_", "GIT_CONFIG_
 # Ours. OUTFITTER_HOME says where the user's own files are: a person may set it for a command.
 _RUNTIME_PREFIXES = ("OUTFITTER_", "__OUTFITTER_")
 _NOT_RUNTIME = frozenset(("OUTFITTER_HOME",))
+# Whose a command is: its session's id, and that of the session which this one was copied from. Not a part of
+# what makes two environments the same.
+SCOPE, PARENT_SCOPE = "OUTFITTER_SCOPE", "OUTFITTER_PARENT_SCOPE"
+# Ours too, and true for one project: the layer of its setup carries them.
+SETUP_NAMES = frozenset(("OUTFITTER_WORKTREE", "OUTFITTER_SOURCE_TREE"))
 
 
 def is_name(name: str) -> bool:

@@ -17,10 +17,11 @@ from .layer import (
     REQUESTED,
     RUNTIME_LEVEL,
     SESSION,
+    SETUP,
     SNAPSHOT,
 )
 from .lists import LIST_NAMES, ListValue, leads_somewhere
-from .names import REQUIRED, SHELL_MAINTAINED, is_name, is_runtime, loads_code
+from .names import REQUIRED, SETUP_NAMES, SHELL_MAINTAINED, is_name, is_runtime, loads_code
 from .policy import apply, is_withheld
 
 TYPE_CHECKING = False
@@ -372,7 +373,7 @@ class _Fold:
             return _refusal(layer, name, "value", "the value holds a NUL byte")
         if value is not None and not _is_bytes(value):
             return _refusal(layer, name, "value", "the value is not text that can be passed to a program")
-        if is_runtime(name):
+        if is_runtime(name) and not (level == SETUP and name in SETUP_NAMES):
             return _refusal(layer, name, "runtime", "only Outfitter sets this")
         if name in SHELL_MAINTAINED:
             return _refusal(layer, name, *_MAINTAINED)

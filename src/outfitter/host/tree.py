@@ -158,6 +158,11 @@ def _mark_of(pid: int) -> int:
     return soft if soft >= FLAG else 0
 
 
+def runs(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    return os.path.exists(f"/proc/{pid}") and not _is_zombie(pid)
+
+
 def _is_zombie(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -47,9 +47,12 @@ done
 
 
 class Watchdog:
-    """Outlives the server by the time it takes to end its descendants."""
+    """Outlives the server by the time it takes to end its descendants.
 
-    def __init__(self, loop: Loop, spawner: Spawner, marks: Marks, group: str = "") -> None:
+    Without a `loop` it is for one command of ours, and is not replaced when somebody kills it.
+    """
+
+    def __init__(self, loop: Loop | None, spawner: Spawner, marks: Marks, group: str = "") -> None:
         self._loop = loop
         self._spawner = spawner
         self._marks = marks
@@ -68,21 +71,24 @@ class Watchdog:
         if self._pid or not (usable() or self._group):
             return
         reading, writing = os.pipe2(os.O_CLOEXEC)
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         try:
-            argv = ["/bin/sh", "-c", _SCRIPT, "outfitter-watchdog", str(self._marks.prefix), self._group]
-            self._pid = self._spawner.spawn(
-                Launch("/bin/sh", argv, "/", {}), Stdio(stdin=reading, stdout=null, stderr=null)
-            )
+            null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                argv = ["/bin/sh", "-c", _SCRIPT, "outfitter-watchdog", str(self._marks.prefix), self._group]
+                self._pid = self._spawner.spawn(
+                    Launch("/bin/sh", argv, "/", {}), Stdio(stdin=reading, stdout=null, stderr=null)
+                )
+            finally:
+                os.close(null)
         except BaseException:
             os.close(writing)
             raise
         finally:
             os.close(reading)
-            os.close(null)
         self._pipe = writing
         self._pidfd = os.pidfd_open(self._pid)
-        self._loop.add_reader(self._pidfd, self._died)
+        if self._loop is not None:
+            self._loop.add_reader(self._pidfd, self._died)
 
     def _died(self) -> None:
         """Somebody killed it: another takes its place, now or with the next command."""
@@ -102,7 +108,8 @@ class Watchdog:
             self._forget()
 
     def _forget(self) -> None:
-        self._loop.remove_reader(self._pidfd)
+        if self._loop is not None:
+            self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         os.close(self._pipe)
         try:

@@ -13,10 +13,15 @@ from ..errors import (
     Malformed,
     MethodUnknown,
     OutfitterError,
+    OverlayRefused,
+    OverlaysFull,
+    OverlayUnknown,
     ProviderBlocked,
     ProviderFailed,
     Refused,
     SessionAttached,
+    SetupBlocked,
+    SetupFailed,
 )
 
 TYPE_CHECKING = False
@@ -40,6 +45,11 @@ _CODES: dict[type[OutfitterError], int] = {
     LoginRejected: INVALID_REQUEST,
     ProviderBlocked: INVALID_REQUEST,
     ProviderFailed: INVALID_REQUEST,
+    SetupBlocked: INVALID_REQUEST,
+    SetupFailed: INVALID_REQUEST,
+    OverlayRefused: INVALID_PARAMS,
+    OverlayUnknown: INVALID_REQUEST,
+    OverlaysFull: INVALID_REQUEST,
     SessionAttached: SESSION_ATTACHED,
     LaunchFailed: INTERNAL,
     FileFailed: INTERNAL,

@@ -28,6 +28,24 @@ class NoParams(Record):
 _NOTHING = NoParams()
 
 
+class WaitingNotice(Record):
+    """environment/waiting: a process is not started yet, because of `what`."""
+
+    __slots__ = ("process_id", "what")
+
+    def __init__(self, process_id: str, what: str) -> None:
+        self.process_id = process_id
+        self.what = what
+
+    @classmethod
+    def decode(cls, params: Json) -> WaitingNotice:
+        fields = Fields(params, "WaitingNotice")
+        return cls(fields.text("processId"), fields.text("what"))
+
+    def encode(self) -> dict[str, Json]:
+        return {"processId": self.process_id, "what": self.what}
+
+
 class EnvPolicyParams(Record):
     """`envPolicy`: which of the executor's variables a command inherits. All members required."""
 
@@ -84,9 +102,10 @@ class ContractParams(Record):
     Without an `envPolicy` the configured one holds, and `env` is what `author` ("user" or "model") says on
     top of it; `unset` takes variables away. `login` and `startup` say what becomes of a shell's login flag
     and startup files, where the executor's configuration does not forbid it; None leaves that to it.
+    `scope` is the session whose overlay holds, `overlays` are named ones of the configuration.
     """
 
-    __slots__ = ("author", "login", "startup", "unset")
+    __slots__ = ("author", "login", "overlays", "scope", "startup", "unset")
 
     def __init__(
         self,
@@ -94,11 +113,15 @@ class ContractParams(Record):
         unset: tuple[str, ...] = (),
         login: str | None = None,
         startup: str | None = None,
+        scope: str | None = None,
+        overlays: tuple[str, ...] = (),
     ) -> None:
         self.author = author
         self.unset = unset
         self.login = login
         self.startup = startup
+        self.scope = scope
+        self.overlays = overlays
 
     @classmethod
     def decode(cls, fields: Fields) -> ContractParams:
@@ -107,6 +130,8 @@ class ContractParams(Record):
             tuple(fields.texts("unset")) if "unset" in fields else (),
             _choice_or(fields, "login", LOGINS),
             _choice_or(fields, "startup", STARTUPS),
+            fields.text_or_none("scope"),
+            tuple(fields.texts("overlays")) if "overlays" in fields else (),
         )
 
     def encode(self) -> Json:
@@ -117,6 +142,10 @@ class ContractParams(Record):
             params["login"] = self.login
         if self.startup is not None:
             params["startup"] = self.startup
+        if self.scope is not None:
+            params["scope"] = self.scope
+        if self.overlays:
+            params["overlays"] = list(self.overlays)
         return params
 
 

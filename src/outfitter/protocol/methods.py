@@ -7,7 +7,7 @@ else waits; the others keep the order of their process.
 from __future__ import annotations
 
 from ..record import Record
-from .environment import BaseParams, DiffParams, NoParams, ResolveParams
+from .environment import BaseParams, DiffParams, NoParams, ResolveParams, WaitingNotice
 from .filesystem import (
     ChmodParams,
     CloseParams,
@@ -24,6 +24,7 @@ from .filesystem import (
     WriteBlockParams,
     WriteFileParams,
 )
+from .overlay import DropParams, EventParams, ListParams, PutParams
 from .process import (
     AttachParams,
     ClosedNotice,
@@ -66,6 +67,10 @@ METHODS: dict[str, Method] = {
         Method("environment/explain", ResolveParams.decode, "environment info"),
         Method("environment/diff", DiffParams.decode, "environment info"),
         Method("environment/base", BaseParams.decode, "environment info"),
+        Method("environment/overlay/put", PutParams.decode, "environment info"),
+        Method("environment/overlay/list", ListParams.decode, "environment info"),
+        Method("environment/overlay/drop", DropParams.decode, "environment info"),
+        Method("environment/overlay/event", EventParams.decode, "environment info"),
         Method("process/start", StartParams.decode, "exec"),
         Method("process/read", ReadParams.decode, "exec"),
         Method("process/write", WriteParams.decode, "exec"),
@@ -97,9 +102,12 @@ METHODS: dict[str, Method] = {
 }
 
 # What a server says of itself, and how a client reads it.
-NOTICES: dict[str, Callable[[Json], OutputNotice | ExitedNotice | ClosedNotice | ChangedNotice]] = {
+NOTICES: dict[
+    str, Callable[[Json], OutputNotice | ExitedNotice | ClosedNotice | ChangedNotice | WaitingNotice]
+] = {
     "process/output": OutputNotice.decode,
     "process/exited": ExitedNotice.decode,
     "process/closed": ClosedNotice.decode,
     "fs/changed": ChangedNotice.decode,
+    "environment/waiting": WaitingNotice.decode,
 }

@@ -34,6 +34,7 @@ CAPABILITIES: dict[str, bool] = {
     "processTerminateGrace": True,  # process/terminate.graceMs
     "environmentExplain": True,  # environment/resolve, environment/explain, environment/diff
     "environmentContract": True,  # process/start.contract, initialize.environmentSummary
+    "environmentOverlay": True,  # environment/overlay/*, contract.scope, contract.overlays
     "sessionTakeOver": True,  # initialize.takeOver
     "fsCloseDiscard": True,  # fs/close.discard
     "fsOpenUpdate": True,  # fs/open.mode "update"

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from ..env.layer import Operation
     from ..env.origin import Origin
 
-# How a provider's environment comes to a command.
+# How a provider's environment comes to a command: as data that its tool gives, as data that one run of the
+# project's code leaves, or through the tool, which starts each command itself.
 MODES = ("snapshot", "capture", "wrap")
+# What may keep what a mode loses; "session" is one shell for all commands, which no provider is.
+KEPT_BY = (*MODES, "session")
 RESOLVED = ("applied", "missing", "failed", "not-applicable")
 SECONDS = 20.0  # for a tool that resolves; nix builds, and gets more
 
@@ -60,7 +63,7 @@ class Trust(Record):
 
 
 class Lost(Record):
-    """What a snapshot cannot keep: `kind` ("function", "hook", ...), `name`, and the mode that would."""
+    """What a mode cannot keep: `kind` ("function", "hook", ...), `name`, and which of `KEPT_BY` would."""
 
     __slots__ = ("kept_by", "kind", "name")
 
@@ -75,8 +78,8 @@ class Context(Record):
 
     `env` is the environment so far (layers 0 to 2), without what other activations left behind. `tool_env` is
     what a tool itself is started with: an allow-list of it, without secrets and without anything that looks
-    like a CI. `options` are the provider's own from the configuration; `home` is the user's. `mark` is a
-    server's, for what is started.
+    like a CI. `mode` is the configured one, and one that the provider has; `options` are its own from the
+    configuration; `home` is the user's. `mark` is a server's, for what is started.
     """
 
     __slots__ = ("env", "home", "mark", "mode", "options", "timeout", "tool_env")
@@ -109,8 +112,10 @@ class Resolution(Record):
 
     `state` is one of `RESOLVED`; only "applied" has effects, the others say in `note` what to do.
     `operations` are for list variables; a plain value for one of those counts as a replacement. `watch` are
-    the paths whose change makes it stale, existing or not. `producer` is the tool with its version. The repr
-    has no values.
+    the paths whose change makes it stale, existing or not. `producer` is the tool with its version.
+
+    In the mode "wrap" there is no data, but a `prefix`: it goes in front of each command's argv, and the
+    programs in it are whole paths. The repr has no values.
     """
 
     __slots__ = (
@@ -118,6 +123,7 @@ class Resolution(Record):
         "note",
         "operations",
         "origins",
+        "prefix",
         "producer",
         "secrets",
         "set",
@@ -141,6 +147,7 @@ class Resolution(Record):
         producer: str = "",
         note: str = "",
         stderr_tail: str = "",
+        prefix: Sequence[str] = (),
     ) -> None:
         self.state = state
         self.set = dict(set or {})
@@ -153,6 +160,7 @@ class Resolution(Record):
         self.producer = producer
         self.note = note
         self.stderr_tail = stderr_tail
+        self.prefix = tuple(prefix)
 
     def __repr__(self) -> str:
         return (
@@ -161,10 +169,41 @@ class Resolution(Record):
         )
 
 
+def modes_of(provider: Provider) -> tuple[str, ...]:
+    """The modes that a provider has."""
+    modes: tuple[str, ...] = getattr(provider, "modes", MODES[:1])
+    return modes
+
+
+def check_mode(provider: Provider, mode: str) -> None:
+    """Raises SettingInvalid for a mode that a provider does not have, and names those it has."""
+    has = modes_of(provider)
+    if mode in has:
+        return
+    from ..errors import SettingInvalid
+
+    refused: Mapping[str, str] = getattr(provider, "refused", {})
+    why = f" ({refused[mode]})" if mode in refused else ""
+    remedy = " or ".join(f'"{one}"' for one in has)
+    raise SettingInvalid(
+        f"the provider `{provider.id}` has no mode `{mode}`{why}: write {remedy} in [providers.modes]"
+    )
+
+
+def still_lost(lost: Sequence[Lost], mode: str) -> tuple[Lost, ...]:
+    """What of a snapshot's losses another mode loses, too."""
+    kept = MODES[: MODES.index(mode) + 1]
+    return tuple(one for one in lost if one.kept_by not in kept)
+
+
 if TYPE_CHECKING:
 
     class Provider(Protocol):
-        """One source. `id` is a stable word; `rank` its place when several are detected, outermost first."""
+        """One source. `id` is a stable word; `rank` its place when several are detected, outermost first.
+
+        A provider may have `modes`, those of `MODES` that it can do; without them it gives snapshots. And it
+        may have `refused`, by mode, with the reason why it never will. See `modes_of`.
+        """
 
         id: str
         rank: int
@@ -182,7 +221,4 @@ if TYPE_CHECKING:
             """Paths that matter before anything was resolved: manifests, locks, trust records."""
 
         def resolve(self, found: Detection, context: Context) -> Resolution:
-            """The data. Blocks up to the context's time limit. Never raises for what a project can cause."""
-
-        def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-            """The command as the tool would run it; None when it should not be asked to."""
+            """The data, in the context's mode. Blocks up to its time limit. Raises for no project's fault."""

@@ -15,7 +15,7 @@ from ..env.lists import LIST_NAMES, OPERATIONS
 from ..env.origin import Origin
 from ..env.redact import mask
 from ..host.tool import TAIL_BYTES, run_tool
-from .base import MODES, Detection, Lost, Resolution, Trust
+from .base import KEPT_BY, Detection, Lost, Resolution, Trust
 from .files import below, nearest, program, read, upwards
 
 TYPE_CHECKING = False
@@ -117,9 +117,6 @@ class Command:
             producer=said.producer or argv[0],
             stderr_tail=tail,
         )
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None
 
     def _chosen(self, context: Context) -> Mapping[str, object]:
         return context.options or self._options
@@ -270,8 +267,8 @@ class _Said:
         kind = self._text(f"{field}.kind", said.get("kind"))
         name = self._text(f"{field}.name", said.get("name"))
         kept_by = self._text(f"{field}.kept_by", said.get("kept_by", "wrap"))
-        if kept_by and kept_by not in MODES:
-            self._wrong(f"{field}.kept_by", f"must be one of: {', '.join(MODES)}")
+        if kept_by and kept_by not in KEPT_BY:
+            self._wrong(f"{field}.kept_by", f"must be one of: {', '.join(KEPT_BY)}")
         self.lost.append(Lost(kind, name, kept_by))
 
     # Mistakes: names of fields, never values

@@ -1,7 +1,7 @@
 """conda, mamba and pixi: an environment is a prefix, and its activation is mostly data in it.
 
 For conda the prefix must be configured: no file records which one belongs to a project, but for a `.conda`
-in the project itself. Scripts below `etc/conda/activate.d` are named as lost and never run.
+in the project itself. Scripts below `etc/conda/activate.d` are named as lost; the mode `capture` runs them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from ..core.pathops import operations
 from ..env.layer import Operation
 from ..env.origin import Origin
 from .base import Detection, Lost, Resolution, Trust
+from .capturing import SOURCE, captured
 from .files import upwards
 from .manifests import absolute, digest, is_text, names, option, present, read_text, read_toml, table
 
@@ -37,6 +38,8 @@ class Conda:
 
     id = "conda"
     rank = 51
+    modes = ("snapshot", "capture")
+    refused: Mapping[str, str] = {"wrap": "`conda run` writes a script, and takes no argument with two lines"}
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
@@ -47,22 +50,25 @@ class Conda:
 
     def trust(self, found: Detection, context: Context) -> Trust:
         prefix = _prefix(found, context)
-        if not prefix or not _asks(context):
+        scripts = _to_run(prefix, context)
+        if not prefix or not (_asks(context) or scripts):
             return Trust("not-needed")
         files = [os.path.join(prefix, name) for name in (MARK, "conda-meta/state")]
-        return Trust("untrusted", "outfitter", digest(files), why="conda is to be asked, with its plugins")
+        why = "conda is to be asked, with its plugins" if _asks(context) else ""
+        if scripts:
+            why = f"{why}; scripts are to be run: {', '.join(scripts)}".removeprefix("; ")
+        return Trust("untrusted", "outfitter", digest([*files, *scripts], root=found.root), why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         prefix = _prefix(found, context)
-        return [_activate(prefix)] if prefix and _asks(context) else []
+        asked = [_activate(prefix)] if prefix and _asks(context) else []
+        scripts = _to_run(prefix, context)
+        return [*asked, ["bash", "-c", SOURCE, "bash", *scripts]] if scripts else asked
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         prefix = _prefix(found, context)
         watched = [os.path.join(found.root, name) for name in _FILES]
-        return [*watched, *_watched(prefix)] if prefix else watched
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None  # `conda run` takes most of a second for each command
+        return [*watched, *_watched(prefix), *_to_run(prefix, context)] if prefix else watched
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
         prefix = _prefix(found, context)
@@ -74,6 +80,18 @@ class Conda:
             result = _ask_conda(prefix, found.root, context)
         else:
             result = activation(prefix)
+        scripts = _to_run(prefix, context)
+        if scripts and result.state == "applied":
+            result = captured(
+                SOURCE,
+                scripts,
+                found.root,
+                context,
+                origin=Origin("provider", f"conda: {prefix}", os.path.join(prefix, _SCRIPTS)),
+                remedy=f"`conda activate {prefix}` runs the same scripts",
+                snapshot=result,
+                dropped=_NOT_FOR_PROGRAMS,
+            )
         result.watch = tuple(watch)
         return result
 
@@ -83,6 +101,8 @@ class Pixi:
 
     id = "pixi"
     rank = 50
+    modes = ("snapshot", "capture")  # it runs the scripts for a snapshot, so that is a capture, too
+    refused: Mapping[str, str] = {"wrap": "`pixi run` reads arguments as the text of a shell of its own"}
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
@@ -93,16 +113,13 @@ class Pixi:
 
     def trust(self, found: Detection, context: Context) -> Trust:
         why = "pixi runs the activation scripts of the project"
-        return Trust("untrusted", "outfitter", digest(_pixi_inputs(found.root)), why=why)
+        return Trust("untrusted", "outfitter", digest(_pixi_inputs(found.root), root=found.root), why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         return [_shell_hook(found.root, context)]
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [*_pixi_inputs(found.root), *_watched(_pixi_prefix(found.root, context))]
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None  # `pixi run` reads its arguments as the text of a shell of its own
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
         from ..host.tool import run_tool
@@ -167,13 +184,12 @@ def activation(prefix: str, origin: Origin | None = None) -> Resolution:
         note = f"{prefix} gives {', '.join(wrong)} no text: `conda env config vars set` mends it"
         return Resolution("failed", note=note)
     values.update({"CONDA_PREFIX": prefix, "CONDA_DEFAULT_ENV": _name(prefix), "CONDA_SHLVL": "1"})
-    scripts = [name for name in names(os.path.join(prefix, _SCRIPTS)) if name.endswith(".sh")]
     return Resolution(
         "applied",
         set=values,
         operations=[Operation("PATH", "prepend", (os.path.join(prefix, "bin"),), origin)],
         origins={name: origins.get(name, origin) for name in values},
-        lost=[Lost("hook", f"{_SCRIPTS}/{name}", "capture") for name in scripts],
+        lost=[Lost("hook", os.path.relpath(path, prefix), "capture") for path in _scripts_of(prefix)],
         watch=_watched(prefix),
         producer="conda",
     )
@@ -185,6 +201,16 @@ def _name(prefix: str) -> str:
         return "base"
     above, name = os.path.split(prefix)
     return name if os.path.basename(above) == "envs" else prefix
+
+
+def _scripts_of(prefix: str) -> list[str]:
+    """What an activation runs, in its order."""
+    folder = os.path.join(prefix, _SCRIPTS)
+    return [os.path.join(folder, name) for name in names(folder) if name.endswith(".sh")]
+
+
+def _to_run(prefix: str, context: Context) -> list[str]:
+    return _scripts_of(prefix) if prefix and context.mode == "capture" else []
 
 
 def _watched(prefix: str) -> tuple[str, ...]:
@@ -240,12 +266,10 @@ def from_pixi(document: object, base_path: str | None, root: str) -> Resolution:
         return Resolution("failed", note="pixi did not print `environment_variables`: it may be too old")
     origin = Origin("provider", f"pixi: {root}", os.path.join(root, "pixi.toml"))
     new = values.pop("PATH", None)
-    scripts = _texts(document.get("activation_scripts")) or ()
     return _said(
         values,
         operations(base_path, new, "PATH", origin) if type(new) is str else [],
         origin,
-        lost=[Lost("hook", script, "capture") for script in scripts],
         producer="pixi",
     )
 

@@ -19,7 +19,7 @@ from .manifests import is_text, names, option, present, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ..env.layer import Operation
     from .base import Context
@@ -58,9 +58,6 @@ class Devcontainer:
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [*found.files]
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
         watch = self.watch(found, context)

@@ -16,6 +16,7 @@ from ..env.origin import Origin
 from ..host.tool import TAIL_BYTES, run_tool
 from .base import Detection, Lost, Resolution, Trust
 from .files import FILE_BYTES, nearest, program, read
+from .wrapping import setting, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Direnv:
 
     id = "direnv"
     rank = 10
+    modes = ("snapshot", "capture", "wrap")  # it runs the file for a snapshot, so that is a capture, too
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self._names = (".envrc", ".env") if (options or {}).get("load_dotenv") is True else (".envrc",)
@@ -72,7 +74,10 @@ class Direnv:
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         tool = program(_TOOL, context.tool_env) or _TOOL
-        return [[tool, "export", "json"], [tool, "version"]]
+        asked = [[tool, "export", "json"], [tool, "version"]]
+        if context.mode == "wrap":
+            asked.append([*_executing(tool, _tool_env(found, context)), "COMMAND"])
+        return asked
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         file = found.files[0]
@@ -98,7 +103,7 @@ class Direnv:
             return Resolution("failed", note=note, watch=watch, producer=producer, stderr_tail=tail)
         watched = _watched(said.get("DIRENV_WATCHES"))
         origin = Origin("provider", found.label, found.files[0])
-        return Resolution(
+        snapshot = Resolution(
             "applied",
             set=_texts(said),
             unset=sorted(name for name, value in said.items() if value is None and not _own(name)),
@@ -108,9 +113,7 @@ class Direnv:
             producer=producer,
             stderr_tail=tail,
         )
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return [_TOOL, "exec", found.root, *argv]
+        return wrapped(snapshot, _executing(tool, env)) if context.mode == "wrap" else snapshot
 
     def _producer(self, tool: str, env: Mapping[str, str], context: Context) -> str:
         try:
@@ -212,6 +215,11 @@ def _tool_env(found: Detection, context: Context) -> dict[str, str]:
                 env["PWD"] = os.path.dirname(spelling)
                 break
     return env
+
+
+def _executing(tool: str, env: Mapping[str, str]) -> tuple[str, ...]:
+    """How direnv runs a command. It says what it loads on stderr, every time, unless it is told not to."""
+    return (*setting({"DIRENV_LOG_FORMAT": ""}), tool, "exec", env["PWD"])
 
 
 def _read(ran: Ran) -> dict[str, str | None] | None:

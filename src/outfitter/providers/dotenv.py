@@ -17,7 +17,7 @@ from .files import FILE_BYTES, below, nearest, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ..core.dotenv import Entry
     from ..env.layer import Operation
@@ -82,9 +82,6 @@ class Dotenv:
             more = f"; and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
             return Resolution("failed", note="; ".join(wrong[:_TOLD]) + more, watch=watch)
         return _resolution(entries, context, options, watch)
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None
 
     def _chosen(self, context: Context) -> Mapping[str, object]:
         return context.options or self._options

@@ -29,7 +29,7 @@ from ..errors import HostUnsupported, LaunchFailed, SettingInvalid
 from ..host.privatefifo import PrivateFifo
 from ..host.spawn import Spawner, Stdio
 from ..host.tool import end_tree
-from ..host.tree import new_nonce, usable
+from ..host.tree import new_nonce, runs, usable
 from ..record import Record
 
 TYPE_CHECKING = False
@@ -242,7 +242,7 @@ class _Asking:
         values, reason = self._values, ""
         if values is not None:
             values = without_maintained(values, self._shell)
-            values, gone = without_daemons(self._env, values, _runs)
+            values, gone = without_daemons(self._env, values, runs)
             if gone:
                 reason = (
                     f"startup files started a program in the background, which was ended; {', '.join(gone)} "
@@ -320,11 +320,3 @@ def _to_look(shell: str, probe: str) -> str:
     if name in _CSH:
         return f"{shell} -X -c true"
     return " ".join([*_argv(shell, probe, "true")[:-2], "-x", "-c", "true"])
-
-
-def _runs(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b") ")[2][:1] not in (b"Z", b"X")
-    except OSError:
-        return False

@@ -67,14 +67,19 @@ def text(values: dict[str, Any], key: str) -> str:
     return found if type(found) is str else ""
 
 
-def digest(paths: Iterable[str]) -> str:
-    """What these files say, as "sha256:..."; a change of any, or one more or less, changes it."""
+def digest(paths: Iterable[str], use: str = "", *, root: str = "") -> str:
+    """What these files say, as "sha256:..."; a change of any, or one more or less, changes it.
+
+    `use` is what for: what was allowed for one use is not for another. Files below `root` count by their
+    place there, so that another checkout with the same content has the same digest.
+    """
     from hashlib import sha256
 
-    total = sha256()
+    total = sha256(use.encode())
     for path in paths:
         data = read(path, _DIGESTED)
-        total.update(sha256(os.fsencode(path)).digest())
+        name = os.path.relpath(path, root) if root and path.startswith(f"{root}/") else path
+        total.update(sha256(os.fsencode(name)).digest())
         if data is not None:
             total.update(b"+" + sha256(data).digest())
             continue

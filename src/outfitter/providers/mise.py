@@ -2,8 +2,9 @@
 
 mise evaluates files by itself in more ways than it asks about: `mise exec` and `mise trust --show` do, and so
 does `mise env` when anything looks like a CI. So trust is read from its records, and only those count that
-are bound to content; then it runs in its paranoid mode, which compares the same record once more. Files
-that only name versions need no trust: for those it runs without any records, so that it refuses more.
+are bound to content; then it runs in its paranoid mode, which compares the same record once more, and keeps
+`mise exec` from trusting by itself. Files that only name versions need no trust: for those it runs without
+any records, so that it refuses more.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from ..core.pathops import operations
 from ..env.origin import Origin
 from ..host.tool import run_tool
 from ..record import Record
-from .base import Detection, Lost, Resolution, Trust
+from .base import MODES, Detection, Lost, Resolution, Trust
 from .files import program, upwards
 from .manifests import names, present, read_text
 from .tool import failed, version
+from .wrapping import setting, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +68,13 @@ _FIXED = {
     # Empty: the user's settings may have paths, and even the paranoid mode follows them.
     _BY_PATH: "",
 }
+# What makes `mise exec` trust a project by itself, for good, even in its paranoid mode.
+_SIDE_DOORS = (
+    *("CI", "CONTINUOUS_INTEGRATION", "BUILD_NUMBER", "RUN_ID", "GITHUB_ACTIONS", "GITLAB_CI", "TF_BUILD"),
+    *("VERCEL", "MISE_YES"),
+)
+# What a command gets beside its own environment: mise compares the records of trust once more, each time.
+_EXECUTED_WITH = {"MISE_PARANOID": "1", _BY_PATH: "", "MISE_EXEC_AUTO_INSTALL": "0"}
 _NO_RECORDS = "/dev/null/mise"  # a folder that cannot be
 _NOISE = "tracking config:"  # mise's complaint about that
 
@@ -81,6 +90,7 @@ class Mise:
 
     id = "mise"
     rank = 20
+    modes = MODES  # it evaluates the files for a snapshot, so that is a capture, too
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
@@ -99,7 +109,7 @@ class Mise:
             if one.ignored:
                 why = f"mise was told to ignore {one.path}"
                 return Trust("denied", "mise", digest, _grant([one.path]), why)
-        if all(one.plain for one in judged):
+        if all(one.plain for one in judged) and context.mode != "wrap":
             return Trust("not-needed", "mise", digest)
         # In its paranoid mode mise wants a record of every file, also of the plain ones.
         missing = [one for one in judged if not one.recorded]
@@ -109,7 +119,10 @@ class Mise:
         return Trust("untrusted", "mise", digest, _grant([one.path for one in missing]), why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return [["mise", *each] for each in (_TOOLS, _VALUES, _SHELL, _SECRETS, _FILES)]
+        asked = [["mise", *each] for each in (_TOOLS, _VALUES, _SHELL, _SECRETS, _FILES)]
+        if context.mode == "wrap":
+            asked.append([*_executing("mise"), "COMMAND"])
+        return asked
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         state = _State(context)
@@ -137,13 +150,22 @@ class Mise:
         if tool is None:
             note = "mise is not installed, or not in PATH: see https://mise.jdx.dev/installing-mise.html"
             return Resolution("missing", note=note, watch=watch)
+        seen = [name for name in _SIDE_DOORS if name in context.env] if context.mode == "wrap" else []
+        if seen:
+            note = (
+                f"with {', '.join(seen)} in the environment, `mise exec` would evaluate files that nobody "
+                'trusts: write mise = "snapshot" in [providers.modes]'
+            )
+            return Resolution("failed", note=note, watch=watch)
         try:
-            return _Asking(tool, found, context, watch, plain=trust.state == "not-needed").run()
+            snapshot = _Asking(tool, found, context, watch, plain=trust.state == "not-needed").run()
         except _Unusable as unusable:
             return unusable.resolution
+        return wrapped(snapshot, _executing(tool)) if context.mode == "wrap" else snapshot
 
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None  # `mise exec` trusts the project by itself, for good
+
+def _executing(tool: str) -> tuple[str, ...]:
+    return (*setting(_EXECUTED_WITH), tool, "exec", "--")
 
 
 # Which files

@@ -3,18 +3,30 @@
 `nix print-dev-env --json` gives the environment of a *build*: without HOME and TMPDIR of anyone, with a PATH
 that goes in front of ours. To print it, nix builds a derivation and so runs the project's code, outside of
 any sandbox on some systems: it needs our own trust, as nix has none for projects. It never asks the network.
+
+A flake in a git checkout is read as `git+file:`, as nix itself does for a plain path: nix copies what it
+reads into its store, where every user of the machine can read it, and of a checkout that are the files git
+knows. As `path:` it would copy the whole folder, with every `.env` file, key and build product in it. It
+was tried with nix 2.8: `git+file:` needs no network, works in worktrees, with staged and with changed
+files, without any commit, in folders of any name, and with `shallow=1` in shallow clones, too. What it
+costs is that files which git does not know are not there, for nix at the prompt neither; `git add
+--intent-to-add` makes them known. Only outside of a checkout is a flake read as `path:`.
 """
 
 from __future__ import annotations
 
 import os
 
+from ..core.activation import bookkeeper
 from ..env.layer import Operation
+from ..env.origin import Origin
 from ..host.tool import run_tool
-from .base import SECONDS, Detection, Lost, Resolution, Trust
+from .base import MODES, SECONDS, Detection, Lost, Resolution, Trust
+from .capturing import EVALUATE, captured
 from .files import program, read, upwards
-from .manifests import names, option, present
+from .manifests import digest, names, option, present, read_text
 from .tool import failed, version
+from .wrapping import setting, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +50,8 @@ _SAFELY = (
     *("--offline", "--no-write-lock-file"),
     *("--option", "accept-flake-config", "false", "--option", "download-attempts", "1"),
 )
+# `develop` looks for an interactive bash in the registry, and would download that: there is none there.
+_NO_REGISTRY = ("--option", "flake-registry", "/dev/null/none")
 # `--offline` is about binary caches only: inputs that are not there yet would be fetched. A proxy that nobody
 # can speak to ends that before a name is looked up, and git has a switch of its own.
 _NO_NETWORK = {
@@ -56,14 +70,22 @@ _OF_THE_BUILD = frozenset(
 # How nix tells a builder what to build; `outputs` names more of them.
 _PLUMBING = frozenset(("builder", "name", "out", "outputs", "stdenv", "system", "shellHook"))
 _PREPENDED = ("PATH", "XDG_DATA_DIRS")
+# What the shell form sets for its own: everything else that it leaves is the hook's.
+_OF_THE_SHELL = _OF_THE_BUILD - {"HOME", "TERM", "TZ", "SSL_CERT_FILE", "TMP", "TMPDIR", "TEMP", "TEMPDIR"}
+_TEMPORARY = ("TMP", "TMPDIR", "TEMP", "TEMPDIR")
+# It makes a folder for temporary files, which nobody would remove.
+_HOOKED = f"""\
+__outfitter_in=$1; \\builtin shift; {EVALUATE.replace('$("$@")', '$(cd -- "$__outfitter_in" && "$@")')}
+case ${{NIX_BUILD_TOP-}} in */nix-shell.*) rmdir -- "$NIX_BUILD_TOP" 2>/dev/null ;; esac"""
 _NOT_SET = frozenset(("/path-not-set", "/no-cert-file.crt"))  # nix's words for nothing
 
 
 class Nix:
-    """See the module. Its one option is the name of a flake's shell: `path:.#NAME`."""
+    """See the module. Its one option is the name of a flake's shell: what is behind the `#`."""
 
     id = "nix"
     rank = 40
+    modes = MODES
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
@@ -75,16 +97,22 @@ class Nix:
         return None
 
     def trust(self, found: Detection, context: Context) -> Trust:
+        runs = "and its shellHook, " * (context.mode != "snapshot")
         return Trust(
             "untrusted",
             "outfitter",
-            _digest(found.root),
+            _digest(found.root, context.mode),
             f"outfitter trust {found.root}",
-            f"nix runs what {found.files[0]} says to tell its environment",
+            f"nix runs what {found.files[0]} says, {runs}to tell its environment",
         )
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return [[*_NIX, "print-dev-env", "--json", *_SAFELY, *_installable(found, context, ".")]]
+        asked = [[*_NIX, "print-dev-env", "--json", *_SAFELY, *_Source(found, context).arguments()]]
+        if context.mode == "capture":
+            asked.append(["bash", "-c", _HOOKED, "bash", *_printing(found, context, "nix")])
+        if context.mode == "wrap":
+            asked.append([*_developing(found, context, "nix"), "COMMAND"])
+        return asked
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         settings = context.tool_env.get("XDG_CONFIG_HOME") or os.path.join(context.home, ".config")
@@ -105,27 +133,92 @@ class Nix:
             return Resolution("missing", note=note, watch=watch)
         env = {name: value for name, value in context.tool_env.items() if not _is_proxy(name)} | _NO_NETWORK
         producer = f"nix {version(tool, env)}".strip()
-        [[_, *arguments]] = self.plan(found, context)
+        source = _Source(found, context)
+        [_, *arguments] = self.plan(found, context)[0]
         limit = BUILD_SECONDS if context.timeout == SECONDS else context.timeout
-        # `path:.` with the folder as working directory: a reference has no way to write odd characters.
-        ran = run_tool([tool, *arguments], found.root, env, timeout=limit, mark=context.mark)
+        ran = run_tool([tool, *arguments], source.folder, env, timeout=limit, mark=context.mark)
         if not ran.ok:
             look = _shell_command(found, context)
             what = (
                 "nix could not tell the environment without the network: "
                 f"`{look}` fetches and builds what is missing, or shows what is wrong"
             )
+            if source.of_git:
+                what += "; nix sees only files that git knows (`git add --intent-to-add` is enough)"
+                watch.append(source.index())
             return failed(ran, context, what, watch, producer=producer)
         said = _parse(ran.stdout)
         if said is None:
             note = f"{producer} printed something else than expected: report it, with the version"
             return Resolution("failed", note=note, watch=watch, producer=producer)
-        return mapped(*said, watch=watch, producer=producer)
+        snapshot = mapped(*said, watch=watch, producer=producer)
+        if context.mode == "capture":
+            return _hooked(found, context, tool, said[0], snapshot, limit)
+        if context.mode == "wrap":
+            return _wrapped(found, context, tool, snapshot)
+        return snapshot
 
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        if not found.root.replace("/", "").replace("-", "").replace("_", "").replace(".", "").isalnum():
-            return None  # nix would read the rest of the path as something else
-        return [*_NIX, "develop", *_SAFELY, *_installable(found, None, found.root), "-c", *argv]
+
+# The other modes
+
+
+def _printing(found: Detection, context: Context, tool: str) -> list[str]:
+    """Has nix print its shell's text: arguments of `_HOOKED`. Its hook may use the network, nix may not."""
+    source = _Source(found, context)
+    own = setting(_NO_NETWORK)
+    return [source.folder, *own, tool, *_NIX[1:], "print-dev-env", *_SAFELY, *source.arguments()]
+
+
+def _developing(found: Detection, context: Context, tool: str) -> list[str]:
+    source = _Source(found, context)
+    return [
+        *(tool, *_NIX[1:], "develop", *_SAFELY, *_NO_REGISTRY),
+        *(*source.arguments(absolute=True), "-c"),
+    ]
+
+
+def _hooked(
+    found: Detection,
+    context: Context,
+    tool: str,
+    variables: Mapping[str, Any],
+    snapshot: Resolution,
+    limit: float,
+) -> Resolution:
+    """What nix's own shell has, once its shellHook has run."""
+    outputs = variables.get("outputs")
+    named = outputs.get("value", "") if type(outputs) is dict else ""
+    dropped = {*_OF_THE_SHELL, *_PLUMBING, *(named.split() if type(named) is str else ())}
+    said = captured(
+        _HOOKED,
+        _printing(found, context, tool),
+        found.root,
+        context,
+        origin=Origin("provider", found.label, found.files[0]),
+        remedy=f"`{_shell_command(found, context)}` runs the same shellHook",
+        snapshot=snapshot,
+        env=context.tool_env,
+        dropped=dropped,
+        timeout=limit,
+    )
+    said.set = {
+        name: value
+        for name, value in said.set.items()
+        if value not in _NOT_SET and not (name in _TEMPORARY and "/nix-shell." in value)
+    }
+    for one in said.operations:
+        one.values = tuple(value for value in one.values if value not in _NOT_SET)
+    return said
+
+
+def _wrapped(found: Detection, context: Context, tool: str, snapshot: Resolution) -> Resolution:
+    if _Source(found, context).writable:
+        return wrapped(snapshot, _developing(found, context, tool))
+    note = (
+        f"nix has no way to write {found.root} in a reference, with what is in its name: rename it, or use "
+        "another mode"
+    )
+    return Resolution("failed", note=note, watch=snapshot.watch, producer=snapshot.producer)
 
 
 def mapped(
@@ -150,10 +243,11 @@ def mapped(
         vanishing += entries
         if entries:
             prepended.append(Operation(name, "prepend", entries))
-    lost = [Lost("function", name) for name in functions]
+    # `nix develop -c` starts a program, which does not know functions that are not exported.
+    lost = [Lost("function", name, "session") for name in functions]
     hook = variables.get("shellHook")
     if type(hook) is dict and hook.get("value"):
-        lost.insert(0, Lost("hook", "shellHook"))
+        lost.insert(0, Lost("hook", "shellHook", "capture"))
     note = "shellHook is not run, and may set more" if lost and lost[0].kind == "hook" else ""
     return Resolution(
         "applied",
@@ -184,12 +278,55 @@ def _parse(printed: bytes) -> tuple[dict[str, Any], list[str]] | None:
     return variables, sorted(functions) if type(functions) is dict else []
 
 
-def _installable(found: Detection, context: Context | None, root: str) -> list[str]:
-    entry = os.path.basename(found.files[0])
-    if entry != "flake.nix":
-        return ["-f", f"{root}/{entry}"]
-    shell = option(context.options) if context is not None else ""
-    return [f"path:{root}#{shell}" if shell else f"path:{root}"]
+class _Source:
+    """How nix is told what to read, and in which `folder` it must be started then."""
+
+    def __init__(self, found: Detection, context: Context) -> None:
+        self._root = found.root
+        self._entry = os.path.basename(found.files[0])
+        self._shell = option(context.options)
+        self._checkout = _checkout(found.root) if self._entry == "flake.nix" else ""
+        self.of_git = bool(self._checkout)
+        self.folder = self._checkout or found.root
+
+    @property
+    def writable(self) -> bool:
+        """Whether `arguments` can be absolute.
+
+        `path:` has no way to write odd characters. `git+file:` seems to have, but then nix clones the folder
+        and reads what was committed, without what has changed since.
+        """
+        from urllib.parse import quote
+
+        return self._entry != "flake.nix" or quote(os.fsencode(self.folder)) == self.folder
+
+    def index(self) -> str:
+        """The file that says what git knows; a worktree's is elsewhere."""
+        git = os.path.join(self.folder, ".git")
+        elsewhere = (read_text(git) or "").strip().removeprefix("gitdir: ")
+        return os.path.join(self.folder, elsewhere or git, "index")
+
+    def arguments(self, *, absolute: bool = False) -> list[str]:
+        """From the folder, where the path needs no writing; or with `absolute`, from anywhere."""
+        if self._entry != "flake.nix":
+            return ["-f", f"{self._root if absolute else '.'}/{self._entry}"]
+        shell = f"#{self._shell}" if self._shell else ""
+        if not self.of_git:
+            return [f"path:{self._root if absolute else '.'}{shell}"]
+        from urllib.parse import quote
+
+        where = f"//{self.folder}" if absolute else "."
+        below = os.path.relpath(self._root, self.folder)
+        within = "" if below == "." else f"&dir={quote(os.fsencode(below))}"
+        return [f"git+file:{where}?shallow=1{within}{shell}"]
+
+
+def _checkout(root: str) -> str:
+    """The git checkout that a folder is in; "" when it is in none."""
+    folder = list(upwards(root))[-1]
+    git = os.path.join(folder, ".git")
+    # A worktree has a file there.
+    return folder if os.path.isfile(git) or os.path.isfile(os.path.join(git, "HEAD")) else ""
 
 
 def _shell_command(found: Detection, context: Context) -> str:
@@ -200,7 +337,9 @@ def _shell_command(found: Detection, context: Context) -> str:
     entry = os.path.basename(found.files[0])
     if entry != "flake.nix":
         return f"cd {quote(found.root)} && nix-shell {entry}"
-    return f"cd {quote(found.root)} && nix develop {quote(f'path:.#{shell}' if shell else 'path:.')}"
+    if not _Source(found, context).of_git:
+        return f"cd {quote(found.root)} && nix develop {quote(f'path:.#{shell}' if shell else 'path:.')}"
+    return f"cd {quote(found.root)} && nix develop {quote(f'.#{shell}') if shell else ''}".rstrip()
 
 
 # What trust is bound to
@@ -227,11 +366,14 @@ def _sources(root: str) -> list[str]:
     return found
 
 
-def _digest(root: str) -> str:
-    """Of names as seen from the project, and of contents: the same in another checkout of the same files."""
+def _digest(root: str, mode: str) -> str:
+    """Of names as seen from the project, and of contents: the same in another checkout of the same files.
+
+    And of the mode, for those that run more than a snapshot does.
+    """
     from hashlib import sha256
 
-    total = sha256()
+    total = sha256(b"" if mode == "snapshot" else mode.encode() + b"\n")
     for name in dict.fromkeys((*_MANIFESTS, *_sources(root))):
         path = os.path.join(root, name)
         try:
@@ -250,48 +392,80 @@ def _digest(root: str) -> str:
 
 
 class _Relative:
-    """A tool on top of nix that has no data to give yet: it is named, and its own command is the way."""
+    """A tool on top of nix that prints its environment as the text of a shell: only a capture can tell it."""
 
     id = ""
     rank = 0
+    modes = ("snapshot", "capture")  # a snapshot only tells that a capture is needed
     _files: tuple[str, ...] = ()
-    _prefix: tuple[str, ...] = ()
+    _printing: tuple[str, ...] = ()
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
             files = present(folder, self._files)
             if files:
-                return Detection(folder, files, f"{self.id}:{files[0]}", self._note())
+                return Detection(folder, files, f"{self.id}:{files[0]}")
         return None
 
-    def _note(self) -> str:
-        return f"{self.id} gives no data: run commands as `{' '.join(self._prefix)} COMMAND` for now"
-
     def trust(self, found: Detection, context: Context) -> Trust:
-        return Trust("not-needed")
+        if context.mode != "capture":
+            return Trust("not-needed")
+        covered = [
+            *self.watch(found, context),
+            *(os.path.join(found.root, one) for one in _sources(found.root)),
+        ]
+        why = f"{self.id} runs what {found.files[0]} says to tell its environment"
+        return Trust("untrusted", "outfitter", digest(dict.fromkeys(covered), root=found.root), why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return []
+        if context.mode != "capture":
+            return []
+        return [["bash", "-c", EVALUATE, "bash", *self._argv(context, self.id)]]
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [os.path.join(found.root, name) for name in self._files]
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
-        return Resolution("not-applicable", note=self._note(), watch=self.watch(found, context))
+        watch = self.watch(found, context)
+        if context.mode != "capture":
+            note = f'{self.id} gives no data by itself: write {self.id} = "capture" in [providers.modes]'
+            return Resolution("not-applicable", note=note, watch=watch)
+        tool = program(self.id, context.tool_env)
+        if tool is None:
+            return Resolution("missing", note=f"{self.id} is not installed, or not in PATH", watch=watch)
+        said = captured(
+            EVALUATE,
+            self._argv(context, tool),
+            found.root,
+            context,
+            origin=Origin("provider", found.label, found.files[0]),
+            remedy=f"`{' '.join((self.id, *self._printing))}` in {found.root} must do without the network",
+            timeout=BUILD_SECONDS if context.timeout == SECONDS else 0.0,
+            dropped=[name for name in _OF_THE_SHELL if name != "PATH"],
+        )
+        said.set = {name: value for name, value in said.set.items() if bookkeeper(name) != self.id}
+        said.watch = tuple(watch)
+        said.producer = f"{self.id} {version(tool, context.tool_env)}".strip()
+        return said
 
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return [*self._prefix, *argv]
+    def _argv(self, context: Context, tool: str) -> list[str]:
+        return [*setting(_NO_NETWORK), tool, *self._printing]
 
 
 class Devenv(_Relative):
+    """`devenv print-dev-env`. It is as its documentation has it: none was at hand to be asked."""
+
     id = "devenv"
     rank = 30
     _files = ("devenv.nix", "devenv.yaml", "devenv.lock")
-    _prefix = ("devenv", "shell", "--")
+    _printing = ("print-dev-env",)
 
 
 class Devbox(_Relative):
+    """`devbox shellenv`, with its hook. It is as its documentation has it: none was at hand to be asked."""
+
     id = "devbox"
     rank = 31
+    refused: Mapping[str, str] = {"wrap": "`devbox run` has a shell read the arguments once more"}
     _files = ("devbox.json", "devbox.lock")
-    _prefix = ("devbox", "run", "--")
+    _printing = ("shellenv", "--init-hook")

@@ -12,13 +12,14 @@ import os
 from ..env.origin import Origin
 from ..record import Record
 from . import venv
-from .base import Detection, Resolution, Trust
-from .files import upwards
+from .base import Detection, Lost, Resolution, Trust
+from .files import program, upwards
 from .manifests import absolute, digest, names, option, present, read_text, read_toml, table, text
+from .wrapping import as_it_is, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from .base import Context
@@ -52,6 +53,18 @@ _BACKENDS = {
     "hatch": {"build", "version", "metadata", "publish"},
 }
 _CFG = venv.MARK
+# How a tool runs a command in an environment that is there, without making or changing one. uv stays its
+# parent, and tells a signal that has ended it as we do: 128 and its number.
+_RUN = {
+    "uv": ("run", "--no-sync", "--project", "{root}", "--"),
+    "poetry": ("--no-interaction", "--project", "{root}", "run", "--"),
+}
+_NOT_RUN = {
+    "pipenv": "`pipenv run` expands `$NAME` in arguments",
+    "pdm": "`pdm run` expands `${NAME}` in arguments",
+    "hatch": "`hatch run` expands `{name}` in arguments",
+    "venv": "there is no tool that would start commands",
+}
 
 
 class _Place(Record):
@@ -73,6 +86,8 @@ class Python:
 
     id = "python"
     rank = 60
+    modes = ("snapshot", "wrap")
+    refused: Mapping[str, str] = {"capture": "activation is complete as data"}
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
@@ -82,16 +97,27 @@ class Python:
         return None
 
     def trust(self, found: Detection, context: Context) -> Trust:
-        place = _Project(found.root, context).chosen()[1]
+        tool, place = _Project(found.root, context).chosen()
+        if context.mode == "wrap" and tool in _RUN:
+            why = f"`{tool} run` is to start each command, and may load what the project names"
+            return Trust(
+                "untrusted",
+                "outfitter",
+                digest(self._manifests(found), context.mode, root=found.root),
+                why=why,
+            )
         if not place.ask:
             return Trust("not-needed")
         command = " ".join(place.ask)
         why = f"files leave open which environment it is; `{command}` may load what the project names"
-        return Trust("untrusted", "outfitter", digest(self._manifests(found)), why=why)
+        return Trust("untrusted", "outfitter", digest(self._manifests(found), root=found.root), why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        ask = _Project(found.root, context).chosen()[1].ask
-        return [ask] if ask else []
+        tool, place = _Project(found.root, context).chosen()
+        asked = [place.ask] if place.ask else []
+        if context.mode == "wrap" and tool in _RUN:
+            asked.append([*_running(tool, tool, found.root, context), "COMMAND"])
+        return asked
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         project = _Project(found.root, context)
@@ -111,11 +137,7 @@ class Python:
             place = _Place(asked)
         result = self._at(tool, place, project, found)
         result.watch = tuple(dict.fromkeys((*watch, *result.watch)))
-        return result
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        # Activation is complete as data. `uv run` and `pdm run` write, `pipenv run` rewrites arguments.
-        return None
+        return _wrapped(tool, found.root, context, result) if context.mode == "wrap" else result
 
     def _at(self, tool: str, place: _Place, project: _Project, found: Detection) -> Resolution:
         if not place.path:
@@ -136,7 +158,9 @@ class Python:
             return Resolution("failed", note=note, watch=venv.watched(place.path))
         origin = Origin("provider", f"python: {place.path}", os.path.join(place.path, _CFG))
         version = f" (Python {environment.version})" if environment.version else ""
-        return venv.activation(environment, origin, f"{tool}{version}")
+        result = venv.activation(environment, origin, f"{tool}{version}")
+        result.lost = tuple(_lost(tool, project))
+        return result
 
     def _manifests(self, found: Detection) -> list[str]:
         return [os.path.join(found.root, name) for name in MANIFESTS]
@@ -255,6 +279,48 @@ def _ask(tool: str, argv: list[str], root: str, context: Context) -> str | Resol
     return failed(ran, context, f"`{' '.join(argv)}` in {root} must name an environment: try it by hand")
 
 
+def _lost(tool: str, project: _Project) -> list[Lost]:
+    """Variables of the tool's own settings, for commands that it starts itself. Those tools never do here."""
+    if tool == "pdm":
+        for_all = table(project.pyproject, "tool", "pdm", "scripts", "_")
+        file = for_all.get("env_file")
+        given = file if type(file) is str else text(table(for_all, "env_file"), "override")
+        return [
+            *(Lost("variable", name, "session") for name in sorted(table(for_all, "env"))),
+            *([Lost("file", given, "session")] if given else []),
+        ]
+    if tool == "hatch":
+        return [
+            Lost("variable", name, "session") for name in sorted(table(_hatch_default(project), "env-vars"))
+        ]
+    return []
+
+
+def _hatch_default(project: _Project) -> dict[str, Any]:
+    """The table of hatch's environment `default`."""
+    own = table(read_toml(os.path.join(project.root, "hatch.toml"))[0], "envs")
+    return table({**table(project.pyproject, "tool", "hatch", "envs"), **own}, "default")
+
+
+def _running(tool: str, path: str, root: str, context: Context) -> list[str]:
+    words = [root if word == "{root}" else word for word in _RUN[tool]]
+    return [path, *words, *as_it_is(context.tool_env)]
+
+
+def _wrapped(tool: str, root: str, context: Context, snapshot: Resolution) -> Resolution:
+    """For a tool that can; a reason for the others."""
+    path = program(tool, context.tool_env) if tool in _RUN else None
+    if path is not None:
+        return wrapped(snapshot, _running(tool, path, root, context))
+    if snapshot.state != "applied":
+        return snapshot
+    if tool in _RUN:
+        note = f"{tool} is not in PATH: install it"
+        return Resolution("missing", note=f'{note}, or write python = "snapshot"', watch=snapshot.watch)
+    note = f'{_NOT_RUN[tool]}: write python = "snapshot" in [providers.modes]'
+    return Resolution("failed", note=note, watch=snapshot.watch, producer=snapshot.producer)
+
+
 # Where each tool keeps it
 
 
@@ -351,9 +417,7 @@ def _pipenv(project: _Project) -> _Place:
 
 
 def _hatch(project: _Project) -> _Place:
-    own = os.path.join(project.root, "hatch.toml")
-    envs = {**table(project.pyproject, "tool", "hatch", "envs"), **table(read_toml(own)[0], "envs")}
-    default = table(envs, "default")
+    default = _hatch_default(project)
     ask = ["hatch", "env", "find"]
     if default.get("type", "virtual") != "virtual" or project.env.get("HATCH_ENV_TYPE_VIRTUAL_PATH"):
         return _Place(ask=ask)

@@ -56,6 +56,9 @@ class Versions:
 
     id = "versions"
     rank = 70
+    refused: Mapping[str, str] = {
+        "wrap": "a shim costs every command 60 to 165 ms and changes its environment"
+    }
 
     def detect(self, directory: str) -> Detection | None:
         found = nearest(directory, FILES)
@@ -69,9 +72,6 @@ class Versions:
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [os.path.join(found.root, name) for name in FILES]
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None  # a shim costs every command 60 to 165 ms and changes its environment
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
         here = _Managers(context.env, context.home, found.root)
@@ -321,7 +321,7 @@ def _asdf(here: _Managers, text: str) -> list[_Found]:
             # Without a word from its plugin, programs are in `bin`.
             folders.append(os.path.join(path, "bin"))
         hooks = [
-            Lost("hook", f"{name} of asdf's plugin {tool}", "capture")
+            Lost("hook", f"{name} of asdf's plugin {tool}", "session")
             for name in ("exec-env", "list-bin-paths")
             if os.path.exists(os.path.join(plugins, tool, "bin", name))
         ]

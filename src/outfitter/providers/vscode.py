@@ -19,8 +19,6 @@ from .manifests import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .base import Context
 
 FILE = ".vscode/settings.json"
@@ -45,9 +43,6 @@ class Vscode:
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [os.path.join(found.root, FILE)]
-
-    def wrap(self, found: Detection, argv: Sequence[str]) -> list[str] | None:
-        return None
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
         file = os.path.join(found.root, FILE)

@@ -59,7 +59,17 @@ class Environments:
         key = None if policy is None else policy.key
         if contract is None:
             return Asked(cwd, env, compiled, key=key, contract=False, author="client", tty=tty)
-        return Asked(cwd, env, compiled, key=key, author=contract.author, unset=contract.unset, tty=tty)
+        return Asked(
+            cwd,
+            env,
+            compiled,
+            key=key,
+            author=contract.author,
+            unset=contract.unset,
+            tty=tty,
+            scope=contract.scope,
+            overlays=contract.overlays,
+        )
 
     def resolve(self, asked: Asked, base: Base | None = None) -> Resolved:
         """The environment of one command. Raises FileInvalid, EnvironmentTooLarge."""

@@ -6,6 +6,8 @@ Limits that belong to one mechanism stand with it: retention in `core.output`, s
 
 from __future__ import annotations
 
+# A client that waits for a project's environment is told so after this long, then twice as late each time.
+FIRST_NEWS_SECONDS = 1.0
 # How long a session without a connection is kept: the reference's 30 s. An operator whose users close
 # their laptops sets hours.
 SESSION_RETENTION_SECONDS = 30.0

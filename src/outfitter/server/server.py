@@ -83,7 +83,7 @@ class Server:
         if self._asking is None:
             from .asking import Asking
 
-            self._asking = Asking(self)
+            self._asking = Asking(self, self._loop)
         return self._asking
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ..core.marks import SESSION_NUMBERS, Marks
+from ..core.marks import NO_SESSION, Marks
 from ..core.output import Budget
 from ..core.session import SessionBook
 from ..errors import HostUnsupported
@@ -39,7 +39,7 @@ class Sessions:
     def __init__(self, loop: Loop, settings: Settings) -> None:
         self.loop = loop
         self.settings = settings
-        self._limit = min(settings.max_sessions, SESSION_NUMBERS)
+        self._limit = min(settings.max_sessions, NO_SESSION)
         self._book = SessionBook(settings.session_retention, self._limit)
         self._sessions: dict[str, Session] = {}
         self._numbers: set[int] = set()
@@ -64,6 +64,10 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def knows(self, session_id: object) -> bool:
+        """Whether there is such a session, held by somebody or waiting for its client."""
+        return session_id in self._sessions
 
     def own_process(self) -> None:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
@@ -91,7 +95,7 @@ class Sessions:
         if len(self._book) >= self._limit:
             self._make_room()
         self._book.create(session_id, connection)
-        number = next(n for n in range(SESSION_NUMBERS) if n not in self._numbers)
+        number = next(n for n in range(NO_SESSION) if n not in self._numbers)
         self._numbers.add(number)
         session = self._sessions[session_id] = Session(session_id, number, self)
         session.attach(connection)

@@ -12,6 +12,7 @@ from ...contract import answers
 from ...contract.contract import contract_of
 from ...errors import SettingInvalid
 from ...providers import inherited
+from ..patience import patiently
 from ..wishes import asked, wire_contract, wire_policy
 
 TYPE_CHECKING = False
@@ -88,6 +89,7 @@ def here(flags: Flags) -> tuple[Contract, Asked]:
 def prepared() -> Contract:
     """As `outfitter run` has it on this machine. Raises FileInvalid."""
     contract = contract_of("launcher", inherited.load())
+    contract.around = patiently
     contract.prepare()
     return contract
 

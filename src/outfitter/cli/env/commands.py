@@ -135,6 +135,57 @@ def check_command(**flags: Any) -> int:
     return check(flags)
 
 
+_SESSION = (
+    *WHERE,
+    Flag("--scope", "text", "With --on: the session that it is for, by its id.", None, "ID"),
+    Flag("--dir", "text", "For the worktree of this directory instead of the current one.", None, "DIR"),
+)
+
+
+@env_group.command("set")
+@has(*_SESSION, Flag("--secret", "flag", "With --on: these values are secret, whatever their names.", False))
+@click.argument("words", nargs=-1, required=True, metavar="NAME=VALUE...")
+def set_command(words: tuple[str, ...], **flags: Any) -> int:
+    """Set variables for all later commands in a worktree, or with --on for those of a session there.
+
+    A NAME without a value takes it from standard input, unseen if that is a terminal. Secrets are not kept on
+    disk: give them to a running server. The exit status is 1 when something was refused.
+    """
+    from .set import set_variables
+
+    return set_variables(words, flags)
+
+
+@env_group.command("unset")
+@has(*_SESSION, Flag("--forget", "flag", "Forget what was set or unset, instead.", False))
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_variables)
+def unset_command(names: tuple[str, ...], **flags: Any) -> int:
+    """Take variables away from all later commands, wherever they come from."""
+    from .unset import unset_variables
+
+    return unset_variables(names, flags)
+
+
+@env_group.command("overlay")
+@has(
+    *_SESSION,
+    Flag("--import", "text", "Take the variables of a file with export lines; - is stdin.", None, "FILE"),
+    Flag("--strict", "flag", "With --import: nothing, if a line is refused.", False),
+    Flag("--drop", "text", "Forget everything that this producer has said.", None, "PRODUCER"),
+    JSON,
+)
+def overlay_command(**flags: Any) -> int:
+    """List who adds to the environment of later commands, and which variables; or read a file for it.
+
+    No shell is asked: what a file has besides assignments is refused, line by line.
+    """
+    if flags["import"] is not None and flags["drop"] is not None:
+        raise click.UsageError("--import and --drop do not go together")
+    from .overlay import overlay
+
+    return overlay(flags)
+
+
 @env_group.command("list")
 @has(
     Flag("--codex-home", "text", "Those of this Codex home instead of our own.", None, "DIR"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 SECRET = "[secret]"
+_MOST_LOST = 5  # lines: a shell of nix has dozens of functions
 # What says nothing about where a value comes from: who follows did not touch it.
 _PASSIVE = ("kept", "refused", "ignored")
 _COLOURS = {"refused": "red", "removed": "red", "unset": "red", "ignored": "dim", "kept": "dim"}
@@ -45,6 +46,7 @@ def overview(told: Json, paint: Paint, *, values: bool = False) -> Iterator[str]
         ]
         if names or layer["state"] not in ("off", "applied"):
             yield _heading(layer, len(names), paint)
+            yield from _beside_data(layer, paint)
         if values:
             yield from (f"    {printable(name)}={_value(present[name], paint)}" for name in names)
         else:
@@ -63,6 +65,18 @@ def _heading(layer: Json, size: int, paint: Paint) -> str:
             text += f", {layer['note']}"
         return paint("yellow", printable(text))
     return paint("cyan", printable(f"{text}: {size}"))
+
+
+def _beside_data(layer: Json, paint: Paint) -> Iterator[str]:
+    """What of a layer is no data: what starts the commands, and what a command does not get of it."""
+    if "prefix" in layer:
+        yield f"    starts commands as: {printable(' '.join(layer['prefix']))} ..."
+    lost = layer.get("lost", [])
+    for one in lost[:_MOST_LOST]:
+        kept = f" (kept by the mode {one['keptBy']})" if one["keptBy"] != "session" else ""
+        yield paint("yellow", printable(f"    does not keep {one['kind']} {one['name']}{kept}"))
+    if len(lost) > _MOST_LOST:
+        yield paint("yellow", f"    and {len(lost) - _MOST_LOST} more; --json has all")
 
 
 def _value(entry: Json, paint: Paint) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...contract.contract import Asked
     from ...protocol.environment import BaseParams, DiffParams, NoParams, ResolveParams
     from ...protocol.jsonrpc import Request
+    from ...protocol.overlay import DropParams, EventParams, ListParams, PutParams
     from ...protocol.session import InitializeParams
     from ..connection import Connection
 
@@ -102,6 +103,33 @@ def base(connection: Connection, request: Request, params: BaseParams) -> str:
             "differences": differences,
         }
     )
+
+
+# What does the work is imported when somebody has an overlay.
+
+
+def overlay_put(connection: Connection, request: Request, params: PutParams) -> str:
+    from ..overlays import put
+
+    return put(connection, params)
+
+
+def overlay_list(connection: Connection, request: Request, params: ListParams) -> str:
+    from ..overlays import list_contributions
+
+    return list_contributions(connection, params)
+
+
+def overlay_drop(connection: Connection, request: Request, params: DropParams) -> str:
+    from ..overlays import drop
+
+    return drop(connection, params)
+
+
+def overlay_event(connection: Connection, request: Request, params: EventParams) -> str:
+    from ..overlays import event
+
+    return event(connection, params)
 
 
 def _asked(connection: Connection, params: ResolveParams) -> Asked:

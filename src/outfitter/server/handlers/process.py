@@ -53,7 +53,8 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
     asked = environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty)
     questions = environments.contract.questions(asked, session.base)
     if questions is not None:
-        connection.server.asking.first(connection, request, questions, params.process_id)
+        told = params.process_id if params.contract is not None else None
+        connection.server.asking.first(connection, request, questions, params.process_id, tell=told)
         return None
     resolved = environments.resolve(asked, session.base)
     env: Mapping[str, str] = resolved.values
@@ -64,6 +65,10 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
         )
         if shell is not None:
             argv, env = shell.argv, shell.env
+    if asked.prefix:
+        if params.arg0 is not None:
+            raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")
+        program, argv = asked.prefix[0], [*asked.prefix, program, *argv[1:]]
     rows = cols = 0
     if params.tty:
         rows, cols = DEFAULT_ROWS, DEFAULT_COLS
@@ -71,10 +76,12 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
             rows, cols = params.size.rows, params.size.cols
     launch = Launch(program, argv, cwd, env, pipe_stdin=params.pipe_stdin, rows=rows, cols=cols)
     session.start(params.process_id, launch, shell)
+    more = ""
+    if asked.warnings and params.contract is not None:
+        more = f',"warnings":{dumps(list(asked.warnings))}'
     if session.summaries:
-        told = dumps(environments.summary(resolved, session.base, shell))
-        return f'{{"processId":{quote(params.process_id)},"sandboxType":"none","environment":{told}}}'
-    return f'{{"processId":{quote(params.process_id)},"sandboxType":"none"}}'
+        more += f',"environment":{dumps(environments.summary(resolved, session.base, shell))}'
+    return f'{{"processId":{quote(params.process_id)},"sandboxType":"none"{more}}}'
 
 
 def read(connection: Connection, request: Request, params: ReadParams) -> str | None:

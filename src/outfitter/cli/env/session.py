@@ -1,0 +1,157 @@
+"""Where the words of `env set`, `env unset` and `env overlay` go: on disk for a worktree, or to a server."""
+
+from __future__ import annotations
+
+from ...contract.overlays import Kept, refusals, worktree_root
+from ...env.overlay import Rejection, describe, encode, why_no_producer
+from ...errors import SettingInvalid
+from .asking import folder_of, prepared, there
+from .output import printable, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...client.client import Client
+    from ...contract.contract import Contract
+    from ...contract.settings import Settings
+    from ...env.overlay import Contribution
+    from ..target import Target
+    from ..wishes import Flags
+
+    Json = dict[str, Any]  # as it would be on the wire
+
+
+def place(flags: Flags) -> Here | There:
+    """The place that the flags name. Raises SettingInvalid."""
+    if flags["on"] is None or flags["on"] == "local":
+        if flags["scope"] is not None:
+            raise SettingInvalid("--scope is a session of a running server: name that with --on")
+        return Here(folder_of(flags["dir"]))
+    if flags["scope"] is None:
+        raise SettingInvalid("a server keeps this for a session: name one with --scope ID")
+    from ..target import find
+
+    return There(find(flags["on"], flags["codex_home"], flags["token_file"]), flags["scope"], flags["dir"])
+
+
+class Here:
+    """The user's own words for one worktree, in a file of his."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._contract: Contract | None = None
+        self.where = printable(worktree_root(folder))
+
+    @property
+    def _prepared(self) -> Contract:
+        if self._contract is None:
+            self._contract = prepared()
+        return self._contract
+
+    @property
+    def _kept(self) -> Kept:
+        from ...host import facts, installkey
+
+        environ = self._prepared.base.values
+        return Kept(installkey.state_folder(environ, facts.home(environ)))
+
+    @property
+    def _settings(self) -> Settings:
+        return self._prepared.settings(self._folder)
+
+    def put(self, contribution: Contribution, *, merge: bool) -> list[Rejection]:
+        """Raises OutfitterError."""
+        _check(contribution)
+        refused = list(refusals(contribution, self._settings))
+        contribution = contribution.without([one.name for one in refused])
+        return refused + list(self._kept.put(self._folder, contribution, self._settings, merge=merge))
+
+    def drop(self, producer: str, names: tuple[str, ...] = ()) -> bool:
+        return self._kept.drop(self._folder, producer, names)
+
+    def told(self) -> Json:
+        settings = self._settings
+        found = self._kept.overlay(self._folder).contributions
+        return {
+            "root": self.where,
+            "contributions": [describe(one) for one in found],
+            "named": [
+                {"name": name, "kind": kind, "file": said.file}
+                for name, (kind, said) in settings.overlays.items()
+            ],
+        }
+
+    def known(self, producer: str) -> dict[str, str]:
+        """What references in a file may stand for: not what the same file has said before."""
+        from ...contract.contract import Asked
+
+        values = dict(self._prepared.resolve(Asked(self._folder, {})).values)
+        former = self._kept.overlay(self._folder).get(producer)
+        for name in () if former is None else former.names:
+            values.pop(name, None)
+        return values
+
+
+class There:
+    """A session of a running server."""
+
+    def __init__(self, target: Target, scope: str, folder: str | None) -> None:
+        self._target = target
+        self._scope = scope
+        self._folder = folder
+        self.where = printable(f"{scope} on {target.name}")
+
+    def put(self, contribution: Contribution, *, merge: bool) -> list[Rejection]:
+        """Raises OutfitterError."""
+        _check(contribution)
+        told: Json = encode(contribution)
+        told["secrets"] = sorted(contribution.secrets)
+
+        async def ask(client: Client) -> Json:
+            return await client.put_overlay(self._scope, contribution.producer, **told, merge=merge)
+
+        result = there(self._target, ask)
+        return [
+            Rejection(one["producer"], one["name"], one["reason"], one["why"]) for one in result["rejected"]
+        ]
+
+    def drop(self, producer: str, names: tuple[str, ...] = ()) -> bool:
+        return there(self._target, lambda client: client.drop_overlay(self._scope, producer, names))
+
+    def told(self) -> Json:
+        told = there(self._target, lambda client: client.overlay(self._scope))
+        return {"scope": self._scope, **told}
+
+    def known(self, producer: str) -> dict[str, str]:
+        """What commands get there, but for secrets and for what the same file has said before."""
+        from ...client.client import EnvContract
+
+        async def ask(client: Client) -> dict[str, str]:
+            contract = EnvContract(scope=self._scope)
+            told: Json = await client.environment(cwd=self._folder, contract=contract, show="values")
+            listed: Json = await client.overlay(self._scope)
+            gone = {
+                name
+                for one in listed["contributions"]
+                if one["producer"] == producer
+                for field in ("set", "unset", "prepend", "append", "remove")
+                for name in one[field]
+            }
+            variables = told["variables"].items()
+            return {name: one["value"] for name, one in variables if "value" in one and name not in gone}
+
+        return there(self._target, ask)
+
+
+def _check(contribution: Contribution) -> None:
+    why = why_no_producer(contribution.producer)
+    if why:
+        raise SettingInvalid(f"{why}: {printable(contribution.producer)} is none")
+
+
+def report(rejected: list[Rejection]) -> int:
+    """Says what was refused; returns the exit status."""
+    for one in rejected:
+        say(printable(str(one)))
+    return 1 if rejected else 0

@@ -1,0 +1,129 @@
+"""outfitter setup: run what makes a worktree usable, if it must be, and show what came of it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from json import dumps
+from typing import TYPE_CHECKING, Any
+
+from ..contract.contract import Asked, contract_of
+from ..env.explain import shown
+from ..errors import SetupBlocked, SetupFailed
+from ..providers import inherited
+from .console import say
+from .env.asking import folder_of
+from .trust import readable
+
+if TYPE_CHECKING:
+    from ..contract.contract import Contract
+    from ..contract.setup import SetupUse, Status
+
+_LOG_BYTES = 2 << 20  # more than is ever kept
+_GOOD = ("applied", "not-applicable")
+
+
+def setup(directory: str | None, flags: dict[str, Any]) -> int:
+    """Runs it unless it was; returns the exit status: 0 when all is well. Raises OutfitterError."""
+    contract = contract_of("launcher", inherited.load())
+    folder = folder_of(directory)
+    settings = contract.settings(folder)
+    setups = contract.setups
+    use = setups.use(folder, settings)
+    if use is None:
+        if flags["json"]:
+            print(dumps({"state": "none"}))
+        else:
+            say('no setup is declared here: name one in outfitter.toml, as in [setup] script = "setup.sh"')
+        return 0
+    if flags["log"]:
+        sys.stdout.write(setups.place(use).read_log(_LOG_BYTES))
+        return 0
+    note = ""
+    if not flags["status"]:
+        note = _run(contract, use, folder, again=flags["again"])
+    status = setups.status(use)
+    if note and status.state not in _GOOD:
+        status.note = note  # it knows more: what it is waiting for, say
+    if flags["json"]:
+        print(dumps(_told(status)))
+    else:
+        _print(status)
+    return 0 if status.state in _GOOD else 1
+
+
+def _run(contract: Contract, use: SetupUse, folder: str, *, again: bool) -> str:
+    """Runs it if it must; what there is to say about it. Its output goes where progress does, to stderr.
+
+    As it comes, for a person at a terminal. Elsewhere it comes at the end: only then is it known which of its
+    values are secret, and the reader may be a program that remembers them.
+    """
+    setups = contract.setups
+    place = setups.place(use)
+    before = place.read()
+    live = sys.stderr.isatty()
+    setups.again = again
+    setups.log = _show if live else None
+    try:
+        contract.stack(Asked(folder, {}))  # as the next command would: providers first
+    except (SetupBlocked, SetupFailed):
+        pass  # shown below
+    after = place.read()
+    if not live and after is not None and (before is None or before.run != after.run):
+        for line in place.read_log(_LOG_BYTES).removesuffix("\n").split("\n"):
+            _show(line)
+    return setups.note(use)
+
+
+def _show(line: str) -> None:
+    # Of a line that was written over and over, what stayed.
+    sys.stderr.write(f"  | {readable(line.rstrip(chr(13)).rpartition(chr(13))[2])}\n")
+    sys.stderr.flush()
+
+
+def _told(status: Status) -> dict[str, Any]:
+    kept, plan = status.kept, status.plan
+    told: dict[str, Any] = {
+        "worktree": shown(status.worktree),
+        "state": status.state,
+        "note": shown(status.note),
+        "runs": None if plan is None else [shown(word) for word in plan.argv],
+        "log": shown(status.log) if status.log else None,
+    }
+    if kept is not None and kept.state != "running":
+        told["last"] = {
+            "exitCode": kept.exit_code,
+            "outcome": kept.outcome,
+            "begunAtMs": kept.begun_ms,
+            "seconds": round(kept.seconds, 3),
+            "exports": kept.names,
+            "secret": list(kept.withheld),
+            "lost": [{"kind": kind, "name": shown(name)} for kind, name in kept.lost],
+            "inputs": {shown(path): digest for path, digest in kept.inputs.items()},
+            "changed": [shown(path) for path in kept.changed],
+        }
+    return told
+
+
+def _print(status: Status) -> None:
+    print(f"setup  {shown(status.worktree)}  {status.state}")
+    if status.note:
+        print(f"  {readable(shown(status.note))}")
+    if status.plan is not None and (status.plan.script or status.plan.text):
+        print(f"  runs     {readable(shown(shlex.join(status.plan.argv)))}")
+    kept = status.kept
+    if kept is not None and kept.state != "running":
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(kept.begun_ms / 1000))
+        code = "" if kept.exit_code is None else f", exit code {kept.exit_code}"
+        print(f"  ran      {when}, {kept.seconds:.1f} s{code}")
+        if kept.names:
+            print(f"  exports  {', '.join(kept.names)}")
+        if kept.withheld:
+            print(f"  secret   {', '.join(kept.withheld)}: in no file, so each process runs it for itself")
+        if kept.changed:
+            print(f"  wrote    {', '.join(map(shown, kept.changed))}, which it depends on")
+        if kept.lost:
+            print("  lost     " + ", ".join(f"{kind} {shown(name)}" for kind, name in kept.lost))
+    if status.log:
+        print(f"  log      {shown(status.log)}")

@@ -1,0 +1,509 @@
+"""The setup of a worktree: run once, allowed by a person, and captured as layer 4.
+
+It runs again when what it depends on changes: its declaration, its script, its inputs. A change of the layers
+below is none of these. A failed one is remembered and not repeated either. A warm command costs a few calls
+of stat. Values that are secret stay in the memory of the process that ran it; another process runs it again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from hashlib import sha256
+from json import dumps
+from shlex import quote
+
+from ..core.capture import MaskedLines, changes
+from ..env.layer import SETUP, Layer
+from ..env.lists import LIST_NAMES
+from ..env.origin import Origin
+from ..env.redact import SHORTEST_MASKED, Secrets
+from ..errors import SettingInvalid, SetupBlocked, SetupFailed
+from ..record import Record
+from .setups import declared, inputs
+from .setups.kept import Kept, Place
+from .setups.worktree import source_tree
+from .watching import Signature, settled, signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..core.capture import Changes
+    from ..env.resolve import Stack
+    from ..providers.base import Trust
+    from .settings import Settings, SetupSettings
+    from .setups.declared import Plan
+    from .trust import TrustStore
+
+PROVIDER = "setup"  # in our store of trust
+WORKTREE, SOURCE_TREE = "OUTFITTER_WORKTREE", "OUTFITTER_SOURCE_TREE"
+_CODEX_NAMES = ("CODEX_WORKTREE_PATH", "CODEX_SOURCE_TREE_PATH")
+# Worktrees that are remembered; each holds what its setup exports.
+REMEMBERED_SETUPS = 64
+# What may be over soon (no bash, somebody else at it) is tried again after this long.
+RETRY_SECONDS = 10.0
+KILLED_SECONDS = 1.0  # what somebody killed, sooner
+_LOCK_SECONDS = 10.0  # beyond the other's own time
+_TAIL = 4 << 10
+
+
+class SetupUse(Record):
+    """A worktree with a declared setup."""
+
+    __slots__ = ("declared", "worktree")
+
+    def __init__(self, worktree: str, declared: SetupSettings) -> None:
+        self.worktree = worktree
+        self.declared = declared
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return PROVIDER, self.worktree
+
+    @property
+    def grant(self) -> str:
+        """What a person types to allow it."""
+        return f"outfitter trust {quote(self.worktree)}"
+
+    @property
+    def remedy(self) -> str:
+        """What a person types once it is mended."""
+        return f"outfitter setup --again {quote(self.worktree)}"
+
+
+class Status(Record):
+    """How it is with a setup; nothing was run to know it.
+
+    `state` is "blocked", "new", "running", "interrupted", "stale" (what it depends on has changed),
+    "applied", "failed" or "not-applicable"; `note` says more. `kept` is the last run, `plan` what would be
+    run, `log` where the output of the last run is.
+    """
+
+    __slots__ = ("kept", "log", "note", "plan", "state", "worktree")
+
+    def __init__(
+        self, worktree: str, state: str, note: str, kept: Kept | None, plan: Plan | None, log: str
+    ) -> None:
+        self.worktree = worktree
+        self.state = state
+        self.note = note
+        self.kept = kept
+        self.plan = plan
+        self.log = log
+
+
+class Setups:
+    """The setups of one executor.
+
+    `log` gets the lines that a setup prints while it runs, without known secrets; `again` makes the next one
+    run whatever is known of it. Both are for a command of our own.
+    """
+
+    def __init__(self, store: TrustStore, state_folder: str, home: str) -> None:
+        self.store = store
+        self.log: Callable[[str], None] | None = None
+        self.again = False
+        self._state_folder = state_folder
+        self.home = home
+        self._known: dict[str, _Known] = {}
+
+    def use(self, directory: str, settings: Settings) -> SetupUse | None:
+        """The setup that holds for commands in a directory; None when none is declared."""
+        if settings.setup is None:
+            return None
+        return SetupUse(settings.setup.folder, settings.setup)
+
+    def pending(self, use: SetupUse, lower: Stack, settings: Settings) -> bool:
+        """Whether it must be looked at, and perhaps run, which takes its time."""
+        known = self._known.get(use.worktree)
+        return known is None or not known.holds(use)
+
+    def run(self, use: SetupUse, lower: Stack, settings: Settings, mark: int | None = None) -> None:
+        """Runs it if it must, and remembers what came of it. Blocks; for a thread, or a process of our own.
+
+        `mark` is one of a server's, for what is started.
+        """
+        again, self.again = self.again, False
+        work = _Work(self, use, lower, settings, mark)
+        known = work.done(self._known.get(use.worktree), again=again)
+        if len(self._known) >= REMEMBERED_SETUPS and use.worktree not in self._known:
+            del self._known[next(iter(self._known))]
+        self._known[use.worktree] = known
+
+    def layer(self, use: SetupUse, lower: Stack) -> Layer:
+        """What it exports; the same object until that changes.
+
+        Raises SetupBlocked, SetupFailed where no command may run without it.
+        """
+        known = self._known.get(use.worktree)
+        assert known is not None, "run before"
+        if use.declared.required and known.layer.state == "blocked":
+            raise SetupBlocked(use.worktree, use.grant)
+        if use.declared.required and known.layer.state == "failed":
+            raise SetupFailed(use.worktree, known.reason, known.log, known.tail)
+        return known.layer
+
+    # For people
+
+    def note(self, use: SetupUse) -> str:
+        """What there is to say about it since it was run here."""
+        known = self._known.get(use.worktree)
+        return "" if known is None else known.layer.note
+
+    def place(self, use: SetupUse) -> Place:
+        """Where its record and its log are."""
+        return Place(self._state_folder, use.worktree)
+
+    def status(self, use: SetupUse) -> Status:
+        """How it is; runs nothing and waits for nobody."""
+        place = self.place(use)
+        kept = place.read()
+        log = place.log if os.path.exists(place.log) else ""
+        try:
+            plan = declared.plan(use.declared)
+            digest = _digest(plan, inputs.read(use.worktree, use.declared.inputs).digests)
+        except SettingInvalid as error:
+            return Status(use.worktree, "failed", str(error), kept, None, log)
+
+        def told(state: str, note: str = "") -> Status:
+            return Status(use.worktree, state, note, kept, plan, log)
+
+        if not plan.script and not plan.text:
+            return told("not-applicable", "there is nothing to run")
+        if place.is_locked():
+            return told("running")
+        trust = trust_of(self.store, use, plan)
+        if not trust.may_run:
+            return told("blocked", _blocked(trust))
+        if kept is None:
+            return told("new", "it runs before the first command")
+        if kept.state == "running":
+            return told("interrupted", "it was cut off, and runs before the next command")
+        if kept.digest != digest:
+            return told("stale", "what it depends on has changed: it runs before the next command")
+        return told(kept.state, kept.reason)
+
+
+def trust_of(store: TrustStore, use: SetupUse, plan: Plan) -> Trust:
+    """Whether it may run here, and what to type."""
+    from ..providers.base import Trust
+
+    if store.holds(PROVIDER, use.worktree, plan.digest):
+        return Trust("trusted", "outfitter", plan.digest)
+    main = source_tree(use.worktree)
+    offered = main != use.worktree and store.holds(PROVIDER, main, plan.digest)
+    return Trust(
+        "untrusted",
+        "outfitter",
+        plan.digest,
+        use.grant,
+        f"the same is allowed in {main}: `{use.grant}` allows it here too" if offered else "",
+    )
+
+
+def _blocked(trust: Trust) -> str:
+    """What to do about a setup that nobody has allowed here. A grant in the main checkout is not taken."""
+    return f"not trusted: {trust.why or f'{trust.grant} after you have read it'}"
+
+
+class _Known:
+    """What came of a setup, and what that depends on."""
+
+    __slots__ = (
+        "declared",
+        "digest",
+        "kept",
+        "layer",
+        "log",
+        "reason",
+        "signature",
+        "tail",
+        "until",
+        "watch",
+    )
+
+    def __init__(
+        self, use: SetupUse, layer: Layer, watch: tuple[str, ...], signature: Signature, digest: str = ""
+    ) -> None:
+        self.declared = use.declared
+        self.layer = layer
+        self.watch = watch
+        self.signature = signature
+        self.digest = digest
+        self.kept: Kept | None = None
+        self.reason = layer.note
+        self.log = ""
+        self.tail = ""
+        self.until: float | None = None
+
+    def holds(self, use: SetupUse) -> bool:
+        if self.until is not None and time.monotonic() > self.until:
+            return False
+        if use.declared is not self.declared and use.declared != self.declared:
+            return False
+        return signature(self.watch) == self.signature
+
+
+class _Work:
+    """One look at a setup, and the run that comes of it."""
+
+    def __init__(
+        self,
+        setups: Setups,
+        use: SetupUse,
+        lower: Stack,
+        settings: Settings,
+        mark: int | None,
+    ) -> None:
+        self._store = setups.store
+        self._use = use
+        self._lower = lower
+        self._mark = mark
+        self._log = setups.log
+        self._home = setups.home
+        self._place = setups.place(use)
+        self._list_names = LIST_NAMES | settings.list_names
+        # What a layer below calls secret is, whatever its name.
+        named = [name for layer in lower.layers for name in layer.secrets]
+        self._secrets = Secrets((*settings.secret_names, *named))
+        source = source_tree(use.worktree)
+        self._own = {WORKTREE: use.worktree, SOURCE_TREE: source}
+        if use.declared.source == "codex":
+            self._own.update(zip(_CODEX_NAMES, (use.worktree, source), strict=True))
+        self._begun = time.monotonic()
+
+    def done(self, old: _Known | None, *, again: bool) -> _Known:
+        use = self._use
+        try:
+            watch = self._watch()
+            before = settled(watch)
+            plan = declared.plan(use.declared)
+            found = inputs.read(use.worktree, use.declared.inputs)
+        except SettingInvalid as error:
+            watch = declared.watched(use.declared)
+            return self._for_now(str(error), watch, settled(watch))
+        if not plan.script and not plan.text:
+            layer = self._empty("not-applicable", f"{plan.label} has nothing to run")
+            return _Known(use, layer, watch, before)
+        trust = trust_of(self._store, use, plan)
+        if not trust.may_run:
+            return _Known(use, self._empty("blocked", _blocked(trust)), watch, before)
+        digest = _digest(plan, found.digests)
+        if old is not None and not again and self._still_holds(old, digest):
+            old.declared, old.watch, old.signature = use.declared, watch, before
+            return old
+        try:
+            return self._once(_Look(plan, digest, found.digests, watch, before), again=again)
+        except SettingInvalid as error:
+            return self._for_now(str(error), watch, before)
+
+    def _watch(self) -> tuple[str, ...]:
+        """Everything that counts; the record comes last."""
+        use = self._use
+        _, files = inputs.find(use.worktree, use.declared.inputs)
+        trust = self._store.path(PROVIDER, use.worktree)
+        return (*dict.fromkeys((*declared.watched(use.declared), *files, trust)), self._place.record)
+
+    def _still_holds(self, old: _Known, digest: str) -> bool:
+        """Whether nothing but stamps has changed; or another process is at it, or has secrets of its own."""
+        if old.kept is None or old.digest != digest:
+            return False
+        kept = self._place.read()
+        if kept is None or kept.run == old.kept.run:
+            return True
+        if kept.state == "running":
+            return self._place.is_locked()
+        return bool(kept.withheld) and old.kept.state == "applied"
+
+    def _once(self, look: _Look, *, again: bool) -> _Known:
+        """Under the lock: what another process has made of it, or what we make of it."""
+        lock = self._place.locked(self._begun + self._use.declared.timeout + _LOCK_SECONDS)
+        if lock is None:
+            why = "another process has been running it for longer than its time"
+            return self._for_now(why, look.watch, self._stamped(look))
+        with lock:
+            if signature((self._place.record,)) == look.signature[-1:]:
+                return self._alone(look, again=again)
+        # Somebody was at it meanwhile, and may have changed the inputs.
+        return self.done(None, again=again)
+
+    def _alone(self, look: _Look, *, again: bool) -> _Known:
+        kept = self._place.read()
+        why = ""
+        if kept is not None and kept.digest == look.digest and kept.state != "running" and not again:
+            if not kept.withheld:
+                return self._known(kept, look)
+            why = f"run again: {', '.join(kept.withheld)} is secret, and kept in no file"
+        return self._run(look, why)
+
+    def _run(self, look: _Look, why: str) -> _Known:
+        from ..host.capture import capture
+
+        use, plan = self._use, look.plan
+        begun_ms, run = int(time.time() * 1000), os.urandom(8).hex()
+        # Who finds this one, and nobody at it, knows that it was cut off.
+        self._place.write(Kept(use.worktree, "running", look.digest, plan.label, run=run, begun_ms=begun_ms))
+        env = {"HOME": self._home, **self._lower.values, **self._own}
+        lines = None if self._log is None else MaskedLines(env, self._secrets, self._log)
+        result = capture(
+            plan.script or plan.text,
+            inline=not plan.script,
+            cwd=use.worktree,
+            env=env,
+            timeout=use.declared.timeout,
+            mark=self._mark,
+            log=None if lines is None else lines.feed,
+            secrets=self._secrets,
+        )
+        if lines is not None:
+            lines.finish()
+        if result.state == "not-started":
+            self._place.forget()
+            return self._for_now(result.reason, look.watch, self._stamped(look))
+        said = changes(env, env if result.env is None else result.env, self._list_names, _CODEX_NAMES)
+        secret = self._secret_among(said, env)
+        changed = self._changed(look)
+        kept = Kept(
+            use.worktree,
+            "failed" if result.env is None else "applied",
+            look.digest,
+            plan.label,
+            run=run,
+            begun_ms=begun_ms,
+            seconds=result.seconds,
+            outcome=result.state,
+            exit_code=result.status,
+            reason=result.reason,
+            inputs=look.digests,
+            changed=changed,
+            set={name: value for name, value in said.set.items() if name not in secret},
+            unset=said.unset,
+            operations=tuple(one for one in said.operations if one.variable not in secret),
+            withheld=tuple(sorted(secret)),
+            lost=tuple((one.kind, one.name) for one in result.lost),
+        )
+        try:
+            cut = "[what came before is left out]\n" if result.cut else ""
+            self._place.write_log(cut + result.output)
+            if result.status is not None and result.status < 0:
+                # With its session, say: that tells nothing about the next time. The record has it as cut off.
+                seconds = KILLED_SECONDS
+                return self._for_now(result.reason, look.watch, self._stamped(look), seconds)
+            self._place.write(kept)
+        except SettingInvalid as error:
+            why = f"{why}; {error}" if why else str(error)
+        return self._known(kept, look, said, why)
+
+    def _changed(self, look: _Look) -> tuple[str, ...]:
+        """The inputs that are others now than before it ran. From now on they count as they are.
+
+        Else a setup that writes a lock would run for ever.
+        """
+        try:
+            watch = self._watch()
+            stamps = settled(watch)
+            after = inputs.read(self._use.worktree, self._use.declared.inputs).digests
+        except SettingInvalid:
+            return ()  # told when it is looked at next
+        changed = sorted(
+            path for path in {*after, *look.digests} if after.get(path) != look.digests.get(path)
+        )
+        if changed:
+            look.digests, look.digest = after, _digest(look.plan, after)
+            look.watch, look.signature = watch, stamps
+        return tuple(changed)
+
+    def _secret_among(self, said: Changes, env: Mapping[str, str]) -> frozenset[str]:
+        """The exports that are secret: by their names, by their looks, or because a secret is in them."""
+        holds = self._secrets.holds
+        known = {value for name, value in (*env.items(), *said.set.items()) if holds(name, value)}
+        known = {value for value in known if len(value) >= SHORTEST_MASKED}
+        texts = [*said.set.items(), *((one.variable, text) for one in said.operations for text in one.values)]
+        return frozenset(
+            name for name, text in texts if holds(name, text) or any(value in text for value in known)
+        )
+
+    # What it comes to
+
+    def _known(self, kept: Kept, look: _Look, said: Changes | None = None, why: str = "") -> _Known:
+        """`said` has everything; a record lacks what is secret."""
+        if kept.state == "failed":
+            note = f"{kept.reason}; its output is in {self._place.log}"
+            layer = self._empty("failed", f"{note}; mend it, then: {self._use.remedy}")
+        else:
+            layer = self._applied(kept, look.plan, said, why)
+        known = _Known(self._use, layer, look.watch, self._stamped(look), kept.digest)
+        known.kept = kept
+        known.reason = kept.reason
+        if kept.state == "failed":
+            known.log = self._place.log
+            known.tail = self._place.read_log(_TAIL)
+        return known
+
+    def _applied(self, kept: Kept, plan: Plan, said: Changes | None, why: str) -> Layer:
+        notes = [f"{kept.label}, {kept.seconds:.1f} s"]
+        if why:
+            notes.append(why)
+        if kept.changed:
+            notes.append(f"it has changed its inputs: {', '.join(kept.changed)}")
+        if kept.lost:
+            notes.append("left in its shell: " + ", ".join(f"{kind} {name}" for kind, name in kept.lost[:8]))
+        return Layer(
+            SETUP,
+            f"setup:{self._use.worktree}",
+            Origin("setup", kept.label, plan.files[0]),
+            {**self._own, **(kept.set if said is None else said.set)},
+            unset=kept.unset if said is None else said.unset,
+            operations=kept.operations if said is None else said.operations,
+            secrets=frozenset(kept.withheld),
+            producer=PROVIDER,
+            note="; ".join(notes),
+            root=self._use.worktree,
+            digest=kept.digest,
+            cost_ms=kept.seconds * 1000,
+        )
+
+    def _empty(self, state: str, note: str) -> Layer:
+        cost = (time.monotonic() - self._begun) * 1000
+        origin = Origin("setup", "[setup]", self._use.declared.file)
+        id = f"setup:{self._use.worktree}"
+        return Layer(SETUP, id, origin, producer=PROVIDER, state=state, note=note, cost_ms=cost)
+
+    def _stamped(self, look: _Look) -> Signature:
+        """What was there before it ran, but for the record, which was written since."""
+        return (*look.signature[:-1], *signature((self._place.record,)))
+
+    def _for_now(
+        self, why: str, watch: tuple[str, ...], stamps: Signature, seconds: float = RETRY_SECONDS
+    ) -> _Known:
+        """A failure that says nothing about the setup: it is tried again soon."""
+        known = _Known(self._use, self._empty("failed", why), watch, stamps)
+        known.until = time.monotonic() + seconds
+        return known
+
+
+class _Look:
+    """A setup as it was found."""
+
+    __slots__ = ("digest", "digests", "plan", "signature", "watch")
+
+    def __init__(
+        self,
+        plan: Plan,
+        digest: str,
+        digests: dict[str, str | None],
+        watch: tuple[str, ...],
+        signature: Signature,
+    ) -> None:
+        self.plan = plan
+        self.digest = digest
+        self.digests = digests
+        self.watch = watch
+        self.signature = signature
+
+
+def _digest(plan: Plan, digests: Mapping[str, str | None]) -> str:
+    """What stands for all that it depends on."""
+    told = dumps([plan.digest, sorted(digests.items())])
+    return f"sha256:{sha256(told.encode()).hexdigest()}"

@@ -1,0 +1,291 @@
+"""What is kept of a setup, per worktree: a record, its log, and the lock that makes it run once.
+
+Private files. No secret value is among them: who writes a record leaves such exports out and names them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+from hashlib import sha256
+
+from ...env.layer import Operation
+from ...errors import SettingInvalid
+from ...record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+STATES = ("running", "applied", "failed")
+_LARGEST = 8 << 20  # an environment is 1 MiB at most; JSON makes more of it
+_LOOK_SECONDS = 0.02
+
+
+class Kept(Record):
+    """What came of the last run in a worktree; "running" when that was never told: it was cut off.
+
+    `digest` stands for everything that it depends on, `inputs` has the digests of its files. `set`, `unset`
+    and `operations` are what it exports, but for the names in `withheld`, which are secret and nowhere else
+    than in the memory of the process that ran it. `run` tells one run from the next. The repr has no values.
+    """
+
+    __slots__ = (
+        "begun_ms",
+        "changed",
+        "digest",
+        "exit_code",
+        "inputs",
+        "label",
+        "lost",
+        "operations",
+        "outcome",
+        "reason",
+        "run",
+        "seconds",
+        "set",
+        "state",
+        "unset",
+        "withheld",
+        "worktree",
+    )
+
+    def __init__(
+        self,
+        worktree: str,
+        state: str,
+        digest: str,
+        label: str,
+        *,
+        run: str,
+        begun_ms: int,
+        seconds: float = 0.0,
+        outcome: str = "",
+        exit_code: int | None = None,
+        reason: str = "",
+        inputs: dict[str, str | None] | None = None,
+        changed: tuple[str, ...] = (),
+        set: dict[str, str] | None = None,
+        unset: tuple[str, ...] = (),
+        operations: tuple[Operation, ...] = (),
+        withheld: tuple[str, ...] = (),
+        lost: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        self.worktree = worktree
+        self.state = state
+        self.digest = digest
+        self.label = label
+        self.run = run
+        self.begun_ms = begun_ms
+        self.seconds = seconds
+        self.outcome = outcome
+        self.exit_code = exit_code
+        self.reason = reason
+        self.inputs = inputs or {}
+        self.changed = changed  # inputs that it has changed itself
+        self.set = set or {}
+        self.unset = unset
+        self.operations = operations
+        self.withheld = withheld
+        self.lost = lost
+
+    def __repr__(self) -> str:
+        return f"Kept({self.worktree!r}, {self.state!r}, exports={self.names}, exit_code={self.exit_code})"
+
+    @property
+    def names(self) -> list[str]:
+        """What it exports, changes or takes away."""
+        return sorted({*self.set, *self.unset, *(one.variable for one in self.operations), *self.withheld})
+
+
+class Place:
+    """The files of one worktree."""
+
+    __slots__ = ("_folder", "lock", "log", "record", "worktree")
+
+    def __init__(self, state_folder: str, worktree: str) -> None:
+        self.worktree = worktree
+        self._folder = f"{state_folder}/setups"
+        name = sha256(worktree.encode("utf-8", "surrogateescape")).hexdigest()
+        self.record = f"{self._folder}/{name}.json"
+        self.log = f"{self._folder}/{name}.log"
+        self.lock = f"{self._folder}/{name}.lock"
+
+    def read(self) -> Kept | None:
+        """The last record; None when there is none that could be ours."""
+        data = self._data(self.record, _LARGEST)
+        kept = None if data is None else _read(data)
+        return kept if kept is not None and kept.worktree == self.worktree else None
+
+    def read_log(self, most: int) -> str:
+        """The end of the last run's output."""
+        data = self._data(self.log, most, end=True)
+        return "" if data is None else data.decode("utf-8", "replace")
+
+    def write(self, kept: Kept) -> None:
+        """Raises SettingInvalid."""
+        self._write(self.record, json.dumps(_told(kept)).encode())
+
+    def write_log(self, text: str) -> None:
+        """Raises SettingInvalid."""
+        self._write(self.log, text.encode("utf-8", "replace"))
+
+    def forget(self) -> None:
+        """Removes the record and the log."""
+        for path in (self.record, self.log):
+            try:
+                os.unlink(path)
+            except OSError:
+                pass
+
+    def is_locked(self) -> bool:
+        """Whether somebody is at it now."""
+        try:
+            fd = os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def locked(self, deadline: float) -> Lock | None:
+        """The lock, for a `with`; None when others held it until the deadline. Raises SettingInvalid."""
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            fd = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise _cannot(self._folder, error) from None
+        try:
+            while True:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return Lock(fd)
+                except OSError as error:
+                    if error.errno not in (errno.EAGAIN, errno.EACCES):
+                        raise _cannot(self._folder, error) from None
+                if time.monotonic() >= deadline:
+                    os.close(fd)
+                    return None
+                time.sleep(_LOOK_SECONDS)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _data(self, path: str, most: int, *, end: bool = False) -> bytes | None:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        try:
+            found = os.fstat(fd)
+            if found.st_uid != os.getuid() or found.st_mode & 0o022:
+                return None  # somebody else may have written it
+            if end:
+                os.lseek(fd, max(0, found.st_size - most), os.SEEK_SET)
+            elif found.st_size > most:
+                return None
+            with open(fd, "rb", closefd=False) as file:
+                return file.read(most)
+        finally:
+            os.close(fd)
+
+    def _write(self, path: str, data: bytes) -> None:
+        own = f"{path}.{os.urandom(8).hex()}"
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                with open(fd, "wb", closefd=False) as file:
+                    file.write(data)
+            finally:
+                os.close(fd)
+            os.rename(own, path)
+        except OSError as error:
+            try:
+                os.unlink(own)
+            except OSError:
+                pass
+            raise _cannot(self._folder, error) from None
+
+
+class Lock:
+    """Held from its making to the end of the block, or of this process, whatever ends it."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _cannot(folder: str, error: OSError) -> SettingInvalid:
+    return SettingInvalid(f"what comes of a setup cannot be kept in {folder}: {error.strerror}")
+
+
+# As text
+
+
+def _told(kept: Kept) -> dict[str, Any]:
+    return {
+        "worktree": kept.worktree,
+        "state": kept.state,
+        "digest": kept.digest,
+        "producer": kept.label,
+        "run": kept.run,
+        "begunAtMs": kept.begun_ms,
+        "seconds": round(kept.seconds, 3),
+        "outcome": kept.outcome,
+        "exitCode": kept.exit_code,
+        "reason": kept.reason,
+        "inputs": kept.inputs,
+        "changed": list(kept.changed),
+        "names": kept.names,
+        "set": kept.set,
+        "unset": list(kept.unset),
+        "operations": [[one.variable, one.op, list(one.values)] for one in kept.operations],
+        "withheld": list(kept.withheld),
+        "lost": [list(one) for one in kept.lost],
+    }
+
+
+def _read(data: bytes) -> Kept | None:
+    """None for what no version of ours has written. The folder is private: this is about accidents."""
+    try:
+        told = json.loads(data)
+        kept = Kept(
+            told["worktree"],
+            told["state"],
+            told["digest"],
+            told["producer"],
+            run=told["run"],
+            begun_ms=int(told["begunAtMs"]),
+            seconds=float(told["seconds"]),
+            outcome=told["outcome"],
+            exit_code=told["exitCode"],
+            reason=told["reason"],
+            inputs=dict(told["inputs"]),
+            changed=tuple(told["changed"]),
+            set=dict(told["set"]),
+            unset=tuple(told["unset"]),
+            operations=tuple(Operation(name, op, tuple(values)) for name, op, values in told["operations"]),
+            withheld=tuple(told["withheld"]),
+            lost=tuple((kind, name) for kind, name in told["lost"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    texts = [kept.worktree, kept.digest, kept.label, kept.run, kept.outcome, kept.reason, *kept.unset]
+    texts += [*kept.set, *kept.set.values(), *kept.withheld, *(name for one in kept.lost for name in one)]
+    texts += [text for one in kept.operations for text in (one.variable, one.op, *one.values)]
+    return kept if kept.state in STATES and all(type(text) is str for text in texts) else None

@@ -1,0 +1,43 @@
+"""Which checkout a folder belongs to, and which one that was made from. Files are read; git is not run."""
+
+from __future__ import annotations
+
+import os
+
+from ...providers.files import read, upwards
+
+_LARGEST = 16 << 10  # each of git's files that are read here is one line
+
+
+def source_tree(worktree: str) -> str:
+    """The same folder in the main checkout; the folder itself in a plain checkout, or outside of any.
+
+    A linked worktree has a `.git` file that names its folder in the repository, which has a `commondir`. A
+    bare repository has no main checkout.
+    """
+    for folder in upwards(worktree):
+        link = os.path.join(folder, ".git")
+        if not os.path.lexists(link):
+            continue
+        repository = _pointed(link, "gitdir:", folder)
+        common = (
+            None if repository is None else _pointed(os.path.join(repository, "commondir"), "", repository)
+        )
+        if common is None or os.path.basename(common) != ".git":
+            return worktree
+        main = os.path.dirname(common)
+        found = os.path.normpath(os.path.join(main, os.path.relpath(worktree, folder)))
+        return found if os.path.isdir(main) else worktree
+    return worktree
+
+
+def _pointed(path: str, word: str, base: str) -> str | None:
+    """The path that a file of git's names; None when it is none of them."""
+    data = read(path, _LARGEST)
+    if data is None:
+        return None
+    text = os.fsdecode(data).rstrip("\r\n")
+    if not text.startswith(word) or "\n" in text or "\0" in text:
+        return None
+    named = text.removeprefix(word).lstrip(" ")
+    return os.path.normpath(os.path.join(base, named)) if named else None

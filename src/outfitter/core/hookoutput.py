@@ -1,0 +1,78 @@
+"""What a hook of Codex or Claude Code prints for the environment of later commands, as a contribution.
+
+    {"hookSpecificOutput": {"hookEventName": "SessionStart", "env": {"A": "b", "GONE": null}}}
+
+The rest of its output (context, messages, decisions) is for others and passed over. Pure: text in, data out.
+"""
+
+from __future__ import annotations
+
+from ..env.overlay import Rejection, read
+from ..errors import OverlayRefused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..env.overlay import Contribution
+
+# Hooks that run before commands, and may say what those get.
+EVENTS = ("SessionStart", "SubagentStart", "Setup", "CwdChanged")
+LARGEST = 1 << 20  # the largest environment there is, by default
+
+
+def contribution(
+    text: str, producer: str, *, strict: bool = False
+) -> tuple[Contribution, tuple[Rejection, ...]]:
+    """What a hook's output says of the environment: nothing, if it is plain text or speaks of other things.
+
+    `producer` is `hook:NAME` or `plugin:NAME`. Raises OverlayRefused when `strict` and anything is wrong.
+    """
+    env, found = _env(text, producer)
+    contribution, rejected = read(producer, {"set": env})
+    rejected = (*found, *rejected)
+    if strict and rejected:
+        raise OverlayRefused(producer, tuple(map(str, rejected)))
+    return contribution, rejected
+
+
+def _env(text: str, producer: str) -> tuple[dict[str, object], list[Rejection]]:
+    if not text.lstrip().startswith("{"):
+        return {}, []  # words for the model
+    if len(text) > LARGEST:
+        return {}, [Rejection(producer, "output", "field", f"it has more than {LARGEST} characters")]
+    from json import loads
+
+    twice: list[str] = []
+
+    # Any: this is what json makes of a text.
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in made:
+                twice.append(name)
+            made[name] = value
+        return made
+
+    try:
+        told = loads(text, object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        return {}, [Rejection(producer, "output", "field", "it begins as JSON, and is none")]
+    specific = told.get("hookSpecificOutput")
+    if not isinstance(specific, dict) or "env" not in specific:
+        return {}, []
+    event, env = specific.get("hookEventName"), specific["env"]
+    if event not in EVENTS:
+        known = ", ".join(EVENTS)
+        why = f"only hooks of {known} say what commands get"
+        return {}, [Rejection(producer, "hookEventName", "field", why)]
+    if env is None:
+        return {}, []
+    if not isinstance(env, dict):
+        return {}, [Rejection(producer, "env", "field", "it must be an object with names of variables")]
+    rejected = []
+    for name in dict.fromkeys(twice):
+        if name in env:
+            del env[name]
+            rejected.append(Rejection(producer, name, "conflict", "it is there twice: keep one of them"))
+    return env, rejected

@@ -1,0 +1,313 @@
+"""A script sourced in a bash of its own, for the environment that it leaves; gone with all that it started.
+
+It has no terminal and no input, and a session of its own. It reports through a private pipe, so no value
+touches the disk and what it prints or redirects does not matter. Only a complete report is a result.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from math import ceil
+
+from ..core.capture import STARTUP_NAMES, command, understood
+from ..core.launch import Launch
+from ..core.marks import Marks
+from ..core.snapshot import BLOCK_BYTES, read_block, told, without_daemons
+from ..env.redact import Secrets
+from ..errors import HostUnsupported, LaunchFailed
+from ..record import Record
+from .privatefifo import PrivateFifo
+from .spawn import Spawner, Stdio
+from .tool import end_tree
+from .tree import new_nonce, runs, usable
+from .watchdog import Watchdog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..core.capture import Lost
+
+STATES = ("captured", "failed", "replaced-or-exited", "timeout", "too-large", "not-started")
+OUTPUT_BYTES = 1 << 20  # kept of what it prints; the end says most
+_TAIL = 4 << 10  # characters of it, for a report
+_CHUNK = 64 << 10
+
+
+class Captured(Record):
+    """What came of a script.
+
+    `env` is the whole environment that it left, None unless `state` is "captured"; without what shells keep
+    themselves. `state` is one of `STATES`, `reason` says for people what happened and is empty when all went
+    well. `status` is its exit status, negative for a signal, None where there is none. `output` is the end
+    of what it printed, `OUTPUT_BYTES` at most, and `tail` the end of that; both without secret values. `lost`
+    is what it left in its shell only. The repr has no values and no output.
+    """
+
+    __slots__ = ("cut", "env", "lost", "output", "reason", "seconds", "state", "status", "tail")
+
+    def __init__(
+        self,
+        state: str,
+        status: int | None = None,
+        env: dict[str, str] | None = None,
+        *,
+        output: str = "",
+        cut: bool = False,
+        lost: Sequence[Lost] = (),
+        reason: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        self.state = state
+        self.status = status
+        self.env = env
+        self.output = output
+        self.cut = cut  # the output was longer than what is kept
+        self.tail = output[-_TAIL:]
+        self.lost = tuple(lost)
+        self.reason = reason
+        self.seconds = seconds
+
+    def __repr__(self) -> str:
+        names = None if self.env is None else len(self.env)
+        return f"Captured({self.state!r}, {self.status}, {names} variables, seconds={self.seconds:.3f})"
+
+
+def capture(
+    script: str,
+    *,
+    arguments: Sequence[str] = (),
+    cwd: str,
+    env: Mapping[str, str],
+    timeout: float,
+    mark: int | None = None,
+    log: Callable[[bytes], None] | None = None,
+    shell: str = "bash",
+    inline: bool = False,
+    secrets: Secrets | None = None,
+) -> Captured:
+    """Sources a script, starting from `env` in `cwd`, and returns what it left.
+
+    `script` is the path of a file, or with `inline` the text itself. `shell` is a bash: without a slash it is
+    looked for in `env`'s PATH. `log` is called with what it prints, as it comes, with nothing masked.
+    `secrets` says which names are, beside the usual ones. `mark` is one of a server's (`core.marks`), whose
+    sudden end takes the script with it; without one our own end does. Blocks for `timeout` and a second at
+    most.
+
+    Whatever the script does is a state, never an exception; `log` may raise, which ends the script.
+    """
+    begun = time.monotonic()
+    try:
+        with PrivateFifo(env) as fifo:
+            run = _Run(script, arguments, cwd, env, fifo, mark, log, shell, inline, secrets or Secrets())
+            result = run.run(begun + timeout, timeout)
+    except _LogFailed as failed:
+        raise failed.error from None
+    except HostUnsupported as error:
+        result = Captured("not-started", reason=str(error))
+    except OSError as error:
+        reason = f"it was not run: {error.strerror}; this process may have too many files open"
+        result = Captured("not-started", reason=reason)
+    result.seconds = time.monotonic() - begun
+    return result
+
+
+class _LogFailed(Exception):
+    """The caller's own function raised; what it did is not ours to explain."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class _Run:
+    """One script, from its start to the end of everything it started."""
+
+    def __init__(
+        self,
+        script: str,
+        arguments: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        fifo: PrivateFifo,
+        mark: int | None,
+        log: Callable[[bytes], None] | None,
+        shell: str,
+        inline: bool,
+        secrets: Secrets,
+    ) -> None:
+        self._env = env
+        self._cwd = cwd
+        self._fifo = fifo
+        self._log = log
+        self._shell = shell
+        self._secrets = secrets
+        self._text = script if inline else None
+        self._spawner = Spawner()
+        self._watchdog: Watchdog | None = None
+        if mark is None:
+            marks = Marks(new_nonce())
+            mark = marks.new(0)
+            self._watchdog = Watchdog(None, self._spawner, marks)
+        self._mark = mark
+        self._nonce = os.urandom(16).hex()
+        # As `$0` the script sees its own path, as if it had been started.
+        name = "bash" if inline else os.path.join(cwd, script)
+        argv = [shell, "--noprofile", "--norc", "-c", command(fifo.path, self._nonce, inline=inline), name]
+        start = {name: value for name, value in env.items() if name not in STARTUP_NAMES}
+        start["PWD"] = cwd  # so that bash calls it what its caller does, whatever links lead there
+        self._launch = Launch(shell, [*argv, *arguments], cwd, start)
+        self._block = bytearray()
+        self._report: dict[str, str] | None = None
+        self._output = bytearray()
+        self._cut = False
+        self._pid = 0
+
+    def run(self, deadline: float, timeout: float) -> Captured:
+        if self._watchdog is None:
+            return self._run(deadline, timeout)
+        try:
+            self._watchdog.ensure()
+            return self._run(deadline, timeout)
+        except LaunchFailed as error:
+            return Captured("not-started", reason=f"/bin/sh was not started: {error.what or error}")
+        finally:
+            self._watchdog.stop()
+
+    def _run(self, deadline: float, timeout: float) -> Captured:
+        stdin = -1 if self._text is None else _in_memory(self._text)
+        try:
+            ours, theirs = os.pipe2(os.O_CLOEXEC)
+        except OSError:
+            if stdin >= 0:
+                os.close(stdin)
+            raise
+        try:
+            self._pid = self._spawner.spawn(
+                self._launch,
+                Stdio(stdin=stdin, stdout=theirs, stderr=theirs),
+                self._mark if usable() else None,
+            )
+        except LaunchFailed as error:
+            os.close(ours)
+            what = error.what or str(error)
+            return Captured("not-started", reason=f"{self._shell} was not started: {what}")
+        finally:
+            os.close(theirs)
+            if stdin >= 0:
+                os.close(stdin)
+        os.set_blocking(ours, False)
+        try:
+            outcome = self._wait(ours, deadline)
+        finally:
+            code = end_tree(self._pid, self._mark)
+            self._log = None
+            self._hear(ours)  # nobody writes any more: all that is left
+            os.close(ours)
+        return self._result(outcome, code, timeout)
+
+    # While it runs
+
+    def _wait(self, output: int, deadline: float) -> str:
+        """Returns when it has ended, reported too much, or its time is up."""
+        pidfd = os.pidfd_open(self._pid)
+        try:
+            waiting = select.poll()
+            for fd in (self._fifo.fd, output, pidfd):
+                waiting.register(fd, select.POLLIN)
+            while True:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return "timeout"
+                ready = {fd for fd, _ in waiting.poll(ceil(left * 1000))}
+                if output in ready and not self._hear(output):
+                    waiting.unregister(output)
+                # Also when it has ended: what it wrote before that is in the pipe.
+                if (self._fifo.fd in ready or pidfd in ready) and not self._take():
+                    return "too-large"
+                if pidfd in ready:
+                    return "exited"
+        finally:
+            os.close(pidfd)
+
+    def _take(self) -> bool:
+        """Reads what was reported. The first complete report counts: a second one is the same again."""
+        data = self._fifo.read_available()
+        if self._report is None:
+            self._block += data
+            if len(self._block) > BLOCK_BYTES:
+                return False
+            self._report = read_block(self._block, self._nonce)
+        return True
+
+    def _hear(self, output: int) -> bool:
+        """Keeps the end of what it says; False when it has closed its output, and so has everybody else."""
+        try:
+            data = os.read(output, _CHUNK)
+        except BlockingIOError:
+            return True
+        self._output += data
+        if len(self._output) > 2 * OUTPUT_BYTES:
+            self._cut = True
+            del self._output[:-OUTPUT_BYTES]
+        if data and self._log is not None:
+            try:
+                self._log(data)
+            except Exception as error:
+                raise _LogFailed(error) from None
+        return data != b""
+
+    # What it comes to
+
+    def _result(self, outcome: str, code: int | None, timeout: float) -> Captured:
+        if len(self._output) > OUTPUT_BYTES:
+            self._cut = True
+            del self._output[:-OUTPUT_BYTES]
+        left: dict[str, str] = {}
+        lost: tuple[Lost, ...] = ()
+        if self._report is not None:
+            left, lost = understood(self._report, self._cwd)
+            left, _ = without_daemons(self._env, left, runs)
+            for name in STARTUP_NAMES:
+                if name in self._env:
+                    left.setdefault(name, self._env[name])
+        output = told(
+            bytes(self._output), left, OUTPUT_BYTES, cut=self._cut, names=self._secrets, before=self._env
+        )
+        state, reason = self._state(outcome, code, timeout)
+        return Captured(
+            state,
+            None if outcome != "exited" else code,
+            left if state == "captured" else None,
+            output=output,
+            cut=self._cut,
+            lost=lost if state == "captured" else (),
+            reason=reason,
+        )
+
+    def _state(self, outcome: str, code: int | None, timeout: float) -> tuple[str, str]:
+        if outcome == "timeout":
+            return outcome, f"it did not end within {timeout:g} s"
+        if outcome == "too-large":
+            return outcome, f"it leaves an environment of more than {BLOCK_BYTES >> 20} MiB: export less"
+        if code is None or code < 0:
+            return "failed", "it was ended by a signal" if code is None else f"it was ended by signal {-code}"
+        if code:
+            return "failed", f"it ended with status {code}"
+        if self._report is None:
+            return "replaced-or-exited", (
+                "it ended without a report of its environment: it replaces its shell by another program "
+                "(`exec`), or sets a trap for EXIT and then calls `exit`"
+            )
+        return "captured", ""
+
+
+def _in_memory(text: str) -> int:
+    """A descriptor to read a text from, which is on no disk."""
+    fd = os.memfd_create("script", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

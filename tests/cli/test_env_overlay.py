@@ -1,0 +1,171 @@
+"""outfitter env set, unset, overlay: kept for a worktree, or given to a session on a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers import Server
+
+from .commandline import User
+
+
+@pytest.fixture
+def repo(user: User) -> Path:
+    folder = user.home / "repo"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "sub").mkdir()
+    return folder
+
+
+def show(user: User, repo: Path, text: str, *flags: str) -> str:
+    done = user.run("run", "--cwd", str(repo), *flags, "--", "sh", "-c", f"echo {text}")
+    return (done.stdout + done.stderr).decode().strip()
+
+
+def listed(user: User, repo: Path) -> dict[str, list[str]]:
+    told = json.loads(user.run("env", "overlay", "--json", "--dir", str(repo)).stdout)
+    return {one["producer"]: [*one["set"], *one["unset"]] for one in told["contributions"]}
+
+
+def test_what_is_set_holds_for_later_commands_of_the_worktree(user: User, repo: Path) -> None:
+    # O1
+    assert user.run("env", "set", "--dir", f"{repo}/sub", "A=1", "B=x=y", "C=").returncode == 0
+    assert show(user, repo, "[$A] [$B] [${C-unset}]") == "[1] [x=y] []"
+    assert show(user, user.home, "${A-unset}") == "unset"
+    assert user.run("env", "set", "--dir", str(repo), "A=2").returncode == 0
+    assert show(user, repo, "$A $B") == "2 x=y"
+    told = json.loads(user.run("env", "explain", "--cwd", str(repo), "--json", "A").stdout)
+    assert (told["variables"]["A"]["layer"], told["variables"]["A"]["id"]) == ("L5", "kept:user")
+
+
+def test_unset_takes_away_and_forget_takes_the_word_back(user: User, repo: Path) -> None:
+    # O12
+    where = ("--dir", str(repo))
+    user.run("env", "set", *where, "A=1")
+    assert user.run("env", "unset", *where, "A", "XDG_STATE_HOME").returncode == 0
+    assert show(user, repo, "${A-unset} ${XDG_STATE_HOME-unset}") == "unset unset"
+    assert user.run("env", "unset", *where, "--forget", "XDG_STATE_HOME").returncode == 0
+    assert listed(user, repo) == {"user": ["A"]}
+    done = user.run("env", "unset", *where, "--forget", "A", "NEVER")
+    assert (done.returncode, done.stderr.decode()) == (
+        1,
+        f"outfitter: NEVER was neither set nor unset for {repo}\n",
+    )
+    assert user.run("env", "overlay", *where).stdout.decode() == f"for {repo}:\n  nothing\n"
+
+
+def test_secrets_and_code_are_refused_with_a_remedy(user: User, repo: Path) -> None:
+    done = user.run("env", "set", "--dir", str(repo), "OK=1", "API_TOKEN=hush", "LD_PRELOAD=x")
+    assert done.returncode == 1
+    assert b"put it into a running server with --on and --scope" in done.stderr
+    assert b"see allow_code_loading" in done.stderr
+    assert b"hush" not in done.stdout + done.stderr
+    assert listed(user, repo) == {"user": ["OK"]}
+    for path in (user.home / "state").rglob("*"):
+        assert path.is_dir() or b"hush" not in path.read_bytes()
+
+
+def test_a_file_is_imported_without_a_shell(user: User, repo: Path) -> None:
+    # O11
+    file = repo / "env.sh"
+    lines = ('export A="$HOME/x"', "B=$(touch ran)", 'export PATH="/x/bin:$PATH"', "unset XDG_STATE_HOME")
+    file.write_text("\n".join((*lines, ". ./more", "C=1")))
+    done = user.run("env", "overlay", "--dir", str(repo), "--import", str(file))
+    assert (done.returncode, done.stderr.decode().splitlines()) == (
+        1,
+        [
+            f"outfitter: {file}:2: `$(` runs a command",
+            f"outfitter: {file}:5: it is a command, which is not run",
+            f"outfitter: {file}:6: it is behind line 5, which decides what it means",
+        ],
+    )
+    assert show(user, repo, "$A ${PATH%%:*} ${B-none} ${C-none}") == f"{user.home}/x /x/bin none none"
+    assert not (repo / "ran").exists()
+    assert user.run("env", "overlay", "--dir", str(repo)).stdout.decode().splitlines() == [
+        f"for {repo}:",
+        f"  file:{file}: A  -XDG_STATE_HOME  prepend PATH",
+    ]
+    # Again: nothing accumulates, and what is not in it any more is gone.
+    file.write_text("export A=${A-}2\n")
+    assert user.run("env", "overlay", "--dir", str(repo), "--import", str(file), "--strict").returncode == 1
+    assert listed(user, repo) == {f"file:{file}": ["A", "XDG_STATE_HOME"]}
+    file.write_text("export D=1\n")
+    assert user.run("env", "overlay", "--dir", str(repo), "--import", str(file)).returncode == 0
+    assert listed(user, repo) == {f"file:{file}": ["D"]}
+    assert user.run("env", "overlay", "--dir", str(repo), "--drop", f"file:{file}").returncode == 0
+    assert user.run("env", "overlay", "--dir", str(repo), "--drop", f"file:{file}").returncode == 1
+
+
+def test_standard_input_is_read_too(user: User, repo: Path) -> None:
+    where = ("--dir", str(repo))
+    assert user.run("env", "overlay", *where, "--import", "-", input=b"A=1\n").returncode == 0
+    assert user.run("env", "set", *where, "B", "C=3", input=b"two words\n").returncode == 0
+    assert show(user, repo, '"$A $B $C"') == "1 two words 3"
+    done = user.run("env", "set", *where, "B", input=b"")
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"outfitter: B has no value, and standard input has no line for it\n",
+    )
+
+
+def test_named_overlays_are_listed_and_chosen(user: User, repo: Path) -> None:
+    # O10
+    (repo / "outfitter.toml").write_text('[overlays.rocm]\nset = { GFX = "11" }\n')
+    told = json.loads(user.run("env", "overlay", "--json", "--dir", str(repo)).stdout)
+    assert told["named"] == [{"name": "rocm", "kind": "project", "file": f"{repo}/outfitter.toml"}]
+    assert (
+        f"named rocm  (project: {repo}/outfitter.toml)".encode()
+        in user.run("env", "overlay", "--dir", str(repo)).stdout
+    )
+    config = user.run("config", "show", "--cwd", str(repo)).stdout.decode()
+    assert [line.split() for line in config.splitlines() if line.startswith("overlays")] == [
+        ["overlays.rocm.set.GFX", "(hidden)", f"{repo}/outfitter.toml:2"]
+    ]
+    assert show(user, repo, "${GFX-none}") == "none"
+    assert show(user, repo, "${GFX-none}", "--overlay", "rocm") == "11"
+    assert b"GFX" in user.run("env", "--cwd", str(repo), "--overlay", "rocm").stdout
+    done = user.run("run", "--cwd", str(repo), "--overlay", "cuda", "--", "true")
+    assert (done.returncode, b"there is no overlay `cuda` here" in done.stderr) == (125, True)
+
+
+def test_a_session_on_a_server_takes_secrets_too(user: User, repo: Path, server: Server) -> None:
+    there = ("--on", server.url, "--scope", "t")
+    assert user.run("env", "set", *there, "API_TOKEN", "A=1", input=b"hush-token\n").returncode == 0
+    run = ("run", "--on", server.url, "--cwd", "/")
+    text = "echo $API_TOKEN $A $OUTFITTER_SCOPE"
+    assert user.run(*run, "--scope", "t", "--", "sh", "-c", text).stdout == b"hush-token 1 t\n"
+    assert user.run(*run, "--", "sh", "-c", text).stdout == b"\n"
+    assert (
+        user.run("env", "overlay", *there).stdout.decode()
+        == f"for t on {server.url}:\n  user: A  API_TOKEN\n"
+    )
+    assert b"hush-token" not in user.run("env", "--cwd", "/", *there, "--values").stdout
+    file = repo / "more.sh"
+    file.write_text("export B=$A-$API_TOKEN\nexport C=$A-2\n")
+    done = user.run("env", "overlay", *there, "--import", str(file))
+    assert done.stderr.decode() == f"outfitter: {file}:1: $API_TOKEN has no value here\n"
+    assert user.run("env", "unset", *there, "A").returncode == 0
+    done = user.run(*run, "--scope", "t", "--", "sh", "-c", "echo ${A-none} ${B-none} $C")
+    assert done.stdout == b"none none 1-2\n"
+    assert user.run("env", "unset", *there, "--forget", "A", "API_TOKEN").returncode == 0
+    assert b"  user:" not in user.run("env", "overlay", *there).stdout
+    assert not (user.home / "state" / "outfitter" / "overlays").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("set", "--scope", "t", "A=1"), "name that with --on"),
+        (("set", "--on", "ws://127.0.0.1:1", "A=1"), "name one with --scope ID"),
+        (("unset", "--dir", "/nonexistent", "A"), "/nonexistent is not a directory"),
+        (("overlay", "--import", "/nonexistent"), "cannot read /nonexistent"),
+        (("set", "=1"), "a name is not empty"),
+    ],
+)
+def test_mistakes_are_told(user: User, args: tuple[str, ...], told: str) -> None:
+    done = user.run("env", *args)
+    assert (done.returncode, told in done.stderr.decode()) == (1, True), done.stderr
+    assert done.stderr.startswith(b"outfitter: ")

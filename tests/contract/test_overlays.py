@@ -1,0 +1,404 @@
+"""The session's layers: named, kept for a worktree, given to a session; and their bounds."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from outfitter.contract import overlays as module
+from outfitter.contract.file import parse_settings
+from outfitter.contract.overlays import Kept, Overlays, Scopes, refusals, worktree_root
+from outfitter.contract.settings import Settings, merge
+from outfitter.env.layer import RUNTIME_LEVEL, SESSION, Operation
+from outfitter.env.overlay import Contribution
+from outfitter.errors import FileInvalid, InvalidParams, OverlaysFull, OverlayUnknown, SettingInvalid
+
+PLAIN = Settings()
+
+
+def settings(user: str = "", project: str = "") -> Settings:
+    return merge(
+        parse_settings(user, "/home/me/config.toml", "user", "/home/me"),
+        parse_settings(project, "/p/outfitter.toml", "project", "/home/me"),
+    )
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Overlays:
+    return Overlays(str(tmp_path / "state"))
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    (tmp_path / "repo" / "sub").mkdir()
+    return tmp_path / "repo"
+
+
+def producers(overlays: Overlays, directory: Path, *names: str, scope: str | None = None) -> list[str]:
+    return [layer.id for layer in overlays.layers(str(directory), scope, names, PLAIN)]
+
+
+# Named: O10
+
+ROCM = """
+[overlays.rocm]
+set = { GFX = "11" }
+unset = ["CUDA_HOME"]
+prepend = { PATH = ["/opt/rocm/bin"] }
+
+[overlays.empty]
+"""
+
+
+def test_a_command_chooses_overlays_by_name(found: Overlays, repo: Path) -> None:
+    said = settings(ROCM)
+    assert found.layers(str(repo), None, (), said) == ()
+    [layer] = found.layers(str(repo), None, ("rocm",), said)
+    assert (layer.level, layer.id, layer.producer) == (SESSION, "named:rocm", "named:rocm")
+    assert (dict(layer.values), layer.unset) == ({"GFX": "11"}, ("CUDA_HOME",))
+    [operation] = layer.operations
+    assert (operation.variable, operation.op, operation.values) == ("PATH", "prepend", ("/opt/rocm/bin",))
+    assert (layer.origin_of("GFX").file, layer.origin_of("GFX").line) == ("/home/me/config.toml", 3)
+    assert found.layers(str(repo), None, ("rocm",), said)[0] is layer
+
+
+def test_later_names_go_on_top_and_each_counts_once(found: Overlays, repo: Path) -> None:
+    said = settings(ROCM)
+    ids = [one.id for one in found.layers(str(repo), None, ("rocm", "empty", "rocm"), said)]
+    assert ids == ["named:rocm", "named:empty"]
+
+
+def test_a_name_that_nobody_has_is_an_error(found: Overlays, repo: Path) -> None:
+    with pytest.raises(OverlayUnknown) as caught:
+        found.layers(str(repo), None, ("cuda",), settings(ROCM))
+    assert str(caught.value) == (
+        "there is no overlay `cuda` here: add [overlays.cuda]; there are: `rocm`, `empty`"
+    )
+
+
+def test_a_project_s_overlay_is_in_no_other_s_place_and_has_no_other_s_rights(
+    found: Overlays, repo: Path
+) -> None:
+    said = settings(ROCM, '[overlays.rocm]\nset = { GFX = "12" }\n[overlays.own]\nset = { A = "1" }\n')
+    rocm, own = found.layers(str(repo), None, ("rocm", "own"), said)
+    assert (rocm.values["GFX"], rocm.producer) == ("11", "named:rocm")
+    assert (own.id, own.producer) == ("named:own", "project")
+    assert [setting for setting, _, _ in said.ignored] == ["overlays.rocm"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("overlays = 1", "`overlays` must be a table"),
+        ("[overlays]\nx = 1", "`x` must be a table"),
+        ('[overlays."a b"]', "which is not a name of an overlay"),
+        ('[overlays.""]', "which is not a name of an overlay"),
+        ("[overlays.x]\nsets = {}", "unknown field `sets`"),
+        ("[overlays.x]\nset = { A = 1 }", "must be a string"),
+        ('[overlays.x]\nset = { A = "1" }\nunset = ["A"]', "is both in `set` and in `unset`"),
+        (
+            '[overlays.x]\nset = { PATH = "/x:$PATH" }',
+            "`overlays.x.set.PATH` has an entry that starts with $",
+        ),
+        ('[overlays.x]\nprepend = { A = ["x"] }', "is not a list variable"),
+    ],
+)
+def test_mistakes_in_overlays_are_told_with_their_line(text: str, told: str) -> None:
+    with pytest.raises(FileInvalid) as caught:
+        settings(text)
+    assert told in str(caught.value)
+    assert "/home/me/config.toml:" in str(caught.value)
+
+
+# Kept
+
+
+def test_nothing_is_looked_at_where_nothing_was_ever_kept(found: Overlays, repo: Path) -> None:
+    assert found.layers(str(repo), None, (), PLAIN) == ()
+    assert not os.path.exists(found.kept.folder)
+
+
+def test_what_is_kept_holds_in_the_whole_worktree_and_nowhere_else(found: Overlays, repo: Path) -> None:
+    said = Contribution("user", {"A": "1", "EMPTY": ""}, unset=["GONE"])
+    assert found.kept.put(str(repo / "sub"), said, PLAIN) == ()
+    [layer] = found.layers(str(repo), None, (), PLAIN)
+    assert (layer.id, layer.producer, layer.values, layer.unset) == (
+        "kept:user",
+        "user",
+        {"A": "1", "EMPTY": ""},
+        ("GONE",),
+    )
+    assert layer.origin.file == found.kept.path(str(repo))
+    assert producers(found, repo.parent) == []
+    # Another process finds the same.
+    assert producers(Overlays(os.path.dirname(found.kept.folder)), repo / "sub") == ["kept:user"]
+
+
+def test_layers_stay_the_same_objects_while_the_file_does(found: Overlays, repo: Path) -> None:
+    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
+    first = found.layers(str(repo), None, (), PLAIN)
+    again = found.layers(str(repo / "sub"), None, (), PLAIN)
+    assert first[0] is again[0]
+    found.kept.put(str(repo), Contribution("file:/x", {"B": "1"}), PLAIN)
+    both = found.layers(str(repo), None, (), PLAIN)
+    assert (both[0] is first[0], both[1].id) == (True, "kept:file:/x")
+
+
+def test_words_are_added_replaced_and_forgotten(found: Overlays, repo: Path) -> None:
+    kept, here = found.kept, str(repo)
+    kept.put(here, Contribution("user", {"A": "1", "B": "1"}), PLAIN)
+    kept.put(here, Contribution("user", {"B": "2"}, unset=["C"]), PLAIN, merge=True)
+    assert kept.overlay(here).contributions == (Contribution("user", {"A": "1", "B": "2"}, unset=["C"]),)
+    assert (kept.drop(here, "user", ("A", "C")), kept.drop(here, "user", ("A",))) == (True, False)
+    assert kept.overlay(here).contributions == (Contribution("user", {"B": "2"}),)
+    assert (kept.drop(here, "user", ("B",)), kept.drop(here, "user")) == (True, False)
+    assert kept.overlay(here).layers == ()
+    assert os.listdir(kept.folder) == ["lock"]
+
+
+def test_secrets_are_not_kept_on_disk(found: Overlays, repo: Path) -> None:
+    values = {"A": "1", "API_TOKEN": "hush-1", "URL": "https://me:hush-2@host/", "MARKED": "hush-3"}
+    said = Contribution(
+        "user",
+        {**values, "X_DB": "hush-4"},
+        unset=["OLD_TOKEN"],
+        operations=[Operation("PATH", "append", ("https://me:hush-5@host/",))],
+        secrets=["MARKED"],
+    )
+    refused = found.kept.put(str(repo), said, settings('[names]\nsecret = ["*_DB"]'))
+    assert [(one.name, one.reason) for one in refused] == [
+        (name, "secret") for name in ("API_TOKEN", "MARKED", "PATH", "URL", "X_DB")
+    ]
+    assert "--on" in refused[0].why
+    [file] = Path(found.kept.folder).glob("*.json")
+    assert "hush" not in file.read_text()
+    assert found.kept.overlay(str(repo)).contributions == (
+        Contribution("user", {"A": "1"}, unset=["OLD_TOKEN"]),
+    )
+
+
+def test_files_are_private(found: Overlays, repo: Path) -> None:
+    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
+    for path in Path(found.kept.folder).iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(found.kept.folder).st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_text("{"),
+        lambda path: path.write_text("[]"),
+        lambda path: path.write_text(path.read_text().replace("user", "bogus")),
+        lambda path: path.write_text(path.read_text().replace('"1"', "1")),
+        lambda path: path.write_text(path.read_text().replace("repo", "other")),
+        lambda path: path.chmod(0o666),
+        lambda path: (path.unlink(), path.mkdir()),
+        lambda path: (path.unlink(), path.symlink_to("/etc/passwd")),
+    ],
+    ids=["broken", "list", "producer", "value", "root", "mode", "folder", "link"],
+)
+def test_a_file_that_is_not_ours_is_an_error_and_not_silence(
+    spoil: object, found: Overlays, repo: Path
+) -> None:
+    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
+    spoil(Path(found.kept.path(str(repo))))  # type: ignore[operator]
+    with pytest.raises(FileInvalid, match="remove it, and set again what is missing"):
+        found.layers(str(repo), None, (), PLAIN)
+
+
+def test_a_folder_that_cannot_be_written_to_is_told(repo: Path) -> None:
+    with pytest.raises(SettingInvalid, match="nothing can be kept in /proc/overlays"):
+        Kept("/proc").put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
+
+
+def test_words_that_come_at_once_are_all_kept(found: Overlays, repo: Path) -> None:
+    # O4
+    def put(number: int) -> None:
+        Kept(os.path.dirname(found.kept.folder)).put(
+            str(repo), Contribution("user", {f"A{number}": "1"}), PLAIN, merge=True
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(put, range(20)))
+    assert len(found.kept.overlay(str(repo)).contributions[0].values) == 20
+
+
+def test_too_much_is_not_kept(monkeypatch: pytest.MonkeyPatch, found: Overlays, repo: Path) -> None:
+    monkeypatch.setattr(module, "LARGEST_FILE", 100)
+    with pytest.raises(SettingInvalid, match="more than 100 bytes"):
+        found.kept.put(str(repo), Contribution("user", {"A": "1" * 100}), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "expected"),
+    [
+        ([".git/"], "a/b", ""),
+        (["outfitter.toml"], "a", ""),
+        ([".git/", "a/outfitter.toml"], "a/b", "a"),
+        ([".git/", "a/.git"], "a/b", "a"),
+    ],
+)
+def test_a_worktree_begins_at_the_nearest_checkout_or_project(
+    made: list[str], asked: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / asked).mkdir(parents=True)
+    for name in made:
+        path = tmp_path / name
+        path.mkdir() if name.endswith("/") else path.write_text("")
+    assert worktree_root(str(tmp_path / asked)) == str((tmp_path / expected).resolve())
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / asked)
+    assert worktree_root(str(link)) == str((tmp_path / expected).resolve())
+
+
+def test_a_folder_outside_of_any_is_its_own(tmp_path: Path) -> None:
+    assert worktree_root(str(tmp_path)) == str(tmp_path.resolve())
+    assert worktree_root("/") == "/"
+
+
+# Sessions
+
+
+@pytest.fixture
+def scopes() -> Iterator[Scopes]:
+    yield Scopes()
+
+
+def test_a_session_s_words_are_for_its_commands_only(found: Overlays, repo: Path) -> None:
+    found.scopes.put("one", Contribution("hook:h", {"A": "1"}))
+    assert producers(found, repo, scope="one") == ["hook:h"]
+    assert producers(found, repo, scope="two") == producers(found, repo) == []
+
+
+def test_named_come_first_then_the_user_s_then_the_session_s(found: Overlays, repo: Path) -> None:
+    found.kept.put(str(repo), Contribution("user", {"A": "kept"}), PLAIN)
+    found.scopes.put("one", Contribution("user", {"A": "session"}))
+    layers = found.layers(str(repo), "one", ("rocm",), settings(ROCM))
+    assert [layer.id for layer in layers] == ["named:rocm", "kept:user", "user"]
+
+
+def test_a_command_can_tell_whose_it_is(found: Overlays) -> None:
+    # O9
+    assert found.runtime(None) is None
+    found.scopes.happened("one", "fork", PLAIN, to="child")
+    for scope, expected in (
+        ("one", {"OUTFITTER_SCOPE": "one"}),
+        ("child", {"OUTFITTER_SCOPE": "child", "OUTFITTER_PARENT_SCOPE": "one"}),
+    ):
+        layer = found.runtime(scope)
+        assert layer is not None
+        assert (layer.level, layer.values) == (RUNTIME_LEVEL, expected)
+
+
+@pytest.mark.parametrize("scope", ["", "x" * 257, "a\nb", "a\0"])
+def test_a_scope_has_a_name_that_can_be_shown(scope: str, scopes: Scopes) -> None:
+    with pytest.raises(InvalidParams, match="a scope is printable"):
+        scopes.put(scope, Contribution("user", {"A": "1"}))
+
+
+def test_producers_of_the_configuration_are_not_put(scopes: Scopes) -> None:
+    with pytest.raises(InvalidParams, match="stand in the configuration"):
+        scopes.put("one", Contribution("named:rocm", {"A": "1"}))
+    with pytest.raises(InvalidParams, match="a producer is"):
+        scopes.put("one", Contribution("somebody", {"A": "1"}))
+
+
+def test_scopes_are_dropped_word_by_word(scopes: Scopes) -> None:
+    scopes.put("one", Contribution("user", {"A": "1", "B": "1"}))
+    assert [scopes.drop("one", "user", ("A",)), scopes.drop("one", "user", ("A",))] == [True, False]
+    assert scopes.get("one").contributions == (Contribution("user", {"B": "1"}),)
+    assert (scopes.drop("one", "user"), len(scopes), scopes.drop("two", "user")) == (True, 0, False)
+
+
+def test_a_copy_takes_no_other_s_place(scopes: Scopes) -> None:
+    # O8: a child could come back with more
+    scopes.put("one", Contribution("user", {"A": "1"}))
+    scopes.happened("one", "fork", PLAIN, to="child", unset=("A",))
+    with pytest.raises(InvalidParams, match="there is a scope of the name in `to` already"):
+        scopes.happened("one", "fork", PLAIN, to="child")
+    with pytest.raises(InvalidParams, match="name it in `to`"):
+        scopes.happened("one", "fork", PLAIN, to="")
+
+
+def test_events_of_a_session_that_has_nothing_make_none(scopes: Scopes) -> None:
+    for event in ("new", "resume", "clear", "compact", "cwd", "root", "daemon"):
+        scopes.happened("one", event, PLAIN)
+    assert len(scopes) == 0
+
+
+def test_a_full_memory_drops_what_nobody_uses_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, scopes: Scopes
+) -> None:
+    monkeypatch.setattr(module, "SCOPES", 3)
+    alive = {"a", "b"}
+    scopes.is_alive = alive.__contains__
+    for scope, owner in (("1", "a"), ("2", "gone"), ("3", "gone")):
+        scopes.put(scope, Contribution("user", {"A": "1"}), owner)
+    scopes.get("2")  # used since
+    scopes.put("4", Contribution("user", {"A": "1"}), "b")
+    scopes.put("5", Contribution("user", {"A": "1"}), "b")
+    assert [scope for scope in "12345" if scopes.get(scope).contributions] == ["1", "4", "5"]
+    with pytest.raises(OverlaysFull, match="no room for more than 3 scopes"):
+        scopes.put("6", Contribution("user", {"A": "1"}), "b")
+    scopes.put("1", Contribution("user", {"A": "2"}), "somebody")  # its maker is there still
+    with pytest.raises(OverlaysFull):
+        scopes.put("6", Contribution("user", {"A": "1"}), "b")
+
+
+def test_a_session_s_words_are_bounded(monkeypatch: pytest.MonkeyPatch, scopes: Scopes) -> None:
+    monkeypatch.setattr(module, "CONTRIBUTIONS", 2)
+    for name in "ab":
+        scopes.put("one", Contribution(f"hook:{name}", {"A": "1"}))
+    with pytest.raises(OverlaysFull, match="no room for more than 2 producers in a scope"):
+        scopes.put("one", Contribution("hook:c", {"A": "1"}))
+    scopes.put("one", Contribution("hook:a", {"A": "2"}))
+    monkeypatch.setattr(module, "SCOPE_BYTES", 100)
+    with pytest.raises(OverlaysFull, match="bytes in a scope"):
+        scopes.put("one", Contribution("hook:a", {"A": "1" * 100}))
+    monkeypatch.setattr(module, "ALL_SCOPES_BYTES", 150)
+    scopes.put("two", Contribution("user", {"A": "1" * 60}))
+    with pytest.raises(OverlaysFull, match="bytes in all scopes"):
+        scopes.put("three", Contribution("user", {"A": "1" * 80}))
+    assert scopes.get("one").contributions[0].values == {"A": "2"}
+
+
+# What producers are told
+
+
+def test_refusals_are_those_that_commands_would_meet() -> None:
+    # O2
+    said = Contribution(
+        "hook:h",
+        {
+            **dict.fromkeys(("LD_PRELOAD", "OUTFITTER_X", "AWS_KEY", "A-B", "PWD", "OK"), "x"),
+            "PYTHONPATH": "/x",
+        },
+        unset=["HOME"],
+        operations=[Operation("NOT_A_LIST", "append", ("x",))],
+    )
+    user = '[names.allow_code_loading]\n"hook:h" = ["PYTHONPATH"]\n'
+    user += '[shell_environment_policy]\nexclude = ["AWS_*"]\n'
+    found = {one.name: one.reason for one in refusals(said, settings(user))}
+    assert found == {
+        "LD_PRELOAD": "code-loading",
+        "OUTFITTER_X": "runtime",
+        "AWS_KEY": "denied",
+        "A-B": "name",
+        "PWD": "shell-maintained",
+        "HOME": "required",
+        "NOT_A_LIST": "list",
+    }
+
+
+def test_files_on_disk_say_nothing_else(found: Overlays, repo: Path) -> None:
+    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
+    told = json.loads(Path(found.kept.path(str(repo))).read_text())
+    assert told == {"root": str(repo), "contributions": [{"producer": "user", "set": {"A": "1"}}]}

@@ -1,0 +1,272 @@
+"""Overlays over the wire: what a session was given reaches its commands, and nobody else's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.contracts import Place, variables
+from tests.support.servers import Server, serving
+from tests.support.wire import Message, Wire, start_params
+
+SERVERS = {"KEPT": "kept", "A_TOKEN": "hush-token"}
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = Place(tmp_path_factory.mktemp("place"))
+    place.user('[overlays.rocm]\nset = { GFX = "11" }\n[overlays.msvc]\nset = { GFX = "none", CL = "1" }\n')
+    return place
+
+
+@pytest.fixture(scope="module")
+def server(place: Place) -> Iterator[Server]:
+    env = {**place.environ(), **SERVERS}
+    with serving("outfitter", place.home, "--log-level", "debug", env=env, cwd=place.elsewhere) as server:
+        yield server
+
+
+@pytest.fixture
+def wire(server: Server) -> Iterator[Wire]:
+    with Wire(server.url) as wire:
+        wire.handshake()
+        yield wire
+
+
+@pytest.fixture
+def scope() -> str:
+    return f"thread-{next(NUMBERS)}"
+
+
+def put(wire: Wire, scope: str, producer: str, **told: object) -> Message:
+    answer: Message = wire.call("environment/overlay/put", {"scope": scope, "producer": producer, **told})
+    return answer
+
+
+def event(wire: Wire, scope: str, name: str, **more: object) -> Message:
+    answer: Message = wire.call("environment/overlay/event", {"scope": scope, "event": name, **more})
+    return answer
+
+
+def listed(wire: Wire, scope: str) -> dict[str, list[str]]:
+    found = wire.call("environment/overlay/list", {"scope": scope})["contributions"]
+    return {one["producer"]: one["set"] for one in found}
+
+
+def run(wire: Wire, place: Place, **contract: object) -> dict[str, str]:
+    """What a command gets."""
+    process = f"p{next(NUMBERS)}"
+    params = start_params(process, ["/usr/bin/env", "-0"], cwd=place.project.as_uri(), contract=contract)
+    wire.call("process/start", {**params, "env": {}})
+    wire.closed(process)
+    return variables(wire.output(process))
+
+
+def test_what_a_session_was_given_reaches_its_commands_and_no_others(
+    wire: Wire, server: Server, place: Place, scope: str
+) -> None:
+    # O1
+    assert put(wire, scope, "hook:h", set={"A": "1"}, prepend={"PATH": ["/x/bin"]}) == {
+        "names": ["A", "PATH"],
+        "rejected": [],
+    }
+    got = run(wire, place, scope=scope)
+    assert (got["A"], got["PATH"].split(":")[0], got["OUTFITTER_SCOPE"]) == ("1", "/x/bin", scope)
+    for other in ({"scope": f"{scope}-other"}, {}):
+        assert "A" not in run(wire, place, **other)
+    # Another connection of the same client's, or one that comes later, has the same.
+    with Wire(server.url) as later:
+        later.handshake()
+        assert run(later, place, scope=scope)["A"] == "1"
+
+
+def test_a_client_of_the_reference_gets_nothing_of_it(wire: Wire, place: Place, scope: str) -> None:
+    put(wire, scope, "hook:h", set={"A": "1"})
+    wire.call("process/start", start_params(scope, ["/usr/bin/env", "-0"], cwd=place.project.as_uri()))
+    wire.closed(scope)
+    assert "A" not in variables(wire.output(scope))
+
+
+def test_later_producers_win_in_their_declared_order(wire: Wire, place: Place, scope: str) -> None:
+    # O1, O4
+    order = ["hook:a", "hook:b"]
+    for producer in ("hook:b", "hook:a"):
+        put(wire, scope, producer, set={"A": producer}, order=order)
+    assert run(wire, place, scope=scope)["A"] == "hook:b"
+
+
+def test_what_is_refused_is_told_to_its_producer(wire: Wire, place: Place, scope: str) -> None:
+    # O2
+    values = {"": "x", "A=B": "x", "N": 1, "OUTFITTER_X": "x", "LD_PRELOAD": "x", "OK": "1"}
+    told = put(wire, scope, "hook:h", set=values, unset=["HOME"], bogus=1)
+    assert told["names"] == ["OK"]
+    assert {(one["producer"], one["name"], one["reason"]) for one in told["rejected"]} == {
+        ("hook:h", "bogus", "field"),
+        ("hook:h", "", "name"),
+        ("hook:h", "A=B", "name"),
+        ("hook:h", "N", "value"),
+        ("hook:h", "OUTFITTER_X", "runtime"),
+        ("hook:h", "LD_PRELOAD", "code-loading"),
+        ("hook:h", "HOME", "required"),
+    }
+    got = run(wire, place, scope=scope)
+    assert (got["OK"], "LD_PRELOAD" in got, "HOME" in got) == ("1", False, True)
+    for wrong in ({"set": {"A": 1}}, {"set": {"LD_PRELOAD": "x"}}):
+        error = wire.error(
+            "environment/overlay/put", {"scope": scope, "producer": "hook:s", "strict": True, **wrong}
+        )
+        assert error["data"] == {"error": "overlay-refused"}
+    assert "hook:s" not in listed(wire, scope)
+
+
+def test_values_are_data_that_no_shell_reads(wire: Wire, place: Place, scope: str, tmp_path: Path) -> None:
+    # O3
+    value = f"$(touch {tmp_path}/ran) `touch {tmp_path}/ran`; touch {tmp_path}/ran"
+    put(wire, scope, "hook:h", set={"A": value})
+    assert run(wire, place, scope=scope)["A"] == value
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unset_is_not_the_same_as_empty(wire: Wire, place: Place, scope: str) -> None:
+    # O12
+    put(wire, scope, "user", set={"KEPT": None})
+    assert "KEPT" not in run(wire, place, scope=scope)
+    put(wire, scope, "user", set={"KEPT": ""})
+    assert run(wire, place, scope=scope)["KEPT"] == ""
+    assert wire.call("environment/overlay/drop", {"scope": scope, "producer": "user"}) == {"dropped": True}
+    assert run(wire, place, scope=scope)["KEPT"] == "kept"
+
+
+def test_words_are_replaced_or_added_to(wire: Wire, scope: str) -> None:
+    put(wire, scope, "user", set={"A": "1"})
+    put(wire, scope, "user", set={"B": "1"}, merge=True)
+    assert listed(wire, scope) == {"user": ["A", "B"]}
+    put(wire, scope, "user", set={"C": "1"})
+    assert listed(wire, scope) == {"user": ["C"]}
+
+
+def test_resume_keeps_clear_drops_what_hooks_said(wire: Wire, place: Place, scope: str) -> None:
+    # O5, W7
+    put(wire, scope, "hook:h", set={"H": "old"})
+    put(wire, scope, "user", set={"U": "1", "U_TOKEN": "hush", "SSH_AUTH_SOCK": "/run/agent"})
+    told = event(wire, scope, "resume")
+    assert (told["rerun"], told["reason"]) == (["hook:h"], "resume")
+    assert told["lost"] == [{"producer": "user", "name": "U_TOKEN"}]
+    put(wire, scope, "hook:h", set={"H": "new"})
+    got = run(wire, place, scope=scope)
+    assert (got["H"], got["U"], got["SSH_AUTH_SOCK"], "U_TOKEN" in got) == ("new", "1", "/run/agent", False)
+    for name in ("compact", "cwd", "root", "daemon"):
+        assert event(wire, scope, name)["rerun"] == []
+    assert listed(wire, scope) == {"hook:h": ["H"], "user": ["SSH_AUTH_SOCK", "U"]}
+    told = event(wire, scope, "clear")
+    assert (told["rerun"], told["reason"], told["lost"]) == (["hook:h"], "clear", [])
+    got = run(wire, place, scope=scope)
+    assert ("H" in got, got["U"]) == (False, "1")
+    assert event(wire, scope, "new")["contributions"] == []
+
+
+def test_a_child_has_a_copy_that_goes_its_own_way(wire: Wire, place: Place, scope: str) -> None:
+    # O8, O9
+    put(wire, scope, "hook:h", set={"A": "1", "B": "1"})
+    child = f"{scope}/child"
+    event(wire, scope, "fork", to=child, unset=["B", "KEPT"], hideSecrets=True)
+    got = run(wire, place, scope=child)
+    assert (got["OUTFITTER_SCOPE"], got["OUTFITTER_PARENT_SCOPE"], got["A"]) == (child, scope, "1")
+    assert {"B", "KEPT", "A_TOKEN"}.isdisjoint(got)
+    # More than its parent has it does not get, and nothing of it comes back.
+    put(wire, child, "hook:own", set={"B": "2", "OWN": "1"})
+    got = run(wire, place, scope=child)
+    assert ("B" in got, got["OWN"]) == (False, "1")
+    parents = run(wire, place, scope=scope)
+    assert (parents["B"], "OWN" in parents, "OUTFITTER_PARENT_SCOPE" in parents) == ("1", False, False)
+    told = wire.call("environment/overlay/list", {"scope": child})
+    assert (told["parent"], told["withheld"]) == (scope, ["A_TOKEN", "B", "KEPT"])
+
+
+def test_named_overlays_are_chosen_by_call(wire: Wire, place: Place) -> None:
+    # O10
+    assert run(wire, place, overlays=["rocm"])["GFX"] == "11"
+    got = run(wire, place, overlays=["rocm", "msvc"])
+    assert (got["GFX"], got["CL"]) == ("none", "1")
+    assert "GFX" not in run(wire, place)
+    params = start_params("unknown", ["true"], cwd=place.project.as_uri(), contract={"overlays": ["cuda"]})
+    error = wire.error("process/start", params)
+    assert (error["data"], "there are: `rocm`, `msvc`" in error["message"]) == (
+        {"error": "overlay-unknown"},
+        True,
+    )
+
+
+def test_explain_names_the_producer(wire: Wire, place: Place, scope: str) -> None:
+    put(wire, scope, "hook:h", set={"A": "hush-a", "MINE": "hush-mine"}, secrets=["MINE"])
+    told = wire.call(
+        "environment/explain",
+        {
+            "env": {}, "envPolicy": None, "tty": False, "cwd": place.project.as_uri(), "show": "values",
+            "contract": {"scope": scope, "overlays": ["rocm"]},
+        },
+    )  # fmt: skip
+    found = {name: told["variables"][name] for name in ("A", "MINE", "GFX")}
+    assert [(one["layer"], one["id"]) for one in found.values()] == [
+        ("L5", "hook:h"),
+        ("L5", "hook:h"),
+        ("L5", "named:rocm"),
+    ]
+    assert (found["A"]["value"], found["MINE"]["secret"], "value" in found["MINE"]) == ("hush-a", True, False)
+    assert found["GFX"]["origin"]["line"] == 2
+
+
+def test_fingerprints_do_not_tell_sessions_apart_that_are_the_same(
+    wire: Wire, place: Place, scope: str
+) -> None:
+    def fingerprints(scope: str) -> tuple[str, str]:
+        params: Message = {"env": {}, "envPolicy": None, "tty": False, "cwd": place.project.as_uri()}
+        told = wire.call("environment/resolve", {**params, "contract": {"scope": scope}})
+        return told["env_fp"], told["contract_fp"]
+
+    put(wire, scope, "hook:h", set={"A": "1"})
+    event(wire, scope, "fork", to=f"{scope}/copy")
+    before = fingerprints(scope)
+    assert fingerprints(f"{scope}/copy")[1] == before[1]
+    put(wire, scope, "hook:h", set={"A": "2"})
+    assert fingerprints(scope)[1] != before[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("put", {"scope": "", "producer": "user"}),
+        ("put", {"scope": "s", "producer": "my-hook"}),
+        ("put", {"scope": "s", "producer": "named:rocm"}),
+        ("event", {"scope": "s", "event": "fork"}),
+        ("event", {"scope": "s", "event": "fork", "to": "s"}),
+        ("event", {"scope": "s", "event": "clear", "to": "t"}),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused(wire: Wire, method: str, params: dict[str, Any]) -> None:
+    assert wire.error(f"environment/overlay/{method}", params)["code"] == -32602
+
+
+def test_values_are_told_to_nobody(wire: Wire, server: Server, scope: str) -> None:
+    put(wire, scope, "hook:h", set={"A": "hush-value", "N": 1, "L": "hush\0"}, append={"PATH": ["/hush/bin"]})
+    strict = {"scope": scope, "producer": "hook:y", "strict": True, "set": {"A": "hush-value", "N": 1}}
+    answers = [
+        put(wire, scope, "hook:x", set={"A": "hush-value\0"}),
+        wire.call("environment/overlay/list", {"scope": scope}),
+        event(wire, scope, "resume"),
+        wire.error("environment/overlay/put", strict),
+    ]
+    assert "hush-value" not in str(answers)
+    assert "/hush/bin" not in str(answers)
+
+
+def test_a_large_contribution_is_refused_as_such(wire: Wire, scope: str) -> None:
+    values = {f"A{number}": "x" * 100_000 for number in range(11)}
+    params = {"scope": scope, "producer": "hook:h", "set": values}
+    assert wire.error("environment/overlay/put", params)["data"] == {"error": "overlays-full"}
+    assert listed(wire, scope) == {}

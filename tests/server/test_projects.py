@@ -1,0 +1,164 @@
+"""Commands in projects, through the real client and server: wrapped by a tool, and after a setup."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import outfitter
+from outfitter.contract.contract import Asked
+from outfitter.providers import registry
+from tests.support.contracts import Place, environment_of, wait_for
+from tests.support.notes import Notes
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+# A tool that starts the commands itself
+
+
+@pytest.fixture
+def wrapped(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    notes = Notes()
+    notes.prefix = ("/usr/bin/env", "WRAPPED=1")
+    monkeypatch.setitem(registry._made, "notes", notes)
+    place.says('[providers]\nuse = ["notes"]\n')
+    place.write(place.project / "notes", "")
+    return place
+
+
+def test_a_wrapper_starts_the_command_with_its_arguments_as_they_are(wrapped: Place) -> None:
+    arguments = ["a b", "", "it's", "--help", "two\nlines", "$HOME"]
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=wrapped.environ()) as client:
+            argv = ["sh", "-c", 'echo $WRAPPED; printf "%s|" "$@"', "name", *arguments]
+            done = await client.run(argv, cwd=str(wrapped.project))
+            assert done.stdout.decode() == "1\n" + "".join(f"{one}|" for one in arguments)
+            assert (await client.run(["sh", "-c", "exit 7"], cwd=str(wrapped.project))).exit_code == 7
+
+    wait_for(scenario())
+
+
+def test_a_shell_behind_a_wrapper_still_reads_no_startup_files(wrapped: Place) -> None:
+    wrapped.profile("export WRAPPED=no\n")
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=wrapped.environ()) as client:
+            done = await client.run(["bash", "-lc", "echo $WRAPPED"], cwd=str(wrapped.project))
+            assert done.stdout == b"1\n"
+
+    wait_for(scenario())
+
+
+def test_what_a_wrapper_cannot_keep_is_refused(wrapped: Place) -> None:
+    async def scenario() -> None:
+        async with outfitter.local(environment=wrapped.environ()) as client:
+            with pytest.raises(outfitter.RequestFailed, match="arg0 is lost"):
+                await client.start(["sh"], arg0="-sh", cwd=str(wrapped.project))
+
+    wait_for(scenario())
+
+
+def test_elsewhere_nothing_is_wrapped(wrapped: Place) -> None:
+    async def scenario() -> None:
+        async with outfitter.local(environment=wrapped.environ()) as client:
+            assert "WRAPPED" not in await environment_of(client, cwd=str(wrapped.elsewhere))
+
+    wait_for(scenario())
+
+
+# A setup
+
+
+def set_up(place: Place, script: str, *, more: str = "", trusted: bool = True) -> None:
+    place.says(f'[setup]\nscript = "setup.sh"\n{more}')
+    place.write(place.project / "setup.sh", script)
+    if trusted:
+        trust(place)
+
+
+def trust(place: Place) -> None:
+    from outfitter.contract.setup import PROVIDER, trust_of
+    from outfitter.contract.setups.declared import plan
+
+    contract = place.contract()
+    use = contract.setups.use(str(place.project), contract.settings(str(place.project)))
+    assert use is not None
+    found = trust_of(contract.setups.store, use, plan(use.declared))
+    contract.setups.store.grant(PROVIDER, use.worktree, found.digest)
+
+
+def test_a_setup_runs_before_the_first_command_and_once(place: Place) -> None:  # W1, W2, W3
+    set_up(place, 'echo ran >> "$OUTFITTER_WORKTREE/log"\nexport MADE=here PATH="$PWD/made:$PATH"\n')
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            found = await asyncio.gather(*(environment_of(client, cwd=str(place.project)) for _ in range(4)))
+            for one in found:
+                assert one["MADE"] == "here"
+                assert one["PATH"].startswith(f"{place.project}/made:")
+                assert one["OUTFITTER_WORKTREE"] == one["OUTFITTER_SOURCE_TREE"] == str(place.project)
+            assert "MADE" not in await environment_of(client, cwd=str(place.elsewhere))
+
+    wait_for(scenario())
+    wait_for(scenario())  # another executor of the same user finds what the first has done
+    assert (place.project / "log").read_text() == "ran\n"
+
+
+def test_a_setup_sees_what_providers_and_configuration_give(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:  # W4
+    monkeypatch.setitem(registry._made, "notes", Notes())
+    place.write(place.project / "notes", "NOTED=1\n")
+    place.user('[env]\nset = { MINE = "2" }\n')
+    more = '[providers]\nuse = ["notes"]\n[env]\nset = { OURS = "3" }\n'
+    set_up(place, 'export SEEN="$NOTED $MINE $OURS" NOTED=refined\n', more=more)
+    values = place.contract().resolve(Asked(str(place.project), {})).values
+    assert (values["SEEN"], values["NOTED"]) == ("1 2 3", "refined")
+
+
+def test_what_a_command_exports_is_not_kept(place: Place) -> None:
+    set_up(place, "export MADE=here\n")
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            await client.run(["bash", "-c", "export LATER=1"], cwd=str(place.project))
+            assert "LATER" not in await environment_of(client, cwd=str(place.project))
+
+    wait_for(scenario())
+
+
+def test_a_setup_that_failed_is_told_and_one_that_must_not_stops_the_command(place: Place) -> None:
+    set_up(place, "echo cannot do it\nfalse\nexit 3\n")
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            process = await client.start(["true"], cwd=str(place.project))
+            [warning] = process.warnings
+            assert "failed" in warning and "3" in warning
+            place.says('[setup]\nscript = "setup.sh"\nrequired = true\n')
+            trust(place)
+            with pytest.raises(outfitter.RequestFailed) as caught:
+                await client.start(["true"], cwd=str(place.project))
+            assert caught.value.data["error"] == "setup-failed"
+
+    wait_for(scenario())
+
+
+def test_a_setup_that_nobody_allowed_does_not_run(place: Place) -> None:
+    set_up(place, f"touch {place.folder}/ran\n", trusted=False)
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            process = await client.start(["true"], cwd=str(place.project))
+            [warning] = process.warnings
+            assert f"outfitter trust {place.project}" in warning
+
+    wait_for(scenario())
+    assert not (place.folder / "ran").exists()
