@@ -1,0 +1,1 @@
+"""outfitter hook: the project's environment for agents that run commands themselves."""

@@ -1,0 +1,41 @@
+"""outfitter hook codex: the model is told about the environment; newer Codex takes it from the answer."""
+
+from __future__ import annotations
+
+from ...core.agenthooks import codex_answer, codex_config, codex_environments
+from ..env.output import emit
+from .session import Session, ourselves, run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ...core.agenthooks import Answer
+
+_RUN = "commands get it with `outfitter run -- CMD`"
+
+
+def codex(flags: Mapping[str, Any]) -> int:
+    """Returns the exit status."""
+    if flags["print_environments"]:
+        program, *words = ourselves()
+        emit(codex_environments(program, words).rstrip("\n"))
+        return 0
+    if flags["print_config"]:
+        from shlex import join
+
+        words = [*ourselves(), "hook", "codex", *(["--env"] if flags["env"] else [])]
+        emit(codex_config(join(words)).rstrip("\n"))
+        return 0
+
+    def apply(session: Session) -> Answer:
+        change = session.change
+        if flags["env"]:
+            kept = ", ".join(change.unset)
+            return session.answer(f"Codex cannot take away from commands: {kept}" if kept else "")
+        answer = session.answer(_RUN if change.set or change.unset else "")
+        answer.env = None
+        return answer
+
+    return run(apply, codex_answer, lambda: None, strict=flags["strict"])

@@ -1,0 +1,297 @@
+"""What agents' hooks are told and say: the JSON both ways, and our part of Claude Code's environment file.
+
+Agents speak nearly the same JSON. What differs is in one function per agent; nothing else knows which it is.
+Our part of an environment file lies between two marks, which no value can imitate, and is replaced whole.
+"""
+
+from __future__ import annotations
+
+from ..env.explain import secret_pairs, shown
+from ..env.export import export
+from ..env.layer import OVERRIDE, PROVIDER, SNAPSHOT
+from ..env.redact import mask_pairs
+from ..errors import SettingInvalid
+from ..record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..env.redact import Secrets
+    from ..env.resolve import Resolved
+
+    Json = dict[str, object]
+
+# Claude Code puts the text of all environment files in front of every command, in one argument, which can
+# have 131,071 bytes on Linux. The other half is for the command and for other hooks.
+LARGEST_BLOCK = 64 << 10
+BEGIN = "# >>> outfitter hook >>>"
+END = "# <<< outfitter hook <<<"
+# A model reads it, and a tool that failed may have said a lot.
+LONGEST_LINE = 1000
+
+
+# What an agent says
+
+
+class Heard(Record):
+    """A hook's input. `cwd` is where commands run from now on; `source` is why a session starts."""
+
+    __slots__ = ("cwd", "event", "source")
+
+    def __init__(self, event: str, cwd: str, source: str = "") -> None:
+        self.event = event
+        self.cwd = cwd
+        self.source = source
+
+
+def hear(text: str) -> Heard:
+    """Reads a hook's input; what is not known is left alone. Raises SettingInvalid."""
+    from json import loads
+
+    try:
+        said = loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise SettingInvalid("the hook's input is not a JSON object")
+    event, cwd = said.get("hook_event_name"), said.get("new_cwd", said.get("cwd"))
+    if not isinstance(event, str) or not isinstance(cwd, str) or not event or not cwd or "\0" in cwd:
+        raise SettingInvalid("the hook's input has no hook_event_name, or no cwd")
+    source = said.get("source")
+    return Heard(event, cwd, source if isinstance(source, str) else "")
+
+
+# What there is to be said
+
+
+class Difference(Record):
+    """What commands have to get beyond what the agent has itself.
+
+    `withheld` are names whose values are secret, or hold a secret: no hook may write those down.
+    """
+
+    __slots__ = ("set", "unset", "withheld")
+
+    def __init__(self, set: dict[str, str], unset: tuple[str, ...], withheld: tuple[str, ...]) -> None:
+        self.set = set
+        self.unset = unset
+        self.withheld = withheld
+
+
+def difference(resolved: Resolved, own: Mapping[str, str], secrets: Secrets) -> Difference:
+    """What the project, its setup, the session and the user make of the agent's `own` environment.
+
+    Names that no such layer speaks of are the agent's business, whatever a policy says about them.
+    """
+    names: dict[str, None] = {}
+    for layer in resolved.layers:
+        # Taking another project's activation back belongs to a provider's answer.
+        if PROVIDER <= layer.level <= OVERRIDE or (layer.level == SNAPSHOT and layer.id == "activation"):
+            names.update(dict.fromkeys((*layer.values, *layer.unset)))
+            names.update(dict.fromkeys(one.variable for one in layer.operations))
+    values = resolved.values
+    changed = [name for name in sorted(names) if values.get(name) != own.get(name)]
+    hidden = secret_pairs(resolved.history()[0], resolved, secrets) if changed else []
+    secret = {name for name, _ in hidden}
+    found: dict[str, str] = {}
+    withheld = []
+    for name in changed:
+        value = values.get(name)
+        if value is None:
+            continue
+        if name in secret or mask_pairs(value, hidden) != value:
+            withheld.append(name)
+        else:
+            found[name] = value
+    return Difference(found, tuple(name for name in changed if name not in values), tuple(withheld))
+
+
+def troubles(resolved: Resolved) -> list[str]:
+    """A line for each layer that is not there although it should be: with the command that grants it."""
+    return [
+        plain_line(
+            f"{layer.id} is {layer.state}: {layer.note}" if layer.note else f"{layer.id} is {layer.state}"
+        )
+        for layer in resolved.layers
+        if layer.level >= PROVIDER and layer.state in ("blocked", "failed", "stale")
+    ]
+
+
+def told_withheld(names: Sequence[str]) -> str:
+    """What is not there because it is secret, and what to do; empty when there is nothing."""
+    if not names:
+        return ""
+    return plain_line(
+        f"not given to commands, because secret: {', '.join(names)} (a command gets them with"
+        " `outfitter run -- CMD`)"
+    )
+
+
+def plain_line(text: str) -> str:
+    """One line that moves no cursor and is not too long."""
+    clean = "".join(mark if mark.isprintable() else " " for mark in shown(text))
+    return clean if len(clean) <= LONGEST_LINE else f"{clean[: LONGEST_LINE - 3]}..."
+
+
+class Answer(Record):
+    """What a hook says. `context` is for the model, `message` for the person, both may be empty.
+
+    `env` is for agents that take variables from the answer itself; `watch` are files upon whose change the
+    agent shall ask again.
+    """
+
+    __slots__ = ("context", "env", "message", "watch")
+
+    def __init__(
+        self,
+        context: str = "",
+        message: str = "",
+        *,
+        env: Mapping[str, str] | None = None,
+        watch: Sequence[str] = (),
+    ) -> None:
+        self.context = context
+        self.message = message
+        self.env = env
+        self.watch = tuple(watch)
+
+
+def claude_answer(event: str, answer: Answer) -> Json:
+    """As Claude Code takes it: a context when a session starts, files to watch whenever it asks."""
+    said: Json = {}
+    if answer.context and event in ("SessionStart", "Setup"):
+        said["additionalContext"] = answer.context
+    if event in ("SessionStart", "CwdChanged", "FileChanged"):
+        said["watchPaths"] = list(answer.watch)
+    return _enveloped(event, answer.message, said)
+
+
+def codex_answer(event: str, answer: Answer) -> Json:
+    """As Codex takes it: one field too many, and it takes nothing."""
+    said: Json = {}
+    if event in ("SessionStart", "SubagentStart"):
+        if answer.context:
+            said["additionalContext"] = answer.context
+        if answer.env is not None and event == "SessionStart":
+            said["env"] = {name: value for name, value in answer.env.items() if _is_text(value)}
+    return _enveloped(event, answer.message, said)
+
+
+def _enveloped(event: str, message: str, said: Json) -> Json:
+    whole: Json = {}
+    if message:
+        whole["systemMessage"] = message
+    if said:
+        whole["hookSpecificOutput"] = {"hookEventName": event, **said}
+    return whole
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# Claude Code's environment file
+
+
+def block(change: Difference) -> tuple[str, list[tuple[str, str]]]:
+    """Our part of the file, empty when there is nothing to say; and what is not in it: (name, why).
+
+    Raises SettingInvalid when it would be too large: half an environment is worse than none.
+    """
+    left_out = []
+    values = {}
+    for name, value in change.set.items():
+        if _is_text(value):
+            values[name] = value
+        else:
+            left_out.append((name, "its bytes are not UTF-8"))  # the file is read as that
+    text, more = export(values, "claude", unset=change.unset)
+    if not text:
+        return "", left_out + more
+    # Inside quotes, where alone a line can begin so: the value stays the same, and is not a mark of ours.
+    text = text.replace("\n#", "\n''#")
+    size = len(text.encode())
+    if size > LARGEST_BLOCK:
+        raise SettingInvalid(
+            f"the environment has {size} bytes more than Claude Code's own, and {LARGEST_BLOCK} can be put in"
+            " front of a command; run commands with `outfitter run -- CMD`"
+        )
+    return f"{BEGIN}\n{text}{END}\n", left_out + more
+
+
+def with_block(text: str, new: str) -> str:
+    """A file's text with our part replaced by another; what others wrote stays as it is, where it is."""
+    lines = text.split("\n")
+    kept: list[str] = []
+    place = None
+    inside = False
+    for line in lines:
+        if line == BEGIN and not inside:
+            inside = True
+            place = len(kept) if place is None else place
+        elif not inside:
+            kept.append(line)
+        elif line == END:
+            inside = False
+    if place is None:
+        if not new:
+            return text
+        # At the end, which is behind the last line's own.
+        kept = kept if kept[-1] else kept[:-1]
+        place = len(kept)
+        kept.append("")
+    ours = new.split("\n")[:-1]
+    return "\n".join((*kept[:place], *ours, *kept[place:]))
+
+
+def has_block(text: str) -> bool:
+    return text.startswith(f"{BEGIN}\n") or f"\n{BEGIN}\n" in text
+
+
+# What a person pastes
+
+
+def claude_settings(command: str) -> Json:
+    """For Claude Code's settings.json."""
+    return {
+        "hooks": {
+            event: [{"hooks": [{"type": "command", "command": command}]}]
+            for event in ("SessionStart", "CwdChanged", "FileChanged")
+        }
+    }
+
+
+def codex_config(command: str) -> str:
+    """For Codex's config.toml."""
+    return f"""\
+[[hooks.SessionStart]]
+[[hooks.SessionStart.hooks]]
+type = "command"
+command = {_quoted(command)}
+"""
+
+
+def codex_environments(program: str, before: Sequence[str] = ()) -> str:
+    """For Codex's environments.toml: commands run through a server of ours that Codex starts."""
+    args = ", ".join(map(_quoted, (*before, "serve", "--listen", "stdio")))
+    return f"""\
+default = "outfitter"
+include_local = false
+
+[[environments]]
+id = "outfitter"
+program = {_quoted(program)}
+args = [{args}]
+"""
+
+
+def _quoted(text: str) -> str:
+    """As a string of TOML."""
+    from json import dumps
+
+    return dumps(text, ensure_ascii=False)
