@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -64,13 +64,14 @@ class Workshop:
         path = os.environ.get("PATH", "/usr/bin:/bin")
         return {"PATH": path, "HOME": home, "CODEX_HOME": home, "LANG": "C.UTF-8"}
 
-    def seconds(self, name: str, *argv: str) -> float:
-        """Seconds for a program in this home, from spawn to exit; its output goes nowhere."""
-        home, env = self.home(name), self.environment(name)
+    def seconds(self, name: str, *argv: str, cwd: str = "", env: Mapping[str, str] | None = None) -> float:
+        """Seconds for a program, in this home if nothing else is said, from spawn to exit; its output goes
+        nowhere."""
+        cwd, env = cwd or self.home(name), env or self.environment(name)
         null = subprocess.DEVNULL
         begin = time.perf_counter()
         done = subprocess.run(
-            argv, stdin=null, stdout=null, stderr=null, env=env, cwd=home, start_new_session=True
+            argv, stdin=null, stdout=null, stderr=null, env=env, cwd=cwd, start_new_session=True
         )
         seconds = time.perf_counter() - begin
         if done.returncode:
@@ -187,9 +188,13 @@ class ExecArm:
     def program(self) -> str:
         return self._argv[0]
 
-    def seconds(self, *argv: str) -> float:
+    @property
+    def environment(self) -> dict[str, str]:
+        return self._workshop.environment(self.name)
+
+    def seconds(self, *argv: str, cwd: str = "", env: Mapping[str, str] | None = None) -> float:
         """Seconds for a program in this arm's home, from spawn to exit; its output goes nowhere."""
-        return self._workshop.seconds(self.name, *argv)
+        return self._workshop.seconds(self.name, *argv, cwd=cwd, env=env)
 
     @contextmanager
     def fresh(self) -> Iterator[Server]:

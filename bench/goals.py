@@ -102,6 +102,12 @@ GOALS: Final = (
     Goal("P15", "contract.resolve", "value", 0.3, ()),
     Goal("P16", "contract.explain", "value", 100, ()),
     Goal("P17", "contract.enforce.more", "value", 1, ()),
+    Goal("P17", "contract.repair.more", "value", 1, ()),
+    Goal("P17", "contract.report.more", "value", 1, ()),
+    Goal("P18", "projects.direnv.more", "value", 0.2, ()),
+    Goal("P18", "projects.mise.more", "value", 0.2, ()),
+    Goal("P18", "projects.nix.more", "value", 0.2, ()),
+    Goal("P18", "projects.uv.more", "value", 0.2, ()),
 )
 
 

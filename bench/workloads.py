@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from bench import contract, library, procfs
+from bench import contract, library, procfs, projects
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -486,6 +486,26 @@ def _shells(arm: ExecArm, effort: Effort) -> Values:
     return values
 
 
+# Projects with an environment of their own
+
+
+def _projects(arm: ExecArm, effort: Effort) -> Values:
+    """Each project's command beside one outside of any project, on the server and with the tool's wrapper."""
+    if arm.name != "ours":
+        return {}
+    made = projects.Projects(arm.environment["HOME"], arm.environment, arm.program)
+    with ExecClient(arm.address, quickack=True) as client:
+        ways = {name: partial(client.one_shot, launch) for name, launch in made.launches().items()}
+        here = contract.interleaved(ways, effort.samples, 2 * effort.seconds)
+    wrapped = contract.interleaved(made.wrappers(arm.seconds), effort.starts, 10 * effort.seconds)
+    values: Values = {}
+    for name in made.names:
+        for key, times in (("more", here), ("wrapped", wrapped)):
+            more = (one - less for one, less in zip(times[name], times["none"], strict=True))
+            values[f"projects.{name}.{key}"] = _median(more) * 1e3
+    return values
+
+
 ALL_CODEX: Final = ("ours", "codex", "codex32")
 
 WORKLOADS: Final = (
@@ -698,6 +718,19 @@ WORKLOADS: Final = (
             Metric("contract.report.more", "report, more than `bash -lc` as it is", "ms"),
         ),
         _contract,
+    ),
+    Workload(
+        "projects",
+        ("P18",),
+        tuple(
+            metric
+            for name, wrapper in projects.WRAPPERS.items()
+            for metric in (
+                Metric(f"projects.{name}.more", f"a command in a project of {name}, more than outside", "ms"),
+                Metric(f"projects.{name}.wrapped", f"the same by `{wrapper}`, more than without", "ms"),
+            )
+        ),
+        _projects,
     ),
 )
 
