@@ -1,7 +1,7 @@
 """Version files: the folder of the installed version, as the manager itself would find it.
 
-nodenv is asked itself. pyenv, rbenv, asdf, nvm and fnm are in no package index, or bring a whole language
-along: their layouts are made by hand, and pyenv 2.6 said the same of them when it was asked once.
+nodenv and rbenv are asked themselves. pyenv, asdf, nvm, fnm and volta are in no package index: their layouts
+are made by hand, and pyenv 2.6 said the same of them when it was asked once.
 """
 
 from __future__ import annotations
@@ -147,11 +147,23 @@ def test_ruby_and_node_take_the_first_word(machine: Machine) -> None:
 @pytest.mark.parametrize("text", ["20.1.0", "v20.1.0", "node-20.1.0", "node-v20.1.0", "18.0.0", "system"])
 def test_nodenv_says_the_same(machine: Machine, text: str) -> None:
     machine.install(".nodenv/versions/20.1.0")
-    result = machine.resolve(".node-version", text)
+    as_told("nodenv", machine, ".node-version", text)
+
+
+@pytest.mark.parametrize("text", ["3.1.0", "3.1.0 and more", "3.1.0\r\n", "2.7.0", "system"])
+def test_rbenv_says_the_same(machine: Machine, text: str) -> None:
+    machine.install(".rbenv/versions/3.1.0")
+    as_told("rbenv", machine, ".ruby-version", text)
+
+
+def as_told(manager: str, machine: Machine, file: str, text: str) -> None:
+    """The manager itself finds the folder that we find, or finds none, as we do."""
+    result = machine.resolve(file, text)
+    root = f"{machine.home}/.{manager}"
     told = subprocess.run(
-        [program("nodenv"), "version-name"],
+        [program(manager), "version-name"],
         cwd=machine.root,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(machine.home), "NODENV_ROOT": f"{machine.home}/.nodenv"},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(machine.home), f"{manager.upper()}_ROOT": root},
         capture_output=True,
         text=True,
     )
@@ -159,7 +171,7 @@ def test_nodenv_says_the_same(machine: Machine, text: str) -> None:
     if told.returncode:
         assert result.state == "missing"
     else:
-        expected = [] if name == "system" else [(f"{machine.home}/.nodenv/versions/{name}/bin",)]
+        expected = [] if name == "system" else [(f"{root}/versions/{name}/bin",)]
         assert [one.values for one in result.operations] == expected
 
 
