@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.shell import Plan, Probe, Seen, is_shell, maintained, prepare, restore_text, seen
+from outfitter.core.shell import Plan, Probe, Seen, is_shell, maintained, prepare, restore_text, seen, whole
 from outfitter.errors import LoginRejected, Refused
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh", "csh")
@@ -419,6 +419,18 @@ def test_no_part_of_the_carried_text_is_too_large_for_one_variable() -> None:
         assert f"B={restored_quotes(value)}" in "".join(text for _, text in made.added)
 
 
+def test_thousands_of_names_are_not_too_large_for_one_variable_either() -> None:
+    env = {f"A_RATHER_LONG_NAME_{number}": "s3cret" for number in range(6000)}
+    for few in (100, 6000):
+        given = dict(list(env.items())[:few])
+        made = plan("bash", "-lc", "T", login="allow", startup="repair", probe=PROBE, **given)
+        assert max(len(f"{name}={text}") for name, text in made.added) < 131_071
+        rare = dict(made.added).get("__OUTFITTER_RARE")
+        assert (rare is None) == (few == 6000)
+        # Names only.
+        assert "s3cret" not in (rare or "")
+
+
 def restored_quotes(value: str) -> str:
     return "'" + value.replace("'", "'\\''") + "'"
 
@@ -454,6 +466,14 @@ def test_a_complete_report_is_read() -> None:
 )
 def test_an_incomplete_report_is_none(report: bytes) -> None:
     assert seen(report, "m") is None
+
+
+@pytest.mark.parametrize("after", [b"", b"x", b"\0__OUTFITTER_END=m\0", b"\0" * 100])
+def test_a_report_is_whole_when_its_end_has_come_whatever_follows(after: bytes) -> None:
+    report = b"A=1\0__OUTFITTER_END=m\0"
+    assert whole(bytearray(report + after), "m") == report
+    assert whole(bytearray(report[:-1]), "m") is None
+    assert whole(bytearray(report + after), "n") is None
 
 
 # Any words

@@ -138,11 +138,12 @@ def test_no_secret_stays_in_any_file(place: Place, server: Server) -> None:
         wire.call(
             "environment/base", {"rule": "daemon", "pid": 1, "digestKey": b64(b"k"), "digests": digests}
         )
-        # While shells run, too: their pipes are there then.
+        # While startup files run, too: the pipe for their report is there then.
+        place.write(place.elsewhere / ".bash_profile", "echo ready; exec sleep 1000\n")
         wire.start(
             "last",
-            [program("bash"), "-lc", "echo ready; exec sleep 1000"],
-            env=env,
+            [program("bash"), "-lc", ":"],
+            env={**env, "HOME": str(place.elsewhere)},
             cwd=here,
             contract={"startup": "report"},
         )

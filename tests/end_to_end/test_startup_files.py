@@ -412,12 +412,122 @@ def test_sh_may_be_any_of_them(home: Home, probe: Listener, tmp_path: Path, targ
     assert report.env["FILTERED"] == "back"
 
 
+def of_bash(home: Home, profile: str) -> None:
+    """The one startup file that bash reads, with this text."""
+    home.write(".bash_profile", profile)
+    del home.env["BASH_ENV"]
+
+
+# Each leaves bash with something else than a text under a name, or with a name that is for something else.
+DISGUISES = {
+    "a number": "declare -i GIVEN=3",
+    "a number without a value": "unset GIVEN; declare -i GIVEN",
+    "a list": "unset GIVEN; GIVEN=(1 2)",
+    "a list without a first": "unset GIVEN; declare -ax GIVEN=([5]=1)",
+    "a table": "unset GIVEN; declare -A GIVEN=([0]=1)",
+    "small letters": "declare -l GIVEN",
+    "capitals": "declare -ux GIVEN",
+    "not exported": "declare +x GIVEN",
+    "without a value": "unset GIVEN; export GIVEN",
+    "another's name": "unset GIVEN; declare -n GIVEN=PATH",
+    "a name for nothing": "unset GIVEN; declare -n GIVEN=NOTHING; export GIVEN",
+    "a name for a part of a list": "unset GIVEN; PARTS=(1 2); declare -nx GIVEN=PARTS[1]",
+    "another has its name": "declare -n OTHER=GIVEN; OTHER=4",
+    "a name for itself": "unset GIVEN; declare -nx GIVEN=OTHER; declare -nx OTHER=GIVEN",
+    "a trap": "declare -tx GIVEN",
+}
+
+
+@pytest.mark.parametrize("options", ["", "set -eu; IFS=GE; shopt -s nocasematch extglob"])
+@pytest.mark.parametrize("flags", [(), ("--posix",)], ids=" ".join)
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_bash_gets_back_what_was_no_longer_a_text(
+    home: Home, probe: Listener, disguise: str, flags: tuple[str, ...], options: str
+) -> None:
+    of_bash(home, f"{DISGUISES[disguise]}; {options}\n")
+    home.env["GIVEN"] = "Given [$(x)] 7"
+    told = home.plan("bash", *flags, "-lc", "/usr/bin/env -0", startup="repair", probe=probe.probe)
+    alone = home.plan("bash", *flags, "-lc", "/usr/bin/env -0", startup="repair")
+    for plan in (told, alone):
+        result = run(plan, home)
+        assert result.returncode == 0, result.stderr
+        assert compared("bash", variables(result.stdout)) == compared("bash", home.env)
+    assert probe.heard() is not None
+
+
+@pytest.mark.parametrize("words", ["export", "declare", "export declare", "compgen", "eval unset"])
+def test_builtins_that_are_disabled_do_not_cost_the_environment(home: Home, words: str) -> None:
+    of_bash(home, f"export PATH=/elsewhere\nenable -n {words}\n")
+    result = run(home.plan("bash", "-lc", "/usr/bin/env -0", startup="repair"), home)
+    found = compared("bash", variables(result.stdout))
+    if "eval" in words:  # nothing can be put right then; but nothing is lost either
+        assert found["PATH"] == "/elsewhere"
+        found["PATH"] = home.env["PATH"]
+    assert {name: found.get(name) for name in home.env if name in found} == {
+        name: value for name, value in compared("bash", home.env).items() if name in found
+    }
+    assert set(compared("bash", home.env)) <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("profile", "forks"),
+    [
+        ("export PATH=/elsewhere; unset REMOVED; hello() { :; }; OWN=1; cd /", False),
+        ("export ADDED=1", True),
+        ("hello() { :; }; export -f hello", True),
+        ("declare -i LANG", True),
+    ],
+)
+def test_bash_forks_for_a_repair_only_where_something_must_be_taken_away(
+    home: Home, tmp_path: Path, profile: str, forks: bool
+) -> None:
+    of_bash(home, profile)
+    trace = tmp_path / "trace"
+    tracing = (program("strace"), "-f", "-qq", "-e", "trace=clone,clone3,fork,vfork", "-o", str(trace))
+    started = []
+    # What /etc/profile starts is not counted.
+    for plan in (
+        home.plan("bash", "-lc", "exec /usr/bin/env -0", startup="repair"),
+        home.plan("bash", "-lc", "exec /usr/bin/env -0", startup="report"),
+    ):
+        result = run(plan, home, before=tracing)
+        started.append(sum("clone" in line or "fork" in line for line in trace.read_text().splitlines()))
+        if plan.startup == "repair":
+            assert compared("bash", variables(result.stdout)) == compared("bash", home.env)
+    assert (started[0] > started[1]) == forks
+
+
+def test_thousands_of_names_are_restored(home: Home) -> None:
+    home.env.update({f"A_RATHER_LONG_NAME_{number}": "" for number in range(6000)})
+    of_bash(home, "export ADDED=1 A_RATHER_LONG_NAME_7=1; unset A_RATHER_LONG_NAME_5999\n")
+    plan = home.plan("bash", "-lc", "/usr/bin/env -0", startup="repair")
+    assert compared("bash", variables(run(plan, home).stdout)) == compared("bash", home.env)
+
+
+@pytest.mark.parametrize("name", ["bash", "sh"])
+def test_what_bash_looked_for_in_vain_leaves_nothing_behind(home: Home, name: str) -> None:
+    # A write that must fail is how it looks.
+    for file in (".bash_profile", ".profile"):
+        home.write(file, "".join(f"f{n}() {{ echo {'x' * 5000}; }}; export -f f{n}\n" for n in range(30)))
+    del home.env["BASH_ENV"]
+    plan = home.plan(name, "-lc", "echo out; echo err >&2; declare -Fx", path="bash", startup="repair")
+    result = run(plan, home, path="bash")
+    assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "shopt -s expand_aliases extglob; shopt -u sourcepath; set -e -o pipefail",
+        "shopt -u extglob; shopt -s nocasematch; set -u -C -f",
+    ],
+)
 @pytest.mark.parametrize("functions", [(), ("builtin",), ("unset", "builtin")], ids=" ".join)
 @pytest.mark.parametrize("name", ["bash", "sh"])
 def test_the_options_of_bash_stay_as_the_startup_files_left_them(
-    home: Home, name: str, functions: tuple[str, ...]
+    home: Home, name: str, functions: tuple[str, ...], options: str
 ) -> None:
-    text = "shopt -s expand_aliases extglob; shopt -u sourcepath; set -e -o pipefail\n"
+    text = f"{options}\n"
     if name == "bash":  # as sh it does not let functions be called so
         text += "".join(f"{function}() {{ :; }}\n" for function in functions)
     home.write(".profile", text)
@@ -568,3 +678,22 @@ def test_a_probe_that_nobody_has_set_up_changes_nothing(
         result = run(plan, home)
         assert (result.returncode, result.stdout, result.stderr) == (5, b"hello 0\n", b"")
         assert not path.exists()
+
+
+@pytest.mark.parametrize("startup", ["repair", "report"])
+@pytest.mark.parametrize("shell", ["bash", "sh", "dash", "ksh", "zsh"])
+def test_a_pipe_that_nobody_reads_any_more_does_not_hold_up_the_command(
+    home: Home, tmp_path: Path, shell: str, startup: str
+) -> None:
+    # As when the server has died.
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    plan = home.plan(
+        shell, "-lc", "hello $?; /usr/bin/env -0; exit 5", startup=startup, probe=Probe(str(path), "m")
+    )
+    result = run(plan, home)
+    said, _, printed = result.stdout.partition(b"\n")
+    assert (result.returncode, said, result.stderr) == (5, b"hello 0", b"")
+    found = compared(shell, variables(printed))
+    assert found["PATH"] == (PATH if startup == "repair" else "/from/startup:/bin")
+    assert not [name for name in found if name.startswith("__OUTFITTER")]

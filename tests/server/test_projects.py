@@ -45,8 +45,10 @@ def test_a_wrapper_starts_the_command_with_its_arguments_as_they_are(wrapped: Pl
     wait_for(scenario())
 
 
-def test_a_shell_behind_a_wrapper_still_reads_no_startup_files(wrapped: Place) -> None:
+@pytest.mark.parametrize("startup", ["enforce", "repair", "report"])
+def test_a_shell_behind_a_wrapper_reads_no_startup_files(wrapped: Place, startup: str) -> None:
     wrapped.profile("export WRAPPED=no\n")
+    wrapped.user(f'[shell]\nstartup = "{startup}"\n')
 
     async def scenario() -> None:
         async with outfitter.local(environment=wrapped.environ()) as client:

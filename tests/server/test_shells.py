@@ -49,6 +49,7 @@ FILES = {
 SHELLS = tuple(FILES)
 GIVEN = {"CHANGED": "1", "REMOVED": "hush-removed"}
 ENV = "/usr/bin/env -0"
+SLEEPING = "exec sleep 1000"
 NUMBERS = itertools.count(1)
 
 
@@ -226,13 +227,54 @@ def test_a_large_environment_is_reported_whole(place: Place, wire: Wire, tmp_pat
     assert ran.changes["N1999"]["line"] == 2000
 
 
-def test_a_command_that_floods_the_pipe_is_not_believed(place: Place, wire: Wire) -> None:
-    flood = "head -c 5000000 /dev/zero >$TMPDIR/outfitter-*/report; echo over"
-    ran = Ran(
-        wire, place, [program("bash"), "-lc", flood], contract={"startup": "report"}, env={"PATH": PATH}
-    )
+def test_a_report_larger_than_any_environment_holds_up_nobody(
+    place: Place, wire: Wire, tmp_path: Path
+) -> None:
+    (tmp_path / ".bash_profile").write_text("printf -v BIG %3000000d 1; export BIG\n")
+    for startup in ("report", "repair"):
+        ran = Ran(
+            wire,
+            place,
+            [program("bash"), "-lc", "echo ${#BIG}"],
+            contract={"startup": startup},
+            env={"HOME": str(tmp_path)},
+        )
+        assert ran.output == (b"3000000\n" if startup == "report" else b"0\n")
+        assert ran.exited["environment"]["reported"] is False
+
+
+FLOOD = "head -c 5000000 /dev/zero >$TMPDIR/outfitter-*/report; echo over\n"
+
+
+def test_a_startup_file_that_floods_the_pipe_is_not_believed(
+    place: Place, wire: Wire, tmp_path: Path
+) -> None:
+    (tmp_path / ".bash_profile").write_text(FLOOD)
+    env = {"HOME": str(tmp_path), "PATH": PATH}
+    ran = Ran(wire, place, [program("bash"), "-lc", ":"], contract={"startup": "report"}, env=env)
     assert ran.output.endswith(b"over\n")
     assert ran.exited["environment"]["reported"] is False
+
+
+def test_a_command_cannot_spoil_the_report(place: Place, wire: Wire) -> None:
+    # Whether it still finds the pipe is a matter of time; what it writes there comes too late.
+    for text in (FLOOD, "for pipe in $TMPDIR/outfitter-*; do echo x >$pipe/report; done; echo over"):
+        argv = [program("bash"), "-lc", text]
+        ran = Ran(wire, place, argv, contract={"startup": "report"}, env={"PATH": PATH})
+        assert ran.output.endswith(b"over\n")
+        assert ran.exited["environment"]["reported"] is True
+        assert ran.changes["ADDED"]["line"] == 3
+
+
+def test_the_pipe_goes_with_the_report_and_the_command_runs_on(place: Place, wire: Wire) -> None:
+    params = {"cwd": place.project.as_uri(), "env": {"PATH": PATH}, "contract": {"startup": "report"}}
+    wire.start("runs-on", [program("bash"), "-lc", f"echo ready; {SLEEPING}"], **params)
+    wire.until(of("runs-on"))
+    wait_until(lambda: place.pipes() == [], "the pipe is removed")
+    assert wire.call("process/terminate", {"processId": "runs-on"}) == {"running": True}
+    exited = [one["params"] for one in wire.closed("runs-on") if one["method"] == "process/exited"]
+    # It has said what its startup files did, long before.
+    assert exited[0]["environment"]["reported"] is True
 
 
 def test_background_jobs_do_not_hold_up_the_report(place: Place, wire: Wire) -> None:
@@ -398,20 +440,22 @@ def test_a_pipe_that_cannot_be_made_does_not_stop_the_command(
     wait_for(scenario())
 
 
-SLEEPING = "echo ready; exec sleep 1000"
+def at_startup(place: Place) -> dict[str, str]:
+    """For a shell that gets no further than its startup files, so that its pipe is there."""
+    place.write(place.elsewhere / ".bash_profile", f"echo ready; {SLEEPING}\n")
+    return {"PATH": PATH, "HOME": str(place.elsewhere)}
 
 
 def test_pipes_go_when_a_command_is_ended(place: Place, wire: Wire) -> None:
     for number, tty in enumerate((False, True)):
         process = f"ended-{number}"
-        params = {"cwd": place.project.as_uri(), "env": {"PATH": PATH}, "contract": {"startup": "report"}}
-        wire.start(process, [program("bash"), "-lc", SLEEPING], **params, tty=tty)
+        params = {"cwd": place.project.as_uri(), "env": at_startup(place), "contract": {"startup": "report"}}
+        wire.start(process, [program("bash"), "-lc", ":"], **params, tty=tty)
         wire.until(of(process))
         assert len(place.pipes()) == 1
         assert wire.call("process/terminate", {"processId": process}) == {"running": True}
         exited = [one["params"] for one in wire.closed(process) if one["method"] == "process/exited"]
-        # It has said what its startup files did, long before.
-        assert exited[0]["environment"]["reported"] is True
+        assert exited[0]["environment"]["reported"] is False
         assert place.pipes() == []
 
 
@@ -453,9 +497,9 @@ def test_pipes_go_with_a_server(place: Place) -> None:
 
 
 def start_sleeping(wire: Wire, place: Place) -> None:
-    params = {"cwd": place.project.as_uri(), "env": {"PATH": PATH}, "contract": {"startup": "report"}}
+    params = {"cwd": place.project.as_uri(), "env": at_startup(place), "contract": {"startup": "report"}}
     for number in range(3):
-        wire.start(f"p{number}", [program("bash"), "-lc", SLEEPING], **params)
+        wire.start(f"p{number}", [program("bash"), "-lc", ":"], **params)
         wire.until(of(f"p{number}"))
     assert len(place.pipes()) == 3
 
@@ -468,7 +512,9 @@ def test_pipes_go_with_a_local_executor(tmp_path: Path) -> None:
         async with outfitter.local(environment=place.environ(), summaries=True) as client:
             for _ in range(3):
                 process = await client.start(
-                    [program("bash"), "-lc", SLEEPING], contract=outfitter.EnvContract(startup="report")
+                    [program("bash"), "-lc", ":"],
+                    env=at_startup(place),
+                    contract=outfitter.EnvContract(startup="report"),
                 )
                 async for _ in process:
                     break
@@ -519,9 +565,29 @@ def test_thousands_of_shells_leave_no_descriptor(place: Place, wire: Wire, serve
     assert place.pipes() == []
 
 
-def test_the_log_has_names_and_places_and_no_values(server: Server, place: Place, wire: Wire) -> None:
-    Ran(wire, place, [program("bash"), "-lc", ":"], contract={"startup": "report"})
+def test_the_log_has_names_and_places_and_no_values(server: Server, place: Place) -> None:
+    with Wire(server.url) as wire:  # of a client that does not want to hear it
+        greet(wire, summaries=False)
+        Ran(wire, place, [program("bash"), "-lc", ":"], contract={"startup": "report"})
     log = (server.home / "outfitter.stderr").read_text()
     profile = place.home / ".bash_profile"
     assert f"startup files of bash changed ADDED (added, {profile}:3), FILTERED (added, {profile}:2)" in log
     assert "hush" not in log
+
+
+def test_the_log_says_the_same_change_once(server: Server, place: Place, tmp_path: Path) -> None:
+    (tmp_path / ".bash_profile").write_text("export SAID=1\n")
+    argv, env = [program("bash"), "-lc", ":"], {"HOME": str(tmp_path)}
+
+    def lines() -> list[str]:
+        log = (server.home / "outfitter.stderr").read_text().splitlines()
+        return [line for line in log if f"SAID (added, {tmp_path}" in line]
+
+    with Wire(server.url) as wire:
+        greet(wire, summaries=False)
+        for _ in range(3):
+            Ran(wire, place, argv, env=env, contract={"startup": "report"})
+        assert len(lines()) == 1
+        (tmp_path / ".bash_profile").write_text("\nexport SAID=2\n")
+        Ran(wire, place, argv, env=env, contract={"startup": "report"})
+        assert [line.rpartition("/.bash_profile:")[2] for line in lines()] == ["1)", "2)"]

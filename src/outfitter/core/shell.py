@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..errors import LoginRejected
 from ..record import Record
-from .shells.call import CARRIER, END, OURS, READONLY, rewritten
+from .shells.call import CARRIER, END, OURS, RARE, READONLY, rewritten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .shells.call import Call, Family
 
-__all__ = ["Plan", "Probe", "Seen", "is_shell", "maintained", "prepare", "restore_text", "seen"]
+__all__ = ["Plan", "Probe", "Seen", "is_shell", "maintained", "prepare", "restore_text", "seen", "whole"]
 
 # By base name: the shell whose ways it has.
 _SHELLS = {
@@ -213,13 +213,16 @@ def _watched(
     reads = family.reads(call, env, login)
     if reads and (startup == "repair" or probe is not None):
         # How many variables it takes is known only with the text, which names them: so the names come first.
-        body = family.restore(env, cwd) if startup == "repair" else ""
+        body, rare = _restore(family, env, cwd) if startup == "repair" else ("", "")
         names = _carriers(len(body) + len(probe.path) if probe else len(body), body.isascii())
-        text = body + family.finish(names)
+        all_names = [*names, RARE] if rare else names
+        text = body + family.finish(all_names)
         if probe is not None:
-            quick = family.quick_probe(probe.path, probe.mark, env)
-            text = (quick or family.probe(probe.path, probe.mark, names)) + text
+            quick = family.quick_probe(probe.path, probe.mark, all_names, env)
+            text = (quick or family.probe(probe.path, probe.mark, all_names)) + text
         added = _carried(text, names)
+        if rare:
+            added.append((RARE, rare))
         flags, wrapped = family.wrapped(call, names)
         if wrapped:
             argv[call.text] = wrapped
@@ -249,7 +252,17 @@ def restore_text(shell: str, env: Mapping[str, str], cwd: str) -> str:
     Values are literal. It belongs into the environment of a process, not into argv.
     """
     family = _family(shell)
-    return family.restore(env, cwd) + family.finish([CARRIER])
+    text, rare = family.restore(env, cwd)
+    if rare:
+        text = f"{RARE}={family.quote(rare)}\n{text}"
+    return text + family.finish([CARRIER])
+
+
+def whole(report: bytearray, mark: str) -> bytes | None:
+    """A report without what was written after it; None if it has not all come yet."""
+    end = f"{END}={mark}\0".encode()
+    at = report.find(end)
+    return None if at < 0 else bytes(report[: at + len(end)])
 
 
 def seen(report: bytes, mark: str) -> Seen | None:
@@ -292,6 +305,13 @@ def _named(words: list[str], given: str, program: str) -> list[str]:
     if not words[0] and given:
         words[0] = program.rpartition("/")[2]
     return words
+
+
+def _restore(family: Family, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
+    text, rare = family.restore(env, cwd)
+    if len(rare) > (_CARRIED_ASCII if rare.isascii() else _CARRIED):  # thousands of names
+        return f"{RARE}={family.quote(rare)}\n{text}", ""
+    return text, rare
 
 
 def _carriers(size: int, ascii: bool) -> list[str]:

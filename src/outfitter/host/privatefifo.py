@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # report fits: an environment larger than this could not be given to a command (see core.snapshot).
 READ_BYTES = 1 << 20
 _CHUNK = 64 << 10  # what a pipe holds
+# To make a folder and to remove it takes a tenth there of what it takes on a disk.
+_MEMORY = "/dev/shm"
 # Characters that no shell gives a meaning to, so that the path can stand in any command line as it is.
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-+@")
 
@@ -26,8 +28,9 @@ _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 class PrivateFifo:
     """A pipe at `path`, in a new directory that only this user can enter; `fd` is its non-blocking end.
 
-    The directory is made below $XDG_RUNTIME_DIR of `env`, else below its $TMPDIR, else below /tmp; whichever
-    nobody else can rename things in. The path needs no quoting in any shell. A context manager.
+    The directory is made below $XDG_RUNTIME_DIR of `env`, else below its $TMPDIR, else below /dev/shm, else
+    below /tmp; the first that is there and in which nobody else can rename things. The path needs no quoting
+    in any shell. A context manager.
 
     Raises HostUnsupported.
     """
@@ -39,7 +42,7 @@ class PrivateFifo:
         self._folder = _new_folder(env)
         self.path = f"{self._folder}/report"
         try:
-            os.mkfifo(self.path)
+            os.mkfifo(self.path, 0o600)
             os.chmod(self.path, 0o600)  # whatever our umask says
             # Linux opens both ends at once; O_NOFOLLOW because it is the pipe just made or nothing.
             self.fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -68,16 +71,18 @@ class PrivateFifo:
 
     def close(self) -> None:
         """Removes the pipe and its directory, and whatever else was put there. May be called again."""
+        folder, self._folder = self._folder, ""
+        if folder:
+            # First: who opens a pipe that nobody reads waits for ever.
+            try:
+                os.unlink(f"{folder}/report")
+            except OSError:
+                pass  # somebody who was told the path removed it, or made it something else
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-        if not self._folder:
+        if not folder:
             return
-        folder, self._folder = self._folder, ""
-        try:
-            os.unlink(f"{folder}/report")
-        except OSError:
-            pass  # somebody who was told the path removed it, or made it something else
         try:
             os.rmdir(folder)
         except OSError:
@@ -93,7 +98,7 @@ class PrivateFifo:
 
 
 def _new_folder(env: Mapping[str, str]) -> str:
-    for parent in (env.get("XDG_RUNTIME_DIR", ""), env.get("TMPDIR", ""), "/tmp"):
+    for parent in (env.get("XDG_RUNTIME_DIR", ""), env.get("TMPDIR", ""), _MEMORY, "/tmp"):
         parent = parent.rstrip("/")
         if not _is_safe(parent):
             continue

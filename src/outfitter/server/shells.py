@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..contract.settings import LOGINS, STARTUPS
-from ..core.shell import Probe, prepare, seen
+from ..core.shell import Probe, prepare, seen, whole
 from ..log import note, warn
 
 TYPE_CHECKING = False
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 # An environment that is larger than this cannot be given to a command: see env.resolve.
 _REPORT_BYTES = 2 << 20
 _NAMED = 20  # changes that a line of the log names
+_REMEMBERED = 256  # reports that are not said again; then all are forgotten
+
+# What was said in the log, by a hash of the report and of what was given. Names and places only, no values.
+_said: dict[int, Json] = {}
 
 
 class ShellStart:
@@ -45,8 +49,9 @@ class ShellStart:
         self._fifo = fifo
         self._asked = fifo is not None
         self._mark = mark
-        self._data = bytearray()
+        self._data: bytearray | None = bytearray()
         self._loop: Loop | None = None
+        self._outcome: Json = {"reported": False}
         self.argv: Sequence[str] = plan.argv
         self.env = plan.environment(env) if plan.withheld or plan.added else env
 
@@ -59,11 +64,20 @@ class ShellStart:
     def _more(self) -> None:
         assert self._fifo is not None
         data = self._fifo.read_available()
-        if len(self._data) + len(data) <= _REPORT_BYTES:
-            self._data += data
-        else:
-            self._data.clear()
-            self.close()  # nothing that we could use
+        if self._data is None:
+            return
+        self._data += data
+        report = whole(self._data, self._mark)
+        if report is None:
+            if len(self._data) > _REPORT_BYTES:
+                self._data = None  # nothing that we could use; but who writes it waits until it is read
+            return
+        # Now, while the command runs: at its exit somebody waits. And so the command finds no pipe.
+        self.close()
+        try:
+            self._outcome = self._noted(report)
+        except Exception:
+            warn("server", "no report about startup files", exc_info=True)
 
     def close(self) -> None:
         fifo, self._fifo = self._fifo, None
@@ -99,23 +113,45 @@ class ShellStart:
         if self._fifo is not None:
             self._more()
         self.close()
-        found = seen(bytes(self._data), self._mark)
+        told.update(self._outcome)
+        return told
+
+    def _noted(self, report: bytes) -> Json:
+        """What the startup files changed; said in the log where the client does not ask, but once.
+
+        A log is the one place where somebody can read it then, and a profile does the same every time.
+        """
+        if self._told or self._plan.startup != "report":
+            return self._compared(report)
+        plan = self._plan
+        known = hash(
+            (plan.shell, plan.login, plan.interactive, report[: -len(self._mark) - 1], *self._given.items())
+        )
+        outcome = _said.get(known)
+        if outcome is None:
+            outcome = self._compared(report)
+            if len(_said) >= _REMEMBERED:
+                _said.clear()
+            _said[known] = outcome
+            changed = outcome.get("changes", ())
+            names = ", ".join(map(_placed, changed[:_NAMED]))
+            if len(changed) > _NAMED:
+                names += f" and {len(changed) - _NAMED} more"
+            if names:
+                warn("server", "startup files of %s changed %s", plan.shell, names)
+        return outcome
+
+    def _compared(self, report: bytes) -> Json:
+        found = seen(report, self._mark)
         if found is None:
-            told["reported"] = False
-            return told
+            return {"reported": False}
         from ..contract.startup import changes
 
-        told["reported"] = True
-        told["changes"] = changes(self._given, found.env, self._plan, self._contract.key)
+        changed = changes(self._given, found.env, self._plan, self._contract.key)
+        outcome: Json = {"reported": True, "changes": changed}
         if found.readonly:
-            told["readonly"] = list(found.readonly)  # a startup file made them so: nothing can change them
-        # The one place where somebody can read it whose client does not ask.
-        if not self._told and self._plan.startup == "report" and told["changes"]:
-            names = ", ".join(map(_placed, told["changes"][:_NAMED]))
-            if len(told["changes"]) > _NAMED:
-                names += f" and {len(told['changes']) - _NAMED} more"
-            warn("server", "startup files of %s changed %s", self._plan.shell, names)
-        return told
+            outcome["readonly"] = list(found.readonly)  # a startup file made them so: nothing can change them
+        return outcome
 
 
 def _placed(change: Mapping[str, object]) -> str:
@@ -132,12 +168,16 @@ def plan_shell(
     asked: ContractParams | None,
     *,
     report: bool,
+    wrapped: bool = False,
 ) -> ShellStart | None:
     """How to start a shell; None for anything else. Raises LoginRejected.
 
-    `report` says that somebody wants to know what the startup files did.
+    `report` says that somebody wants to know what the startup files did. A `wrapped` one gets its environment
+    from a tool in front of it: what that is cannot be put right, or compared, so no startup file is let in.
     """
     login, startup = modes(contract.settings(cwd), asked)
+    if wrapped:
+        login, startup = ("reject" if login == "reject" else "strip"), "enforce"
     fifo = None
     mark = ""
     probe = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, READONLY, Call, Family, Silence, flags, prompts_that_run
+from .call import CARRIER, END, OURS, RARE, READONLY, Call, Family, Silence, flags, into, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,14 +34,19 @@ _LONG = {
 _OPTIONS = OURS + "O"
 # Is set if `builtin` is what it should be.
 _BUILTIN = OURS + "B"
+# Whether ${name@a} says what a variable is.
+_CAN_ASK = "(( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] > 403 ))"
+
+
+# IFS is not taken from the environment. The others after SHLVL are readonly.
+_MAINTAINED = ("PWD", "OLDPWD", "SHLVL", "_", "IFS", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID")
+# What stays exported while the others are looked for, as a pattern.
+_KEPT = f"'@({'|'.join(_MAINTAINED)}|{OURS}*)'"
 
 
 class Bash(Family):
     name = "bash"
-    # IFS is not taken from the environment. The others after SHLVL are readonly.
-    maintained = frozenset(
-        ("PWD", "OLDPWD", "SHLVL", "_", "IFS", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID")
-    )
+    maintained = frozenset(_MAINTAINED)
 
     def read(self, argv: Sequence[str], env: Mapping[str, str]) -> Call:
         call = Call(argv)
@@ -120,7 +125,7 @@ class Bash(Family):
             f"{{ \\unset -f builtin; \\builtin eval {_BUILTIN}=1; }} >/dev/null; "
             f"[[ ${{{_BUILTIN}-}} ]] || "
             "{ POSIXLY_CORRECT=1; \\unset -f builtin; \\unset POSIXLY_CORRECT; }; "
-            f'\\builtin set +e; \\builtin eval "{text}"; \\builtin true; }} 2>/dev/null || \\builtin true'
+            f'\\builtin set +eu; \\builtin eval "{text}"; \\builtin true; }} 2>/dev/null || \\builtin true'
         )
 
     def probe(self, path: str, mark: str, names: Sequence[str]) -> str:
@@ -134,55 +139,77 @@ class Bash(Family):
         )
         return (
             f"[[ -p {fifo} ]] && \\builtin command /usr/bin/env -0 {without} "
-            f'{READONLY}="{readonly}" {END}={self.quote(mark)} >{fifo} </dev/null\n'
+            f'{READONLY}="{readonly}" {END}={self.quote(mark)} {into(fifo)} </dev/null\n'
         )
 
-    def quick_probe(self, path: str, mark: str, env: Mapping[str, str]) -> str | None:
+    def quick_probe(self, path: str, mark: str, names: Sequence[str], env: Mapping[str, str]) -> str | None:
         # Whether a function that was exported has changed only its text tells, which is bash's own affair.
         if any(name.startswith("BASH_FUNC_") for name in env):
             return None
         fifo = self.quote(path)
         # A tenth of what it takes to start a program. What is no name passes through bash unchanged.
         return (
+            f"\\builtin export -n {' '.join(names)}\n"
             f"[[ -p {fifo} ]] && {{ \\builtin export -p; \\builtin declare -Fx; "
-            f"\\builtin printf '%s=%s\\0' {END} {self.quote(mark)}; }} >{fifo}\n"
+            f"\\builtin printf '%s=%s\\0' {END} {self.quote(mark)}; }} {into(fifo)}\n"
         )
 
-    def restore(self, env: Mapping[str, str], cwd: str) -> str:
+    def restore(self, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
         names = self.names(env)
-        known = "|".join(self.known(names))
-        functions = [
-            name[len("BASH_FUNC_") : -2]
-            for name in env
-            if name.startswith("BASH_FUNC_") and name.endswith("%%")
-        ]
-        lines = []
+        words = " ".join(names)
+        # One that is disabled would leave the command without what is taken away here, and put back below.
+        lines = ["\\builtin enable declare export"]
         if cwd:
             directory = self.quote(cwd)
             lines.append(f'\\builtin [ "$PWD" = {directory} ] || \\builtin cd -- {directory}')
-        # One fork for both lists, the only one: each costs more than all of the rest. Read line by line into
-        # a list, so that neither IFS nor globbing matters.
+        if names:
+            # Each is exported again below. Until then, what is exported does not belong there. A name that
+            # stands for another is one no more; before bash 4.3 there are none, and all goes the rare way.
+            lines.append(f"\\builtin declare +nx {words}")
+        attributes = "".join([f"${{{name}@a}}" for name in names])
         lines += [
             f"[[ ${_OPTIONS} == *:nocasematch:* ]] && \\builtin shopt -u nocasematch",
-            f'\\builtin mapfile -t {OURS}L <<<"$(\\builtin compgen -e; \\builtin declare -Fx)"',
-            f'for {OURS}N in "${{{OURS}L[@]}}"; do case ${OURS}N in ({known}|{OURS}*) ;; '
-            # "declare -fx NAME": the function stays, its export goes.
-            f'("declare -fx "*) {OURS}N=${{{OURS}N#declare -fx }}; '
-            f"case ${OURS}N in ({'|'.join(map(self.quote, functions)) or OURS}) ;; "
-            f'(*) \\builtin export -nf "${OURS}N" ;; esac ;; '
-            f'(*) \\builtin command unset -v "${OURS}N" ;; esac; done',
-            # A number or a list under a name that should hold a text. Before 4.4 there is no way to ask.
-            "if (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] > 403 )); then "
-            f"for {OURS}N in {' '.join(map(self.quote, names))}; do [[ ${{!{OURS}N+x}} ]] && "
-            f"case ${{!{OURS}N@a}} in (''|x|*r*) ;; "
-            f'(*) \\builtin command unset -v "${OURS}N" ;; esac; done; fi',
+            f"[[ ${_OPTIONS} == *:extglob:* ]] || \\builtin shopt -s extglob",
+            # To list what is exported takes a fork, which costs more than all of the rest. That there is
+            # nothing to list is seen without: compgen says so, if it is there, and who cannot write but has
+            # nothing to write succeeds. The last is for a number or a list that should be a text.
+            f"{{ {_CAN_ASK} && \\builtin compgen -v {CARRIER} && ! \\builtin compgen -e -X {_KEPT} && "
+            f'\\builtin export -f >&- && [[ ! "{attributes}" ]]; }} >/dev/null || '
+            f'\\builtin eval "${{{RARE}-}}"',
+            f"[[ ${_OPTIONS} == *:extglob:* ]] || \\builtin shopt -u extglob",
             f"[[ ${_OPTIONS} == *:nocasematch:* ]] && \\builtin shopt -s nocasematch",
         ]
         # Behind `command` an error, as for a readonly variable, is not the end of the shell in POSIX mode;
         # the other names are exported all the same.
         if names:
-            pairs = " ".join(f"{name}={self.quote(env[name])}" for name in names)
+            pairs = " ".join([f"{name}={self.quote(env[name])}" for name in names])
             lines.append(f"\\builtin command export {pairs}")
+        return "\n".join(lines) + "\n", self._rare(words, attributes, env)
+
+    def _rare(self, words: str, attributes: str, env: Mapping[str, str]) -> str:
+        """Takes away what does not belong there, and attributes of what does."""
+        functions = [
+            name[len("BASH_FUNC_") : -2]
+            for name in env
+            if name.startswith("BASH_FUNC_") and name.endswith("%%")
+        ]
+        lines = [
+            # One fork for both lists. Read line by line, so that neither IFS nor globbing matters.
+            f'\\builtin mapfile -t {OURS}L <<<"$(\\builtin compgen -e -X {_KEPT}; \\builtin declare -Fx)"',
+            # "declare -fx NAME": the function stays, its export goes.
+            f'for {OURS}N in "${{{OURS}L[@]}}"; do case ${OURS}N in '
+            f'("declare -fx "*) {OURS}N=${{{OURS}N#declare -fx }}; '
+            f"case ${OURS}N in ({'|'.join(map(self.quote, functions)) or OURS}) ;; "
+            f'(*) \\builtin export -nf "${OURS}N" ;; esac ;; '
+            # -n is for names that stand for each other, which can be nothing else any more.
+            f'(?*) \\builtin command unset -n "${OURS}N"; '
+            f'\\builtin command unset -v "${OURS}N" ;; esac; done',
+            # Not ${!name@a}, which says nothing of a variable without a value.
+            f'if {_CAN_ASK} && [[ "{attributes}" ]]; then for {OURS}N in {words}; do '
+            f'\\builtin eval "{OURS}A=\\${{${OURS}N@a}}"; '
+            f"case ${OURS}A in (''|*r*) ;; "
+            f'(*) \\builtin command unset -v "${OURS}N" ;; esac; done; fi',
+        ]
         return "\n".join(lines) + "\n"
 
     def finish(self, names: Sequence[str]) -> str:
@@ -192,6 +219,7 @@ class Bash(Family):
             f"[[ ${{{_BUILTIN}-}} ]] || for {OURS}N in {options}; do if [[ ${_OPTIONS} == *:${OURS}N:* ]]; "
             f'then \\builtin shopt -s "${OURS}N"; else \\builtin shopt -u "${OURS}N"; fi; done',
             f"[[ ${_OPTIONS} == *:errexit:* ]] && \\builtin set -e",
+            f"[[ ${_OPTIONS} == *:nounset:* ]] && \\builtin set -u",
             f'\\builtin unset -v "${{!{OURS}@}}"',
             "\\builtin true\n",
         ]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # What the prefix of a command text evaluates. No value of a variable stands in argv, which everybody sees.
 CARRIER = "__OUTFITTER_RESTORE"
+# What few starts need of it: held apart, because a shell reads code that it does not run as slowly as other.
+RARE = "__OUTFITTER_RARE"
 # Names of ours, in a shell or in what it reports.
 OURS = "__OUTFITTER_"
 END = "__OUTFITTER_END"
@@ -138,12 +140,15 @@ class Family:
         """Text that writes the exported variables to a FIFO, the mark last; `names` are not among them."""
         raise NotImplementedError
 
-    def quick_probe(self, path: str, mark: str, env: Mapping[str, str]) -> str | None:
+    def quick_probe(self, path: str, mark: str, names: Sequence[str], env: Mapping[str, str]) -> str | None:
         """As `probe`, without starting a program, where the shell can; `core.shell.seen` reads its form."""
         return None
 
-    def restore(self, env: Mapping[str, str], cwd: str) -> str:
-        """Text that makes the exported variables and the working directory what they should be."""
+    def restore(self, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
+        """Text that makes the exported variables and the working directory what they should be.
+
+        And text that it evaluates where it must: the variable `RARE` holds it.
+        """
         raise NotImplementedError
 
     def finish(self, names: Sequence[str]) -> str:
@@ -174,6 +179,15 @@ class Family:
 
 def is_identifier(name: str) -> bool:
     return name.isascii() and name.isidentifier()
+
+
+def into(fifo: str) -> str:
+    """Redirections that write to a FIFO, quoted as it must be.
+
+    To open one for writing is to wait for a reader, who may have died: so there is one while it is opened.
+    For builtins bash keeps that one until they are done: then a report of more than 64 KiB waits.
+    """
+    return f"9<>{fifo} >{fifo} 9<&-"
 
 
 def flags(

@@ -19,7 +19,7 @@ _ANSI = {
     b'"': 34,
     b"?": 63,
 }
-_OCTAL = b"01234567"
+_OCTAL = frozenset(b"%d" % digit for digit in range(8))
 # Stands for the value of an exported function, which is not printed.
 FUNCTION = "()"
 
@@ -82,46 +82,45 @@ def _value(report: bytes, at: int) -> tuple[bytes | None, int] | None:
 
 
 def _double_quoted(report: bytes, at: int) -> tuple[bytes, int] | None:
+    parts: list[bytes] = []
     end = report.find(b'"', at)
-    if end < 0:
-        return None
-    if report.find(b"\\", at, end) < 0:
-        return report[at:end], end + 1  # as nearly all are
-    value = bytearray()
-    while at < len(report):
-        mark = report[at : at + 1]
-        if mark == b'"':
-            return bytes(value), at + 1
-        if mark == b"\\":
-            at += 1
-            mark = report[at : at + 1]
-        value += mark
-        at += 1
+    while end >= 0:
+        escape = report.find(b"\\", at, end)
+        if escape < 0:
+            parts.append(report[at:end])
+            return b"".join(parts), end + 1
+        parts.append(report[at:escape])
+        parts.append(report[escape + 1 : escape + 2])
+        at = escape + 2
+        if at > end:
+            end = report.find(b'"', at)
     return None
 
 
 def _ansi_quoted(report: bytes, at: int) -> tuple[bytes, int] | None:
     value = bytearray()
-    while at < len(report):
+    end = report.find(b"'", at)
+    while end >= 0:
+        escape = report.find(b"\\", at, end)
+        if escape < 0:
+            value += report[at:end]
+            return bytes(value), end + 1
+        value += report[at:escape]
+        at = escape + 1
         mark = report[at : at + 1]
-        if mark == b"'":
-            return bytes(value), at + 1
-        if mark != b"\\":
-            value += mark
-            at += 1
-            continue
-        mark = report[at + 1 : at + 2]
         if mark in _ANSI:
             value.append(_ANSI[mark])
-            at += 2
-            continue
-        digits = 0
-        while digits < 3 and report[at + 1 + digits : at + 2 + digits] in {bytes([one]) for one in _OCTAL}:
-            digits += 1
-        if not digits:
-            return None
-        value.append(int(report[at + 1 : at + 1 + digits], 8) & 0xFF)
-        at += 1 + digits
+            at += 1
+        else:
+            digits = 0
+            while digits < 3 and report[at + digits : at + digits + 1] in _OCTAL:
+                digits += 1
+            if not digits:
+                return None
+            value.append(int(report[at : at + digits], 8) & 0xFF)
+            at += digits
+        if at > end:
+            end = report.find(b"'", at)
     return None
 
 

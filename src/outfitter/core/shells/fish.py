@@ -106,7 +106,7 @@ class Fish(Family):
             f"{END}={self.quote(mark)} >{fifo} </dev/null\n"
         )
 
-    def restore(self, env: Mapping[str, str], cwd: str) -> str:
+    def restore(self, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
         names = self.names(env)
         known = " ".join(self.known(names))
         lines = []
@@ -120,7 +120,7 @@ class Fish(Family):
             "end",
         ]
         lines += [f"builtin set -gx {name} {self.quote(env[name])}" for name in names]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n", ""
 
     def finish(self, names: Sequence[str]) -> str:
         return f"builtin set -e {' '.join(names)} {OURS}N\n"

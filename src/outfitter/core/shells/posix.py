@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, READONLY, Call, Family, Silence, flags, prompts_that_run
+from .call import END, OURS, READONLY, Call, Family, Silence, flags, into, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ class Posix(Family):
         readonly = self._names("readonly", '\\command printf "%s " "${1%%=*}"')
         return (
             f"\\command test -p {fifo} && \\command /usr/bin/env -0 {without} "
-            f'{READONLY}="{readonly}" {END}={self.quote(mark)} >{fifo} </dev/null\n'
+            f'{READONLY}="{readonly}" {END}={self.quote(mark)} {into(fifo)} </dev/null\n'
         )
 
-    def restore(self, env: Mapping[str, str], cwd: str) -> str:
+    def restore(self, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
         names = self.names(env)
         known = "|".join(self.known(names))
         lines = []
@@ -96,7 +96,7 @@ class Posix(Family):
         lines.append(f'\\eval "{self._names("export", unset)}"')
         # Behind `command` an error, as for a readonly variable, is not the end of the shell.
         lines += [f"\\command export {name}={self.quote(env[name])}" for name in names]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n", ""
 
     def finish(self, names: Sequence[str]) -> str:
         return f"\\unset -v {' '.join(names)}\n\\:\n"

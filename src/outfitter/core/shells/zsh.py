@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, READONLY, Call, Family, Silence, flags, prompts_that_run
+from .call import END, OURS, READONLY, Call, Family, Silence, flags, into, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ class Zsh(Family):
         readonly = "${(kj: :)parameters[(R)*readonly*export*]}"
         return (
             f"[[ -p {fifo} ]] && builtin command /usr/bin/env -0 {without} "
-            f'{READONLY}="{readonly}" {END}={self.quote(mark)} >{fifo} </dev/null\n'
+            f'{READONLY}="{readonly}" {END}={self.quote(mark)} {into(fifo)} </dev/null\n'
         )
 
-    def restore(self, env: Mapping[str, str], cwd: str) -> str:
+    def restore(self, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
         names = self.names(env)
         known = "|".join(self.known(names))
         lines = []
@@ -127,7 +127,7 @@ class Zsh(Family):
         lines += [
             f"{{ builtin typeset -gx +U {name}={self.quote(env[name])} }} {_IN_ANY_CASE}" for name in names
         ]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n", ""
 
     def finish(self, names: Sequence[str]) -> str:
         return f"builtin unset -v {' '.join(names)} {OURS}N\nbuiltin true\n"

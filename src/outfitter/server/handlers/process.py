@@ -61,7 +61,14 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
     shell = None
     if is_shell(program):
         shell = plan_shell(
-            program, argv, cwd, env, environments.contract, params.contract, report=session.summaries
+            program,
+            argv,
+            cwd,
+            env,
+            environments.contract,
+            params.contract,
+            report=session.summaries,
+            wrapped=bool(asked.prefix),
         )
         if shell is not None:
             argv, env = shell.argv, shell.env
