@@ -357,7 +357,7 @@ def test_what_the_main_checkout_allowed_is_offered_in_a_worktree_and_not_taken(
     worktree = tmp_path / "other"
     assert "the same is allowed" not in layer(worktree).note
     settings = contract.settings(str(place.project))
-    [use] = contract.projects.uses(str(place.project), settings)
+    [use] = contract.uses(str(place.project), settings)
     context = contract.projects.context(use, contract.lower(Asked(str(place.project), {})).values, settings)
     contract.projects.store.grant("command", str(place.project), contract.projects.trust(use, context).digest)
     assert layer(place.project).state == "applied"
@@ -366,8 +366,7 @@ def test_what_the_main_checkout_allowed_is_offered_in_a_worktree_and_not_taken(
     found = layer(worktree)
     assert (found.state, found.note) == (
         "blocked",
-        f"not trusted: outfitter trust {worktree} after you have read it "
-        f"(the same is allowed in {place.project}: `outfitter trust {worktree}` allows it here too)",
+        f"not trusted: the same is allowed in {place.project}: `outfitter trust {worktree}` allows it here too",
     )
     place.write(worktree / "give.sh", "#!/bin/sh\necho other\n")
     assert "the same is allowed" not in layer(worktree).note

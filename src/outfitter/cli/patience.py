@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from _thread import allocate_lock, start_new_thread
 
 PATIENCE_SECONDS = 1.0  # as a server does
 
 
-@contextmanager
-def patiently(what: str) -> Iterator[None]:
-    """A line on stderr if what is done in this block is not over soon, and then less and less often."""
-    from threading import Event, Thread
+class patiently:
+    """Around what may take its time: a line on stderr if it is not over soon, then less and less often."""
 
-    over = Event()
+    def __init__(self, what: str) -> None:
+        self._what = what
+        # Locked until it is over, and until nothing more is said.
+        self._over, self._silent = allocate_lock(), allocate_lock()
 
-    def tell() -> None:
+    def __enter__(self) -> None:
+        self._over.acquire()
+        self._silent.acquire()
+        start_new_thread(self._tell, ())
+
+    def __exit__(self, *_: object) -> None:
+        self._over.release()
+        self._silent.acquire()
+
+    def _tell(self) -> None:
         seconds = PATIENCE_SECONDS
-        while not over.wait(seconds):
-            print(f"outfitter: waiting for {what}", file=sys.stderr, flush=True)
+        while not self._over.acquire(timeout=seconds):
+            print(f"outfitter: waiting for {self._what}", file=sys.stderr, flush=True)
             seconds *= 2
-
-    teller = Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        over.set()
-        teller.join()
+        self._silent.release()

@@ -58,7 +58,7 @@ def _entries(contract: Contract, folder: str) -> list[_Entry]:
     settings = contract.settings(folder)
     projects = contract.projects
     entries = []
-    uses = projects.uses(folder, settings)
+    uses = contract.uses(folder, settings)
     lower = contract.lower(Asked(folder, {})) if uses else None
     for use in uses:
         assert lower is not None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .config import Configuration
     from .overlays import Overlays
     from .providers import Projects
-    from .selection import Use
+    from .selection import Selection, Use
     from .settings import EnvSettings, PolicySettings, Settings
     from .setup import Setups, SetupUse
 
@@ -129,6 +129,7 @@ class Contract:
         self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
         self._key = b""
         self._plain: Settings | None = None
+        self._selection: Selection | None = None
         self._projects: Projects | None = None
         self._setups: Setups | None = None
         self._overlays: Overlays | None = None
@@ -226,13 +227,12 @@ class Contract:
         layers: tuple[Layer, ...] = ()
         uses: list[Use] = []
         if self._configuration is not None and settings.providers != ():
-            projects = self.projects
-            uses = projects.uses(asked.cwd, settings, self._configuration.way(asked.cwd))
+            uses = self.uses(asked.cwd, settings)
             if uses:
                 lower = self._stack(settings, base, asked, None, provided=True)
-                said = projects.answers(uses, lower, settings)
+                said = self.projects.answers(uses, lower, settings)
                 if not isinstance(said, list):
-                    return _question(projects, said, lower, settings)
+                    return _question(self.projects, said, lower, settings)
                 layers = tuple(said)
                 asked.prefix = tuple(word for layer in layers for word in layer.prefix)
         stack = self._stack(settings, base, asked, layers, provided=bool(uses))
@@ -256,9 +256,18 @@ class Contract:
                     for layer in layers
                     if wrong and layer.state in ("blocked", "failed")
                 ),
-                *(self.projects.news(uses) if asked.contract else ()),
+                *(self.projects.news(uses) if uses and asked.contract else ()),
             )
         return None
+
+    def uses(self, directory: str, settings: Settings) -> list[Use]:
+        """The providers that hold for commands in a directory, in their order. Raises SettingInvalid."""
+        if self._selection is None:
+            from .selection import Selection
+
+            self._selection = Selection()
+        way = None if self._configuration is None else self._configuration.way(directory)
+        return self._selection.uses(directory, settings, way)
 
     def _may_keep(self) -> bool:
         """Whether the user has something kept; most have not, and need nothing of what reads it."""
@@ -312,7 +321,7 @@ class Contract:
         settings = self._settings_for(asked)
         if settings.providers == ():
             return []
-        uses = self.projects.uses(asked.cwd, settings)
+        uses = self.uses(asked.cwd, settings)
         return self.projects.watched(uses, self.lower(asked), settings)
 
     def lower(self, asked: Asked) -> Stack:

@@ -14,7 +14,6 @@ from ..env.origin import Origin
 from ..errors import ProviderBlocked, ProviderFailed
 from ..log import note
 from ..providers.base import MODES, SECONDS, Context, check_mode
-from .selection import Selection
 from .setups.worktree import source_tree
 from .watching import settled, signature, unchanged
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .trust import TrustStore
     from .watching import Signature
-    from .way import Way
 
 # Projects and providers that are remembered; each holds what its tool said.
 REMEMBERED_PROJECTS = 64
@@ -80,15 +78,7 @@ class Projects:
         self.store = store
         self._home = home
         self._known: dict[tuple[str, str], list[_Known]] = {}
-        self._selection = Selection()
         self._news: dict[tuple[str, str], str] = {}  # at most one for each that is known
-
-    def uses(self, directory: str, settings: Settings, way: Way | None = None) -> list[Use]:
-        """The providers that hold for commands in a directory, in their order. Raises SettingInvalid.
-
-        `way` are the folders from there upwards, if they have just been looked at.
-        """
-        return self._selection.uses(directory, settings, way)
 
     def answers(self, uses: list[Use], lower: Stack, settings: Settings) -> list[Layer] | Use:
         """What they said, as layers; or the next one that must be asked first, which takes its time.
@@ -203,10 +193,7 @@ class Projects:
             before = settled(watched)
             trust = self.trust(use, context)
             if not trust.may_run:
-                why = f"not trusted: {trust.grant} after you have read it" if trust.grant else trust.why
-                if trust.grant and trust.why:
-                    why += f" ({trust.why})"
-                layer = self._layer(use, None, "blocked", why, begun)
+                layer = self._layer(use, None, "blocked", _blocked(trust), begun)
                 return _Known(layer, None, trust, watched, before, lower, settings)
             resolution = use.provider.resolve(use.found, context)
             if not once_more or unchanged(watched, before):
@@ -251,6 +238,16 @@ class Projects:
             prefix=said.prefix,
             lost=[(one.kind, one.name, one.kept_by) for one in said.lost],
         )
+
+
+def _blocked(trust: Trust) -> str:
+    """What to do about one that nobody has allowed."""
+    if not trust.grant:
+        return trust.why
+    # The reason says it all where it says what to type.
+    return (
+        f"not trusted: {trust.why if trust.grant in trust.why else f'{trust.grant} after you have read it'}"
+    )
 
 
 def changes(before: Layer, after: Layer) -> str:

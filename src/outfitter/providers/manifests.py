@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 # A lock of a large project; what is larger counts by its size and time alone.
 _DIGESTED = 16 << 20
+# A question looks at the same few files several times over, and reading TOML takes milliseconds.
+_REMEMBERED_TABLES = 16
+_tables: dict[str, tuple[str, dict[str, Any]]] = {}
 
 
 def present(folder: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -42,13 +45,25 @@ def read_toml(path: str) -> tuple[dict[str, Any], str]:
     text = read_text(path)
     if text is None:
         return {}, f"{path} cannot be read" if os.path.lexists(path) else ""
-    from ..errors import FileInvalid
-    from ..toml import parse
+    known = _tables.get(path)
+    if known is not None and known[0] == text:
+        return known[1], ""
+    from tomllib import TOMLDecodeError, loads
 
     try:
-        return parse(text, path).value, ""
-    except FileInvalid as error:
-        return {}, str(error)
+        values = loads(text)
+    except (TOMLDecodeError, RecursionError, ValueError):
+        from ..errors import FileInvalid
+        from ..toml import parse
+
+        try:
+            return parse(text, path).value, ""
+        except FileInvalid as error:
+            return {}, str(error)
+    if len(_tables) >= _REMEMBERED_TABLES:
+        _tables.clear()
+    _tables[path] = (text, values)
+    return values, ""
 
 
 def table(values: dict[str, Any], *keys: str) -> dict[str, Any]:
