@@ -366,7 +366,8 @@ def test_what_the_main_checkout_allowed_is_offered_in_a_worktree_and_not_taken(
     found = layer(worktree)
     assert (found.state, found.note) == (
         "blocked",
-        f"not trusted: the same is allowed in {place.project}: `outfitter trust {worktree}` allows it here too",
+        f"not trusted: the same is allowed in {place.project}: "
+        f"`outfitter trust {worktree}` allows it here too",
     )
     place.write(worktree / "give.sh", "#!/bin/sh\necho other\n")
     assert "the same is allowed" not in layer(worktree).note

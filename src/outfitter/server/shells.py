@@ -67,10 +67,11 @@ class ShellStart:
         if self._data is None:
             return
         self._data += data
+        if len(self._data) > _REPORT_BYTES:
+            self._data = None  # nothing that we could use; but who writes it waits until it is read
+            return
         report = whole(self._data, self._mark)
         if report is None:
-            if len(self._data) > _REPORT_BYTES:
-                self._data = None  # nothing that we could use; but who writes it waits until it is read
             return
         # Now, while the command runs: at its exit somebody waits. And so the command finds no pipe.
         self.close()
