@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -152,3 +153,75 @@ def test_callback_for_a_loop_that_is_closed_goes_nowhere() -> None:
     loop.allow_threads()  # again is as once
     loop.close()
     loop.call_soon_threadsafe(fail)
+
+
+# A peer that asks again at once
+
+
+class Counted:
+    """An epoll whose questions are counted: those that do not wait, and those that do."""
+
+    def __init__(self, loop: EpollLoop) -> None:
+        self._epoll = loop._epoll
+        self.looks: list[float] = []
+
+    def poll(self, timeout: float) -> Any:
+        self.looks.append(timeout)
+        return self._epoll.poll(timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._epoll, name)
+
+
+@pytest.fixture
+def counted(loop: EpollLoop, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    counted = Counted(loop)
+    monkeypatch.setattr(loop, "_epoll", counted)
+    monkeypatch.setattr(loop, "_most_looks", 7)
+    return counted
+
+
+def test_a_peer_that_asked_again_at_once_is_looked_for_before_the_loop_sleeps(
+    loop: EpollLoop, counted: Counted
+) -> None:
+    loop.call_later(0.02 * SECOND, loop.stop)
+    loop.answered()
+    loop.answered()
+    loop.run()
+    assert counted.looks[:7] == [0] * 7
+    assert counted.looks[7] > 0  # and then it sleeps, and does not look again
+    assert counted.looks.count(0) == 7
+
+
+def test_one_that_takes_its_time_is_not_looked_for(
+    loop: EpollLoop, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop.answered()
+    monkeypatch.setattr(loop, "_answered", loop._answered - 1)
+    loop.answered()
+    loop.call_later(0.01 * SECOND, loop.stop)
+    loop.run()
+    assert 0 not in counted.looks
+
+
+def test_what_comes_while_it_looks_is_served(loop: EpollLoop, counted: Counted) -> None:
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"x")
+        loop.add_reader(reading, loop.stop)
+        loop.answered()
+        loop.answered()
+        loop.run()
+        assert counted.looks == [0]
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_with_one_processor_it_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    loop = EpollLoop()
+    loop.answered()
+    loop.answered()
+    assert loop._looks == 0
+    loop.close()

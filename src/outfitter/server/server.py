@@ -46,6 +46,8 @@ class Server:
         self._left = left
         self._info = ""
         self._loop = loop
+        # Ours has it, an application's own loop has not.
+        self.answered: Callable[[], None] | None = getattr(loop, "answered", None)
         self._workers: Workers | None = None
         self._watching: Watching | None = None
         self._cached: CachedLookup | None = None

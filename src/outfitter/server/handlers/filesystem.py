@@ -121,6 +121,9 @@ def get_metadata(connection: Connection, request: Request, params: FileParams) -
     if follow and work.free(path):
         known = work.cached.find(path)
         if known is not None:
+            answered = connection.server.answered
+            if answered is not None:
+                answered()
             return _metadata_text(known)
     work.run(request.id, lambda: _metadata_text(files.metadata(path, follow)), looks=(path,))
     return None
