@@ -140,7 +140,8 @@ class Stack:
                 request.author != "client"
                 or request.unset
                 or request.operations
-                or not self.rules.list_names.isdisjoint(request.values)
+                # A whole value of a list is what was said, to the letter, where nothing is tidied up.
+                or (self.rules.tidy and not self.rules.list_names.isdisjoint(request.values))
             )
         ) or [layer for layer in runtime if layer.operations or layer.unset]:
             fold = self._top(request, runtime, None)
