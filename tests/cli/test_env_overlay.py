@@ -169,3 +169,28 @@ def test_mistakes_are_told(user: User, args: tuple[str, ...], told: str) -> None
     done = user.run("env", *args)
     assert (done.returncode, told in done.stderr.decode()) == (1, True), done.stderr
     assert done.stderr.startswith(b"outfitter: ")
+
+
+def test_what_a_hook_printed_is_taken_as_its_own(user: User, repo: Path) -> None:
+    # O1, O2, O12
+    where = ("--dir", str(repo), "--import", "-", "--hook", "stage")
+
+    def said(env: object) -> bytes:
+        told = {"hookSpecificOutput": {"hookEventName": "SessionStart", "env": env}, "continue": True}
+        return json.dumps(told).encode()
+
+    text = said({"STAGE": "test", "XDG_STATE_HOME": None, "A=B": "1", "NUMBER": 3})
+    done = user.run("env", "overlay", *where, input=text)
+    assert done.returncode == 1
+    assert [line.split(": ")[:3] for line in done.stderr.decode().splitlines()] == [
+        ["outfitter", "hook:stage", "A=B"],
+        ["outfitter", "hook:stage", "NUMBER"],
+    ]
+    assert show(user, repo, "$STAGE ${XDG_STATE_HOME-unset}") == "test unset"
+    # Again: all of it is replaced.
+    assert user.run("env", "overlay", *where, input=said({"OTHER": "1"})).returncode == 0
+    assert listed(user, repo) == {"hook:stage": ["OTHER"]}
+    done = user.run("env", "overlay", *where, "--strict", input=said({"A=B": "1"}))
+    assert done.returncode == 1
+    assert listed(user, repo) == {"hook:stage": ["OTHER"]}
+    assert user.run("env", "overlay", "--hook", "stage").returncode == 2

@@ -170,6 +170,7 @@ def unset_command(names: tuple[str, ...], **flags: Any) -> int:
 @has(
     *_SESSION,
     Flag("--import", "text", "Take the variables of a file with export lines; - is stdin.", None, "FILE"),
+    Flag("--hook", "text", "With --import: the file is what this hook printed, as JSON.", None, "NAME"),
     Flag("--strict", "flag", "With --import: nothing, if a line is refused.", False),
     Flag("--drop", "text", "Forget everything that this producer has said.", None, "PRODUCER"),
     JSON,
@@ -181,6 +182,8 @@ def overlay_command(**flags: Any) -> int:
     """
     if flags["import"] is not None and flags["drop"] is not None:
         raise click.UsageError("--import and --drop do not go together")
+    if flags["hook"] is not None and flags["import"] is None:
+        raise click.UsageError("--hook needs --import FILE, or --import - for standard input")
     from .overlay import overlay
 
     return overlay(flags)

@@ -21,6 +21,8 @@ def overlay(flags: Flags) -> int:
     """Does it; returns the exit status. Raises OutfitterError."""
     where = place(flags)
     if flags["import"] is not None:
+        if flags["hook"] is not None:
+            return _hook(where, flags["hook"], flags["import"], strict=flags["strict"])
         return _import(where, flags["import"], strict=flags["strict"])
     if flags["drop"] is not None:
         if where.drop(flags["drop"]):
@@ -49,6 +51,22 @@ def _import(where: Here | There, file: str, *, strict: bool) -> int:
         return 1
     status = report(where.put(contribution, merge=False))
     return 1 if read.mistakes else status
+
+
+def _hook(where: Here | There, name: str, file: str, *, strict: bool) -> int:
+    """What a hook of an agent printed: its `hookSpecificOutput.env`."""
+    from ...core.hookoutput import contribution
+    from ...env.overlay import why_no_producer
+
+    producer = f"hook:{name}"
+    if why := why_no_producer(producer):
+        raise SettingInvalid(f"--hook {printable(name)}: {why}")
+    try:
+        said, rejected = contribution(_content(file), producer, strict=strict)
+    except OverlayRefused as error:
+        say(printable(str(error)))
+        return 1
+    return report([*rejected, *where.put(said, merge=False)])
 
 
 def _content(file: str) -> str:
