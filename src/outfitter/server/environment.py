@@ -7,12 +7,13 @@ from ..contract.base import base_of
 from ..contract.contract import Asked, contract_of
 from ..env.policy import Policy
 from ..host import facts
+from ..log import warn
 from ..protocol.session import CAPABILITIES
 from ..protocol.uri import from_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from hashlib import sha256
 
     from ..contract.base import Base
@@ -31,6 +32,9 @@ else:
             from hashlib import sha256
 
 
+_REMEMBERED = 256  # warnings that are not said again; then all are forgotten
+
+
 class Environments:
     """The executor's environment, fixed when the server starts, and what requests make of it."""
 
@@ -38,11 +42,21 @@ class Environments:
         self._executor = executor
         self._session_retention = session_retention
         self.contract = contract_of(kind, executor)
+        self._said: set[str] = set()
 
     def for_ourselves(self) -> dict[str, str]:
         """What our own interpreter needs where its C libraries are not in their usual place."""
         name = "LD_LIBRARY_PATH"
         return {name: self._executor[name]} if name in self._executor else {}
+
+    def say(self, warnings: Iterable[str]) -> None:
+        """What is wrong with a project's environment, in the log: once, as long as it is the same."""
+        for text in warnings:
+            if text not in self._said:
+                if len(self._said) >= _REMEMBERED:
+                    self._said.clear()
+                self._said.add(text)
+                warn("server", "%s", text)
 
     # For commands
 

@@ -84,8 +84,11 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
     launch = Launch(program, argv, cwd, env, pipe_stdin=params.pipe_stdin, rows=rows, cols=cols)
     session.start(params.process_id, launch, shell)
     more = ""
-    if asked.warnings and params.contract is not None:
-        more = f',"warnings":{dumps(list(asked.warnings))}'
+    if asked.warnings:
+        if params.contract is not None:
+            more = f',"warnings":{dumps(list(asked.warnings))}'
+        else:
+            environments.say(asked.warnings)  # its protocol has no place for it
     if session.summaries:
         more += f',"environment":{dumps(environments.summary(resolved, session.base, shell))}'
     return f'{{"processId":{quote(params.process_id)},"sandboxType":"none"{more}}}'
