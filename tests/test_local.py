@@ -12,6 +12,7 @@ import pytest
 
 import outfitter
 from outfitter import Completed, Exited, Output, RequestFailed
+from outfitter.errors import FileInvalid
 from outfitter.protocol.environment import EnvPolicyParams
 from tests.support.machine import SECOND, alive, wait_gone
 
@@ -248,3 +249,16 @@ async def test_info_is_this_machines() -> None:
         assert client.info is not None and client.info.cwd is not None
         assert client.info.cwd.text == Path.cwd().as_uri()
         assert client.offers("processList")
+
+
+def test_a_mistake_in_the_users_file_is_told_as_one(tmp_path: Path) -> None:
+    file = tmp_path / ".config/outfitter/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("x = [\n")
+
+    async def scenario() -> None:
+        with pytest.raises(FileInvalid, match="not valid TOML"):
+            async with outfitter.local(environment={"HOME": str(tmp_path)}):
+                pass
+
+    asyncio.run(scenario())

@@ -32,7 +32,6 @@ async def local(
     executor = inherited.load() if environment is None else dict(environment)
     server = Server(loop, Settings(), executor, retain=False, base="launcher")
     near, far = pair(loop)
-    server.connect(far)
 
     async def reach() -> Dialled:
         return near
@@ -42,6 +41,7 @@ async def local(
         contract = server.environments.contract
         if contract.settings(None).snapshot != "none":
             await asyncio.to_thread(contract.prepare)  # a login shell takes its time, which is not the loop's
+        server.connect(far)  # at once before the client is at the other end: only then can it be closed
         await client.open()
         yield client
     finally:

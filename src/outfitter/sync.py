@@ -400,8 +400,8 @@ class Client:
         """Who has said what for a scope; see `outfitter.Client.overlay`."""
         return self._background.call(lambda: self._client.overlay(scope))
 
-    def drop_overlay(self, scope: str, producer: str, names: Sequence[str] = ()) -> bool:
-        """Forgets a producer; see `outfitter.Client.drop_overlay`."""
+    def drop_overlay(self, scope: str, producer: str | None = None, names: Sequence[str] = ()) -> bool:
+        """Forgets a producer or a session; see `outfitter.Client.drop_overlay`."""
         return self._background.call(lambda: self._client.drop_overlay(scope, producer, names))
 
     def overlay_event(

@@ -160,7 +160,7 @@ class Table:
         """Notes every key but these."""
         for key in self._value:
             if key not in known:
-                self.wrong(f"unknown field `{shown(key)}`", _suggest(key, known), key)
+                self.wrong(f"unknown field `{shown(key)}`", suggest(key, known), key)
 
     def text(self, key: str) -> str | None:
         value = self._get(key, (str,), f'write {key} = "text"')
@@ -231,7 +231,8 @@ def _kind(value: object) -> str:
     return _KINDS.get(type(value), "a date or time")
 
 
-def _suggest(key: str, known: tuple[str, ...]) -> str:
+def suggest(key: str, known: tuple[str, ...]) -> str:
+    """What to write instead of a word that is not known: the nearest one, or all that there are."""
     from difflib import get_close_matches
 
     close = get_close_matches(key.lower(), known, 1)

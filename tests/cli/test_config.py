@@ -157,6 +157,13 @@ def test_every_mistake_is_named_with_its_line(user: User, project: Path) -> None
     assert [line.partition(": ")[0] for line in lines] == sorted([f"{mine}:2", f"{theirs}:1", f"{theirs}:3"])
 
 
+def test_provider_that_does_not_exist_is_a_mistake(user: User, project: Path) -> None:
+    (project / "outfitter.toml").write_text('[providers]\nrequired = ["pyhton"]\n')
+    done = user.run("config", "show", "--cwd", str(project))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"outfitter.toml:2: there is no provider `pyhton`; did you mean `python`?" in done.stderr
+
+
 def test_folder_that_does_not_exist_is_a_usage_error(user: User, tmp_path: Path) -> None:
     done = user.run("config", "show", "--cwd", str(tmp_path / "gone"))
     assert (done.returncode, done.stdout) == (2, b"")

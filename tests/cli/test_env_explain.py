@@ -60,7 +60,11 @@ def test_names_are_exactly_those_of_a_command_and_segments_its_path(
     assert ":".join(one["value"] for one in told["variables"]["PATH"]["segments"]) == real["PATH"]
 
 
-@pytest.mark.parametrize("args", [(), ("--default-excludes", "--env", "A=1")], ids=["plain", "policy"])
+@pytest.mark.parametrize(
+    "args",
+    [(), ("--default-excludes", "--env", "A=1"), ("--scope", "t", "--unset", "LANG", "--author", "model")],
+    ids=["plain", "policy", "contract"],
+)
 def test_executor_elsewhere_tells_what_its_commands_get(
     args: tuple[str, ...], user: User, server: Server
 ) -> None:
@@ -70,6 +74,18 @@ def test_executor_elsewhere_tells_what_its_commands_get(
     assert ":".join(one["value"] for one in told["variables"]["PATH"]["segments"]) == real["PATH"]
     assert told["base"]["kind"] == "daemon"
     assert told["base"]["pid"] == server.pid
+
+
+def test_executor_elsewhere_is_asked_for_its_login_shell(user: User, server: Server) -> None:
+    assert (
+        explained(user, "--on", server.url, "--login", "--unset", "LANG")["loginShell"]["state"] == "captured"
+    )
+
+
+def test_name_that_means_nothing_is_told_and_nothing_else(user: User) -> None:
+    done = user.run("env", "explain", "NONESUCH")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"NONESUCH: there is no such variable" in done.stderr
 
 
 def test_configured_default_is_asked_as_run_would(user: User, server: Server) -> None:

@@ -160,9 +160,10 @@ def test_a_session_on_a_server_takes_secrets_too(user: User, repo: Path, server:
     [
         (("set", "--scope", "t", "A=1"), "name that with --on"),
         (("set", "--on", "ws://127.0.0.1:1", "A=1"), "name one with --scope ID"),
-        (("unset", "--dir", "/nonexistent", "A"), "/nonexistent is not a directory"),
-        (("overlay", "--import", "/nonexistent"), "cannot read /nonexistent"),
+        (("unset", "--dir", "/dev/null/none", "A"), "/dev/null/none is not a directory"),
+        (("overlay", "--import", "/dev/null/none"), "cannot read /dev/null/none"),
         (("set", "=1"), "a name is not empty"),
+        (("set", "--secret", "A=1"), "secrets are not kept on disk"),
     ],
 )
 def test_mistakes_are_told(user: User, args: tuple[str, ...], told: str) -> None:
@@ -194,3 +195,21 @@ def test_what_a_hook_printed_is_taken_as_its_own(user: User, repo: Path) -> None
     assert done.returncode == 1
     assert listed(user, repo) == {"hook:stage": ["OTHER"]}
     assert user.run("env", "overlay", "--hook", "stage").returncode == 2
+
+
+def test_a_secret_that_is_part_of_another_value_is_not_kept_either(user: User, repo: Path) -> None:
+    # S: what a shell or a file has put together.
+    (repo / "outfitter.toml").write_text('[env]\nset = { DB_PASSWORD = "hush-project" }\n')
+    file = repo / "hook.env"
+    file.write_text(
+        'export MY_TOKEN=hush-file\nexport A=$MY_TOKEN-x\nexport B=b\nexport C="Bearer $GH_TOKEN"\n'
+        "export D=db:$DB_PASSWORD\nexport PATH=/opt/$MY_TOKEN/bin:$PATH\n"
+    )
+    env = {"GH_TOKEN": "hush-shell"}
+    done = user.run("env", "overlay", "--dir", str(repo), "--import", str(file), env=env)
+    assert done.returncode == 1
+    assert b"A: the value of MY_TOKEN is part of it, a secret, which is not kept on disk" in done.stderr
+    assert user.run("env", "set", "--dir", str(repo), "E=Bearer hush-shell", "F=1", env=env).returncode == 1
+    assert listed(user, repo) == {f"file:{file}": ["B"], "user": ["F"]}
+    for path in (user.home / "state").rglob("*"):
+        assert path.is_dir() or b"hush" not in path.read_bytes()

@@ -61,6 +61,15 @@ def test_text_that_is_printable_stays_and_other_text_stays_apart(text: str) -> N
         assert printable(text) == text
 
 
+def test_what_was_not_there_is_not_called_taken_away() -> None:
+    base = Layer(BASE, "base", EXECUTOR, {"PATH": "/bin", "A": "1"})
+    provider = Layer(PROVIDER, "python", Origin("python", "venv"), unset=("A", "PYTHONHOME"))
+    told = explain(resolve([base, provider], []), View(Secrets(), "names"), {}, "", "")
+    told["summary"] = told["cwd"] = ""
+    text = list(overview(told, PLAIN))
+    assert text[-3:] == ["1 variable taken away", "  L3 python: taken away", "    A"]
+
+
 def test_colour_is_around_the_words_and_not_in_them() -> None:
     paint = Paint(True)
     assert paint("bold", "PATH") == "\x1b[1mPATH\x1b[0m"

@@ -271,3 +271,18 @@ def test_end_of_the_run_is_the_end_of_its_command(
 def below(pid: int) -> list[int]:
     listed = subprocess.run(["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, check=False)
     return [int(word) for word in listed.stdout.split()]
+
+
+def test_a_directory_that_has_gone_is_told_in_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'rmdir "$PWD"; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *RUN, "--", "true"],
+        capture_output=True,
+        cwd=gone,
+        env=environment(tmp_path),
+        check=False,
+    )
+    assert done.returncode == 125
+    assert done.stderr.decode().splitlines()[-1].startswith("outfitter: the current directory does not exist")

@@ -60,6 +60,7 @@ def test_nothing_runs_until_it_is_allowed(user: User, project: Path) -> None:
     assert (done.returncode, runs(project)) == (1, 0)
     assert done.stdout.decode().splitlines()[0] == f"setup  {project}  blocked"
     assert f"outfitter trust {project}" in done.stdout.decode()
+    assert b"it has not run here yet" in user.run("setup", "--log", str(project)).stderr
     assert seen(user, project) == "nothing"
 
 
@@ -164,3 +165,14 @@ def test_without_a_declaration_there_is_nothing_to_do(user: User, project: Path)
 
 def test_flags_that_contradict_each_other_are_refused(user: User, project: Path) -> None:
     assert user.run("setup", "--status", "--again", str(project)).returncode == 2
+
+
+def test_one_that_could_not_be_run_again_is_no_success(user: User, project: Path) -> None:
+    user.run("trust", "--yes", str(project))
+    assert user.run("setup", str(project)).returncode == 0
+    [lock] = (user.home / "state/outfitter/setups").glob("*.lock")
+    lock.unlink()
+    lock.mkdir()
+    done = user.run("setup", "--again", str(project))
+    assert (done.returncode, runs(project)) == (1, 1)
+    assert b"  failed\n  what comes of a setup cannot be kept" in done.stdout

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.support.machine import running, wait_gone, wait_until
 from tests.support.tools import program
 
 from .commandline import User
@@ -85,7 +88,24 @@ def test_a_tool_with_its_own_trust_is_allowed_there(user: User, project: Path) -
 def test_without_a_provider_there_is_nothing_to_allow(user: User) -> None:
     done = user.run("trust")
     assert (done.returncode, done.stdout) == (0, b"")
-    assert b"no provider is used here" in done.stderr
+    assert b"nothing of a project runs here" in done.stderr
+    assert json.loads(user.run("trust", "--json").stdout) == {"providers": []}
+    assert b"nothing was allowed here" in user.run("trust", "--revoke").stderr
+
+
+def test_a_grant_can_be_taken_back_whatever_became_of_the_project(user: User, project: Path) -> None:
+    file = project / "outfitter.toml"
+    text = file.read_text()
+    for change in (file.unlink, lambda: file.write_text("mistake"), lambda: shutil.rmtree(project)):
+        file.write_text(text)
+        assert user.run("trust", "--yes", str(project)).returncode == 0
+        change()
+        done = user.run("trust", "--revoke", str(project))
+        assert (done.returncode, done.stderr) == (
+            0,
+            f"outfitter: command in {project} is not trusted any more\n".encode(),
+        )
+        assert user.run("trust", "--list").stdout == b""
 
 
 def test_a_required_one_that_is_blocked_starts_nothing(user: User, project: Path) -> None:
@@ -94,3 +114,47 @@ def test_a_required_one_that_is_blocked_starts_nothing(user: User, project: Path
     done = user.run("run", "--cwd", str(project), "--", "true")
     assert done.returncode == 125
     assert f"type: outfitter trust {project}".encode() in done.stderr
+
+
+# Names that are meant for the terminal
+
+ODD = "esc\x1b[2J\x1b]0;title\x07 \u202etxt\r; touch x"
+
+
+@pytest.fixture
+def odd(user: User, project: Path) -> Path:
+    return project.rename(project.with_name(ODD))
+
+
+@pytest.mark.parametrize("args", [("trust",), ("trust", "--yes"), ("run", "--", "true")], ids=str)
+def test_a_name_steers_no_terminal(user: User, odd: Path, args: tuple[str, ...]) -> None:
+    where = (str(odd),) if args[0] == "trust" else ()
+    cwd = ("--cwd", str(odd)) if args[0] == "run" else ()
+    done = user.run(args[0], *cwd, *args[1:], *where)
+    told = (done.stdout + user.run("trust", "--list").stdout + done.stderr).decode()
+    assert "esc\\x1b[2J" in told
+    assert all(mark.isprintable() or mark == "\n" for mark in told)
+
+
+def test_what_is_to_be_typed_is_one_word(user: User, odd: Path) -> None:
+    done = user.run("run", "--cwd", str(odd), "--", "true")
+    shown = ODD.encode("unicode_escape").decode()
+    assert f"outfitter trust '{odd.parent}/{shown}'" in done.stderr.decode()
+
+
+# Cut off
+
+
+@pytest.mark.parametrize("args", [("run", "--cwd", "{}", "--", "true"), ("env", "--cwd", "{}")], ids=str)
+def test_what_is_asked_ends_with_a_command_line_that_is_killed(
+    user: User, project: Path, args: tuple[str, ...]
+) -> None:
+    seconds = f"60{os.getpid()}{len(args)}"
+    (project / "tells").write_text(f"#!/bin/sh\nsetsid sleep {seconds} &\nexec sleep {seconds}\n")
+    user.run("trust", "--yes", str(project))
+    popen = user.start(*(word.replace("{}", str(project)) for word in args))
+    wait_until(lambda: len(running(f"sleep {seconds}")) == 2, "it is asked")
+    left = running(f"sleep {seconds}")
+    popen.kill()
+    popen.wait()
+    wait_gone(left)

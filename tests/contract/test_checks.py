@@ -311,6 +311,14 @@ def test_an_environment_that_is_too_large_is_an_error() -> None:
     )
 
 
+def test_what_the_project_requires_and_lacks_is_an_error_of_its_own() -> None:
+    why = "python is required in /r and failed: make it"
+    verdict = providers_present(Providers(refused=why))
+    assert seen(verdict) == ("error", (why,))
+    assert verdict.remedy.startswith("Do what is said above")
+    assert limits_size(configured(), Given({}, {}, refused=why)).status == "skipped"
+
+
 def test_names_that_dash_drops_are_told() -> None:
     assert seen(names_odd(configured(), given({"A.B": "1", "BASH_FUNC_f%%": "x"}))) == ("warning", ("A.B",))
 
@@ -374,6 +382,14 @@ def test_providers_are_told_with_their_states() -> None:
     assert verdict.summary == "direnv: blocked"
     verdict = providers_present(Providers([("python:/r", "applied", "")]))
     assert (verdict.status, verdict.summary) == ("ok", "applied: python:/r")
+
+
+def test_what_is_not_installed_is_a_warning_unless_another_one_holds() -> None:
+    missing = ("python:/r", "missing", "uv has not made /r/.venv yet: `uv sync` makes it")
+    verdict = providers_present(Providers([missing]))
+    assert (verdict.status, verdict.summary) == ("warning", "python: missing")
+    assert "`uv sync` makes it" in verdict.details[0]
+    assert providers_present(Providers([missing, ("versions:/r", "applied", "")])).status == "ok"
 
 
 def test_what_is_there_and_not_named_is_a_warning_where_others_are() -> None:

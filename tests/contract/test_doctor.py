@@ -12,8 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from outfitter.contract.base import base_of
 from outfitter.contract.checks import CHECKS
+from outfitter.contract.config import Configuration
+from outfitter.contract.contract import Contract
 from outfitter.contract.doctor import examine
+from outfitter.contract.setup import trust_of
+from outfitter.contract.setups.declared import plan
 from outfitter.host import facts
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "doctor.md"
@@ -143,6 +148,45 @@ def test_a_codex_policy_is_found_and_an_imported_one_is_in_order(home: Path) -> 
     config.mkdir(parents=True)
     (config / "config.toml").write_text("[import]\ncodex = true\n")
     assert looked(home)["codex.config"]["status"] == "ok"
+
+
+def allow_setup(home: Path) -> None:
+    contract = Contract(base_of("launcher", environ(home)), Configuration(environ(home)), "/bin/sh")
+    settings = contract.settings(str(home))
+    use = contract.setups.use(str(home), settings)
+    assert use is not None
+    state = trust_of(contract.projects.store, use, plan(use.declared))
+    contract.projects.store.grant("setup", use.worktree, state.digest)
+
+
+def test_a_setup_that_would_run_is_told_and_not_run(home: Path) -> None:
+    (home / "outfitter.toml").write_text('[setup]\nrun = "touch ran"\nrequired = true\n')
+    found = looked(home)
+    assert found["providers.present"]["status"] == "error"
+    assert "may not run" in found["providers.present"]["details"][0]
+    assert found["limits.size"]["status"] == "skipped"
+    allow_setup(home)
+    found = looked(home)
+    assert found["providers.present"]["status"] == "ok"
+    assert found["providers.present"]["details"] == [f"setup:{home}: new (it runs before the first command)"]
+    assert not (home / "ran").exists()
+
+
+def test_what_the_project_requires_and_lacks_is_not_about_sizes(home: Path) -> None:
+    (home / "outfitter.toml").write_text('[providers]\nuse = ["python"]\nrequired = ["python"]\n')
+    found = looked(home)
+    assert found["providers.present"]["status"] == "error"
+    assert "python is required" in found["providers.present"]["details"][0]
+    assert found["limits.size"]["status"] == "skipped"
+
+
+def test_a_provider_that_does_not_exist_is_a_mistake_of_the_file(home: Path) -> None:
+    (home / "outfitter.toml").write_text('[providers]\nuse = ["pyhton"]\n')
+    found = looked(home)["config.files"]
+    assert found["details"] == [
+        f"{home}/outfitter.toml:2: there is no provider `pyhton`; did you mean `python`?"
+    ]
+    assert found["remediation"].startswith(f"Edit {home}/outfitter.toml:2: did you mean `python`? `outf")
 
 
 def test_providers_are_looked_for_up_to_the_top_of_the_repository(home: Path) -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from outfitter.contract import overlays as module
 from outfitter.contract.file import parse_settings
 from outfitter.contract.overlays import Kept, Overlays, Scopes, refusals, worktree_root
 from outfitter.contract.settings import Settings, merge
-from outfitter.env.layer import RUNTIME_LEVEL, SESSION, Operation
+from outfitter.env.layer import BASE, RUNTIME_LEVEL, SESSION, Layer, Operation
+from outfitter.env.origin import EXECUTOR
 from outfitter.env.overlay import Contribution
+from outfitter.env.resolve import Rules, Stack
 from outfitter.errors import FileInvalid, InvalidParams, OverlaysFull, OverlayUnknown, SettingInvalid
 
 PLAIN = Settings()
@@ -161,6 +167,19 @@ def test_words_are_added_replaced_and_forgotten(found: Overlays, repo: Path) -> 
     assert (kept.drop(here, "user", ("B",)), kept.drop(here, "user")) == (True, False)
     assert kept.overlay(here).layers == ()
     assert os.listdir(kept.folder) == ["lock"]
+
+
+def test_who_has_nothing_to_say_any_more_is_forgotten(found: Overlays, repo: Path) -> None:
+    kept, here = found.kept, str(repo)
+    assert (kept.put(here, Contribution("hook:h", {}), PLAIN), os.path.exists(kept.folder)) == ((), False)
+    kept.put(here, Contribution("user", {"A": "1"}), PLAIN)
+    kept.put(here, Contribution("hook:h", {"B": "1"}), PLAIN)
+    kept.put(here, Contribution("hook:h", {}), PLAIN)
+    assert kept.overlay(here).contributions == (Contribution("user", {"A": "1"}),)
+    kept.put(here, Contribution("user", {"API_TOKEN": "hush-hush-hush"}), PLAIN, merge=True)
+    assert kept.overlay(here).contributions == (Contribution("user", {"A": "1"}),)
+    kept.put(here, Contribution("user", {"API_TOKEN": "hush-hush-hush"}), PLAIN)
+    assert kept.overlay(here).contributions == ()
 
 
 def test_secrets_are_not_kept_on_disk(found: Overlays, repo: Path) -> None:
@@ -353,6 +372,25 @@ def test_a_full_memory_drops_what_nobody_uses_and_nothing_else(
         scopes.put("6", Contribution("user", {"A": "1"}), "b")
 
 
+def test_who_was_to_have_less_is_forgotten_last(monkeypatch: pytest.MonkeyPatch, scopes: Scopes) -> None:
+    monkeypatch.setattr(module, "SCOPES", 3)
+    scopes.is_alive = {"here"}.__contains__
+    scopes.happened("one", "fork", PLAIN, "gone", to="less", unset=["A"])
+    scopes.put("1", Contribution("user", {"A": "1"}), "gone")
+    scopes.put("2", Contribution("user", {"A": "1"}), "gone")
+    for scope in ("3", "4"):
+        scopes.put(scope, Contribution("user", {"A": "1"}), "here")
+        assert scopes.get("less").withheld == {"A"}
+    scopes.put("5", Contribution("user", {"A": "1"}), "here")
+    assert scopes.get("less").withheld == frozenset()
+
+
+@pytest.mark.parametrize("scope", ["", "a\0b", "two\nlines"])
+def test_a_command_s_session_has_a_name(found: Overlays, repo: Path, scope: str) -> None:
+    with pytest.raises(InvalidParams, match="a scope is printable"):
+        found.layers(str(repo), scope, (), PLAIN)
+
+
 def test_a_session_s_words_are_bounded(monkeypatch: pytest.MonkeyPatch, scopes: Scopes) -> None:
     monkeypatch.setattr(module, "CONTRIBUTIONS", 2)
     for name in "ab":
@@ -360,11 +398,11 @@ def test_a_session_s_words_are_bounded(monkeypatch: pytest.MonkeyPatch, scopes: 
     with pytest.raises(OverlaysFull, match="no room for more than 2 producers in a scope"):
         scopes.put("one", Contribution("hook:c", {"A": "1"}))
     scopes.put("one", Contribution("hook:a", {"A": "2"}))
-    monkeypatch.setattr(module, "SCOPE_BYTES", 100)
+    monkeypatch.setattr(module, "SCOPE_BYTES", 400)
     with pytest.raises(OverlaysFull, match="bytes in a scope"):
-        scopes.put("one", Contribution("hook:a", {"A": "1" * 100}))
-    monkeypatch.setattr(module, "ALL_SCOPES_BYTES", 150)
-    scopes.put("two", Contribution("user", {"A": "1" * 60}))
+        scopes.put("one", Contribution("hook:a", {"A": "1" * 400}))
+    monkeypatch.setattr(module, "ALL_SCOPES_BYTES", 800)
+    scopes.put("two", Contribution("user", {"A": "1" * 10}))
     with pytest.raises(OverlaysFull, match="bytes in all scopes"):
         scopes.put("three", Contribution("user", {"A": "1" * 80}))
     assert scopes.get("one").contributions[0].values == {"A": "2"}
@@ -402,3 +440,92 @@ def test_files_on_disk_say_nothing_else(found: Overlays, repo: Path) -> None:
     found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
     told = json.loads(Path(found.kept.path(str(repo))).read_text())
     assert told == {"root": str(repo), "contributions": [{"producer": "user", "set": {"A": "1"}}]}
+
+
+# Copies
+
+
+@pytest.mark.parametrize("scope", ["", "a\0b", "two\nlines", "x" * 257])
+def test_a_copy_is_not_told_of_a_parent_that_has_no_name(scopes: Scopes, scope: str) -> None:
+    with pytest.raises(InvalidParams, match="a scope is printable"):
+        scopes.happened(scope, "fork", PLAIN, to="copy")
+    assert len(scopes) == 0
+
+
+def test_what_a_copy_may_not_have_is_bounded_as_well(scopes: Scopes) -> None:
+    with pytest.raises(OverlaysFull, match="bytes in a scope"):
+        scopes.happened("one", "fork", PLAIN, to="copy", unset=["N" * 1000 + str(n) for n in range(1100)])
+    assert len(scopes) == 0
+
+
+def test_a_session_that_has_ended_makes_room(monkeypatch: pytest.MonkeyPatch, scopes: Scopes) -> None:
+    monkeypatch.setattr(module, "SCOPES", 2)
+    for copy in ("a", "b"):
+        scopes.happened("one", "fork", PLAIN, to=copy, unset=["A"])
+    with pytest.raises(OverlaysFull):
+        scopes.happened("one", "fork", PLAIN, to="c")
+    assert scopes.drop("a", "user") is False
+    assert (scopes.end("a"), scopes.end("a")) == (True, False)
+    assert scopes.happened("one", "fork", PLAIN, to="c").overlay.parent == "one"
+
+
+_NAMES = st.sampled_from(["A", "B", "C_TOKEN", "PYTHONPATH"])
+_TOLD = st.builds(
+    lambda producer, values, unset, lists: Contribution(
+        producer,
+        values,
+        unset=[name for name in unset if name not in values],
+        operations=[Operation("PYTHONPATH", op, ("/x",)) for op in lists],
+    ),
+    st.sampled_from(["user", "hook:h", "plugin:p", "file:/f"]),
+    st.dictionaries(_NAMES, st.just("1"), max_size=3),
+    st.lists(_NAMES, max_size=2),
+    st.lists(st.sampled_from(["prepend", "append", "remove"]), max_size=2, unique=True),
+)
+_SCOPE = st.sampled_from(["child", "grandchild"])
+_STEP = st.one_of(
+    st.tuples(st.just("put"), _SCOPE, _TOLD, st.booleans()),
+    st.tuples(st.just("drop"), _SCOPE, st.sampled_from(["user", "hook:h"]), st.lists(_NAMES, max_size=1)),
+    st.tuples(
+        st.just("event"),
+        _SCOPE,
+        st.sampled_from(["new", "resume", "clear", "compact", "cwd", "root", "daemon"]),
+    ),
+    st.tuples(st.just("fork"), st.sampled_from(["thread", "child"]), st.lists(_NAMES, max_size=1)),
+)
+
+
+@given(_TOLD, st.sets(_NAMES, min_size=1), st.lists(_STEP, max_size=12))
+def test_nothing_gives_back_what_a_copy_may_not_have(
+    said: Contribution, gone: set[str], steps: list[Any]
+) -> None:
+    scopes = Scopes()
+    scopes.put("thread", said)
+    before = scopes.get("thread")
+    scopes.happened("thread", "fork", PLAIN, to="child", unset=sorted(gone))
+    for step in steps:
+        match step:
+            case "put", scope, contribution, merging:
+                scopes.put(scope, contribution, merge=merging)
+            case "drop", scope, producer, names:
+                scopes.drop(scope, producer, names)
+            case "event", scope, event:
+                scopes.happened(scope, event, PLAIN)
+            case "fork", scope, unset:
+                with contextlib.suppress(InvalidParams):  # it is there already
+                    scopes.happened(scope, "fork", PLAIN, to="grandchild", unset=unset)
+        copies = ["child"] + ["grandchild"] * (scopes.get("grandchild").parent == "child")
+        for copy in copies:
+            base = Layer(BASE, "base", EXECUTOR, dict.fromkeys(("A", "B", "C_TOKEN", "PYTHONPATH"), "base"))
+            got = Stack((base, *scopes.get(copy).layers), (), Rules()).values
+            assert gone.isdisjoint(got)
+        assert scopes.get("thread") is before
+
+
+def test_variables_are_not_lost_without_a_sign(found: Overlays, repo: Path) -> None:
+    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
+    folder = Path(found.kept.folder)
+    folder.rename(folder.with_name("away"))
+    folder.write_text("")
+    with pytest.raises(FileInvalid, match="cannot be read: Not a directory"):
+        found.layers(str(repo), None, (), PLAIN)

@@ -13,7 +13,7 @@ from outfitter.contract import answers
 from outfitter.contract.contract import Asked, Contract
 from outfitter.env.layer import Layer
 from outfitter.env.policy import Policy
-from outfitter.errors import ProviderBlocked, ProviderFailed, SettingInvalid
+from outfitter.errors import FileInvalid, ProviderBlocked, ProviderFailed
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Lost, Resolution, Trust
 from tests.support.contracts import Place
@@ -137,10 +137,78 @@ def test_a_required_one_that_is_blocked_says_what_to_type(place: Place, notes: N
         resolved(place, place.contract())
 
 
-def test_an_unknown_one_is_a_mistake_that_names_the_known(place: Place) -> None:
-    place.says('[providers]\nuse = ["nonesuch"]\n')
-    with pytest.raises(SettingInvalid, match=r"there is no provider `nonesuch`; there are: .*direnv"):
+def test_one_that_the_project_requires_and_that_is_not_there_stops_the_command(
+    place: Place, notes: Notes
+) -> None:
+    place.says('[providers]\nuse = ["notes"]\nrequired = ["notes"]\n')
+    (place.project / "notes").unlink()
+    why = rf"notes is required in {place.project} .*nothing of it was found.*outfitter.toml:3"
+    for _ in range(2):
+        with pytest.raises(ProviderFailed, match=why):
+            resolved(place, place.contract())
+    place.says('[providers]\nuse = []\nrequired = ["notes"]\n')
+    with pytest.raises(ProviderFailed, match=r"notes is required"):
         resolved(place, place.contract())
+    # A word of the user is for every folder there is, and most have nothing of it.
+    place.says("")
+    place.user('[providers]\nuse = ["notes"]\nrequired = ["notes"]\n')
+    assert "NOTED" not in resolved(place, place.contract())
+
+
+def test_one_that_is_required_is_not_replaced_by_another_that_was_found(place: Place) -> None:
+    place.says('[providers]\nrequired = ["versions"]\n')
+    place.write(place.project / ".ruby-version", "3\n")
+    place.write(place.project / ".venv" / "pyvenv.cfg", "home = /usr/bin\n")
+    place.write(place.project / ".venv" / "bin" / "python", "")
+    with pytest.raises(ProviderFailed, match=r"versions is required .*another one holds here"):
+        resolved(place, place.contract())
+
+
+def test_one_that_is_named_and_missing_is_told_with_each_command(place: Place) -> None:
+    place.write(place.project / "uv.lock", "")
+    asked = Asked(str(place.project), {})
+    place.says("")
+    place.contract().stack(asked)
+    assert asked.warnings == ()
+    place.says('[providers]\nuse = ["python"]\n')
+    asked = Asked(str(place.project), {})
+    place.contract().stack(asked)
+    [told] = asked.warnings
+    assert told.startswith(f"python:{place.project} is missing: uv has not made {place.project}/.venv yet")
+
+
+def test_unknown_ones_are_mistakes_at_their_lines(place: Place, notes: Notes) -> None:
+    place.says(
+        '[providers]\nuse = ["nonesuch", "notes", "drenv"]\nrequired = ["pyhton"]\nmodes = { nxi = "wrap" }\n'
+    )
+    with pytest.raises(FileInvalid) as caught:
+        resolved(place, place.contract())
+    file = f"{place.project}/outfitter.toml"
+    first, *others = str(caught.value).splitlines()
+    assert first.startswith(f"{file}:2: there is no provider `nonesuch`; write one of `command`, ")
+    assert others == [
+        f"{file}:2: there is no provider `drenv`; did you mean `direnv`?",
+        f"{file}:3: there is no provider `pyhton`; did you mean `python`?",
+        f"{file}:4: there is no provider `nxi`; did you mean `nix`?",
+    ]
+
+
+def test_one_that_must_be_told_what_is_meant_says_so(place: Place) -> None:
+    place.says('[providers]\nuse = ["dotenv", "command"]\n')
+    with pytest.raises(
+        FileInvalid, match=r"outfitter.toml:2: `dotenv` finds nothing by itself; write dotenv = "
+    ):
+        resolved(place, place.contract())
+    place.says('[providers]\nuse = ["dotenv"]\ndotenv = [".env"]\n')
+    resolved(place, place.contract())
+
+
+def test_what_is_ignored_of_one_is_shown_to_people(place: Place) -> None:
+    place.says('[providers]\nuse = ["dotenv"]\ndotenv = [".env"]\n')
+    place.write(place.project / ".env", "PATH=/x\n")
+    told = answers.explain(place.contract(), Asked(str(place.project), {}))
+    note = f"PATH in {place.project}/.env, line 1, is ignored: say it under [env] in outfitter.toml"
+    assert f"    note: {note}" in list(overview(told, Paint(False)))
 
 
 def test_it_starts_from_what_the_policy_left_without_other_activations(place: Place, notes: Notes) -> None:

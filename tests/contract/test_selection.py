@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from outfitter.contract import selection
 from outfitter.contract.selection import Selection, Use
 from outfitter.contract.settings import Settings
+from outfitter.contract.way import TICK_NS
 from outfitter.providers import registry
 from outfitter.providers.marks import MARKS
+from tests.support.machine import wait_until
 from tests.support.notes import Notes
 
 
@@ -93,6 +96,8 @@ def test_a_project_in_a_folder_for_everybody_is_ours_or_it_does_not_count(
     if os.getuid() == 0:  # root's files count for everybody
         os.chown(root / ".envrc", 12345, 12345, follow_symlinks=False)
     assert ids(Selection().uses(str(root / "below"), Settings())) == ["python"]
+    # Also for who has named it: what is meant is a file of his own.
+    assert ids(Selection().uses(str(root / "below"), named("direnv", "python"))) == ["python"]
 
 
 # Again and again
@@ -144,8 +149,7 @@ def test_a_link_that_leads_elsewhere_is_seen(root: Path, tmp_path: Path) -> None
 
 def test_a_warm_look_is_one_stat_for_each_folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / ".envrc").touch()
-    for path in (root, root / "below"):
-        os.utime(path, (1_000_000_000, 1_000_000_000))
+    wait_until(lambda: not is_young(root), "the folder is older than a tick")
     selection, settings = Selection(), Settings()
     selection.uses(str(root / "below"), settings)
     looked: list[str] = []
@@ -187,3 +191,19 @@ def test_a_foreign_provider_is_asked_every_time_and_only_where_it_is_wanted(
     (root / "notes").touch()
     assert ids(one.uses(str(root), auto)) == ["notes"]
     assert one.uses(str(root), Settings()) == []
+
+
+def test_what_comes_is_seen_whatever_time_its_folder_is_given(root: Path) -> None:
+    # As tar and rsync do, behind what they have put there.
+    known = Selection()
+    before = os.stat(root)
+    assert ids(known.uses(str(root), Settings())) == []
+    wait_until(lambda: not is_young(root), "the folder is older than a tick")
+    assert ids(known.uses(str(root), Settings())) == []
+    (root / ".envrc").touch()
+    os.utime(root, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert ids(known.uses(str(root), Settings())) == ["direnv"]
+
+
+def is_young(folder: Path) -> bool:
+    return time.time_ns() - os.stat(folder).st_ctime_ns < 2 * TICK_NS

@@ -781,3 +781,30 @@ def test_it_is_not_for_the_users_own_file(site: Site) -> None:
     site.write(".config/outfitter/config.toml", '[setup]\nrun = "x"\n', at=site.home)
     with pytest.raises(FileInvalid, match="belongs into a project's"):
         Configuration({"HOME": str(site.home)}).settings(str(site.project))
+
+
+# A state folder that is full, or that nobody may write to
+
+
+def test_a_log_that_cannot_be_kept_does_not_make_it_run_again(site: Site) -> None:
+    site.script("export MADE=1")
+    site.allow()
+    Path(Place(str(site.state), str(site.project)).log).mkdir(parents=True)  # nothing can take its place
+    first = site.layer()
+    assert (first.state, first.values["MADE"]) == ("applied", "1")
+    assert "cannot be kept" in first.note
+    assert (site.layer(site.process()).state, site.runs()) == ("applied", 1)
+
+
+def test_what_is_kept_holds_where_nobody_can_lock_it(site: Site) -> None:  # V7
+    site.script("export MADE=1")
+    site.allow()
+    site.layer()
+    lock = Path(Place(str(site.state), str(site.project)).lock)
+    lock.unlink()
+    lock.mkdir()
+    later = site.layer(site.process())
+    assert (later.state, later.values["MADE"], site.runs()) == ("applied", "1", 1)
+    site.script("export MADE=2")
+    site.allow()
+    assert site.layer(site.process()).state == "failed"

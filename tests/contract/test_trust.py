@@ -84,3 +84,30 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 def test_paths_outside_utf_8_have_grants_too(store: TrustStore) -> None:
     store.grant("nix", "/srv/\udcff", "sha256:1")
     assert store.holds("nix", "/srv/\udcff", "sha256:1")
+
+
+def test_a_grant_that_cannot_be_taken_back_is_not_said_to_be(store: TrustStore) -> None:
+    Path(store.path("nix", "/srv/app")).mkdir(parents=True)  # nothing that could be unlinked
+    with pytest.raises(SettingInvalid, match="still holds"):
+        store.revoke("nix", "/srv/app")
+
+
+def test_a_grant_that_cannot_be_kept_leaves_nothing_behind(store: TrustStore) -> None:
+    path = Path(store.path("nix", "/srv/app"))
+    path.mkdir(parents=True)
+    with pytest.raises(SettingInvalid, match="cannot be kept"):
+        store.grant("nix", "/srv/app", "sha256:1")
+    assert os.listdir(store.folder) == [path.name]
+
+
+def test_a_pipe_in_place_of_a_grant_holds_nobody_up(store: TrustStore) -> None:
+    os.makedirs(store.folder)
+    os.mkfifo(store.path("nix", "/srv/app"), 0o600)
+    assert store.find("nix", "/srv/app") is None
+    assert list(store.all()) == []
+
+
+def test_only_what_holds_is_listed(store: TrustStore) -> None:
+    store.grant("nix", "/srv/app", "sha256:1")
+    os.rename(store.path("nix", "/srv/app"), store.path("nix", "/srv/other"))
+    assert list(store.all()) == []

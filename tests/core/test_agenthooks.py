@@ -169,7 +169,7 @@ def test_what_has_to_be_done_is_told() -> None:
     ]
     direnv, failed = troubles(resolved(OWN, *layers))
     assert direnv == "direnv is blocked: not trusted: direnv allow /ws"
-    assert failed.startswith("x [1m is failed: said a lot a lot")
+    assert failed.startswith("x [1m has failed: said a lot a lot")
     assert len(failed) == LONGEST_LINE
     assert told_withheld(()) == ""
     assert told_withheld(("A", "B")).startswith("not given to commands, because secret: A, B (")

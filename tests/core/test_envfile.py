@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outfitter.core.dotenv import Mistake
-from outfitter.core.envfile import parse
+from outfitter.core.envfile import MOST_MADE, parse
 from outfitter.env.layer import Operation
 from outfitter.errors import OverlayRefused
 from tests.support.tools import program
@@ -213,8 +213,50 @@ def test_a_reader_that_shows_itself_shows_no_values() -> None:
 
 def test_values_that_are_made_of_themselves_do_not_grow_without_end() -> None:
     read = parse("A=1234567890\n" + "A=$A$A\n" * 100)
-    assert len(read.values["A"]) < 131_072
+    assert read.values == {}
     assert read.mistakes[0].what == "the value is longer than what a program can be given"
+
+
+def test_many_values_do_not_grow_without_end_either() -> None:
+    # Ten bytes of the file would be a hundred thousand of memory.
+    read = parse(f"A={'x' * 130_000}\n" + "".join(f"B{number}=$A$Z\n" for number in range(2000)), {"Z": "z"})
+    assert sum(map(len, read.values.values())) <= MOST_MADE
+    assert read.mistakes[-1].what == "the values of this file are longer together than what can be kept"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A=old\nA=$(date)",
+        "A=old\nA+=new",
+        "export A=old\n[ -d / ] && export A=new",
+        "A=old\nunset 'A'",
+        "A=old\nread A </dev/null",
+        "A=old\nprintf -v A new",
+        "unset A\nexport A=~",
+        "A=old\nif true; then\nA=new\nfi",
+        "A=(1 2)\nexport A=old",
+        "A[1]=2\nA=old",
+        "mapfile A </dev/null\nA=old",
+    ],
+)
+def test_a_value_that_a_refused_line_changes_is_no_value(text: str) -> None:
+    # No value, and it is told: a wrong one would not be.
+    read = parse(text, BASE)
+    assert read.mistakes
+    assert read.contribution("file:x").names == []
+
+
+@pytest.mark.parametrize("text", ["unset $N", "export $N=2", 'export "$N=3"', "read $N", "let $N=5"])
+def test_a_name_that_only_a_shell_knows_may_be_any(text: str) -> None:
+    assert parse(f"A=1\nN=A\n{text}\nB=$A", BASE).values.keys() == {"A", "N"}
+
+
+@pytest.mark.parametrize(
+    "text", ['export X="$(brew --prefix a=$b)/bin:$PATH"', "X=`date`", "export X=${Y:-$Z}", "echo $A"]
+)
+def test_an_ordinary_refused_line_leaves_the_lines_behind_it(text: str) -> None:
+    assert parse(f"A=1\n{text}\nB=2", BASE).values == {"A": "1", "B": "2"}
 
 
 @pytest.mark.parametrize(

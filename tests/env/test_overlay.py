@@ -259,3 +259,30 @@ def test_rules_for_scripts_hold_for_every_producer() -> None:
         ("hook:h", "OUTFITTER_SESSION", "runtime"),
     ]
     assert stack.values == {**HOST, "OK": "1"}
+
+
+MANY = [f"N{number}" for number in range(100_000)]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"unset": MANY},
+        {"set": dict.fromkeys(MANY[::2], "1"), "unset": MANY[1::2]},
+        {"set": dict.fromkeys(MANY, "1"), "unset": MANY, "append": {name.lower(): ["x"] for name in MANY}},
+        {"prepend": {name: ["x"] for name in MANY[:50_000]}},
+    ],
+    ids=["unset", "both", "conflicts", "lists"],
+)
+def test_a_hundred_thousand_names_hold_nobody_up(told: dict[str, object]) -> None:
+    # Each would take minutes if it took the square of their number; the deadline of a test is the limit.
+    said, _ = read("hook:h", told)
+    assert len(Stack((said.layer(),), (), Rules(total=None)).values) == len(said.values)
+    assert narrowed(overlay(said), "child", hide_secrets=Secrets()).withheld == frozenset()
+
+
+def test_many_short_texts_are_as_large_as_they_are_in_memory() -> None:
+    few, many = Contribution("user", {"A": "x" * 1000}), Contribution("user", unset=MANY[:100])
+    assert many.size > 5 * few.size
+    assert narrowed(overlay(), "child", unset=MANY[:100]).size > 5 * few.size
+    assert Contribution("user", secrets=MANY[:100]).size > 5 * few.size

@@ -745,3 +745,7 @@ def test_the_reference_refuses_the_type_too(tmp_path: Path, text: str) -> None:
 )
 def test_the_reference_takes_it(tmp_path: Path, text: str) -> None:
     assert reference(tmp_path, text) is None
+
+
+def test_without_a_home_there_is_this_machine_alone() -> None:
+    assert load({}) == Configuration()

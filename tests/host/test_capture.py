@@ -284,3 +284,16 @@ def test_a_process_without_a_free_descriptor_is_told(shell: Shell) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert len(os.listdir("/proc/self/fd")) == used
+
+
+def test_a_variable_that_no_program_can_be_given_is_told_as_such(shell: Shell) -> None:
+    result = shell.source("export BIG=$(printf %0200000d 0)\n")
+    assert (result.state, result.env) == ("too-large", None)
+    assert "too large to be given to a program" in result.reason
+
+
+def test_secrets_of_a_script_that_never_reports_are_masked_too(shell: Shell) -> None:
+    result = shell.source(
+        'export MY_TOKEN=made-by-itself-1\necho "has $MY_TOKEN"\nsleep 600\n', timeout=SHORT
+    )
+    assert (result.state, result.output) == ("timeout", "has [secret:MY_TOKEN]\n")

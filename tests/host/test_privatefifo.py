@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.errors import HostUnsupported
-from outfitter.host.privatefifo import READ_BYTES, PrivateFifo
+from outfitter.host.privatefifo import READ_BYTES, PrivateFifo, remove_dead
 
 
 def folder_of(fifo: PrivateFifo) -> Path:
@@ -179,3 +179,18 @@ def test_close_does_not_mind_that_all_is_gone(tmp_path: Path) -> None:
         os.unlink(fifo.path)
         folder_of(fifo).rmdir()
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    env = {"TMPDIR": str(tmp_path)}
+    dead = tmp_path / f"outfitter-{'0' * 16}"
+    young = tmp_path / f"outfitter-{'1' * 16}"
+    other = tmp_path / "outfitter-other"
+    for folder in (dead, young, other):
+        folder.mkdir()
+        os.mkfifo(folder / "report")
+    with PrivateFifo(env) as fifo:
+        for folder in (dead, other, folder_of(fifo)):
+            os.utime(folder, (1, 1))
+        remove_dead(env)
+        assert sorted(os.listdir(tmp_path)) == sorted((young.name, other.name, folder_of(fifo).name))

@@ -32,6 +32,7 @@ def test_params_show_no_values() -> None:
         PutParams("s", "user", {}),
         ListParams("s"),
         DropParams("s", "user"),
+        DropParams("s", None),
         DropParams("s", "user", ("A",)),
         EventParams("s", "clear"),
         EventParams("s", "fork", "t", ("A",), True),

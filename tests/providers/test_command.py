@@ -258,6 +258,7 @@ def test_bytes_that_are_no_text_are_refused(place: Place) -> None:
 def test_all_mistakes_are_told_at_once(place: Place) -> None:
     note = place.refused({"set": {"A": 1, "B": 2}, "more": 1})
     assert all(text in note for text in ("set.A", "set.B", "more"))
+    assert note.startswith(f"{NAME} printed what cannot be used")
     many = place.refused({"set": dict.fromkeys([f"N{number}" for number in range(30)], 1)})
     assert many.endswith("; and 10 more")
 

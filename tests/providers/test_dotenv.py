@@ -107,7 +107,7 @@ def test_path_is_ignored_with_a_word_unless_it_is_meant(project: Project) -> Non
     file = project.write(".env", f"A=1\nPATH=/opt/x:{PATH}\n")
     said = resolve(project)
     assert (said.state, said.set, said.operations) == ("applied", {"A": "1"}, ())
-    assert said.note == f"PATH in {file}, line 2, is ignored: set `allow_path` if it is meant"
+    assert said.note == f"PATH in {file}, line 2, is ignored: say it under [env] in outfitter.toml"
     meant = resolve(project, allow_path=True)
     origin = Origin("provider", f"dotenv:{file}", str(file), 2)
     assert meant.operations == (Operation("PATH", "prepend", ("/opt/x",), origin),)

@@ -142,6 +142,14 @@ def test_names_of_versions_need_no_trust(account: Account, name: str, text: str)
 
 
 @pytest.mark.parametrize(
+    ("name", "text"), [(".tool-versions", "node path:./tools\n"), ("mise.toml", '[tools]\nnode = "path:x"\n')]
+)
+def test_a_folder_in_place_of_a_version_needs_trust(account: Account, name: str, text: str) -> None:
+    account.write(name, text)
+    assert account.trust().state == "untrusted"
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         (".tool-versions", 'node {{ exec(command="x") }}\n'),

@@ -613,3 +613,34 @@ def test_variables_of_a_tools_own_settings_are_lost(project: Project) -> None:
     project.write("pyproject.toml")
     project.write("hatch.toml", "[envs.default]\npath = '.venv'\nenv-vars = { C = '3' }\n")
     assert project.resolve().lost == (Lost("variable", "C", "session"),)
+
+
+# In a folder for everybody, such as /tmp
+
+
+@pytest.fixture
+def planted(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Somebody else's files above the project's own folder `mine`."""
+    project.write("mine/pyproject.toml", '[project]\nname = "x"\n')
+    venv = project.write(".venv/pyvenv.cfg", "home = /usr/bin\n").parent
+    (venv / "bin").mkdir()
+    (venv / "bin/python").symlink_to(program("python3"))
+    project.write("pyproject.toml", '[tool.uv.workspace]\nmembers = ["*"]\n')
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    for path in (venv, project.root / "pyproject.toml"):
+        if os.getuid() == 0:  # root's files count for everybody
+            os.chown(path, 12345, 12345)
+    return project
+
+
+def test_an_environment_above_counts(planted: Project) -> None:
+    assert planted.resolve("mine").set["VIRTUAL_ENV"] == str(planted.root / ".venv")
+    (planted.root / "pyproject.toml").unlink()
+    assert planted.resolve("mine").set["VIRTUAL_ENV"] == str(planted.root / ".venv")
+
+
+def test_one_that_anybody_may_have_put_there_does_not(planted: Project) -> None:
+    planted.root.chmod(0o1777)
+    assert planted.resolve("mine").state == "not-applicable"
+    (planted.root / "pyproject.toml").unlink()
+    assert planted.resolve("mine").state == "not-applicable"

@@ -319,3 +319,9 @@ def test_one_that_is_missing_keeps_all_of_them_away(nvm: Machine) -> None:
     nvm.install(".pyenv/versions/3.9.1")
     (nvm.root / ".python-version").write_text("3.9.1")
     assert nvm.missing(".nvmrc", "99") == "node 99: `nvm install 99` (./.nvmrc:1)"
+
+
+def test_what_a_file_says_stays_one_word_in_what_people_are_told_to_type(machine: Machine) -> None:
+    machine.install(".pyenv/versions/3.12.1")
+    result = machine.resolve(".python-version", "3.1;touch${IFS}x\n")
+    assert "`pyenv install '3.1;touch${IFS}x'`" in result.note

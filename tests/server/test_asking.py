@@ -199,7 +199,7 @@ def test_what_is_wrong_with_the_environment_comes_with_the_start(place: Place, s
     async def scenario() -> None:
         async with outfitter.local(environment=place.environ()) as client:
             process = await client.start(["true"], cwd=str(place.project))
-            assert process.warnings == [f"notes:{place.project}/notes is failed: write it down"]
+            assert process.warnings == [f"notes:{place.project}/notes has failed: write it down"]
             place.user('[providers]\non_failure = "without"\n')
             process = await client.start(["true"], cwd=str(place.project))
             assert process.warnings == []

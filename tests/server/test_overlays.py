@@ -20,7 +20,10 @@ NUMBERS = itertools.count(1)
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(tmp_path_factory.mktemp("place"))
-    place.user('[overlays.rocm]\nset = { GFX = "11" }\n[overlays.msvc]\nset = { GFX = "none", CL = "1" }\n')
+    place.user(
+        '[overlays.rocm]\nset = { GFX = "11" }\n[overlays.msvc]\nset = { GFX = "none", CL = "1" }\n'
+        '[env]\nset = { USERS = "1", MY_TOKEN = "hush-mine" }\n'
+    )
     return place
 
 
@@ -185,7 +188,7 @@ def test_a_child_has_a_copy_that_goes_its_own_way(wire: Wire, place: Place, scop
     parents = run(wire, place, scope=scope)
     assert (parents["B"], "OWN" in parents, "OUTFITTER_PARENT_SCOPE" in parents) == ("1", False, False)
     told = wire.call("environment/overlay/list", {"scope": child})
-    assert (told["parent"], told["withheld"]) == (scope, ["A_TOKEN", "B", "KEPT"])
+    assert (told["parent"], told["withheld"]) == (scope, ["A_TOKEN", "B", "KEPT", "MY_TOKEN"])
 
 
 def test_named_overlays_are_chosen_by_call(wire: Wire, place: Place) -> None:
@@ -270,3 +273,42 @@ def test_a_large_contribution_is_refused_as_such(wire: Wire, scope: str) -> None
     params = {"scope": scope, "producer": "hook:h", "set": values}
     assert wire.error("environment/overlay/put", params)["data"] == {"error": "overlays-full"}
     assert listed(wire, scope) == {}
+
+
+def test_a_session_that_has_ended_is_forgotten_whole(wire: Wire, place: Place, scope: str) -> None:
+    event(wire, scope, "fork", to=f"{scope}/copy", unset=["KEPT"])
+    assert "KEPT" not in run(wire, place, scope=f"{scope}/copy")
+    drop = {"scope": f"{scope}/copy"}
+    error = wire.error("environment/overlay/drop", {**drop, "names": ["A"]})
+    assert error["message"] == "`names` go with a `producer`"
+    assert wire.call("environment/overlay/drop", drop) == {"dropped": True}
+    assert wire.call("environment/overlay/drop", drop) == {"dropped": False}
+    event(wire, scope, "fork", to=f"{scope}/copy")  # its name is free again
+
+
+def test_a_hundred_thousand_names_hold_nobody_up(wire: Wire, place: Place, scope: str) -> None:
+    names = [f"N{number}" for number in range(100_000)]
+    for told in ({"unset": names}, {"set": dict.fromkeys(names, ""), "unset": ["A"]}):
+        error = wire.error("environment/overlay/put", {"scope": scope, "producer": "hook:h", **told})
+        assert error["data"] == {"error": "overlays-full"}
+    fork = {"scope": scope, "event": "fork", "to": f"{scope}/copy", "unset": names}
+    assert wire.error("environment/overlay/event", fork)["data"] == {"error": "overlays-full"}
+    assert run(wire, place, scope=scope)["KEPT"] == "kept"
+
+
+def test_a_copy_has_less_than_the_user_s_configuration_gives_everybody(
+    wire: Wire, place: Place, scope: str
+) -> None:
+    event(wire, scope, "fork", to=f"{scope}/copy", unset=["USERS"], hideSecrets=True)
+    got = run(wire, place, scope=scope)
+    assert (got["USERS"], got["MY_TOKEN"]) == ("1", "hush-mine")
+    assert {"USERS", "MY_TOKEN", "A_TOKEN"}.isdisjoint(run(wire, place, scope=f"{scope}/copy"))
+
+
+def test_what_has_a_secret_in_it_is_hidden_from_a_copy_as_well(wire: Wire, place: Place, scope: str) -> None:
+    put(wire, scope, "hook:h", set={"X": "hush-x", "HEADER": "Bearer hush-x", "PLAIN": "1"}, secrets=["X"])
+    put(wire, scope, "hook:i", set={"OF_BASE": "a hush-token"}, prepend={"PKG_CONFIG_PATH": ["/hush-mine/x"]})
+    event(wire, scope, "fork", to=f"{scope}/copy", hideSecrets=True)
+    got = run(wire, place, scope=f"{scope}/copy")
+    assert got["PLAIN"] == "1"
+    assert not [name for name, value in got.items() if "hush" in value]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,9 @@ import outfitter
 from outfitter.contract.contract import Asked
 from outfitter.providers import registry
 from tests.support.contracts import Place, environment_of, wait_for
+from tests.support.machine import running, wait_gone, wait_until
 from tests.support.notes import Notes
+from tests.support.servers import serving
 
 
 @pytest.fixture
@@ -164,3 +168,21 @@ def test_a_setup_that_nobody_allowed_does_not_run(place: Place) -> None:
 
     wait_for(scenario())
     assert not (place.folder / "ran").exists()
+
+
+def test_a_setup_ends_with_a_server_that_is_killed_before_its_first_command(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    seconds = f"61{os.getpid()}"
+    set_up(place, f"setsid sleep {seconds} &\nsleep {seconds}\n")
+    with serving("outfitter", place.home, env=place.environ()) as server:
+
+        async def scenario() -> None:
+            async with outfitter.connect(server.url) as client:
+                begun = asyncio.create_task(client.run(["true"], cwd=str(place.project)))
+                await asyncio.to_thread(wait_until, lambda: len(running(f"sleep {seconds}")) == 2, "it runs")
+                left = running(f"sleep {seconds}")
+                os.kill(server.pid, signal.SIGKILL)
+                await asyncio.to_thread(wait_gone, left)
+                begun.cancel()
+
+        wait_for(scenario())

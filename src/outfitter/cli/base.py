@@ -28,10 +28,18 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def directory(client: Client, target: Target, given: str | None) -> str | None:
-    """Where a command is to run: on a server of ours, on this machine, from where we are."""
+    """Where a command is to run: on a server of ours, on this machine, from where we are.
+
+    Raises SettingInvalid.
+    """
     if target.declared is None or _why_stranger(client, target.declared) is not None:
         return given  # relative to where the server is
-    return given if given is not None and given.startswith("file:") else os.path.abspath(given or ".")
+    if given is not None and given.startswith("file:"):
+        return given
+    try:
+        return os.path.abspath(given or ".")
+    except FileNotFoundError:
+        raise SettingInvalid("the current directory does not exist any more: change to another one") from None
 
 
 async def agree(client: Client, target: Target, wanted: str | None, *, compare: bool) -> Json:

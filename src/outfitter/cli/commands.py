@@ -14,6 +14,7 @@ from .env.commands import env_group
 from .flags import SERVE, WHERE, WISHES
 from .hook.commands import hook_group
 from .options import Seconds, has, option
+from .plain import plain
 
 
 def run(args: list[str]) -> int:
@@ -28,7 +29,7 @@ def run(args: list[str]) -> int:
     except click.Abort:
         return 130
     except OutfitterError as error:
-        click.echo(f"outfitter: {error}", err=True)
+        click.echo(f"outfitter: {plain(str(error))}", err=True)
         return 1
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..contract.config import codex_file, load, read_file
 from ..contract.schema import json_schema
+from ..contract.selection import check_names
 from ..contract.settings import POLICY_RULES, SETUP_KEYS, PolicySettings, Source
 from ..env.names import is_name
 from ..errors import SettingInvalid
@@ -29,8 +30,9 @@ _NONE = "(none)"
 
 
 def show(flags: dict[str, Any]) -> int:
-    """Prints every setting with its origin; returns the exit status. Raises FileInvalid."""
+    """Prints every setting with its origin; returns the exit status. Raises FileInvalid, SettingInvalid."""
     settings = load(os.environ, flags["cwd"] or os.getcwd())
+    check_names(settings)
     rows = list(_rows(settings))
     if flags["json"]:
         print(dumps(_as_json(settings, rows, with_values=flags["values"]), indent=2))

@@ -12,6 +12,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from .plain import plain
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -69,7 +71,7 @@ _line = _Line()
 
 def say(text: str) -> None:
     """One line for people. Diagnostics never go to stdout."""
-    _line.say(f"outfitter: {text}")
+    _line.say(f"outfitter: {plain(text)}")
 
 
 def make_way(data: bytes) -> None:
@@ -85,7 +87,7 @@ class Spinner:
 
     def start(self, text: str) -> None:
         if self._task is None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            self._task = asyncio.get_running_loop().create_task(self._turn(text))
+            self._task = asyncio.get_running_loop().create_task(self._turn(plain(text)))
 
     def stop(self) -> None:
         if self._task is not None:

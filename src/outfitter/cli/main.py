@@ -22,7 +22,9 @@ def main() -> int:
     try:
         return quick()
     except OutfitterError as error:
-        print(f"outfitter: {error}", file=sys.stderr)
+        from .plain import plain
+
+        print(f"outfitter: {plain(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from _thread import allocate_lock, start_new_thread
 
+from .plain import plain
+
 PATIENCE_SECONDS = 1.0  # as a server does
 
 
@@ -28,6 +30,6 @@ class patiently:
     def _tell(self) -> None:
         seconds = PATIENCE_SECONDS
         while not self._over.acquire(timeout=seconds):
-            print(f"outfitter: waiting for {self._what}", file=sys.stderr, flush=True)
+            print(f"outfitter: waiting for {plain(self._what)}", file=sys.stderr, flush=True)
             seconds *= 2
         self._silent.release()

@@ -14,6 +14,7 @@ from ..errors import SetupBlocked, SetupFailed
 from ..providers import inherited
 from .console import say
 from .env.asking import folder_of
+from .env.output import printable
 from .trust import readable
 
 if TYPE_CHECKING:
@@ -35,16 +36,21 @@ def setup(directory: str | None, flags: dict[str, Any]) -> int:
         if flags["json"]:
             print(dumps({"state": "none"}))
         else:
-            say('no setup is declared here: name one in outfitter.toml, as in [setup] script = "setup.sh"')
+            say('no setup is declared here: write script = "setup.sh" under [setup] in outfitter.toml')
         return 0
     if flags["log"]:
-        sys.stdout.write(setups.place(use).read_log(_LOG_BYTES))
+        place = setups.place(use)
+        if place.read() is None:
+            say("it has not run here yet: `outfitter setup` runs it")
+        sys.stdout.write(place.read_log(_LOG_BYTES))
         return 0
-    note = ""
+    state = note = ""
     if not flags["status"]:
-        note = _run(contract, use, folder, again=flags["again"])
+        state, note = _run(contract, use, folder, again=flags["again"])
     status = setups.status(use)
-    if note and status.state not in _GOOD:
+    if state == "failed" and status.state in _GOOD:
+        status.state, status.note = state, note  # it could not be run: what is on record is older
+    elif note and status.state not in _GOOD:
         status.note = note  # it knows more: what it is waiting for, say
     if flags["json"]:
         print(dumps(_told(status)))
@@ -53,11 +59,12 @@ def setup(directory: str | None, flags: dict[str, Any]) -> int:
     return 0 if status.state in _GOOD else 1
 
 
-def _run(contract: Contract, use: SetupUse, folder: str, *, again: bool) -> str:
-    """Runs it if it must; what there is to say about it. Its output goes where progress does, to stderr.
+def _run(contract: Contract, use: SetupUse, folder: str, *, again: bool) -> tuple[str, str]:
+    """Runs it if it must; how it is then, and what there is to say about it.
 
-    As it comes, for a person at a terminal. Elsewhere it comes at the end: only then is it known which of its
-    values are secret, and the reader may be a program that remembers them.
+    Its output goes where progress does, to stderr. As it comes, for a person at a terminal. Elsewhere at the
+    end: only then is it known which of its values are secret, and the reader may be a program that remembers
+    them.
     """
     setups = contract.setups
     place = setups.place(use)
@@ -73,7 +80,7 @@ def _run(contract: Contract, use: SetupUse, folder: str, *, again: bool) -> str:
     if not live and after is not None and (before is None or before.run != after.run):
         for line in place.read_log(_LOG_BYTES).removesuffix("\n").split("\n"):
             _show(line)
-    return setups.note(use)
+    return setups.last(use)
 
 
 def _show(line: str) -> None:
@@ -107,7 +114,7 @@ def _told(status: Status) -> dict[str, Any]:
 
 
 def _print(status: Status) -> None:
-    print(f"setup  {shown(status.worktree)}  {status.state}")
+    print(f"setup  {printable(shown(status.worktree))}  {status.state}")
     if status.note:
         print(f"  {readable(shown(status.note))}")
     if status.plan is not None and (status.plan.script or status.plan.text):
@@ -122,8 +129,9 @@ def _print(status: Status) -> None:
         if kept.withheld:
             print(f"  secret   {', '.join(kept.withheld)}: in no file, so each process runs it for itself")
         if kept.changed:
-            print(f"  wrote    {', '.join(map(shown, kept.changed))}, which it depends on")
+            written = ", ".join(printable(shown(path)) for path in kept.changed)
+            print(f"  wrote    {written}, which it depends on")
         if kept.lost:
-            print("  lost     " + ", ".join(f"{kind} {shown(name)}" for kind, name in kept.lost))
+            print("  lost     " + ", ".join(f"{kind} {printable(shown(name))}" for kind, name in kept.lost))
     if status.log:
-        print(f"  log      {shown(status.log)}")
+        print(f"  log      {printable(shown(status.log))}")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..contract.contract import Asked, contract_of
+from ..contract.overlays import worktree_root
 from ..env.explain import shown
+from ..errors import OutfitterError
 from ..providers import inherited
 from .console import say
 from .env.asking import folder_of
+from .env.output import printable
+from .plain import plain
 
 if TYPE_CHECKING:
     from ..contract.contract import Contract
@@ -23,25 +28,43 @@ def trust(directory: str | None, flags: dict[str, Any]) -> int:
     contract = contract_of("launcher", inherited.load())
     if flags["list"]:
         return _list(contract, as_json=flags["json"])
+    if flags["revoke"]:
+        return _revoke(contract, os.path.realpath(directory or "."))
     entries = _entries(contract, folder_of(directory))
     if not entries:
-        say('no provider is used here: name one in outfitter.toml, for example [providers] use = ["direnv"]')
-        return 0
+        say("nothing of a project runs here: there is no file of a provider, and no setup is declared")
     told = []
     blocked = 0
     for entry in entries:
-        if flags["revoke"]:
-            if contract.projects.store.revoke(entry.provider, entry.root):
-                say(f"{entry.provider} in {shown(entry.root)} is not trusted any more")
-            continue
         told.append(_told(entry))
         if not flags["json"]:
             _print(told[-1])
         if not entry.trust.may_run and not _granted(contract, entry, flags):
             blocked += 1
-    if flags["json"] and not flags["revoke"]:
+    if flags["json"]:
         print(dumps({"providers": told}))
     return 1 if blocked else 0
+
+
+def _revoke(contract: Contract, folder: str) -> int:
+    """Takes back what was allowed there, also what is not declared any more, or cannot be read."""
+    try:
+        entries = _entries(contract, folder)
+    except OutfitterError:
+        entries = []
+    roots = {folder, worktree_root(folder), *(entry.root for entry in entries)}
+    store = contract.projects.store
+    taken = [
+        grant for grant in store.all() if grant.root in roots and store.revoke(grant.provider, grant.root)
+    ]
+    for grant in taken:
+        say(f"{grant.provider} in {shown(grant.root)} is not trusted any more")
+    for entry in entries:
+        if entry.trust.by not in ("", "outfitter"):
+            say(f"{entry.provider} keeps its own trust: take it back there")
+    if not taken:
+        say("nothing was allowed here by `outfitter trust`; --list shows what was, and where")
+    return 0
 
 
 class _Entry(NamedTuple):
@@ -95,22 +118,22 @@ def _told(entry: _Entry) -> dict[str, Any]:
 
 
 def _print(told: dict[str, Any]) -> None:
-    print(f"{told['provider']}  {told['root']}  {told['state']}" + (f" ({told['by']})" if told["by"] else ""))
+    root = printable(told["root"])
+    print(f"{told['provider']}  {root}  {told['state']}" + (f" ({told['by']})" if told["by"] else ""))
     for path in told["files"]:
-        print(f"  reads  {path}")
+        print(f"  reads  {printable(path)}")
     for argv in told["runs"]:
         print(f"  runs   {readable(shlex.join(argv))}")
     if told["digest"]:
         print(f"  digest {told['digest']}")
     if told["why"]:
-        print(f"  {told['why']}")
+        print(f"  {printable(told['why'])}")
     sys.stdout.flush()
 
 
 def readable(text: str) -> str:
     """Text of a project for a terminal, which it may not steer: nothing that is allowed is hidden there."""
-    plain = "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
-    return plain.rstrip("\n").replace("\n", "\n         ")
+    return plain(text).rstrip("\n").replace("\n", "\n         ")
 
 
 def _granted(contract: Contract, entry: _Entry, flags: dict[str, Any]) -> bool:
@@ -151,5 +174,5 @@ def _list(contract: Contract, *, as_json: bool) -> int:
         )
         return 0
     for grant in grants:
-        print(f"{grant.provider}  {shown(grant.root)}  {grant.digest}")
+        print(f"{grant.provider}  {printable(shown(grant.root))}  {grant.digest}")
     return 0

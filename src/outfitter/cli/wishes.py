@@ -70,7 +70,8 @@ def wire_contract(flags: Flags) -> EnvContract | None:
     from ..client.client import EnvContract
 
     unset = tuple(flags["unset"])
-    login, startup = flags.get("login"), flags.get("startup")
+    # Only `run` starts shells, and only it has `startup`: `login` of `env explain` is another word.
+    login, startup = (flags["login"], flags["startup"]) if "startup" in flags else (None, None)
     scope, overlays = flags["scope"], tuple(flags["overlay"])
     if flags["author"] == "user" and scope is None and not (unset or login or startup or overlays):
         return None

@@ -17,6 +17,7 @@ from ..errors import (
     InvalidParams,
     OutfitterError,
     OutputTooLarge,
+    SettingInvalid,
     TimedOut,
 )
 from ..protocol import uri
@@ -557,8 +558,11 @@ class Client:
         result: dict[str, Json] = await self.call("environment/overlay/list", params, repeat=True)
         return result
 
-    async def drop_overlay(self, scope: str, producer: str, names: Sequence[str] = ()) -> bool:
-        """Forgets a producer, or what it has said of some variables; whether there was anything."""
+    async def drop_overlay(self, scope: str, producer: str | None = None, names: Sequence[str] = ()) -> bool:
+        """Forgets a producer, or what it has said of some variables; whether there was anything.
+
+        Without a producer the session has ended: all of it is forgotten, what a fork took away included.
+        """
         self.require("environmentOverlay", "keep overlays")
         params = DropParams(scope, producer, tuple(names)).encode()
         result = await self.call("environment/overlay/drop", params, repeat=True)
@@ -587,13 +591,20 @@ class Client:
     def resolve(self, path: str | None) -> uri.FileUri:
         """The URI of a path on the executor; relative ones, and None, start in its working directory.
 
-        Nothing is taken from this machine unless it is the same one.
+        Nothing is taken from this machine unless it is the same one. Raises SettingInvalid when a
+        relative one starts nowhere.
         """
         if path is not None and path.startswith("file:"):
             return uri.parse(path)
         base = None if self._same_machine or self.info is None else self.info.cwd
         if base is None:
-            return uri.parse(uri.from_path(os.path.abspath(path or ".")))
+            try:
+                here = os.path.abspath(path or ".")
+            except FileNotFoundError:
+                raise SettingInvalid(
+                    "the current directory does not exist any more: change to another one"
+                ) from None
+            return uri.parse(uri.from_path(here))
         if path is None:
             return base
         try:

@@ -69,10 +69,11 @@ class Given(Record):
     """The environment we were started in, and what a command gets of it.
 
     `removed` are the names that the policy takes away, by its rule; `from_base` those that a command gets as
-    they were. `problem` says why no command can be started at all. No repr: it holds values.
+    they were. No command can be started at all: for its size, says `problem`, or because the project's
+    environment is not there, says `refused`. No repr: it holds values.
     """
 
-    __slots__ = ("base", "from_base", "problem", "removed", "values")
+    __slots__ = ("base", "from_base", "problem", "refused", "removed", "values")
 
     def __init__(
         self,
@@ -82,12 +83,14 @@ class Given(Record):
         removed: Mapping[str, Sequence[str]] | None = None,
         from_base: Sequence[str] = (),
         problem: str = "",
+        refused: str = "",
     ) -> None:
         self.base = base
         self.values = values
         self.removed = removed or {}
         self.from_base = tuple(from_base)
         self.problem = problem
+        self.refused = refused
 
     def __repr__(self) -> str:
         return f"Given({len(self.base)} variables, {len(self.values)} for a command)"
@@ -95,9 +98,10 @@ class Given(Record):
 
 class Providers(Record):
     """The project's environment: `layers` are (id, state, note) of what holds or should, `others` are
-    (provider, file) of what was found and does not hold. `declared`: the configuration has a word on it."""
+    (provider, file) of what was found and does not hold. `declared`: the configuration has a word on it.
+    `refused`: why no command is started without it."""
 
-    __slots__ = ("declared", "layers", "others")
+    __slots__ = ("declared", "layers", "others", "refused")
 
     def __init__(
         self,
@@ -105,10 +109,12 @@ class Providers(Record):
         others: Sequence[tuple[str, str]] = (),
         *,
         declared: bool = False,
+        refused: str = "",
     ) -> None:
         self.layers = tuple(layers)
         self.others = tuple(others)
         self.declared = declared
+        self.refused = refused
 
 
 class Login(Record):
@@ -191,11 +197,12 @@ def config_files(configured: Configured) -> Verdict:
     if configured.mistakes:
         first = configured.mistakes[0]
         place = first.file if first.line is None else f"{first.file}:{first.line}"
+        remedy = first.remedy if first.remedy.endswith("?") else f"{first.remedy}."
         return Verdict(
             "error",
             f"{_count(configured.mistakes, 'mistake')} in the configuration: no command is started with it",
             [str(mistake) for mistake in configured.mistakes],
-            f"Edit {place}: {first.remedy}. `outfitter config show` tells when all is right.",
+            f"Edit {place}: {remedy} `outfitter config show` tells when all is right.",
         )
     read = [f"{kind}: {path}" for path, kind, exists in configured.settings.files if exists]
     return Verdict("ok", f"{_count(read, 'file')} read" if read else "no files: the defaults hold", read)
@@ -532,6 +539,8 @@ def limits_size(configured: Configured, given: Given) -> Verdict:
             [given.problem],
             "Unset the variable that is named, or put its content into a file and the path into it.",
         )
+    if given.refused:
+        return Verdict("skipped", "no command can be started: see providers.present")
     limit = configured.settings.total_bytes
     sizes = {name: _bytes(name) + _bytes(value) + 2 for name, value in given.values.items()}
     total = sum(sizes.values())
@@ -643,15 +652,25 @@ def codex_config(configured: Configured, codex: Codex) -> Verdict:
 
 
 def providers_present(found: Providers) -> Verdict:
+    if found.refused:
+        return Verdict(
+            "error",
+            "no command can be started: what the project requires is not there",
+            found.refused.split("\n"),
+            "Do what is said above; `outfitter trust` shows what would be run.",
+        )
     details = [f"{id}: {state}" + (f" ({note})" if note else "") for id, state, note in found.layers]
     details += [f"{file} ({id}): detected, not used" for id, file in found.others]
-    wrong = [(id, state, note) for id, state, note in found.layers if state in ("blocked", "failed")]
+    states = [state for _, state, _ in found.layers]
+    # What is not installed does not matter where another one holds: of several the first that is there does.
+    bad = ("blocked", "failed") if "applied" in states else ("blocked", "failed", "missing")
+    wrong = [(id, state, note) for id, state, note in found.layers if state in bad]
     if wrong:
         return Verdict(
             "warning",
             ", ".join(f"{id.partition(':')[0]}: {state}" for id, state, _ in wrong),
             details,
-            "See the notes below; `outfitter trust` shows what would be run, and allows it.",
+            "Do what is said above; `outfitter trust` shows what would be run.",
         )
     applied = [id for id, state, _ in found.layers if state == "applied"]
     if applied:

@@ -9,7 +9,17 @@ from __future__ import annotations
 import os
 
 from ..core.launch import DEFAULT_PATH
-from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, SNAPSHOT, Layer, Operation
+from ..env.layer import (
+    BASE,
+    OVERRIDE,
+    PROVIDER,
+    REQUESTED,
+    RUNTIME_LEVEL,
+    SNAPSHOT,
+    Layer,
+    Operation,
+    trouble,
+)
 from ..env.lists import LIST_NAMES
 from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
@@ -235,6 +245,10 @@ class Contract:
                     return _question(self.projects, said, lower, settings)
                 layers = tuple(said)
                 asked.prefix = tuple(word for layer in layers for word in layer.prefix)
+        if settings.needed_providers and self._configuration is not None:
+            from .providers import check_needed
+
+            check_needed(layers, uses, settings)
         stack = self._stack(settings, base, asked, layers, provided=bool(uses))
         if settings.setup is not None and self._configuration is not None:
             use = self.setups.use(asked.cwd, settings)
@@ -251,11 +265,7 @@ class Contract:
         if layers:
             wrong = settings.on_provider_failure == "warn"
             asked.warnings = (
-                *(
-                    f"{layer.id} is {layer.state}: {layer.note}"
-                    for layer in layers
-                    if wrong and layer.state in ("blocked", "failed")
-                ),
+                *(trouble(layer) for layer in layers if wrong and _is_wrong(layer, settings)),
                 *(self.projects.news(uses) if uses and asked.contract else ()),
             )
         return None
@@ -370,9 +380,10 @@ class Contract:
         if given is not None and settings.project_env is not None:
             place = len([layer for layer in above if layer.level <= PROVIDER])
             above.insert(place, _env_layer(PROVIDER, "project", settings.project_env))
-        layers += above
+        layers += [layer for layer in above if layer.level < OVERRIDE]
         if given is not None and settings.user_env is not None:
             layers.append(_env_layer(OVERRIDE, "user", settings.user_env))
+        layers += [layer for layer in above if layer.level >= OVERRIDE]  # what a session shall not have
         policies = []
         if settings.user_policy is not None:
             policies.append(_policy("user", settings.user_policy))
@@ -399,6 +410,13 @@ class Contract:
         # Two sessions that are alike differ in their names.
         own = env_fp(self.key, resolved.values, leave_out=(SCOPE, PARENT_SCOPE))
         return own, contract_fp(self.key, resolved)
+
+
+def _is_wrong(layer: Layer, settings: Settings) -> bool:
+    """What was merely found may be for another machine; what is named is meant, and should be there."""
+    if layer.state == "missing":
+        return layer.producer in (settings.providers or ())
+    return layer.state in ("blocked", "failed")
 
 
 def _question(projects: Projects, use: Use, lower: Stack, settings: Settings) -> Questions:

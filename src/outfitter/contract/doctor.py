@@ -1,7 +1,8 @@
 """What `outfitter doctor` finds out about this machine, and the report that it makes of it.
 
 Looking only: nothing is written, and nothing is run but the login shell, once, with its limit of time, and
-the project's providers, as for any command. Each part is gathered when the first check asks for it.
+the project's providers, as for any command; its setup is not run. Each part is gathered when the first check
+asks for it.
 """
 
 from __future__ import annotations
@@ -9,20 +10,21 @@ from __future__ import annotations
 import os
 import stat
 import time
+from copy import copy
 
 from ..core.shell import Plan
 from ..core.startup import assignments, startup_files
 from ..env.explain import shown
 from ..env.layer import BASE, POLICY, PROVIDER, SETUP
 from ..env.redact import Secrets, mask_pairs
-from ..errors import EnvironmentTooLarge, FileInvalid, ProviderBlocked, ProviderFailed, SettingInvalid
+from ..errors import EnvironmentTooLarge, FileInvalid, Refused, SettingInvalid
 from ..host import facts, installkey
 from .base import base_of
 from .checks import CHECKS, STATUSES, Codex, Configured, Given, Login, Place, Providers, Shells
 from .config import Configuration, codex_file, read_file, user_file
 from .contract import Asked, Contract
 from .programs import find
-from .selection import Selection
+from .selection import Selection, check_names
 from .settings import Settings
 from .snapshot import ask
 from .startup import places
@@ -84,6 +86,7 @@ class Machine:
         self._home = facts.home(environ)
         self._parts: dict[str, Any] = {"cwd": self._cwd}
         self._layers: list[Layer] = []
+        self._unrun: list[tuple[str, str, str]] = []  # the setup, if it would run now
         # Never told, wherever it turns up: an entry of PATH can hold one.
         self.secrets = Secrets().among(environ)
 
@@ -102,8 +105,11 @@ class Machine:
             file = ""
         try:
             settings = Configuration(self._environ).settings(self._cwd)
+            check_names(settings)
         except FileInvalid as error:
             return Configured(Settings(), error.mistakes, file)
+        except SettingInvalid:
+            pass  # a provider of somebody else, told below
         self.secrets = Secrets(settings.secret_names).among(self._environ)
         return Configured(settings, (), file)
 
@@ -113,17 +119,36 @@ class Machine:
         if self._ask:
             contract.prepare()  # where a snapshot is configured, commands have it
         try:
-            resolved = contract.resolve(Asked(self._cwd, {}))
-        except (EnvironmentTooLarge, SettingInvalid, ProviderBlocked, ProviderFailed) as error:
+            resolved = contract.resolve(self._asked(contract))
+        except EnvironmentTooLarge as error:
             return Given(self._environ, {}, problem=str(error))
+        except (SettingInvalid, Refused) as error:
+            return Given(self._environ, {}, refused=str(error))
         self._layers = [layer for layer in resolved.layers if layer.level in (PROVIDER, SETUP)]
         return _given(self._environ, resolved)
+
+    def _asked(self, contract: Contract) -> Asked:
+        """The question about a command here; without a setup that would have to run for an answer."""
+        asked = Asked(self._cwd, {})
+        settings = contract.settings(self._cwd)
+        use = contract.setups.use(self._cwd, settings)
+        if use is not None:
+            found = contract.setups.status(use)
+            secret = found.state == "applied" and found.kept is not None and found.kept.withheld
+            if secret or found.state in ("new", "stale", "interrupted", "running"):
+                note = (
+                    "what it exports is secret in part, and looked at by no check" if secret else found.note
+                )
+                self._unrun = [(f"setup:{found.worktree}", found.state, note)]
+                asked.settings = copy(settings)
+                asked.settings.setup = None
+        return asked
 
     # Shells
 
     def _login(self) -> Login | None:
         given: Given = self.part("given")
-        if not self._ask or given.problem:
+        if not self._ask or given.problem or given.refused:
             return None
         settings: Settings = self.part("configured").settings
         found = ask("loginShell", given.values, settings.snapshot_timeout)
@@ -167,9 +192,12 @@ class Machine:
         return name if pid == 1 or name in _INITS else ""
 
     def _providers(self) -> Providers:
-        self.part("given")
+        given: Given = self.part("given")
         settings: Settings = self.part("configured").settings
+        if given.refused:
+            return Providers(refused=given.refused)
         layers = [(layer.id, layer.state, layer.note) for layer in self._layers if layer.id != "project"]
+        layers += self._unrun
         # Those that could be meant; the ones that are in PATH already count as applied.
         used = {layer.producer for layer in self._layers}
         others = [

@@ -167,7 +167,8 @@ class _File:
         if value is None or 0 < value <= key.most:  # nan is neither
             return value
         problem = f"`{setting}` must be more than 0 and at most {key.most:g} seconds"
-        table.wrong(problem, f"write {key.name} = {key.default}", key.name)
+        usual = 20 if key.default is None else key.default
+        table.wrong(problem, f"write {key.name} = {usual}", key.name)
         return None
 
     def _read_count(self, table: Table, key: Key, setting: str) -> int | None:

@@ -53,7 +53,7 @@ class Overlays:
     ) -> tuple[Layer, ...]:
         """Named overlays in the order given, then what the user keeps here, then what the session was given.
 
-        The same objects while nothing has changed. Raises OverlayUnknown, FileInvalid.
+        The same objects while nothing has changed. Raises OverlayUnknown, FileInvalid, InvalidParams.
         """
         found: tuple[Layer, ...] = ()
         if names:
@@ -61,6 +61,8 @@ class Overlays:
         if self.kept.any:
             found += self.kept.overlay(directory).layers
         if scope is not None:
+            if why := why_no_scope(scope):
+                raise InvalidParams(why)
             found += self.scopes.get(scope).layers
         return found
 
@@ -130,11 +132,12 @@ def refusals(contribution: Contribution, settings: Settings) -> tuple[Rejection,
 class _Scope:
     """One session's overlay, and whose it is."""
 
-    __slots__ = ("layer", "overlay", "owner")
+    __slots__ = ("layer", "overlay", "owner", "size")
 
     def __init__(self, overlay: Overlay, owner: object) -> None:
         self.overlay = overlay
         self.owner = owner
+        self.size = overlay.size  # which is asked for whenever another one changes
         self.layer = _told(overlay)
 
 
@@ -205,11 +208,14 @@ class Scopes:
         if after is overlay:
             return False
         if after.contributions or after.withheld:
-            entry = self._scopes[scope]
-            entry.overlay = after
+            self._scopes[scope] = _Scope(after, self._scopes[scope].owner)
         else:
             del self._scopes[scope]
         return True
+
+    def end(self, scope: str) -> bool:
+        """Forgets all of a session, what it may not have included; whether there was anything."""
+        return self._scopes.pop(scope, None) is not None
 
     def happened(
         self, scope: str, event: str, settings: Settings, owner: object = None, **more: object
@@ -218,6 +224,8 @@ class Scopes:
         from ..env.lifecycle import happened
         from ..env.redact import Secrets
 
+        if why := why_no_scope(scope):  # it would be told to the commands of a copy
+            raise InvalidParams(why)
         try:
             outcome = happened(self._of(scope), event, secrets=Secrets(settings.secret_names), **more)  # type: ignore[arg-type]
         except ValueError as error:
@@ -241,25 +249,30 @@ class Scopes:
             raise InvalidParams(why)
         if len(overlay.contributions) > CONTRIBUTIONS:
             raise OverlaysFull("producers in a scope", CONTRIBUTIONS)
-        if overlay.size > SCOPE_BYTES:
+        new = _Scope(overlay, owner)
+        if new.size > SCOPE_BYTES:
             raise OverlaysFull("bytes in a scope", SCOPE_BYTES)
-        others = sum(one.overlay.size for name, one in self._scopes.items() if name != scope)
+        others = sum(one.size for name, one in self._scopes.items() if name != scope)
         while scope not in self._scopes and len(self._scopes) >= SCOPES:
             others -= self._make_room("scopes", SCOPES, scope)
-        while others + overlay.size > ALL_SCOPES_BYTES:
+        while others + new.size > ALL_SCOPES_BYTES:
             others -= self._make_room("bytes in all scopes", ALL_SCOPES_BYTES, scope)
         known = self._scopes.pop(scope, None)
         if known is not None and self.is_alive(known.owner):
-            owner = known.owner  # who adds a word to another's session does not take it away from him
-        self._scopes[scope] = _Scope(overlay, owner)
+            new.owner = known.owner  # who adds a word to another's session does not take it away from him
+        self._scopes[scope] = new
         return overlay
 
     def _make_room(self, what: str, limit: int, spared: str) -> int:
         """Drops one that nobody can be using; returns its size."""
-        for name, one in self._scopes.items():
-            if name != spared and not self.is_alive(one.owner):
-                return self._scopes.pop(name).overlay.size
-        raise OverlaysFull(what, limit)
+        unused = [
+            name for name, one in self._scopes.items() if name != spared and not self.is_alive(one.owner)
+        ]
+        if not unused:
+            raise OverlaysFull(what, limit)
+        # Those that were to have less come last: without a word about them, they would have everything.
+        unused.sort(key=lambda name: bool(self._scopes[name].overlay.withheld))
+        return self._scopes.pop(unused[0]).size
 
 
 def why_no_scope(scope: str) -> str:
@@ -318,24 +331,38 @@ class Kept:
         return overlay
 
     def put(
-        self, directory: str, contribution: Contribution, settings: Settings, *, merge: bool = False
+        self,
+        directory: str,
+        contribution: Contribution,
+        settings: Settings,
+        *,
+        merge: bool = False,
+        secret: Sequence[tuple[str, str]] = (),
     ) -> tuple[Rejection, ...]:
-        """Keeps a contribution; what is secret in it is not, and told. Raises FileInvalid, SettingInvalid."""
-        from ..env.redact import Secrets
+        """Keeps a contribution; what is secret in it is not, and told. `secret` are names and values of
+        others that may be part of its own. Raises FileInvalid, SettingInvalid.
+        """
+        from ..env.redact import Secrets, holding
 
         secrets = Secrets(settings.secret_names)
-        hidden = [name for name in contribution.names if contribution.is_secret(name, secrets)]
-        # To take a secret away is none.
-        hidden = [name for name in hidden if name not in contribution.unset]
+        taken_away = frozenset(contribution.unset)  # which is no secret
+        hidden = [name for name in contribution.secret_names(secrets) if name not in taken_away]
+        reasons = dict.fromkeys(hidden, f"it looks like a secret, {_NOT_KEPT}")
+        pairs = [*secret, *(pair for pair in contribution.texts if pair[0] in reasons)]
         contribution = contribution.without(hidden)
+        for name, part in holding(contribution.texts, pairs):
+            reasons[name] = f"the value of {part} is part of it, a secret, {_NOT_KEPT}"
+        contribution = contribution.without(reasons)
 
         def change(overlay: Overlay) -> Overlay:
+            if not contribution.names:
+                return overlay.drop(contribution.producer)  # it has nothing to say any more
             known = overlay.get(contribution.producer)
             return overlay.put(known.with_more(contribution) if merge and known is not None else contribution)
 
-        if contribution.names:
+        if contribution.names or (self.any and not merge):
             self._change(directory, change)
-        return tuple(Rejection(contribution.producer, name, "secret", _NOT_KEPT) for name in hidden)
+        return tuple(Rejection(contribution.producer, name, "secret", why) for name, why in reasons.items())
 
     def drop(self, directory: str, producer: str, names: Sequence[str] = ()) -> bool:
         """Forgets a producer, or what it said of some variables; whether there was anything."""
@@ -372,8 +399,8 @@ class Kept:
 
 
 _NOT_KEPT = (
-    "it looks like a secret, which is not kept on disk: put it into a running server with --on and --scope, "
-    "or have a provider supply it"
+    "which is not kept on disk: put it into a running server with --on and --scope, or have a provider "
+    "supply it"
 )
 
 
@@ -448,7 +475,7 @@ def _write(path: str, root: str, overlay: Overlay) -> None:
     data = dumps({"root": root, "contributions": told}).encode("utf-8", "surrogatepass")
     if len(data) > LARGEST_FILE:
         raise SettingInvalid(f"more than {LARGEST_FILE} bytes would be kept for {root}: keep less")
-    own = f"{path}.{os.getpid()}"
+    own = f"{path}.new"  # there is one writer at a time; what a killed one has left is written over
     fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with open(fd, "wb") as file:
@@ -462,8 +489,10 @@ def _write(path: str, root: str, overlay: Overlay) -> None:
 def _signature(path: str) -> Signature:
     try:
         info = os.lstat(path)
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError as error:  # what is there may not be lost without a sign
+        raise _unusable(path, f"cannot be read: {error.strerror}") from None
     return (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
 
 

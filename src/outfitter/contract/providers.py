@@ -6,6 +6,7 @@ for it; while nothing changes no program runs. What is remembered is in memory o
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..core.activation import scrub, tool_environment
@@ -19,7 +20,7 @@ from .watching import settled, signature, unchanged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ..env.resolve import Stack
     from ..providers.base import Resolution, Trust
@@ -103,8 +104,9 @@ class Projects:
         """Asks one, and remembers what it says. Blocks; for a thread, or a process of our own."""
         known = self._ask(use, lower, settings, mark)
         if len(self._known) >= REMEMBERED_PROJECTS and use.key not in self._known:
+            # Others may be at it in their own threads.
             self._news.pop(gone := next(iter(self._known)), None)
-            del self._known[gone]
+            self._known.pop(gone, None)
         before = self._find(use, lower, settings)
         if before is not None and (news := changes(before.layer, known.layer)):
             note("contract", "=", "%s has changed: %s", use.found.label, news)
@@ -165,12 +167,14 @@ class Projects:
         """The provider's own word, or ours where it has no store of its own."""
         trust = use.provider.trust(use.found, context)
         if trust.state == "untrusted" and trust.by == "outfitter":
+            from shlex import quote
+
             from ..providers.base import Trust
 
             root = use.found.root
             if self.store.holds(use.provider.id, root, trust.digest):
                 return Trust("trusted", "outfitter", trust.digest)
-            grant, why = f"outfitter trust {root}", trust.why
+            grant, why = f"outfitter trust {quote(root)}", trust.why
             main = source_tree(root)
             if main != root and self.store.holds(use.provider.id, main, trust.digest):
                 why = f"the same is allowed in {main}: `{grant}` allows it here too"
@@ -276,6 +280,20 @@ def _same(use: Use, one: Settings, other: Settings) -> bool:
         one.provider_options.get(id) == other.provider_options.get(id)
         and one.provider_modes.get(id) == other.provider_modes.get(id)
     )
+
+
+def check_needed(layers: Sequence[Layer], uses: Sequence[Use], settings: Settings) -> None:
+    """Raises ProviderFailed for one that the project requires, and that is not there at all.
+
+    What the user's own file requires is required where it is found: it holds for every folder there is.
+    """
+    for id in sorted(settings.needed_providers.difference(layer.producer for layer in layers)):
+        source = settings.sources["providers.required"]
+        if any(use.provider.id == id for use in uses):
+            why = f"another one holds here: name both in `use`, in their order ({source})"
+        else:
+            why = f"nothing of it was found: make it, or take it out of `required` ({source})"
+        raise ProviderFailed(id, os.path.dirname(source.file), why)
 
 
 def _check(use: Use, known: _Known, settings: Settings) -> None:

@@ -22,6 +22,8 @@ AUTO = "auto"  # in place of a provider's name: the outermost one that is there
 # Directories whose way up is remembered, and folders on those ways; each holds a few paths.
 REMEMBERED_DIRECTORIES = 1024
 REMEMBERED_FOLDERS = 4096
+# Those that must be told what is meant, and how.
+NEEDS = {"command": 'command = ["./environment.py"]', "dotenv": 'dotenv = [".env"]'}
 _GIT = ".git"
 _NAMES = tuple(dict.fromkeys((_GIT, *(name for names in MARKS.values() for name in names))))
 # Folders below a folder in which marks are looked for, outer ones first.
@@ -146,6 +148,7 @@ def _marks(folders: list[tuple[str, _Folder]]) -> list[tuple[str, frozenset[str]
 
 
 def _chosen(directory: str, settings: Settings, folders: list[tuple[str, _Folder]]) -> list[Use]:
+    check_names(settings)
     uses: list[Use] = []
     for id in (AUTO,) if settings.providers is None else settings.providers:
         if id == AUTO:
@@ -178,12 +181,49 @@ def _choices(
     return sorted(uses, key=lambda use: use.provider.rank)
 
 
+def check_names(settings: Settings) -> None:
+    """Raises FileInvalid for names that no provider has: one that is required would never be missed."""
+    said = [("providers.use", id) for id in settings.providers or () if id != AUTO]
+    said += [("providers.required", id) for id in sorted(settings.required_providers)]
+    said += [(f"providers.modes.{id}", id) for id in settings.provider_modes]
+    if not said:
+        return
+    from ..errors import SettingInvalid
+    from ..providers.registry import find, known
+    from ..toml import Mistake, refuse, shown, suggest
+
+    mistakes = []
+    for setting, id in said:
+        try:
+            find(id, settings.provider_options.get(id))
+        except SettingInvalid:
+            source, there = settings.sources.get(setting), tuple(known())
+            if id in there or source is None or not source.file:
+                raise
+            text = f"there is no provider `{shown(id)}`"
+            mistakes.append(Mistake(source.file, source.line, text, suggest(id, there)))
+        else:
+            source = settings.sources["providers.use"]
+            if (
+                setting == "providers.use"
+                and id in NEEDS
+                and id not in settings.provider_options
+                and source.file
+            ):
+                text = f"`{id}` finds nothing by itself"
+                mistakes.append(Mistake(source.file, source.line, text, f"write {NEEDS[id]} as well"))
+    refuse(mistakes)
+
+
 def _use(id: str, directory: str, settings: Settings, *, choice: bool = False) -> list[Use]:
+    from ..providers.files import planted
     from ..providers.registry import find
 
     provider = find(id, settings.provider_options.get(id))
     detection = provider.detect(directory)
-    return [] if detection is None else [Use(provider, detection, id in settings.required_providers, choice)]
+    if detection is None or any(planted(detection.root, path) for path in detection.files):
+        return []
+    return [Use(provider, detection, id in settings.required_providers, choice)]
 
 
 def _is_open(path: str) -> bool:

@@ -265,6 +265,7 @@ class Settings:
         "ignored",
         "list_names",
         "login",
+        "needed_providers",
         "on_provider_failure",
         "overlays",
         "project_env",
@@ -305,6 +306,7 @@ class Settings:
         # None: nobody has named any, and what is found there holds.
         self.providers: tuple[str, ...] | None = None
         self.required_providers: frozenset[str] = frozenset()
+        self.needed_providers: frozenset[str] = frozenset()  # those of them that the project's file names
         self.on_provider_failure = "warn"
         self.provider_options: dict[str, Mapping[str, object]] = {}
         self.provider_modes: dict[str, str] = {}
@@ -492,6 +494,8 @@ def _merge_providers(merged: Settings, user: FileSettings | None, project: FileS
             merged.sources["providers.use"] = said.source("providers.use")
         if said.required_providers:
             merged.required_providers |= frozenset(said.required_providers)
+            if said is project:
+                merged.needed_providers = frozenset(said.required_providers)
             merged.sources["providers.required"] = said.source("providers.required")
         merged.provider_options.update(said.provider_options)
         if said.provider_timeout is not None:

@@ -128,7 +128,7 @@ class Setups:
         work = _Work(self, use, lower, settings, mark)
         known = work.done(self._known.get(use.worktree), again=again)
         if len(self._known) >= REMEMBERED_SETUPS and use.worktree not in self._known:
-            del self._known[next(iter(self._known))]
+            self._known.pop(next(iter(self._known)), None)  # others may be at it in their own threads
         self._known[use.worktree] = known
 
     def layer(self, use: SetupUse, lower: Stack) -> Layer:
@@ -146,10 +146,10 @@ class Setups:
 
     # For people
 
-    def note(self, use: SetupUse) -> str:
-        """What there is to say about it since it was run here."""
+    def last(self, use: SetupUse) -> tuple[str, str]:
+        """How it was when it was looked at here, and what there is to say about that."""
         known = self._known.get(use.worktree)
-        return "" if known is None else known.layer.note
+        return ("", "") if known is None else (known.layer.state, known.layer.note)
 
     def place(self, use: SetupUse) -> Place:
         """Where its record and its log are."""
@@ -318,7 +318,14 @@ class _Work:
 
     def _once(self, look: _Look, *, again: bool) -> _Known:
         """Under the lock: what another process has made of it, or what we make of it."""
-        lock = self._place.locked(self._begun + self._use.declared.timeout + _LOCK_SECONDS)
+        try:
+            lock = self._place.locked(self._begun + self._use.declared.timeout + _LOCK_SECONDS)
+        except SettingInvalid:
+            # Nobody can write there, as in a sandbox: what is there holds all the same.
+            kept = None if again else self._place.read()
+            if kept is None or kept.digest != look.digest or kept.state == "running" or kept.withheld:
+                raise
+            return self._known(kept, look)
         if lock is None:
             why = "another process has been running it for longer than its time"
             return self._for_now(why, look.watch, self._stamped(look))
@@ -383,16 +390,19 @@ class _Work:
             withheld=tuple(sorted(secret)),
             lost=tuple((one.kind, one.name) for one in result.lost),
         )
+        cut = "[what came before is left out]\n" if result.cut else ""
         try:
-            cut = "[what came before is left out]\n" if result.cut else ""
             self._place.write_log(cut + result.output)
-            if result.status is not None and result.status < 0:
-                # With its session, say: that tells nothing about the next time. The record has it as cut off.
-                seconds = KILLED_SECONDS
-                return self._for_now(result.reason, look.watch, self._stamped(look), seconds)
+        except SettingInvalid as error:
+            why = f"{why}; {error}" if why else str(error)  # the record is smaller, and counts more
+        if result.status is not None and result.status < 0:
+            # With its session, say: that tells nothing about the next time. The record has it as cut off.
+            seconds = KILLED_SECONDS
+            return self._for_now(result.reason, look.watch, self._stamped(look), seconds)
+        try:
             self._place.write(kept)
         except SettingInvalid as error:
-            why = f"{why}; {error}" if why else str(error)
+            why = f"{why}; {error}" if why and str(error) not in why else str(error)
         return self._known(kept, look, said, why)
 
     def _changed(self, look: _Look) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import time
 
 from ..errors import SettingInvalid
@@ -46,18 +47,7 @@ class TrustStore:
 
     def find(self, provider: str, root: str) -> Grant | None:
         """The grant for a project; None when there is none that could be ours."""
-        try:
-            fd = os.open(self.path(provider, root), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            return None
-        try:
-            found = os.fstat(fd)
-            if found.st_uid != os.getuid() or found.st_mode & 0o022:
-                return None  # somebody else may have written it
-            text = os.read(fd, _LARGEST)
-        finally:
-            os.close(fd)
-        grant = _read(text)
+        grant = _at(self.path(provider, root))
         return grant if grant is not None and (grant.provider, grant.root) == (provider, root) else None
 
     def holds(self, provider: str, root: str, digest: str) -> bool:
@@ -70,26 +60,33 @@ class TrustStore:
         grant = Grant(provider, root, digest, int(time.time() * 1000))
         told = {"provider": provider, "root": root, "digest": digest, "grantedAtMs": grant.granted_ms}
         path = self.path(provider, root)
-        own = f"{path}.{os.getpid()}"
+        own = f"{path}.{os.urandom(8).hex()}"
         try:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(fd, json.dumps(told).encode("utf-8", "surrogatepass"))
+            with open(fd, "wb") as file:
+                file.write(json.dumps(told).encode("utf-8", "surrogatepass"))
+                file.flush()
                 os.fsync(fd)
-            finally:
-                os.close(fd)
             os.rename(own, path)
         except OSError as error:
+            try:
+                os.unlink(own)  # half of one, where the disk is full
+            except OSError:
+                pass
             raise SettingInvalid(f"the grant cannot be kept in {self.folder}: {error.strerror}") from None
         return grant
 
     def revoke(self, provider: str, root: str) -> bool:
-        """Takes a grant back; whether there was one."""
+        """Takes a grant back; whether there was one. Raises SettingInvalid: then it still holds."""
         try:
             os.unlink(self.path(provider, root))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError as error:
+            raise SettingInvalid(
+                f"the grant cannot be taken back, and still holds: {self.folder}: {error.strerror}"
+            ) from None
         return True
 
     def all(self) -> Iterator[Grant]:
@@ -101,14 +98,27 @@ class TrustStore:
         found = []
         for name in names:
             if name.endswith(".json"):
-                try:
-                    with open(f"{self.folder}/{name}", "rb") as file:
-                        grant = _read(file.read(_LARGEST))
-                except OSError:
-                    continue
-                if grant is not None:
+                grant = _at(f"{self.folder}/{name}")
+                # One under another's name holds for nobody.
+                if grant is not None and self.path(grant.provider, grant.root) == f"{self.folder}/{name}":
                     found.append(grant)
         yield from sorted(found, key=lambda grant: (grant.root, grant.provider))
+
+
+def _at(path: str) -> Grant | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            return None  # somebody else may have written it
+        return _read(os.read(fd, _LARGEST))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def _read(text: bytes) -> Grant | None:

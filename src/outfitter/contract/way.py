@@ -38,7 +38,7 @@ class Way:
         try:
             for path, before in self._watched:
                 found = stat(path)
-                if before is None or found.st_mtime_ns != before[0] or found.st_ino != before[1]:
+                if before is None or found.st_ctime_ns != before[0] or found.st_ino != before[1]:
                     return False
         except OSError:
             return False
@@ -46,13 +46,14 @@ class Way:
 
 
 def signature(path: str, now: int) -> Signature | None:
-    """What changes when something comes or goes in a folder.
+    """What changes when something comes or goes in a folder, or others may write there from now on.
 
-    None when it is not there, or so young that it could change again without a sign of it.
+    By the time that nobody can set back: `touch -d`, tar and rsync set the other one. None when it is not
+    there, or so young that it could change again without a sign of it.
     """
     try:
         found = os.stat(path)
     except OSError:
         return None
-    changed = found.st_mtime_ns
+    changed = found.st_ctime_ns
     return None if abs(now - changed) < TICK_NS else (changed, found.st_ino)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..env.explain import secret_pairs, shown
 from ..env.export import export
-from ..env.layer import OVERRIDE, PROVIDER, SNAPSHOT
+from ..env.layer import OVERRIDE, PROVIDER, SNAPSHOT, trouble
 from ..env.redact import mask_pairs
 from ..errors import SettingInvalid
 from ..record import Record
@@ -110,9 +110,7 @@ def difference(resolved: Resolved, own: Mapping[str, str], secrets: Secrets) -> 
 def troubles(resolved: Resolved) -> list[str]:
     """A line for each layer that is not there although it should be: with the command that grants it."""
     return [
-        plain_line(
-            f"{layer.id} is {layer.state}: {layer.note}" if layer.note else f"{layer.id} is {layer.state}"
-        )
+        plain_line(trouble(layer))
         for layer in resolved.layers
         if layer.level >= PROVIDER and layer.state in ("blocked", "failed", "stale")
     ]

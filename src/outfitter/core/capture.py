@@ -66,6 +66,11 @@ def command(path: str, nonce: str, *, inline: bool) -> str:
 _QUOTE = "'\\''"
 
 
+def began(block: bytes | bytearray) -> bool:
+    """Whether a script came to its report, and could start no program for it: too much is exported."""
+    return f"\0{_AFTER}=".encode() in block
+
+
 def understood(block: Mapping[str, str], cwd: str) -> tuple[dict[str, str], tuple[Lost, ...]]:
     """The environment of a report, without what is only about the report, and what is lost.
 

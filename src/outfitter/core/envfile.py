@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LONGEST_NAME = 1024  # of a variable that is referred to in braces
+# Characters of all the values that a file makes: many times what a program can be given. A line of ten bytes
+# can make a hundred thousand.
+MOST_MADE = 16 << 20
 _BLANKS = " \t"
 # Unquoted, each of these makes more of a line than one command with words.
 _OPERATORS = {
@@ -59,6 +62,8 @@ _DECIDING = frozenset(
         *("local", "readonly", "typeset", "declare"),
     )
 )
+# Commands that set or take away a variable whose name they are told.
+_NAMING = frozenset(("unset", "read", "mapfile", "readarray", "let", "getopts", "-v", "-p", "-n"))
 # bash makes these itself, or makes something else of what they are given.
 _BASH_OWN = frozenset(
     (
@@ -170,6 +175,9 @@ class _File:
         # Names whose value a refused line may have changed, and that line.
         self._doubtful: dict[str, int] = {}
         self._everything: int | None = None
+        self._made = 0  # of MOST_MADE
+        # Names that a refused line has made arrays of, which are not exported, and that line.
+        self._arrays: dict[str, int] = {}
 
     def read(self) -> Read:
         line, counted = 1, 0
@@ -260,6 +268,8 @@ class _File:
             raise _Wrong("what is before the `=` is not a name (letters, digits and `_`)")
         if name in _BASH_OWN or (name.startswith("BASH") and name != "BASH_ENV"):
             raise _Wrong(f"{name} is one of bash's own")
+        if name in self._arrays:
+            raise _Wrong(f"{name} is an array since line {self._arrays[name]}: bash does not export those")
         # Nothing of it is quoted: so it is in the first parts, which are as long as they are in the file.
         left = len(name) + 1
         rest = _Word()
@@ -274,7 +284,14 @@ class _File:
         if added is None:
             return _Value(self._expanded(word.parts, known))
         there = known.get(name) if name not in self._doubtful else None
+        self._count(len(there or ""), *map(len, self._found.operations.get(name, ())))
         return _Value(None if there is None else _joined([*added[0], there, *added[1]], ":"), added)
+
+    def _count(self, *sizes: int) -> None:
+        """Before it is done: what is made of what was made grows without end."""
+        self._made += sum(sizes)
+        if self._made > MOST_MADE:
+            raise _Wrong("the values of this file are longer together than what can be kept")
 
     def _assign(self, name: str, value: _Value, line: int) -> None:
         front, behind = self._found.operations.get(name, ((), ()))
@@ -331,6 +348,7 @@ class _File:
             if value is None:
                 raise _Wrong(f"${text} has no value here")
             texts.append(value)
+        self._count(*map(len, texts))
         return _joined(texts)
 
     # What is refused
@@ -342,12 +360,29 @@ class _File:
         self._at += len(self._rest())
         if self._assigns is not None:
             self._doubtful.update(dict.fromkeys(self._assigns, line))
+            self._take_back(self._assigns)
             return
         said = self._text[begun : self._at]
-        if deciding or not _DECIDING.isdisjoint(_unquoted_words(said)):
+        words = _unquoted_words(said)
+        if deciding or not _DECIDING.isdisjoint(words):
+            self._everything = line
+        if _hides_a_name(words):
             self._everything = line
         for name in _names_in(said):
             self._doubtful[name] = line
+        self._take_back([_assigned(word) for word in words])
+        if not _NAMING.isdisjoint(words):
+            self._take_back(words)
+        for name in _arrays(said, words):
+            self._arrays[name] = line
+
+    def _take_back(self, names: list[str]) -> None:
+        """What a line further up has said, and a refused one says otherwise: no value, but no wrong one."""
+        for name in names:
+            if name in self._found.values or name in self._found.unset:
+                self._found.values.pop(name, None)
+                self._found.unset.pop(name, None)
+                del self._found.exact[name], self._found.lines[name]
 
     def _to_command_end(self) -> bool:
         """Goes to the first line's end that is not in quotes; whether what follows belongs to it as well."""
@@ -561,6 +596,30 @@ def _names_in(text: str) -> set[str]:
     """Everything in a text that could be the name of a variable."""
     marks = [mark if mark.isascii() and (mark.isalnum() or mark == "_") else " " for mark in text]
     return {word for word in "".join(marks).split() if is_name(word)}
+
+
+def _assigned(word: str) -> str:
+    """The name that a word of a refused line may give a value to; empty for none."""
+    name, equals, _ = word.partition("=")
+    return name.removesuffix("+").partition("[")[0] if equals else ""
+
+
+def _hides_a_name(words: list[str]) -> bool:
+    """Whether a refused line may set a variable whose name only a shell knows, which may be any."""
+    if _NAMING.isdisjoint(words):
+        return any("$" in word.partition("=")[0] for word in words if "=" in word)
+    return any("$" in word or "`" in word for word in words)
+
+
+def _arrays(text: str, words: list[str]) -> list[str]:
+    """The names that a refused line may have made arrays of."""
+    if "mapfile" in words or "readarray" in words or ("read" in words and "-a" in text):
+        return [word for word in words if is_name(word)]
+    if "=(" not in text and "[" not in text:
+        return []
+    return [
+        name for name in _names_in(text) if f"{name}=(" in text or f"{name}+=(" in text or f"{name}[" in text
+    ]
 
 
 def _unquoted_words(text: str) -> list[str]:

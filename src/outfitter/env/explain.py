@@ -119,7 +119,9 @@ def one_line(resolved: Resolved, base: str) -> str:
         elif level in (3, 4):
             parts.append(f"{word}=none")
     refused = len(resolved.refused)
-    return "env: " + ", ".join(parts) + (f", {refused} refused" if refused else "")
+    line = "env: " + ", ".join(parts) + (f", {refused} refused" if refused else "")
+    # Folders are in it, and who names those is not who speaks here: one line stays one.
+    return "".join(mark if mark.isprintable() else " " for mark in shown(line))
 
 
 def _brief(layer: Layer) -> str:

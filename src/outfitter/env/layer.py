@@ -113,3 +113,9 @@ class Layer(Record):
 
     def origin_of(self, name: str) -> Origin:
         return self.origins.get(name, self.origin)
+
+
+def trouble(layer: Layer) -> str:
+    """A layer that is not there although it should be, in one line: what it is, and what to do."""
+    state = "has failed" if layer.state == "failed" else f"is {layer.state}"
+    return f"{layer.id} {state}: {layer.note}" if layer.note else f"{layer.id} {state}"

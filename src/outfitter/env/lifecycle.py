@@ -105,7 +105,7 @@ def _without_secrets(overlay: Overlay, secrets: Secrets) -> tuple[Overlay, tuple
     kept = []
     lost: list[tuple[str, str]] = []
     for one in overlay.contributions:
-        hidden = [] if one.is_hook else [name for name in one.names if one.is_secret(name, secrets)]
+        hidden = [] if one.is_hook else one.secret_names(secrets)
         lost += [(one.producer, name) for name in hidden]
         rest = one.without(hidden)
         if rest.names or one.is_hook:

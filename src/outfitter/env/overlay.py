@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..errors import OverlayRefused
 from ..record import Record
-from .layer import SESSION, Layer, Operation
+from .layer import OVERRIDE, SESSION, Layer, Operation
 from .origin import Origin
 from .resolve import LARGEST_PAIR
 
@@ -26,6 +26,7 @@ HOOKS = ("hook", "plugin")
 OPERATIONS = ("remove", "prepend", "append")
 FIELDS = ("set", "unset", *OPERATIONS, "secrets")
 LONGEST_PRODUCER = 1024  # a path may be in it
+_EACH = 64  # bytes that a text takes besides what it says: many short ones are as large as one long one
 
 
 class Rejection(Record):
@@ -85,14 +86,21 @@ class Contribution(Record):
     def size(self) -> int:
         """About how many bytes it holds."""
         entries = [text for one in self.operations for text in (one.variable, *one.values)]
-        texts = (self.producer, *self.values, *self.values.values(), *self.unset, *entries)
-        return sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
+        return _size(
+            (self.producer, *self.values, *self.values.values(), *self.unset, *entries, *self.secrets)
+        )
 
-    def is_secret(self, name: str, secrets: Secrets) -> bool:
-        """Whether what it says of a variable must not be shown or kept: by mark, by name or by its look."""
-        said = [self.values.get(name, "")]
-        said += [value for one in self.operations if one.variable == name for value in one.values]
-        return name in self.secrets or any(secrets.holds(name, text) for text in said)
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """Every value and every entry of a list, with the variable's name."""
+        entries = [(one.variable, text) for one in self.operations for text in one.values]
+        return [*self.values.items(), *entries]
+
+    def secret_names(self, secrets: Secrets) -> list[str]:
+        """The variables of which it says what must not be shown or kept: by mark, by name or by its look."""
+        hidden = {name for name in self.names if name in self.secrets or secrets.holds(name, "")}
+        hidden.update(name for name, text in self.texts if secrets.holds(name, text))
+        return sorted(hidden)
 
     def without(self, names: Iterable[str]) -> Contribution:
         """The same, silent about some variables."""
@@ -173,7 +181,7 @@ class Overlay:
 
     @property
     def size(self) -> int:
-        return sum(contribution.size for contribution, _ in self._entries)
+        return sum(contribution.size for contribution, _ in self._entries) + _size(self.withheld)
 
     def get(self, producer: str) -> Contribution | None:
         return next((one for one, _ in self._entries if one.producer == producer), None)
@@ -251,7 +259,8 @@ class Overlay:
         twin = self._with(())
         twin.withheld = gone
         origin = Origin("overlay", "taken away when this session was started from another one")
-        twin.layers = (Layer(SESSION, "narrowed", origin, unset=sorted(gone)),)
+        # Above what the user's configuration sets for everybody: a child has none of it either.
+        twin.layers = (Layer(OVERRIDE, "narrowed", origin, unset=sorted(gone)),)
         twin._take(entries)
         return twin
 
@@ -274,8 +283,12 @@ def narrowed(
     gone = set(unset)
     if hide_secrets is not None:
         for one in parent.contributions:
-            gone.update(name for name in one.names if one.is_secret(name, hide_secrets))
+            gone.update(one.secret_names(hide_secrets))
     return parent.copy(id).withholding(gone)
+
+
+def _size(texts: Iterable[str]) -> int:
+    return sum(_EACH + (len(text) if text.isascii() else 4 * len(text)) for text in texts)
 
 
 # What producers send
@@ -339,10 +352,11 @@ class _Reader:
             if self._is_name(name) and (entries := self._entries(name, written))
         ]
         secrets = [name for name in self._list(told, "secrets") if self._is_name(name)]
-        for name in self._contradictions(values, unset, [one.variable for one in operations]):
+        wrong = frozenset(self._contradictions(values, unset, [one.variable for one in operations]))
+        for name in wrong:
             values.pop(name, None)
             unset.pop(name, None)
-            operations = [one for one in operations if one.variable != name]
+        operations = [one for one in operations if one.variable not in wrong]
         return Contribution(
             self._producer, values, unset=tuple(unset), operations=operations, secrets=secrets
         )

@@ -6,7 +6,7 @@ from .pattern import Patterns, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 SECRET_NAMES = (
     "*TOKEN*",
@@ -55,6 +55,15 @@ def looks_secret(value: str) -> bool:
     authority = rest.split("/", 1)[0]
     account, at, _ = authority.rpartition("@")
     return bool(at) and ":" in account and not account.endswith(":")
+
+
+def holding(texts: Sequence[tuple[str, str]], secrets: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Which of some variables, (name, value), have a secret value in theirs: (name, name of the secret)."""
+    everything = "\0".join(text for _, text in texts)
+    there = [
+        (name, value) for name, value in secrets if len(value) >= SHORTEST_MASKED and value in everything
+    ]
+    return [(name, part) for part, value in there for name, text in texts if value in text]
 
 
 def mask(text: str, secrets: Mapping[str, str]) -> str:

@@ -254,6 +254,7 @@ class _Fold:
         self._rules = rules
         self._history = history
         self._from: dict[str, Layer] = {}  # the layer of each value; kept only while somebody listens
+        self._twice: frozenset[str] = frozenset()  # what the layer at hand sets and takes away
 
     def list_of(self, name: str, value: str) -> ListValue:
         """The segments of a value that no layer has looked into yet."""
@@ -279,6 +280,8 @@ class _Fold:
         if layer.level == BASE and self._history is None and not self.values:
             self.values = dict(layer.values)
             return
+        # Once for all of them: whoever sends a hundred thousand names must not hold everybody up.
+        self._twice = frozenset(layer.unset).intersection(layer.values) if layer.unset else frozenset()
         for name in layer.unset:
             refusal = self._judge(layer, name, None)
             if refusal is not None:
@@ -366,7 +369,7 @@ class _Fold:
             return _refusal(layer, name, *_WITHHELD)
         if _takes_all(layer):
             return None
-        if name in layer.unset and name in layer.values:
+        if name in self._twice:
             return _refusal(layer, name, "conflict", "set and taken away by the same layer")
         if not is_name(name):
             return _refusal(layer, name, "name", "not a name that every shell passes on")

@@ -145,9 +145,17 @@ def config_home(environ: Mapping[str, str]) -> str:
 def load(environ: Mapping[str, str], codex_home: str | None = None) -> Configuration:
     """What is configured: in our folder, or as Codex would have it when `codex_home` names its folder.
 
-    Without a file there is `local` alone, unless Codex's variable names a server. Raises SettingInvalid.
+    Without a file there is `local` alone, unless Codex's variable names a server; so it is without a home, as
+    services have none. Raises SettingInvalid.
     """
-    configuration = read(os.path.join(config_home(environ) if codex_home is None else codex_home, FILE))
+    if codex_home is None:
+        try:
+            home = config_home(environ)
+        except SettingInvalid:
+            return Configuration()
+    else:
+        home = codex_home
+    configuration = read(os.path.join(home, FILE))
     if configuration is not None:
         return configuration
     return Configuration() if codex_home is None else from_variable(environ.get(URL_VARIABLE, ""))

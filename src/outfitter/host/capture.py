@@ -11,17 +11,17 @@ import select
 import time
 from math import ceil
 
-from ..core.capture import STARTUP_NAMES, command, understood
+from ..core.capture import STARTUP_NAMES, began, command, understood
 from ..core.launch import Launch
 from ..core.marks import Marks
 from ..core.snapshot import BLOCK_BYTES, read_block, told, without_daemons
 from ..env.redact import Secrets
 from ..errors import HostUnsupported, LaunchFailed
 from ..record import Record
-from .privatefifo import PrivateFifo
+from .privatefifo import PrivateFifo, remove_dead
 from .spawn import Spawner, Stdio
 from .tool import end_tree
-from .tree import new_nonce, runs, usable
+from .tree import marked, new_nonce, runs, usable
 from .watchdog import Watchdog
 
 TYPE_CHECKING = False
@@ -99,6 +99,7 @@ def capture(
     Whatever the script does is a state, never an exception; `log` may raise, which ends the script.
     """
     begun = time.monotonic()
+    remove_dead(env)
     try:
         with PrivateFifo(env) as fifo:
             run = _Run(script, arguments, cwd, env, fifo, mark, log, shell, inline, secrets or Secrets())
@@ -161,6 +162,7 @@ class _Run:
         self._launch = Launch(shell, [*argv, *arguments], cwd, start)
         self._block = bytearray()
         self._report: dict[str, str] | None = None
+        self._seen: dict[str, str] = {}
         self._output = bytearray()
         self._cut = False
         self._pid = 0
@@ -202,6 +204,8 @@ class _Run:
         try:
             outcome = self._wait(ours, deadline)
         finally:
+            if self._report is None:
+                self._seen = self._exported()
             code = end_tree(self._pid, self._mark)
             self._log = None
             self._hear(ours)  # nobody writes any more: all that is left
@@ -259,6 +263,24 @@ class _Run:
                 raise _LogFailed(error) from None
         return data != b""
 
+    def _exported(self) -> dict[str, str]:
+        """What a script that has not reported has exported so far, as the programs that it started have it.
+
+        For nothing but to know its secrets in what it printed.
+        """
+        found: dict[str, str] = {}
+        for pid in marked(self._mark.__eq__) if usable() else ():
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    block = file.read(BLOCK_BYTES)
+            except OSError:
+                continue  # it has ended, or is another user's now
+            for entry in block.split(b"\0"):
+                name, _, value = entry.decode("utf-8", "surrogateescape").partition("=")
+                if self._env.get(name) != value:
+                    found[name] = value
+        return found
+
     # What it comes to
 
     def _result(self, outcome: str, code: int | None, timeout: float) -> Captured:
@@ -274,7 +296,12 @@ class _Run:
                 if name in self._env:
                     left.setdefault(name, self._env[name])
         output = told(
-            bytes(self._output), left, OUTPUT_BYTES, cut=self._cut, names=self._secrets, before=self._env
+            bytes(self._output),
+            left or self._seen,
+            OUTPUT_BYTES,
+            cut=self._cut,
+            names=self._secrets,
+            before=self._env,
         )
         state, reason = self._state(outcome, code, timeout)
         return Captured(
@@ -296,6 +323,8 @@ class _Run:
             return "failed", "it was ended by a signal" if code is None else f"it was ended by signal {-code}"
         if code:
             return "failed", f"it ended with status {code}"
+        if self._report is None and began(self._block):
+            return "too-large", "it leaves a variable that is too large to be given to a program: export less"
         if self._report is None:
             return "replaced-or-exited", (
                 "it ended without a report of its environment: it replaces its shell by another program "

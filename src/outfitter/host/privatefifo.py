@@ -6,19 +6,23 @@ waits for a reader, and the end of one writer is not the end of the pipe.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import time
 
 from ..errors import HostUnsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 # The most that one call takes, so that a writer that never stops cannot hold up an event loop. Every honest
 # report fits: an environment larger than this could not be given to a command (see core.snapshot).
 READ_BYTES = 1 << 20
 _CHUNK = 64 << 10  # what a pipe holds
+_NAME = "outfitter-"
+_YOUNG_SECONDS = 10
 # To make a folder and to remove it takes a tenth there of what it takes on a disk.
 _MEMORY = "/dev/shm"
 # Characters that no shell gives a meaning to, so that the path can stand in any command line as it is.
@@ -97,12 +101,51 @@ class PrivateFifo:
         self.close()
 
 
-def _new_folder(env: Mapping[str, str]) -> str:
+def remove_dead(env: Mapping[str, str]) -> None:
+    """Removes the pipes of processes that were killed: nobody reads them any more.
+
+    For those who have the time: it looks at all names in a folder.
+    """
+    for parent in _parents(env):
+        try:
+            names = os.listdir(parent)
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith(_NAME) and len(name) == len(_NAME) + 16:
+                _remove_if_dead(f"{parent}/{name}")
+        return  # the first one is where they are made
+
+
+def _remove_if_dead(folder: str) -> None:
+    path = f"{folder}/report"
+    try:
+        found = os.lstat(folder)
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+        # One that was made just now may not be open yet.
+        if not is_ours or abs(time.time() - found.st_mtime) < _YOUNG_SECONDS:
+            return
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # which says that it has no reader
+            return
+        try:
+            os.unlink(path)
+            os.rmdir(folder)
+        except OSError:
+            pass
+
+
+def _parents(env: Mapping[str, str]) -> Iterator[str]:
     for parent in (env.get("XDG_RUNTIME_DIR", ""), env.get("TMPDIR", ""), _MEMORY, "/tmp"):
         parent = parent.rstrip("/")
-        if not _is_safe(parent):
-            continue
-        folder = f"{parent}/outfitter-{os.urandom(8).hex()}"
+        if _is_safe(parent):
+            yield parent
+
+
+def _new_folder(env: Mapping[str, str]) -> str:
+    for parent in _parents(env):
+        folder = f"{parent}/{_NAME}{os.urandom(8).hex()}"
         try:
             os.mkdir(folder, 0o700)
             os.chmod(folder, 0o700)  # whatever our umask says

@@ -17,6 +17,7 @@ from ..errors import LaunchFailed
 from ..record import Record
 from .spawn import Spawner, Stdio
 from .tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
+from .watchdog import Watchdog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,11 +77,32 @@ def run_tool(
 ) -> Ran:
     """Runs a program in exactly this environment, without input; blocks for `timeout` and a second at most.
 
-    `argv[0]` without a slash is looked for in `env`'s PATH. `mark` is one of a server's (`core.marks`), so
-    that even its sudden end takes the program with it.
+    `argv[0]` without a slash is looked for in `env`'s PATH. `mark` is one of a server's (`core.marks`), whose
+    sudden end takes the program with it; without one our own end does.
     """
     begun = time.monotonic()
-    carried = Marks(new_nonce()).new(0) if mark is None else mark
+    if mark is not None:
+        return _run(argv, cwd, env, begun, timeout, mark, output)
+    marks = Marks(new_nonce())
+    watchdog = Watchdog(None, Spawner(), marks)
+    try:
+        watchdog.ensure()
+        return _run(argv, cwd, env, begun, timeout, marks.new(0), output)
+    except LaunchFailed as error:
+        return Ran(argv, "not-started", failure=f"/bin/sh was not started: {error.what or error}")
+    finally:
+        watchdog.stop()
+
+
+def _run(
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    begun: float,
+    timeout: float,
+    carried: int,
+    output: int,
+) -> Ran:
     out, out_theirs = os.pipe2(os.O_CLOEXEC)
     err, err_theirs = os.pipe2(os.O_CLOEXEC)
     try:

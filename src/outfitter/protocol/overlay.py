@@ -83,11 +83,14 @@ class ListParams(Record):
 
 
 class DropParams(Record):
-    """environment/overlay/drop: forgets a producer, or what it has said of the variables `names`."""
+    """environment/overlay/drop: forgets a producer, or what it has said of the variables `names`.
+
+    Without a producer the session has ended: all of it goes, and with it what it was not to have.
+    """
 
     __slots__ = ("names", "producer", "scope")
 
-    def __init__(self, scope: str, producer: str, names: tuple[str, ...] = ()) -> None:
+    def __init__(self, scope: str, producer: str | None, names: tuple[str, ...] = ()) -> None:
         self.scope = scope
         self.producer = producer
         self.names = names
@@ -96,10 +99,12 @@ class DropParams(Record):
     def decode(cls, params: Json) -> DropParams:
         fields = Fields(params, "DropParams")
         names = tuple(fields.texts("names")) if "names" in fields else ()
-        return cls(fields.text("scope"), fields.text("producer"), names)
+        return cls(fields.text("scope"), fields.text_or_none("producer"), names)
 
     def encode(self) -> Json:
-        params: dict[str, Json] = {"scope": self.scope, "producer": self.producer}
+        params: dict[str, Json] = {"scope": self.scope}
+        if self.producer is not None:
+            params["producer"] = self.producer
         if self.names:
             params["names"] = list(self.names)
         return params

@@ -200,8 +200,8 @@ class _Said:
         for field in said:
             if field not in _FIELDS:
                 self._wrong(field, f"there is no such field; there are: {', '.join(_FIELDS)}")
-        for name, one in self._object("set", said.get("set", {})).items():
-            self._set(f"set.{name}", name, one)
+        for variable, one in self._object("set", said.get("set", {})).items():
+            self._set(f"set.{variable}", variable, one)
         for place, one in enumerate(self._list(said, "unset")):
             self._unset(f"unset[{place}]", one)
         for place, one in enumerate(self._list(said, "path")):

@@ -14,7 +14,7 @@ from ..env.origin import Origin
 from .base import Detection, Lost, Resolution, Trust
 from .capturing import SOURCE, captured
 from .files import upwards
-from .manifests import absolute, digest, is_text, names, option, present, read_text, read_toml, table
+from .manifests import absolute, digest, is_text, names, option, present, read_text, read_toml, table, typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Conda:
                 found.root,
                 context,
                 origin=Origin("provider", f"conda: {prefix}", os.path.join(prefix, _SCRIPTS)),
-                remedy=f"`conda activate {prefix}` runs the same scripts",
+                remedy=f"`conda activate {typed(prefix)}` runs the same scripts",
                 snapshot=result,
                 dropped=_NOT_FOR_PROGRAMS,
             )
@@ -129,9 +129,8 @@ class Pixi:
         if "/" in name or name in (".", ".."):
             return Resolution("failed", note=f"`{name}` is no name of an environment", watch=watch)
         if not is_prefix(_pixi_prefix(found.root, context)):
-            note = (
-                f"pixi has not made the environment {name} yet: `pixi install -e {name}` in {found.root} does"
-            )
+            install = f"pixi install -e {typed(name)}"
+            note = f"pixi has not made the environment {name} yet: `{install}` in {found.root} does"
             return Resolution("missing", note=note, watch=watch)
         argv = _shell_hook(found.root, context)
         ran = run_tool(argv, found.root, context.tool_env, timeout=context.timeout, mark=context.mark)
@@ -157,9 +156,8 @@ def activation(prefix: str, origin: Origin | None = None) -> Resolution:
         return Resolution("failed", note=f"{prefix} has a colon in its path, which PATH cannot hold")
     if not is_prefix(prefix):
         if not os.path.isdir(prefix):
-            note = (
-                f"there is no environment at {prefix}: `conda env create -p {prefix}` in the project makes it"
-            )
+            create = f"conda env create -p {typed(prefix)}"
+            note = f"there is no environment at {prefix}: `{create}` in the project makes it"
             return Resolution("missing", note=note)
         return Resolution("failed", note=f"{prefix} is no conda environment (it has no {MARK})")
     origin = origin or Origin("provider", f"conda: {prefix}", os.path.join(prefix, MARK))

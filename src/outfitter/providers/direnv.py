@@ -249,7 +249,10 @@ def _failure(ran: Ran, file: str, timeout: float) -> str:
     if ran.ok:
         return "direnv printed something that is no environment: is the `direnv` in PATH the real one?"
     how = f"signal {-ran.code}" if ran.code is not None and ran.code < 0 else f"status {ran.code}"
-    return f"direnv ended with {how} for {file}: `cd {os.path.dirname(file)} && direnv reload` shows more"
+    from shlex import quote
+
+    folder = quote(os.path.dirname(file))
+    return f"direnv ended with {how} for {file}: `cd {folder} && direnv reload` shows more"
 
 
 # What it said

@@ -100,7 +100,7 @@ def _resolution(
     for name, (entry, path) in entries.items():
         origin = Origin("provider", f"dotenv:{path}", path, entry.line)
         if name == "PATH" and options.get("allow_path") is not True:
-            note = f"PATH in {path}, line {entry.line}, is ignored: set `allow_path` if it is meant"
+            note = f"PATH in {path}, line {entry.line}, is ignored: say it under [env] in outfitter.toml"
             continue
         origins[name] = origin
         if name in LIST_NAMES:

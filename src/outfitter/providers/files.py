@@ -36,6 +36,17 @@ def nearest(directory: str, names: Sequence[str]) -> tuple[str, tuple[str, ...]]
     return None
 
 
+def planted(folder: str, path: str) -> bool:
+    """Whether anybody may put files into a folder, such as /tmp, and somebody else has put this one there."""
+    try:
+        if not os.stat(folder).st_mode & stat.S_IWOTH:
+            return False
+        name = os.path.relpath(path, folder).partition("/")[0]
+        return os.lstat(os.path.join(folder, name)).st_uid not in (0, os.geteuid())
+    except OSError:
+        return True  # it has gone
+
+
 def below(folder: str, name: str) -> str:
     """The path of a name in a folder, for people to read; an absolute one is its own."""
     return os.path.join(folder, name.removeprefix("./"))

@@ -131,3 +131,12 @@ def absolute(path: str, root: str, home: str) -> str:
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     return os.path.normpath(os.path.join(root, path))
+
+
+def typed(word: str) -> str:
+    """A word of a project's in a command that people are told to type: it stays one word, and no more."""
+    if not word:
+        return ""
+    from shlex import quote
+
+    return quote(word)

@@ -44,6 +44,7 @@ _PLACES = (
 _PARTS = ("mise/conf.d", ".mise/conf.d", ".config/mise/conf.d")
 _VERSIONS = ".tool-versions"
 _TEMPLATE = ("{{", "{%", "{#")
+_BY_FOLDER = "path:"  # a version that is a folder, perhaps one of the project: whatever programs are in it
 # What a file may have without running anything: versions as plain text.
 _HARMLESS = frozenset(("tools", "min_version"))
 
@@ -324,7 +325,7 @@ def _within(path: str, folder: str) -> bool:
 
 def _is_plain(path: str, text: str) -> bool:
     """Whether a file only names versions. mise has the last word: it runs without its records then."""
-    if any(mark in text for mark in _TEMPLATE):
+    if any(mark in text for mark in _TEMPLATE) or _BY_FOLDER in text:
         return False
     if os.path.basename(path) == _VERSIONS:
         return True
@@ -394,7 +395,7 @@ class _Asking:
         if plain:
             self._env["MISE_STATE_DIR"] = _NO_RECORDS
         self._deadline = time.monotonic() + context.timeout
-        self._producer = f"mise {version(tool, self._env)}".strip()
+        self._producer = f"mise {version(tool, self._env, context.mark)}".strip()
 
     def run(self) -> Resolution:
         installed = self._installed(self._json(_TOOLS, dict))

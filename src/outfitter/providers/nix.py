@@ -97,12 +97,14 @@ class Nix:
         return None
 
     def trust(self, found: Detection, context: Context) -> Trust:
+        from shlex import quote
+
         runs = "and its shellHook, " * (context.mode != "snapshot")
         return Trust(
             "untrusted",
             "outfitter",
             _digest(found.root, context.mode),
-            f"outfitter trust {found.root}",
+            f"outfitter trust {quote(found.root)}",
             f"nix runs what {found.files[0]} says, {runs}to tell its environment",
         )
 
@@ -132,7 +134,7 @@ class Nix:
             note = "nix is not installed, or not in PATH: see https://nixos.org/download"
             return Resolution("missing", note=note, watch=watch)
         env = {name: value for name, value in context.tool_env.items() if not _is_proxy(name)} | _NO_NETWORK
-        producer = f"nix {version(tool, env)}".strip()
+        producer = f"nix {version(tool, env, context.mark)}".strip()
         source = _Source(found, context)
         [_, *arguments] = self.plan(found, context)[0]
         limit = BUILD_SECONDS if context.timeout == SECONDS else context.timeout
@@ -445,7 +447,7 @@ class _Relative:
         )
         said.set = {name: value for name, value in said.set.items() if bookkeeper(name) != self.id}
         said.watch = tuple(watch)
-        said.producer = f"{self.id} {version(tool, context.tool_env)}".strip()
+        said.producer = f"{self.id} {version(tool, context.tool_env, context.mark)}".strip()
         return said
 
     def _argv(self, context: Context, tool: str) -> list[str]:

@@ -13,7 +13,7 @@ from ..env.origin import Origin
 from ..record import Record
 from . import venv
 from .base import Detection, Lost, Resolution, Trust
-from .files import program, upwards
+from .files import planted, program, upwards
 from .manifests import absolute, digest, names, option, present, read_text, read_toml, table, text
 from .wrapping import as_it_is, wrapped
 
@@ -206,7 +206,7 @@ class _Project:
             for name in FOLDERS:
                 path = os.path.join(folder, name)
                 self._seen.append(os.path.join(path, _CFG))
-                if os.path.exists(os.path.join(path, _CFG)):
+                if os.path.exists(os.path.join(path, _CFG)) and not planted(folder, path):
                     return "venv", _Place(path)
         why = (
             f"no tool is named in {self.root} and there is no {', '.join(FOLDERS)}: "
@@ -244,7 +244,7 @@ class _Project:
         """The root of the uv workspace that the project is a member of; itself when it is of none."""
         for folder in list(upwards(self.root))[1:]:
             path = os.path.join(folder, "pyproject.toml")
-            if not os.path.exists(path):
+            if not os.path.exists(path) or planted(folder, path):
                 continue
             said = table(read_toml(path)[0], "tool", "uv", "workspace")
             relative = os.path.relpath(self.root, folder)

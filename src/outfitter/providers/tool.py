@@ -21,7 +21,7 @@ _VERSION_SECONDS = 5.0
 _versions: dict[tuple[str, int, int], str] = {}
 
 
-def version(path: str, env: Mapping[str, str]) -> str:
+def version(path: str, env: Mapping[str, str], mark: int | None = None) -> str:
     """The first number that `--version` prints; "" when there is none. It is asked outside of projects."""
     try:
         found = os.stat(path)
@@ -29,7 +29,7 @@ def version(path: str, env: Mapping[str, str]) -> str:
         return ""
     key = (path, found.st_ino, found.st_mtime_ns)
     if key not in _versions:
-        ran = run_tool([path, "--version"], "/", env, timeout=_VERSION_SECONDS)
+        ran = run_tool([path, "--version"], "/", env, timeout=_VERSION_SECONDS, mark=mark)
         words = ran.stdout.decode("utf-8", "replace").split()
         _versions[key] = next((word for word in words if word[:1].isdigit() and "." in word), "")
     return _versions[key]

@@ -14,7 +14,7 @@ from ..env.origin import Origin
 from ..record import Record
 from .base import Detection, Lost, Resolution, Trust
 from .files import nearest
-from .manifests import absolute, names, read_text
+from .manifests import absolute, names, read_text, typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _of_words(
         if path:
             folders.append(os.path.join(path, "bin"))
         else:
-            missing.append(f"{manager} {word}: `{install.format(word)}`")
+            missing.append(f"{manager} {word}: `{install.format(typed(word))}`")
     return _Found(manager, folders, missing, watch=(folder, *folders))
 
 
@@ -229,7 +229,10 @@ def _nvm(here: _Managers, text: str) -> _Found | None:
     path = _node(folder, _unaliased(here.nvm, word))
     if not path:
         return _Found(
-            "nvm", missing=[f"node {word or '(none is named)'}: `nvm install {word}`"], line=line, watch=watch
+            "nvm",
+            missing=[f"node {word or '(none is named)'}: `nvm install {typed(word)}`"],
+            line=line,
+            watch=watch,
         )
     values = {
         "NVM_DIR": here.nvm,
@@ -252,7 +255,10 @@ def _fnm(here: _Managers, text: str) -> _Found | None:
         path = os.path.join(version, "installation")
     if not path or not os.path.isdir(path):
         return _Found(
-            "fnm", missing=[f"node {word or '(none is named)'}: `fnm install {word}`"], line=line, watch=watch
+            "fnm",
+            missing=[f"node {word or '(none is named)'}: `fnm install {typed(word)}`"],
+            line=line,
+            watch=watch,
         )
     return _Found("fnm", [os.path.join(os.path.realpath(path), "bin")], line=line, watch=watch)
 
@@ -316,7 +322,7 @@ def _asdf(here: _Managers, text: str) -> list[_Found]:
             else:
                 path = _version(os.path.join(installs, tool), version.replace("ref:", "ref-", 1))
             if not path or not os.path.isdir(path) or ":" in path:
-                missing.append(f"{tool} {version}: `asdf install {tool} {version}`")
+                missing.append(f"{tool} {version}: `asdf install {typed(tool)} {typed(version)}`")
                 continue
             # Without a word from its plugin, programs are in `bin`.
             folders.append(os.path.join(path, "bin"))

@@ -51,6 +51,8 @@ class Asking:
         """
         from .dispatch import dispatch
 
+        # Before the first command, too: what is asked ends with the server, however that ends.
+        self._server.sessions.watchdog.ensure()
         connection.peer.wait(request.id)
         session = connection.session
         assert session is not None, "the handshake guarantees a session"

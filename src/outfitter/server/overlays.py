@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..contract.overlays import refusals, why_no_scope
 from ..env.overlay import describe, read, why_no_producer
-from ..env.redact import Secrets
+from ..env.redact import Secrets, holding
 from ..errors import InvalidParams, OverlayRefused
 from ..protocol.jsontext import dumps
 
@@ -47,8 +47,13 @@ def list_contributions(connection: Connection, params: ListParams) -> str:
 
 
 def drop(connection: Connection, params: DropParams) -> str:
-    """Forgets what a producer has said."""
-    return dumps({"dropped": _scopes(connection).drop(params.scope, params.producer, params.names)})
+    """Forgets what a producer has said, or the whole session."""
+    scopes = _scopes(connection)
+    if params.producer is not None:
+        return dumps({"dropped": scopes.drop(params.scope, params.producer, params.names)})
+    if params.names:
+        raise InvalidParams("`names` go with a `producer`")
+    return dumps({"dropped": scopes.end(params.scope)})
 
 
 def event(connection: Connection, params: EventParams) -> str:
@@ -58,7 +63,7 @@ def event(connection: Connection, params: EventParams) -> str:
     settings = _settings(connection)
     unset = set(params.unset)
     if params.hide_secrets:
-        unset.update(_secrets_below(connection, settings))
+        unset.update(_secrets_of(connection, settings, params.scope))
     outcome = _scopes(connection).happened(
         params.scope,
         params.event,
@@ -82,12 +87,26 @@ def _described(overlay: Overlay) -> list[dict[str, object]]:
     return [describe(one) for one in overlay.contributions]
 
 
-def _secrets_below(connection: Connection, settings: Settings) -> list[str]:
-    """The secrets that commands start from: a child that shall have none gets these neither."""
+def _secrets_of(connection: Connection, settings: Settings, scope: str) -> set[str]:
+    """The secrets that commands start from, those of the user's configuration and of the session, and what
+    has one of them in it: a child that shall have none gets these neither.
+    """
     session = connection.session
     contract = connection.server.environments.contract
     base = contract.base if session is None or session.base is None else session.base
-    return [name for name, _ in Secrets(settings.secret_names).among(base.values)]
+    values = dict(base.values)
+    if settings.user_policy is not None:
+        values.update(settings.user_policy.set)
+    if settings.user_env is not None:
+        values.update((name, value) for name, value, _ in settings.user_env.set)
+    secrets = Secrets(settings.secret_names)
+    hidden = secrets.among(values)
+    texts = list(values.items())
+    for one in _scopes(connection).get(scope).contributions:
+        texts += one.texts
+        names = frozenset(one.secret_names(secrets))
+        hidden += [pair for pair in one.texts if pair[0] in names]
+    return {*(name for name, _ in hidden), *(name for name, _ in holding(texts, hidden))}
 
 
 def _settings(connection: Connection) -> Settings:

@@ -30,7 +30,9 @@ def explain(names: Sequence[str], flags: Flags) -> int:
     if flags["json"]:
         emit_json(_only(told, names, flags["program"]) if names else told)
     elif flags["html"] is None or names:
-        emit("\n".join(_text(told, names, flags["program"])))
+        lines = _text(told, names, flags["program"])
+        if lines:
+            emit("\n".join(lines))
     for name in unknown:
         say(f"{name}: there is no such variable, and no such program in PATH")
     return 1 if unknown else 0

@@ -6,6 +6,7 @@ import os
 import sys
 
 from ...errors import SettingInvalid
+from ..plain import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def emit_bytes(data: bytes) -> None:
 
 def say(text: str) -> None:
     """One line for people, beside the answer."""
-    line = f"outfitter: {text}\n".encode(sys.stderr.encoding or "ascii", "backslashreplace")
+    line = f"outfitter: {plain(text)}\n".encode(sys.stderr.encoding or "ascii", "backslashreplace")
     try:
         os.write(2, line)
     except OSError:

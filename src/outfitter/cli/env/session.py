@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...contract.overlays import Kept, refusals, worktree_root
 from ...env.overlay import Rejection, describe, encode, why_no_producer
+from ...env.redact import Secrets
 from ...errors import SettingInvalid
 from .asking import folder_of, prepared, there
 from .output import printable, say
@@ -41,6 +42,7 @@ class Here:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._contract: Contract | None = None
+        self._secret: list[tuple[str, str]] = []  # what references may have stood for
         self.where = printable(worktree_root(folder))
 
     @property
@@ -65,7 +67,12 @@ class Here:
         _check(contribution)
         refused = list(refusals(contribution, self._settings))
         contribution = contribution.without([one.name for one in refused])
-        return refused + list(self._kept.put(self._folder, contribution, self._settings, merge=merge))
+        settings = self._settings
+        # A shell, or a file that is read, has put values of other variables into these.
+        secret = self._secret + Secrets(settings.secret_names).among(self._prepared.base.values)
+        return refused + list(
+            self._kept.put(self._folder, contribution, settings, merge=merge, secret=secret)
+        )
 
     def drop(self, producer: str, names: tuple[str, ...] = ()) -> bool:
         return self._kept.drop(self._folder, producer, names)
@@ -85,8 +92,12 @@ class Here:
     def known(self, producer: str) -> dict[str, str]:
         """What references in a file may stand for: not what the same file has said before."""
         from ...contract.contract import Asked
+        from ...env.explain import secret_pairs
 
-        values = dict(self._prepared.resolve(Asked(self._folder, {})).values)
+        resolved = self._prepared.resolve(Asked(self._folder, {}))
+        secrets = Secrets(self._settings.secret_names)
+        self._secret = secret_pairs(resolved.history()[0], resolved, secrets)
+        values = dict(resolved.values)
         former = self._kept.overlay(self._folder).get(producer)
         for name in () if former is None else former.names:
             values.pop(name, None)

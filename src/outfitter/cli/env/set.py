@@ -20,6 +20,10 @@ _LONGEST = 131_072  # more is no variable
 
 def set_variables(words: Sequence[str], flags: Flags) -> int:
     """Keeps them; returns the exit status. Raises OutfitterError."""
+    if flags["secret"] and flags["on"] is None:
+        raise SettingInvalid(
+            "secrets are not kept on disk: give them to a running server with --on and --scope"
+        )
     where = place(flags)
     values: dict[str, object] = {}
     for word in words:

@@ -21,6 +21,8 @@ SECRET = "[secret]"
 _MOST_LOST = 5  # lines: a shell of nix has dozens of functions
 # What says nothing about where a value comes from: who follows did not touch it.
 _PASSIVE = ("kept", "refused", "ignored")
+# What must have been there before it can be taken away: who unsets a name to be sure takes nothing.
+_GIVING = ("set", "prepend", "append", "replace")
 _COLOURS = {"refused": "red", "removed": "red", "unset": "red", "ignored": "dim", "kept": "dim"}
 
 
@@ -44,7 +46,7 @@ def overview(told: Json, paint: Paint, *, values: bool = False) -> Iterator[str]
             for name, entry in present.items()
             if (entry["layer"], entry["id"]) == (layer["layer"], layer["id"])
         ]
-        if names or layer["state"] not in ("off", "applied"):
+        if names or layer["state"] not in ("off", "applied") or ("note" in layer and layer["state"] != "off"):
             yield _heading(layer, len(names), paint)
             yield from _beside_data(layer, paint)
         if values:
@@ -69,6 +71,8 @@ def _heading(layer: Json, size: int, paint: Paint) -> str:
 
 def _beside_data(layer: Json, paint: Paint) -> Iterator[str]:
     """What of a layer is no data: what starts the commands, and what a command does not get of it."""
+    if layer["state"] == "applied" and "note" in layer:
+        yield printable(f"    note: {layer['note']}")
     if "prefix" in layer:
         yield f"    starts commands as: {printable(' '.join(layer['prefix']))} ..."
     lost = layer.get("lost", [])
@@ -89,7 +93,7 @@ def _missing(told: Json, paint: Paint) -> Iterator[str]:
     """What was taken away, and what layers wanted in vain, by reason."""
     removed: dict[str, list[str]] = {}
     for name, entry in told["variables"].items():
-        if "removed" in entry and any(event["action"] not in _PASSIVE for event in entry["history"]):
+        if "removed" in entry and any(event["action"] in _GIVING for event in entry["history"]):
             removed.setdefault(_gone(entry), []).append(name)
     if removed:
         yield paint("bold", f"{count(sum(map(len, removed.values())), 'variable')} taken away")

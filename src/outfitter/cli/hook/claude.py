@@ -92,7 +92,7 @@ def _others(path: str) -> Iterator[str]:
         return  # not the layout that we know
     for other in sorted(os.listdir(folder)):
         where = os.path.join(folder, other)
-        if other != name and _is_hook_file(other) and os.path.isfile(where):
+        if other != name and _is_hook_file(other) and os.path.isfile(where) and not os.path.islink(where):
             yield where
 
 
@@ -112,8 +112,9 @@ def _rewrite(path: str, text: str) -> None:
     try:
         write_whole(path, data, private=True)
     except SettingInvalid:
-        # A folder in which nothing can be made: the file itself may still be written.
-        if not os.path.isfile(path):
+        # A folder in which nothing can be made: the file itself may still be written. On a full disk it would
+        # be emptied, with what others have put into it.
+        if not os.path.isfile(path) or os.access(os.path.dirname(path), os.W_OK):
             raise
         try:
             fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
@@ -126,6 +127,9 @@ def _rewrite(path: str, text: str) -> None:
 
 def _read(path: str) -> str:
     try:
+        # Claude Code makes no links: what one leads to is a file of somebody else, ~/.bashrc perhaps.
+        if os.path.islink(path):
+            raise SettingInvalid(f"{path} is a link, which is not followed: remove it")
         # Nothing that would not be read at once: a FIFO opens without waiting, and is refused.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:

@@ -63,7 +63,7 @@ class Session:
         self.watch = _files([*self.watch, *contract.watched(asked)])
         self.change = difference(resolved, contract.base.values, Secrets(settings.secret_names))
         self.troubles = troubles(resolved)
-        self.summary = one_line(resolved, contract.base.kind)
+        self.summary = plain_line(one_line(resolved, contract.base.kind))
 
     def answer(self, *more: str) -> Answer:
         """For the model the summary, then `more`; for the person what he has to do."""
