@@ -78,6 +78,7 @@ def test_every_setting_is_shown_with_its_place(user: User, project: Path) -> Non
         ["daemon.environment", "daemon", "default"],
         ["limits.total_bytes", "1048576", "default"],
         ["providers.use", "auto", "default"],
+        ["providers.allow", "all", "default"],
         ["providers.required", "(none)", "default"],
         ["providers.on_failure", "warn", "default"],
         ["providers.timeout", "each", "its", "own", "default"],

@@ -12,8 +12,10 @@ from outfitter.contract import selection
 from outfitter.contract.selection import Selection, Use
 from outfitter.contract.settings import Settings
 from outfitter.contract.way import TICK_NS
+from outfitter.errors import FileInvalid
 from outfitter.providers import registry
 from outfitter.providers.marks import MARKS
+from tests.support.contracts import Place
 from tests.support.machine import wait_until
 from tests.support.notes import Notes
 
@@ -207,3 +209,24 @@ def test_what_comes_is_seen_whatever_time_its_folder_is_given(root: Path) -> Non
 
 def is_young(folder: Path) -> bool:
     return time.time_ns() - os.stat(folder).st_ctime_ns < 2 * TICK_NS
+
+
+def test_the_user_has_the_last_word_on_what_may_be_used(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(place.project / "pyproject.toml", "")
+    place.write(place.project / ".envrc", "")
+    contract = place.contract()
+
+    def used() -> list[str]:
+        return ids(contract.uses(str(place.project), contract.settings(str(place.project))))
+
+    assert used() == ["direnv", "python"]
+    place.user('[providers]\nallow = ["direnv"]\n')
+    assert used() == ["direnv"]
+    place.says('[providers]\nuse = ["python", "direnv"]\n')
+    assert used() == ["direnv"]
+    place.user("[providers]\nallow = []\n")
+    assert used() == []
+    place.says('[providers]\nallow = ["direnv"]\n')
+    with pytest.raises(FileInvalid, match="allow"):
+        used()

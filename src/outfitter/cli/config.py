@@ -85,6 +85,10 @@ def _projects(settings: Settings) -> Iterator[Row]:
     used = ["auto"] if settings.providers is None else list(settings.providers)
     for setting, value in (
         ("providers.use", used),
+        (
+            "providers.allow",
+            ["all"] if settings.allowed_providers is None else sorted(settings.allowed_providers),
+        ),
         ("providers.required", sorted(settings.required_providers)),
         ("providers.on_failure", settings.on_provider_failure),
         ("providers.timeout", settings.provider_timeout or "each its own"),

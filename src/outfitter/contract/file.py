@@ -90,6 +90,7 @@ class _File:
             daemon_environment=said("daemon.environment"),
             import_codex=said("import.codex"),
             providers=said("providers.use"),
+            allowed_providers=said("providers.allow"),
             required_providers=said("providers.required", ()),
             on_provider_failure=said("providers.on_failure"),
             provider_options=self._provider_options(),
@@ -104,7 +105,7 @@ class _File:
         for key in KEYS["providers"]:
             if (
                 key.kind == "texts"
-                and key.name not in ("use", "required")
+                and key.name not in ("use", "required", "allow")
                 and f"providers.{key.name}" in self._said
             ):
                 options[key.name] = {"values": self._said[f"providers.{key.name}"]}

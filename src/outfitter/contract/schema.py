@@ -150,6 +150,12 @@ KEYS: dict[str, tuple[Key, ...]] = {
     ),
     "providers": (
         Key("use", "texts", "The project's environment providers, in their order; each layer goes on top."),
+        Key(
+            "allow",
+            "texts",
+            "The only providers that may be used, whatever a project has or says.",
+            user_only=True,
+        ),
         Key("required", "texts", "Providers without which no command is started."),
         Key(
             "on_failure",

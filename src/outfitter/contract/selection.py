@@ -184,6 +184,7 @@ def _choices(
 def check_names(settings: Settings) -> None:
     """Raises FileInvalid for names that no provider has: one that is required would never be missed."""
     said = [("providers.use", id) for id in settings.providers or () if id != AUTO]
+    said += [("providers.allow", id) for id in sorted(settings.allowed_providers or ())]
     said += [("providers.required", id) for id in sorted(settings.required_providers)]
     said += [(f"providers.modes.{id}", id) for id in settings.provider_modes]
     if not said:
@@ -220,6 +221,8 @@ def _use(id: str, directory: str, settings: Settings, *, choice: bool = False) -
     from ..providers.registry import find
 
     provider = find(id, settings.provider_options.get(id))
+    if settings.allowed_providers is not None and id not in settings.allowed_providers:
+        return []
     detection = provider.detect(directory)
     if detection is None or any(planted(detection.root, path) for path in detection.files):
         return []

@@ -167,6 +167,7 @@ class FileSettings(Record):
     __slots__ = (
         "allow_code_loading",
         "allow_from",
+        "allowed_providers",
         "daemon_environment",
         "env",
         "file",
@@ -211,6 +212,7 @@ class FileSettings(Record):
         daemon_environment: str | None = None,
         import_codex: bool | str | None = None,
         providers: tuple[str, ...] | None = None,
+        allowed_providers: tuple[str, ...] | None = None,
         required_providers: tuple[str, ...] = (),
         on_provider_failure: str | None = None,
         provider_options: Mapping[str, Mapping[str, object]] | None = None,
@@ -236,6 +238,7 @@ class FileSettings(Record):
         self.daemon_environment = daemon_environment
         self.import_codex = import_codex
         self.providers = providers
+        self.allowed_providers = allowed_providers
         self.required_providers = required_providers
         self.on_provider_failure = on_provider_failure
         self.provider_options = dict(provider_options or {})
@@ -260,6 +263,7 @@ class Settings:
     __slots__ = (
         "allow_code_loading",
         "allow_from",
+        "allowed_providers",
         "daemon_environment",
         "files",
         "ignored",
@@ -305,6 +309,7 @@ class Settings:
         self.overlays: dict[str, tuple[str, EnvSettings]] = {}  # by name: "user" or "project", and what it is
         # None: nobody has named any, and what is found there holds.
         self.providers: tuple[str, ...] | None = None
+        self.allowed_providers: frozenset[str] | None = None  # None: all
         self.required_providers: frozenset[str] = frozenset()
         self.needed_providers: frozenset[str] = frozenset()  # those of them that the project's file names
         self.on_provider_failure = "warn"
@@ -336,6 +341,7 @@ SETTINGS = (
     "limits.total_bytes",
     "import.codex",
     "providers.use",
+    "providers.allow",
     "providers.required",
     "providers.on_failure",
     "providers.timeout",
@@ -504,6 +510,9 @@ def _merge_providers(merged: Settings, user: FileSettings | None, project: FileS
         merged.provider_modes.update(said.provider_modes)
         for entry in ("", *(f".{id}" for id in said.provider_modes)) if said.provider_modes else ():
             merged.sources["providers.modes" + entry] = said.source("providers.modes" + entry)
+    if user is not None and user.allowed_providers is not None:
+        merged.allowed_providers = frozenset(user.allowed_providers)
+        merged.sources["providers.allow"] = user.source("providers.allow")
     setting = "providers.on_failure"
     if user is not None and user.on_provider_failure is not None:
         merged.on_provider_failure = user.on_provider_failure
