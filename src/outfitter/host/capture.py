@@ -7,9 +7,7 @@ touches the disk and what it prints or redirects does not matter. Only a complet
 from __future__ import annotations
 
 import os
-import select
 import time
-from math import ceil
 
 from ..core.capture import STARTUP_NAMES, began, command, understood
 from ..core.launch import Launch
@@ -18,6 +16,7 @@ from ..core.snapshot import BLOCK_BYTES, read_block, told, without_daemons
 from ..env.redact import Secrets
 from ..errors import HostUnsupported, LaunchFailed
 from ..record import Record
+from .attend import attend
 from .privatefifo import PrivateFifo, remove_dead
 from .spawn import Spawner, Stdio
 from .tool import end_tree
@@ -202,7 +201,7 @@ class _Run:
                 os.close(stdin)
         os.set_blocking(ours, False)
         try:
-            outcome = self._wait(ours, deadline)
+            outcome = attend(self._pid, self._fifo.fd, ours, deadline, take=self._take, hear=self._hear)
         finally:
             if self._report is None:
                 self._seen = self._exported()
@@ -214,37 +213,18 @@ class _Run:
 
     # While it runs
 
-    def _wait(self, output: int, deadline: float) -> str:
-        """Returns when it has ended, reported too much, or its time is up."""
-        pidfd = os.pidfd_open(self._pid)
-        try:
-            waiting = select.poll()
-            for fd in (self._fifo.fd, output, pidfd):
-                waiting.register(fd, select.POLLIN)
-            while True:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return "timeout"
-                ready = {fd for fd, _ in waiting.poll(ceil(left * 1000))}
-                if output in ready and not self._hear(output):
-                    waiting.unregister(output)
-                # Also when it has ended: what it wrote before that is in the pipe.
-                if (self._fifo.fd in ready or pidfd in ready) and not self._take():
-                    return "too-large"
-                if pidfd in ready:
-                    return "exited"
-        finally:
-            os.close(pidfd)
+    def _take(self) -> str:
+        """Reads what was reported. The first complete report counts: a second one is the same again.
 
-    def _take(self) -> bool:
-        """Reads what was reported. The first complete report counts: a second one is the same again."""
+        None of them settles it: a script may go on after it.
+        """
         data = self._fifo.read_available()
         if self._report is None:
             self._block += data
             if len(self._block) > BLOCK_BYTES:
-                return False
+                return "too-large"
             self._report = read_block(self._block, self._nonce)
-        return True
+        return ""
 
     def _hear(self, output: int) -> bool:
         """Keeps the end of what it says; False when it has closed its output, and so has everybody else."""

@@ -8,9 +8,7 @@ startup files have started is ended with it.
 from __future__ import annotations
 
 import os
-import select
 import time
-from math import ceil
 
 from ..core.launch import Launch
 from ..core.marks import Marks
@@ -26,6 +24,7 @@ from ..core.snapshot import (
     without_maintained,
 )
 from ..errors import HostUnsupported, LaunchFailed, SettingInvalid
+from ..host.attend import attend
 from ..host.privatefifo import PrivateFifo
 from ..host.spawn import Spawner, Stdio
 from ..host.tool import end_tree
@@ -169,7 +168,7 @@ class _Asking:
             os.close(null)
         os.set_blocking(ours, False)
         try:
-            outcome = self._wait(ours, deadline)
+            outcome = attend(self._pid, self._fifo.fd, ours, deadline, take=self._take, hear=self._hear)
         finally:
             code = end_tree(self._pid, self._mark)
             self._hear(ours)  # nobody writes any more: all that is left
@@ -177,30 +176,6 @@ class _Asking:
         return self._result(outcome, code, timeout)
 
     # While it runs
-
-    def _wait(self, stderr: int, deadline: float) -> str:
-        """Returns when the report is complete or too large, the shell has ended, or the time is up."""
-        pidfd = os.pidfd_open(self._pid)
-        try:
-            waiting = select.poll()
-            for fd in (self._fifo.fd, stderr, pidfd):
-                waiting.register(fd, select.POLLIN)
-            while True:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return "timeout"
-                ready = {fd for fd, _ in waiting.poll(ceil(left * 1000))}
-                if stderr in ready and not self._hear(stderr):
-                    waiting.unregister(stderr)
-                # Also when it has ended: what it wrote before that is in the pipe.
-                if self._fifo.fd in ready or pidfd in ready:
-                    outcome = self._take()
-                    if outcome:
-                        return outcome
-                if pidfd in ready:
-                    return "exited"
-        finally:
-            os.close(pidfd)
 
     def _take(self) -> str:
         """Reads what was reported; "captured" or "too-large" when that settles it."""
