@@ -296,4 +296,6 @@ def test_secrets_of_a_script_that_never_reports_are_masked_too(shell: Shell) -> 
     result = shell.source(
         'export MY_TOKEN=made-by-itself-1\necho "has $MY_TOKEN"\nsleep 600\n', timeout=SHORT
     )
-    assert (result.state, result.output) == ("timeout", "has [secret:MY_TOKEN]\n")
+    # bash may find the time to say that its child was killed.
+    assert (result.state, result.output.splitlines()[0]) == ("timeout", "has [secret:MY_TOKEN]")
+    assert "made-by-itself" not in result.output
