@@ -28,6 +28,7 @@ OutfitterError
 │   ├── SetupFailed             the project's setup is required and did not go well
 │   ├── OverlayRefused          a strict contribution to the session has mistakes; nothing of it is taken
 │   ├── OverlayUnknown          no configuration file has an overlay of this name
+│   ├── ScopeUnknown            a session that is a copy of another one, and is not there (any more)
 │   └── OverlaysFull            the server keeps as much for sessions as it may; drop what is not needed
 ├── LaunchFailed                the operating system did not start the program
 ├── FileFailed                  the operating system refused something about a file
@@ -353,6 +354,24 @@ class OverlayUnknown(Refused):
     def __str__(self) -> str:
         known = ", ".join(f"`{name}`" for name in self.known) or "none"
         return f"there is no overlay `{self.name}` here: add [overlays.{self.name}]; there are: {known}"
+
+
+class ScopeUnknown(Refused):
+    """There is no session `scope`, which by its name is a copy: it might be one that should have less."""
+
+    slug = "scope-unknown"
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(scope)
+        self.scope = scope
+
+    def __str__(self) -> str:
+        parent = self.scope.rpartition("/")[0]
+        return (
+            f"there is no scope `{self.scope}`: with a `/` in its name it is a copy, which a fork makes, "
+            "and a server that was started anew has none; "
+            f"fork `{parent}` again, or choose a name without `/`"
+        )
 
 
 class OverlaysFull(Refused):

@@ -104,6 +104,15 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         ),
     ),
     (
+        errors.ScopeUnknown("thread/tests"),
+        (
+            codes.INVALID_REQUEST,
+            "there is no scope `thread/tests`: with a `/` in its name it is a copy, which a fork makes, "
+            "and a server that was started anew has none; fork `thread` again, or choose a name without `/`",
+            {"error": "scope-unknown"},
+        ),
+    ),
+    (
         errors.OverlaysFull("scopes", 256),
         (
             codes.INVALID_REQUEST,

@@ -312,3 +312,25 @@ def test_what_has_a_secret_in_it_is_hidden_from_a_copy_as_well(wire: Wire, place
     got = run(wire, place, scope=f"{scope}/copy")
     assert got["PLAIN"] == "1"
     assert not [name for name, value in got.items() if "hush" in value]
+
+
+def test_a_copy_that_is_not_there_is_refused_and_has_not_everything(wire: Wire, place: Place) -> None:
+    put(wire, "parent", "user", set={"U": "1", "U_TOKEN": "hush"})
+    event(wire, "parent", "fork", to="parent/child", unset=["U"])
+    assert "U" not in run(wire, place, scope="parent/child")
+    gone = {"scope": "parent/child", "producer": "user"}
+    assert wire.call("environment/overlay/drop", gone) == {"dropped": True}
+    assert "U" not in run(wire, place, scope="parent/child")  # it has nothing left, and is still a copy
+    assert wire.call("environment/overlay/drop", {"scope": "parent/child"}) == {"dropped": True}
+    params = start_params("gone", ["true"], cwd=place.project.as_uri(), contract={"scope": "parent/child"})
+    for method, more in (
+        ("process/start", params),
+        ("environment/overlay/put", {"scope": "parent/child", "producer": "user", "set": {"A": "1"}}),
+        ("environment/overlay/list", {"scope": "parent/child"}),
+    ):
+        error = wire.answer(wire.request(method, more))["error"]
+        assert error["data"]["error"] == "scope-unknown"
+        assert "fork `parent` again" in error["message"]
+    forked = {"scope": "parent", "event": "fork", "to": "other/child"}
+    error = wire.answer(wire.request("environment/overlay/event", forked))["error"]
+    assert "it must be `parent/NAME`" in error["message"]

@@ -12,7 +12,7 @@ from ..env.layer import RUNTIME_LEVEL, SESSION, Layer, Operation
 from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import RUNTIME, Origin
 from ..env.overlay import Contribution, Overlay, Rejection, encode, read, why_no_producer
-from ..errors import InvalidParams, OverlaysFull, OverlayUnknown
+from ..errors import InvalidParams, OverlaysFull, OverlayUnknown, ScopeUnknown
 from .places import kept_folder
 
 TYPE_CHECKING = False
@@ -32,6 +32,7 @@ CONTRIBUTIONS = 64
 SCOPE_BYTES = 1 << 20
 # What all of them may hold together.
 ALL_SCOPES_BYTES = 64 << 20
+_COPY = "/"  # between the name of a session and that of a copy of it
 LONGEST_SCOPE = 256  # characters; a thread's id has 36
 LARGEST_FILE = 4 << 20  # of what the user keeps for one worktree; JSON takes more room than what it says
 _NAMED = 256  # layers of named overlays that are remembered
@@ -147,6 +148,9 @@ class Scopes:
     A client may come and go, and its thread goes on: so a scope outlives the connection and the session that
     made it. What is bounded is their number. When there is no room, the one that was not used for longest
     goes, of those whose maker is gone (`is_alive`); what somebody may still rely on is never dropped.
+
+    PARENT/NAME is a copy, and exists because a fork has made it: one that is not there, because the server is
+    another one by now, is refused. Nobody can say what it was not to have.
     """
 
     def __init__(self) -> None:
@@ -158,9 +162,11 @@ class Scopes:
         return len(self._scopes)
 
     def get(self, scope: str) -> Overlay:
-        """What a session has; an empty overlay for one that was given nothing."""
+        """What a session has; an empty overlay for one that was given nothing. Raises ScopeUnknown."""
         known = self._scopes.get(scope)
         if known is None:
+            if _COPY in scope:
+                raise ScopeUnknown(scope)
             return self._nothing
         if next(reversed(self._scopes)) != scope:
             self._scopes[scope] = self._scopes.pop(scope)
@@ -207,7 +213,7 @@ class Scopes:
         after = overlay.put(rest) if names and rest.names else overlay.drop(producer)
         if after is overlay:
             return False
-        if after.contributions or after.withheld:
+        if after.contributions or after.withheld or _COPY in scope:
             self._scopes[scope] = _Scope(after, self._scopes[scope].owner)
         else:
             del self._scopes[scope]
@@ -231,6 +237,8 @@ class Scopes:
         except ValueError as error:
             raise InvalidParams(f"{error}: name it in `to`") from None
         if outcome.overlay.id != scope:
+            if _COPY in outcome.overlay.id and outcome.overlay.id.rpartition(_COPY)[0] != scope:
+                raise InvalidParams(f"`to` has a `{_COPY}`: then it must be `{scope}{_COPY}NAME`")
             if outcome.overlay.id in self._scopes:
                 raise InvalidParams(
                     "there is a scope of the name in `to` already: a copy has a name of its own"
@@ -241,7 +249,7 @@ class Scopes:
         return outcome
 
     def _of(self, scope: str) -> Overlay:
-        return self.get(scope) if scope in self._scopes else Overlay(id=scope)
+        return self.get(scope) if scope in self._scopes or _COPY in scope else Overlay(id=scope)
 
     def _keep(self, scope: str, overlay: Overlay, owner: object) -> Overlay:
         why = why_no_scope(scope)
