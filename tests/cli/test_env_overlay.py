@@ -158,8 +158,6 @@ def test_a_session_on_a_server_takes_secrets_too(user: User, repo: Path, server:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("set", "--scope", "t", "A=1"), "name that with --on"),
-        (("set", "--on", "ws://127.0.0.1:1", "A=1"), "name one with --scope ID"),
         (("unset", "--dir", "/dev/null/none", "A"), "/dev/null/none is not a directory"),
         (("overlay", "--import", "/dev/null/none"), "cannot read /dev/null/none"),
         (("set", "=1"), "a name is not empty"),
@@ -170,6 +168,22 @@ def test_mistakes_are_told(user: User, args: tuple[str, ...], told: str) -> None
     done = user.run("env", *args)
     assert (done.returncode, told in done.stderr.decode()) == (1, True), done.stderr
     assert done.stderr.startswith(b"outfitter: ")
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("set", "--scope", "t", "A=1"), "name that with --on"),
+        (("set", "--on", "ws://127.0.0.1:1", "A=1"), "name one with --scope ID"),
+        (("unset", "--on", "ws://127.0.0.1:1", "A"), "name one with --scope ID"),
+        (("overlay", "--on", "ws://127.0.0.1:1"), "name one with --scope ID"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_a_mistake_of_usage(
+    user: User, args: tuple[str, ...], told: str
+) -> None:
+    done = user.run("env", *args)
+    assert (done.returncode, told in done.stderr.decode()) == (2, True), done.stderr
 
 
 def test_what_a_hook_printed_is_taken_as_its_own(user: User, repo: Path) -> None:

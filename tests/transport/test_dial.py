@@ -308,7 +308,7 @@ REFUSALS = {
     "404": (b"HTTP/1.1 404 Not Found\r\n\r\n", "404 Not Found", False),
     "401 with a reason": (
         b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 5\r\n\r\nno\nno",
-        "401 Unauthorized",
+        "401 Unauthorized; give the token that it wants with `token=`, or --token-file FILE",
         False,
     ),
     "403 with a text": (b"HTTP/1.1 403 Forbidden\r\n\r\nnot you", "403 Forbidden: not you", False),

@@ -216,6 +216,8 @@ class DialledTransport(asyncio.Protocol):
         if status != 101:
             text = rest.decode("utf-8", "replace").strip()[:200]
             detail = f"{status} {phrase}".strip() + (f": {text}" if text and text.isprintable() else "")
+            if status == 401:
+                detail += "; give the token that it wants with `token=`, or --token-file FILE"
             # Overload passes; a token, a path or an Origin that is refused stays so.
             self._turned_away(detail, retryable=status in (429, 502, 503, 504))
             return b""

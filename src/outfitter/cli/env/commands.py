@@ -142,6 +142,14 @@ _SESSION = (
 )
 
 
+def _check_session(flags: dict[str, Any]) -> None:
+    if flags["on"] is None or flags["on"] == "local":
+        if flags["scope"] is not None:
+            raise click.UsageError("--scope is a session of a running server: name that with --on")
+    elif flags["scope"] is None:
+        raise click.UsageError("a server keeps this for a session: name one with --scope ID")
+
+
 @env_group.command("set")
 @has(*_SESSION, Flag("--secret", "flag", "With --on: these values are secret, whatever their names.", False))
 @click.argument("words", nargs=-1, required=True, metavar="NAME=VALUE...")
@@ -151,6 +159,7 @@ def set_command(words: tuple[str, ...], **flags: Any) -> int:
     A NAME without a value takes it from standard input, unseen if that is a terminal. Secrets are not kept on
     disk: give them to a running server. The exit status is 1 when something was refused.
     """
+    _check_session(flags)
     from .set import set_variables
 
     return set_variables(words, flags)
@@ -161,6 +170,7 @@ def set_command(words: tuple[str, ...], **flags: Any) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_variables)
 def unset_command(names: tuple[str, ...], **flags: Any) -> int:
     """Take variables away from all later commands, wherever they come from."""
+    _check_session(flags)
     from .unset import unset_variables
 
     return unset_variables(names, flags)
@@ -182,6 +192,7 @@ def overlay_command(**flags: Any) -> int:
     """
     if flags["import"] is not None and flags["drop"] is not None:
         raise click.UsageError("--import and --drop do not go together")
+    _check_session(flags)
     if flags["hook"] is not None and flags["import"] is None:
         raise click.UsageError("--hook needs --import FILE, or --import - for standard input")
     from .overlay import overlay

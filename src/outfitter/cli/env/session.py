@@ -24,13 +24,9 @@ if TYPE_CHECKING:
 
 
 def place(flags: Flags) -> Here | There:
-    """The place that the flags name. Raises SettingInvalid."""
+    """The place that the flags name: a session's, with --on and --scope. Raises SettingInvalid."""
     if flags["on"] is None or flags["on"] == "local":
-        if flags["scope"] is not None:
-            raise SettingInvalid("--scope is a session of a running server: name that with --on")
         return Here(folder_of(flags["dir"]))
-    if flags["scope"] is None:
-        raise SettingInvalid("a server keeps this for a session: name one with --scope ID")
     from ..target import find
 
     return There(find(flags["on"], flags["codex_home"], flags["token_file"]), flags["scope"], flags["dir"])
