@@ -543,7 +543,9 @@ def test_token_opens_the_door_and_no_other_does(kind: str, tmp_path: Path) -> No
             ("wrong", "invalid websocket bearer token"),
         ):
             error = await turned_away(server.url, token=given)
-            assert (str(error), error.retryable) == (f"{refused}: {why}", False)
+            told, _, remedy = str(error).partition("; ")
+            assert (told, error.retryable) == (f"{refused}: {why}", False)
+            assert "--token-file" in remedy
         async with outfitter.connect(server.url, token="right") as client:
             assert await client.run(["echo", "in"]) == Completed(0, b"in\n", b"")
 
