@@ -33,7 +33,7 @@ from outfitter.env.origin import EXECUTOR, REQUEST, RUNTIME
 from outfitter.env.policy import Policy
 from outfitter.env.resolve import Rules, Stack
 
-__all__ = ["PAIRS", "interleaved", "resolving", "shells"]
+__all__ = ["PAIRS", "PROFILE", "interleaved", "resolving", "shells"]
 
 VARIABLES: Final = 200
 BATCH: Final = 5  # calls between two looks at the clock, which costs a tenth of the shortest
@@ -41,6 +41,13 @@ VALUE: Final = "a value of forty characters, which is usual"[:40]
 
 # What is told as the difference of two: the one that costs more, and what it is compared with.
 PAIRS: Final = {"enforce": "quiet", "repair": "plain", "report": "plain"}
+
+# A startup file that changes something, adds two variables and leaves a function behind.
+PROFILE: Final = """\
+export PATH="$HOME/.local/bin:$PATH" EDITOR=vi
+export PAGER=less
+greet() { echo "hello, $1"; }
+"""
 
 
 def resolving(samples: int) -> dict[str, float]:
@@ -58,7 +65,8 @@ def resolving(samples: int) -> dict[str, float]:
 
 def shells(link: str) -> dict[str, Launch]:
     """The shells that are compared. `link` leads to bash under a name that no server takes for a shell."""
-    policy = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {}, "includeOnly": []}
+    usual = dict.fromkeys((f"VARIABLE_{number:02}" for number in range(20)), VALUE)
+    policy = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": usual, "includeOnly": []}
 
     def launch(*argv: str, **contract: str) -> Launch:
         return Launch(*argv, more={"envPolicy": policy, "contract": contract})

@@ -431,6 +431,42 @@ def test_thousands_of_names_are_not_too_large_for_one_variable_either() -> None:
         assert "s3cret" not in (rare or "")
 
 
+def test_what_is_remembered_of_one_environment_is_not_taken_for_another() -> None:
+    def text(cwd: str, **env: str) -> str:
+        made = prepare(
+            "/bin/bash", ["bash", "-lc", "T"], login="allow", startup="repair", env=env, cwd=cwd, probe=None
+        )
+        assert made is not None
+        return "".join(value for _, value in made.added)
+
+    texts = [
+        text("/a", A="1"),
+        text("/b", A="1"),
+        text("/a", A="2"),
+        text("/a", B="1"),
+        text("/a", A="1", B="1"),
+    ]
+    assert len(set(texts)) == 5
+    assert text("/a", A="1") == texts[0]
+    for number in range(20):
+        assert f"A='{number}'" in text("/a", A=str(number))
+
+
+@pytest.mark.parametrize("startup", ["enforce", "repair", "report"])
+@pytest.mark.parametrize("shell", ["bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh"])
+def test_a_plan_that_is_remembered_is_the_one_that_is_made(shell: str, startup: str) -> None:
+    for login in ("allow", "strip"):
+        for text in ("true", "a b", "exit 3", "'\n", "\\", "\0", "T\0T"):
+            for argv0 in (shell, "-" + shell, "a\0b"):
+                one, more = (
+                    plan(argv0, "-lc", text, *parameters, login=login, startup=startup, program=shell, A="1")
+                    for parameters in ((), ("zero",))
+                )
+                # With a parameter it is not the usual form: it is never remembered.
+                assert one.argv == [word for word in more.argv if word != "zero"]
+                assert (one.added, one.withheld, one.notes) == (more.added, more.withheld, more.notes)
+
+
 def restored_quotes(value: str) -> str:
     return "'" + value.replace("'", "'\\''") + "'"
 

@@ -473,12 +473,19 @@ def test_builtins_that_are_disabled_do_not_cost_the_environment(home: Home, word
     ("profile", "forks"),
     [
         ("export PATH=/elsewhere; unset REMOVED; hello() { :; }; OWN=1; cd /", False),
-        ("export ADDED=1", True),
-        ("hello() { :; }; export -f hello", True),
-        ("declare -i LANG", True),
+        ("export ADDED=1", False),
+        ("export ADDED=1; set -o noclobber -o posix -o nounset", False),
+        ("hello() { :; }; export -f hello", False),
+        ("declare -i LANG", False),
+        ("declare -ax LANG", False),
+        # Where a list cannot be had without one, as everywhere without /dev/shm.
+        ("export ADDED=1 TMPDIR=/nowhere", True),
+        ("export ADDED=1; readonly TMPDIR", True),
+        ("export ADDED=1; BASH_COMPAT=4.4", True),
+        ("export ADDED=1; shopt -s compat43", True),
     ],
 )
-def test_bash_forks_for_a_repair_only_where_something_must_be_taken_away(
+def test_bash_forks_for_a_repair_only_where_it_must(
     home: Home, tmp_path: Path, profile: str, forks: bool
 ) -> None:
     of_bash(home, profile)
@@ -495,6 +502,43 @@ def test_bash_forks_for_a_repair_only_where_something_must_be_taken_away(
         if plan.startup == "repair":
             assert compared("bash", variables(result.stdout)) == compared("bash", home.env)
     assert (started[0] > started[1]) == forks
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["", "TMPDIR in the contract"])
+@pytest.mark.parametrize(
+    ("profile", "tmpdir", "compat"),
+    [
+        ("", "", ""),
+        ("TMPDIR=/nowhere", "set /nowhere", ""),
+        ("TMPDIR=/nowhere; BASH_COMPAT=4.4", "set /nowhere", "compat44"),
+        ("export TMPDIR=/nowhere", "", ""),
+        ("shopt -s compat43", "", "compat43"),
+    ],
+)
+def test_what_bash_lists_with_is_left_as_it_was(
+    home: Home, profile: str, tmpdir: str, compat: str, given: bool
+) -> None:
+    of_bash(home, f"export ADDED=1; {profile}")
+    if given:
+        home.env["TMPDIR"] = "/given"
+        tmpdir = "set /given"
+    text = (
+        'echo "${TMPDIR+set }${TMPDIR-}"; shopt -s | grep -o "compat[0-9]*" || echo; '
+        "echo /proc/self/fd/*; echo ${!__OUTFITTER*}; exec /usr/bin/env -0"
+    )
+    result = run(home.plan("bash", "-lc", text, startup="repair"), home)
+    lines = result.stdout.split(b"\n", 4)
+    assert [line.decode() for line in lines[:2]] == [tmpdir, compat]
+    # The fourth is that of the folder.
+    assert lines[2].decode().split() == [f"/proc/self/fd/{number}" for number in range(4)]
+    assert lines[3] == b""
+    assert compared("bash", variables(lines[4])) == compared("bash", home.env)
+
+
+def test_a_list_that_no_pipe_holds_is_taken_away(home: Home) -> None:
+    of_bash(home, "for ((i = 0; i < 5000; i++)); do export A_NAME_THAT_IS_NOT_SHORT_$i=1; done")
+    result = run(home.plan("bash", "-lc", "exec /usr/bin/env -0", startup="repair"), home)
+    assert compared("bash", variables(result.stdout)) == compared("bash", home.env)
 
 
 def test_thousands_of_names_are_restored(home: Home) -> None:

@@ -47,6 +47,12 @@ _SHELLS = {
 # One pair of an environment is at most 131,071 bytes on Linux, and a character four of them.
 _CARRIED = 30_000
 _CARRIED_ASCII = 120_000
+# Plans for the usual command line, with this in the place of the text, which cannot be part of one.
+_TEXT = "\0"
+_USUAL = ("-lc", "-c")
+_NO_TEXT = ("", "-", "+")  # begins like a flag, or not at all
+_REMEMBERED = 8  # a client sends the same environment again and again
+_REMEMBERED_SIZE = 64 * 1024
 
 
 class Probe(Record):
@@ -124,11 +130,22 @@ class Plan(Record):
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "added")
         return f"Plan({shown}, added={[name for name, _ in self.added]!r})"
 
+    def of(self, text: str) -> Plan:
+        """The same for a command text."""
+        made = Plan.__new__(Plan)
+        for name in Plan.__slots__:
+            setattr(made, name, getattr(self, name))
+        made.argv = [word.replace(_TEXT, text) for word in self.argv]
+        return made
+
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """The environment to start it with, made of the one that the command is to have."""
         exact = {name: value for name, value in env.items() if name not in self.withheld}
         exact.update(self.added)
         return exact
+
+
+_forms: dict[tuple[object, ...], Plan] = {}
 
 
 class Seen(Record):
@@ -161,6 +178,32 @@ def prepare(
     `login` is "allow", "strip" or "reject"; `startup` is "enforce", "repair" or "report". Raises
     `LoginRejected` for a login shell that is not allowed.
     """
+    usual = len(argv) == 3 and argv[1] in _USUAL and argv[2][:1] not in _NO_TEXT and _TEXT not in argv[0]
+    if probe is not None or not usual:
+        return _prepare(program, argv, login, startup, env, cwd, probe)
+    # What agents send differs in the text alone, and all else has been thought of before.
+    known = (program, argv[0], argv[1], login, startup, cwd, *env.items())
+    form = _forms.get(known)
+    if form is None:
+        form = _prepare(program, [argv[0], argv[1], _TEXT], login, startup, env, cwd, None)
+        if form is None:
+            return None
+        if sum(len(value) for _, value in form.added) <= _REMEMBERED_SIZE:
+            if len(_forms) >= _REMEMBERED:
+                _forms.clear()
+            _forms[known] = form
+    return form.of(argv[2])
+
+
+def _prepare(
+    program: str,
+    argv: Sequence[str],
+    login: str,
+    startup: str,
+    env: Mapping[str, str],
+    cwd: str,
+    probe: Probe | None,
+) -> Plan | None:
     shell = _SHELLS.get(program.rpartition("/")[2])
     if shell is None:
         return None

@@ -170,13 +170,15 @@ def plan_shell(
     *,
     report: bool,
     wrapped: bool = False,
+    settings: Settings | None = None,
 ) -> ShellStart | None:
     """How to start a shell; None for anything else. Raises LoginRejected.
 
+    `settings`: what holds for that folder, where it has been looked up already.
     `report` says that somebody wants to know what the startup files did. A `wrapped` one gets its environment
     from a tool in front of it: what that is cannot be put right, or compared, so no startup file is let in.
     """
-    login, startup = modes(contract.settings(cwd), asked)
+    login, startup = modes(settings or contract.settings(cwd), asked)
     if wrapped:
         login, startup = ("reject" if login == "reject" else "strip"), "enforce"
     fifo = None

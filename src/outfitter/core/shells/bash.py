@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import CARRIER, END, OURS, RARE, READONLY, Call, Family, Silence, flags, into, prompts_that_run
+from .call import END, OURS, RARE, READONLY, Call, Family, Silence, flags, into, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,21 +32,24 @@ _LONG = {
 
 # Holds the options that were on when the startup files were done.
 _OPTIONS = OURS + "O"
+# Holds what is exported, and then the exported functions as `declare -Fx` prints them.
+_LIST = OURS + "L"
 # Is set if `builtin` is what it should be.
 _BUILTIN = OURS + "B"
-# Whether ${name@a} says what a variable is.
-_CAN_ASK = "(( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] > 403 ))"
 
-
-# IFS is not taken from the environment. The others after SHLVL are readonly.
-_MAINTAINED = ("PWD", "OLDPWD", "SHLVL", "_", "IFS", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID")
-# What stays exported while the others are looked for, as a pattern.
-_KEPT = f"'@({'|'.join(_MAINTAINED)}|{OURS}*)'"
+# bash exports these by itself,
+_EXPORTED = ("PWD", "OLDPWD", "SHLVL")
+# and these are readonly. IFS is not taken from the environment.
+_READONLY = ("SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID")
+# A number that bash counts by itself, until it is unset.
+_COUNTING = frozenset(
+    ("SECONDS", "RANDOM", "SRANDOM", "LINENO", "HISTCMD", "EPOCHSECONDS", "BASH_SUBSHELL", "BASHPID")
+)
 
 
 class Bash(Family):
     name = "bash"
-    maintained = frozenset(_MAINTAINED)
+    maintained = frozenset((*_EXPORTED, *_READONLY, "_", "IFS"))
 
     def read(self, argv: Sequence[str], env: Mapping[str, str]) -> Call:
         call = Call(argv)
@@ -122,10 +125,11 @@ class Bash(Family):
         text = "".join(f"${{{name}-}}" for name in names)
         return (
             f"{{ {_OPTIONS}=:${{BASHOPTS-}}:$SHELLOPTS:; "
-            f"{{ \\unset -f builtin; \\builtin eval {_BUILTIN}=1; }} >/dev/null; "
+            f"\\unset -f builtin; \\builtin eval {_BUILTIN}=1; "
             f"[[ ${{{_BUILTIN}-}} ]] || "
             "{ POSIXLY_CORRECT=1; \\unset -f builtin; \\unset POSIXLY_CORRECT; }; "
-            f'\\builtin set +eu; \\builtin eval "{text}"; \\builtin true; }} 2>/dev/null || \\builtin true'
+            f'\\builtin set +eu; \\builtin eval "{text}"; \\builtin true; }} >/dev/null 2>&1 || '
+            "\\builtin true"
         )
 
     def probe(self, path: str, mark: str, names: Sequence[str]) -> str:
@@ -158,59 +162,64 @@ class Bash(Family):
         names = self.names(env)
         words = " ".join(names)
         # One that is disabled would leave the command without what is taken away here, and put back below.
-        lines = ["\\builtin enable declare export"]
+        lines = ["\\builtin enable declare export compgen mapfile"]
         if cwd:
             directory = self.quote(cwd)
             lines.append(f'\\builtin [ "$PWD" = {directory} ] || \\builtin cd -- {directory}')
-        if names:
-            # Each is exported again below. Until then, what is exported does not belong there. A name that
-            # stands for another is one no more; before bash 4.3 there are none, and all goes the rare way.
-            lines.append(f"\\builtin declare +nx {words}")
-        attributes = "".join([f"${{{name}@a}}" for name in names])
-        lines += [
-            f"[[ ${_OPTIONS} == *:nocasematch:* ]] && \\builtin shopt -u nocasematch",
-            f"[[ ${_OPTIONS} == *:extglob:* ]] || \\builtin shopt -s extglob",
-            # To list what is exported takes a fork, which costs more than all of the rest. That there is
-            # nothing to list is seen without: compgen says so, if it is there, and who cannot write but has
-            # nothing to write succeeds. The last is for a number or a list that should be a text.
-            f"{{ {_CAN_ASK} && \\builtin compgen -v {CARRIER} && ! \\builtin compgen -e -X {_KEPT} && "
-            f'\\builtin export -f >&- && [[ ! "{attributes}" ]]; }} >/dev/null || '
-            f'\\builtin eval "${{{RARE}-}}"',
-            f"[[ ${_OPTIONS} == *:extglob:* ]] || \\builtin shopt -u extglob",
-            f"[[ ${_OPTIONS} == *:nocasematch:* ]] && \\builtin shopt -s nocasematch",
-        ]
+        # Until they are exported again below, what is exported does not belong there. A name that stands for
+        # another is one no more, and a number is a text. A list cannot become one, nor can bash before 4.3
+        # do any of this: then all are taken away, of which what is readonly stays.
+        lines.append(
+            f"\\builtin declare +nxaAilcut {_OPTIONS} {_BUILTIN} {' '.join(_EXPORTED)} IFS {words} || "
+            f'\\builtin eval "${{{RARE}-}}"'
+        )
+        counting = " ".join([name for name in names if name in _COUNTING])
+        if counting:
+            lines.append(f"\\builtin command unset -v {counting}")
+        lines += self._taken_away(env)
         # Behind `command` an error, as for a readonly variable, is not the end of the shell in POSIX mode;
         # the other names are exported all the same.
-        if names:
-            pairs = " ".join([f"{name}={self.quote(env[name])}" for name in names])
-            lines.append(f"\\builtin command export {pairs}")
-        return "\n".join(lines) + "\n", self._rare(words, attributes, env)
+        kept = " ".join([*_EXPORTED, *(name for name in _READONLY if name in env)])
+        pairs = " ".join([f"{name}={self.quote(env[name])}" for name in names])
+        lines.append(f"\\builtin command export {kept} {pairs}")
+        return "\n".join(lines) + "\n", self._rare(words, env)
 
-    def _rare(self, words: str, attributes: str, env: Mapping[str, str]) -> str:
-        """Takes away what does not belong there, and attributes of what does."""
+    def _taken_away(self, env: Mapping[str, str]) -> list[str]:
+        listing = "{ \\builtin compgen -e; \\builtin declare -Fx; }"
+        read = "\\builtin mapfile -t"  # line by line, so that neither IFS nor globbing matters
+        ours = "" if "TMPDIR" in env else "${TMPDIR+x}"
+        return [
+            # To fork costs more than all of the rest. Without: a here-document is a file that has no name any
+            # more, which may be in memory, and can be written through /proc. It must not be a pipe, which is
+            # full before a long list ends: bash takes none if it is to behave as 5.0 did.
+            f"[[ -w /dev/shm && ! ${{BASH_COMPAT+x}}{ours} && ${_OPTIONS} != *:compat* ]] && "
+            "{ \\builtin command export TMPDIR=/dev/shm BASH_COMPAT=50 && "
+            f'{{ {listing} >|/proc/self/fd/8; {read} -u 8 {_LIST}; }} 8<<<""; '
+            "\\builtin unset -v TMPDIR BASH_COMPAT; }",
+            # What carries this text is always there.
+            f'[[ ${{{_LIST}-}} ]] || {read} {_LIST} <<<"$({listing})"',
+            f'[[ "${{{_LIST}[@]: -1}}" == "declare -fx "* ]] && \\builtin eval "${{{RARE}-}}"',
+            # -n is for names that stand for each other, which can be nothing else any more. What is readonly
+            # stays, but nobody inherits it.
+            f'\\builtin command unset -n "${{{_LIST}[@]}}"',
+            f'\\builtin command unset -v "${{{_LIST}[@]}}" || \\builtin export -n "${{{_LIST}[@]}}"',
+        ]
+
+    def _rare(self, words: str, env: Mapping[str, str]) -> str:
+        """Takes away lists, and the export of functions: all that is set again anyway, and what is listed."""
         functions = [
             name[len("BASH_FUNC_") : -2]
             for name in env
             if name.startswith("BASH_FUNC_") and name.endswith("%%")
         ]
-        lines = [
-            # One fork for both lists. Read line by line, so that neither IFS nor globbing matters.
-            f'\\builtin mapfile -t {OURS}L <<<"$(\\builtin compgen -e -X {_KEPT}; \\builtin declare -Fx)"',
-            # "declare -fx NAME": the function stays, its export goes.
-            f'for {OURS}N in "${{{OURS}L[@]}}"; do case ${OURS}N in '
+        return (
+            f"\\builtin command unset -v {words}\n"
+            f'for {OURS}N in "${{{_LIST}[@]}}"; do case ${OURS}N in '
             f'("declare -fx "*) {OURS}N=${{{OURS}N#declare -fx }}; '
             f"case ${OURS}N in ({'|'.join(map(self.quote, functions)) or OURS}) ;; "
-            f'(*) \\builtin export -nf "${OURS}N" ;; esac ;; '
-            # -n is for names that stand for each other, which can be nothing else any more.
-            f'(?*) \\builtin command unset -n "${OURS}N"; '
-            f'\\builtin command unset -v "${OURS}N" ;; esac; done',
-            # Not ${!name@a}, which says nothing of a variable without a value.
-            f'if {_CAN_ASK} && [[ "{attributes}" ]]; then for {OURS}N in {words}; do '
-            f'\\builtin eval "{OURS}A=\\${{${OURS}N@a}}"; '
-            f"case ${OURS}A in (''|*r*) ;; "
-            f'(*) \\builtin command unset -v "${OURS}N" ;; esac; done; fi',
-        ]
-        return "\n".join(lines) + "\n"
+            f'(*) \\builtin export -nf "${OURS}N" ;; esac ;; esac; done\n'
+            f'{_LIST}=("${{{_LIST}[@]##declare -fx *}}")\n'
+        )
 
     def finish(self, names: Sequence[str]) -> str:
         # POSIX mode leaves these behind it as it likes.
@@ -220,7 +229,7 @@ class Bash(Family):
             f'then \\builtin shopt -s "${OURS}N"; else \\builtin shopt -u "${OURS}N"; fi; done',
             f"[[ ${_OPTIONS} == *:errexit:* ]] && \\builtin set -e",
             f"[[ ${_OPTIONS} == *:nounset:* ]] && \\builtin set -u",
-            f'\\builtin unset -v "${{!{OURS}@}}"',
+            f"\\builtin unset -v {_OPTIONS} {_BUILTIN} {OURS}N {_LIST} {RARE} {' '.join(names)}",
             "\\builtin true\n",
         ]
         return "\n".join(lines)

@@ -69,6 +69,7 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
             params.contract,
             report=session.summaries,
             wrapped=bool(asked.prefix),
+            settings=asked.settings,
         )
         if shell is not None:
             argv, env = shell.argv, shell.env
