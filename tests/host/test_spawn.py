@@ -133,6 +133,30 @@ def test_raised_limit_of_files_is_ours_alone() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+def test_what_is_remembered_of_one_start_is_not_taken_for_another(tmp_path: Path) -> None:
+    spawner = Spawner()
+    text = 'echo "$PWD $A"; cat; echo error >&2'
+    # More directories than are remembered, and again the first ones.
+    for number in [*range(70), 0, 1]:
+        folder = tmp_path / str(number)
+        folder.mkdir(exist_ok=True)
+        given = tmp_path / "input"
+        given.write_text(f"input {number}\n")
+        for source in (True, False):
+            env = {"PATH": "/usr/bin:/bin", "A": str(number % 3)}
+            fds = [*os.pipe2(os.O_CLOEXEC), *os.pipe2(os.O_CLOEXEC)]
+            stdin = os.open(given, os.O_RDONLY) if source else -1
+            pid = spawner.spawn(
+                launch("sh", "-c", text, cwd=str(folder), env=env), Stdio(stdin, fds[1], fds[3])
+            )
+            os.waitpid(pid, 0)
+            read = f"input {number}\n" if source else ""
+            assert os.read(fds[0], 1000).decode() == f"{folder} {number % 3}\n{read}"
+            assert os.read(fds[2], 1000) == b"error\n"
+            for fd in {*fds, stdin} - {-1}:
+                os.close(fd)
+
+
 # Looking for the program
 
 

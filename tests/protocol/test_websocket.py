@@ -61,6 +61,63 @@ def refusal(data: bytes, *, masked: bool = True, limit: int = LIMIT) -> tuple[st
 # Messages
 
 
+@pytest.mark.parametrize("size", [2, 3, 125, 126, 127, 1000])
+def test_a_message_that_comes_alone_is_read_as_among_others(size: int) -> None:
+    text = "é" * (size // 2) + "x" * (size % 2)
+    reader = FrameReader(masked=True, limit=LIMIT)
+    for _ in range(3):
+        assert reader.only(frame(FIN | TEXT, text.encode(), masked=True)) == text
+    assert read(frame(FIN | TEXT, text.encode(), masked=True)) == [(TEXT, text)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x81",
+        frame(FIN | TEXT, b"", masked=True),
+        frame(TEXT, b"a part", masked=True),
+        frame(FIN | CONTINUATION, b"a part", masked=True),
+        frame(FIN | BINARY, b"bytes", masked=True),
+        frame(FIN | PING, b"ping", masked=True),
+        frame(FIN | TEXT, b"unmasked", masked=False),
+        frame(FIN | TEXT, b"two", masked=True) + frame(FIN | TEXT, b"frames", masked=True),
+        frame(FIN | TEXT, b"cut short", masked=True)[:-1],
+        frame(FIN | TEXT, b"not utf-8 \xff", masked=True),
+        frame(FIN | TEXT | 0x40, b"reserved", masked=True),
+        frame(FIN | TEXT, b"x" * (LIMIT + 1), masked=True),
+        frame(FIN | TEXT, b"x" * 127, wide=2, masked=True),
+        b"\x81\xff" + b"x" * 131,
+    ],
+)
+def test_what_is_not_one_short_message_alone_is_left_to_the_long_way(data: bytes) -> None:
+    assert FrameReader(masked=True, limit=LIMIT).only(data) is None
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        frame(TEXT, b"a part", masked=True),
+        frame(TEXT, b"", masked=True),
+        b"\x81",
+        frame(FIN | TEXT, b"no utf-8 \xff", masked=True),
+    ],
+    ids=["a message under way", "one without a byte", "half a header", "a fault"],
+)
+def test_nothing_comes_alone_while_something_is_under_way(before: bytes) -> None:
+    reader = FrameReader(masked=True, limit=LIMIT)
+    reader.feed(before)
+    assert reader.only(frame(FIN | TEXT, b"alone", masked=True)) is None
+
+
+@quick
+@given(st.binary(max_size=300) | st.binary(max_size=200).map(lambda raw: frame(FIN | TEXT, raw, masked=True)))
+def test_alone_or_among_others_the_same_is_read(data: bytes) -> None:
+    text = FrameReader(masked=True, limit=LIMIT).only(data)
+    if text is not None:
+        assert read(data) == [(TEXT, text)]
+
+
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 70000])
 @pytest.mark.parametrize("step", [0, 7])

@@ -135,6 +135,7 @@ class Contract:
         self._snapshot: Layer | None = None
         self._stacks: dict[object, tuple[object, object, Stack]] = {}
         self._exact = Stack((), (), Rules(tidy=False, total=None))
+        self._said: Resolved | None = None
         self._terminal = Layer(RUNTIME_LEVEL, "terminal", TERMINAL, {"SHELL": login_shell}, where_unset=True)
         self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
         self._key = b""
@@ -195,8 +196,15 @@ class Contract:
         Raises FileInvalid, EnvironmentTooLarge.
         """
         if asked.policy is None and not asked.contract:
-            runtime = (self._terminal,) if asked.tty else ()
-            return self._exact.resolve(_request(asked), runtime)
+            if asked.tty or asked.unset or asked.author != "client":
+                return self._exact.resolve(_request(asked), (self._terminal,) if asked.tty else ())
+            # Clients that say it all say the same again and again.
+            if self._said is None or asked.env != self._said.values:
+                resolved = self._exact.resolve(_request(asked))
+                if resolved.values != asked.env:
+                    return resolved  # something was refused
+                self._said = resolved
+            return self._said
         stack = self.stack(asked, base)
         runtime = (self._terminal,) if asked.tty else ()
         # A policy of its own is a request for just what it leaves.

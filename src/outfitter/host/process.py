@@ -138,11 +138,8 @@ class Process:
         self._streams: tuple[bytes, ...] = (b"stdout", b"stderr")
         opened: list[int] = []
         try:
-            # Our ends do not block; the child's ends must, so they are opened plainly.
-            out_ours, out_theirs = os.pipe2(os.O_CLOEXEC)
-            opened += (out_ours, out_theirs)
-            err_ours, err_theirs = os.pipe2(os.O_CLOEXEC)
-            opened += (err_ours, err_theirs)
+            opened += spawner.pipes.take()
+            out_ours, out_theirs, err_ours, err_theirs = opened
             in_theirs = in_ours = -1
             if launch.pipe_stdin:
                 in_theirs, in_ours = os.pipe2(os.O_CLOEXEC)
@@ -159,8 +156,6 @@ class Process:
         os.close(err_theirs)
         if in_theirs >= 0:
             os.close(in_theirs)
-        os.set_blocking(out_ours, False)
-        os.set_blocking(err_ours, False)
         self._fds = [out_ours, err_ours]
         self._stdin = in_ours
 
@@ -206,7 +201,9 @@ class Process:
             self._terminal_left(fd)
         else:
             self._end_stream(number)
-            self._report(None)
+            # Most often it ends with its output: then all is told at once.
+            if self._pidfd < 0 or not self._reap():
+                self._report(None)
 
     def _record(self, number: int, data: bytes) -> list[Chunk]:
         """Puts what was read into the log, in chunks of `READ_SIZE` at most."""
@@ -275,13 +272,17 @@ class Process:
     # End
 
     def _exited(self) -> None:
+        self._reap()
+
+    def _reap(self) -> bool:
+        """Whether the leader had ended; then it is reported."""
         try:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
         except ChildProcessError:  # an embedding application reaped it: the status is lost
             code = -1
         else:
             if pid == 0:
-                return
+                return False
             code = os.waitstatus_to_exitcode(status)
             if code < 0:
                 code = 128 - code
@@ -295,6 +296,7 @@ class Process:
         self._report(exited_seq)
         if self._terminated and not self.log.closed:
             self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon)
+        return True
 
     def _drain(self) -> None:
         """Takes what the command has printed already, so that it usually precedes `exited`."""

@@ -14,14 +14,20 @@ import errno
 import os
 import resource
 from array import array
-from stat import S_ISDIR
 
 from ..core.launch import Launch, candidates
 from ..errors import HostUnsupported, LaunchFailed
+from .pipes import Pipes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 # posix_spawnattr_t is 336 bytes and posix_spawn_file_actions_t 80 in glibc and musl; sigset_t 128.
 _OPAQUE = 512
+# Sets of descriptors and directories; made anew when there are more, because each takes memory.
+_REMEMBERED = 64
 
 
 class Stdio:
@@ -43,6 +49,7 @@ class Spawner:
     """Starts programs. One per server; not thread-safe, because marks pass through our own limits."""
 
     def __init__(self) -> None:
+        self.pipes = Pipes()
         libc = ctypes.CDLL(None)
         try:
             self._add_chdir = libc.posix_spawn_file_actions_addchdir_np
@@ -73,7 +80,9 @@ class Spawner:
         libc.posix_spawnattr_setsigdefault(self._attributes, every)
         libc.posix_spawnattr_setsigmask(self._attributes, ctypes.create_string_buffer(_OPAQUE))
         libc.posix_spawnattr_setflags(self._attributes, ctypes.c_short(_SETSIGDEF | _SETSIGMASK | _SETSID))
-        self._actions = ctypes.create_string_buffer(_OPAQUE)
+        self._actions: dict[tuple[int, int, int, str], ctypes.Array[ctypes.c_char]] = {}
+        self._env: dict[str, str] = {}
+        self._env_vector = _Vector([], "")
         self._pid = ctypes.c_int()
         self._pid_ref = ctypes.byref(self._pid)
         with limits_are_ours:
@@ -98,43 +107,73 @@ class Spawner:
         Raises LaunchFailed.
         """
         argv = _Vector(list(launch.argv), "nul byte found in provided data")
-        env = _Vector(
-            [f"{name}={value}" for name, value in launch.env.items()], "data provided contains a nul byte"
-        )
-        cwd = os.fsencode(launch.cwd)
+        env = self._environment(launch.env)
         program = _find(launch)
-        actions = self._actions
-        self._init(actions)
-        try:
-            self._stdio(stdio)
-            self._add_chdir(actions, cwd)
-            if self._add_closefrom is not None:
-                self._add_closefrom(actions, 3)
-            failed = self._marked(program, argv, env, mark)
-        finally:
-            self._destroy(actions)
+        failed = self._run(program, launch.cwd, stdio, argv, env, mark)
+        if failed == errno.EACCES and "/" not in launch.program:
+            # A folder of that name can be entered, which is all that was looked at. The next may be a file.
+            program = _find(launch, careful=True)
+            failed = self._run(program, launch.cwd, stdio, argv, env, mark)
         if failed:
             raise _failure(failed, launch, program)
         return self._pid.value
 
-    def _stdio(self, stdio: Stdio) -> None:
-        actions = self._actions
+    def _run(
+        self, program: bytes, cwd: str, stdio: Stdio, argv: _Vector, env: _Vector, mark: int | None
+    ) -> int:
+        if stdio.terminal:
+            actions = self._made(stdio, cwd)
+            try:
+                return self._marked(program, actions, argv, env, mark)
+            finally:
+                self._destroy(actions)
+        # Descriptors are numbered anew from below, so one command's are most often another's.
+        known = (stdio.stdin, stdio.stdout, stdio.stderr, cwd)
+        actions = self._actions.get(known) or self._remembered(known, stdio)
+        return self._marked(program, actions, argv, env, mark)
+
+    def _environment(self, env: Mapping[str, str]) -> _Vector:
+        if env != self._env:
+            self._env_vector = _Vector(
+                [f"{name}={value}" for name, value in env.items()], "data provided contains a nul byte"
+            )
+            self._env = dict(env)
+        return self._env_vector
+
+    def _remembered(self, known: tuple[int, int, int, str], stdio: Stdio) -> ctypes.Array[ctypes.c_char]:
+        if len(self._actions) >= _REMEMBERED:
+            for old in self._actions.values():
+                self._destroy(old)
+            self._actions.clear()
+        actions = self._actions[known] = self._made(stdio, known[3])
+        return actions
+
+    def _made(self, stdio: Stdio, directory: str) -> ctypes.Array[ctypes.c_char]:
+        """What a child does before it executes the program. The C library keeps copies of the names."""
+        cwd = os.fsencode(directory)
+        actions = ctypes.create_string_buffer(_OPAQUE)
+        self._init(actions)
         if stdio.terminal:
             # Opening it by name in the new session makes it the controlling terminal.
             self._add_open(actions, 0, os.fsencode(stdio.terminal), os.O_RDWR, 0)
             self._add_dup2(actions, 0, 1)
             self._add_dup2(actions, 0, 2)
-            return
-        if stdio.stdin >= 0:
-            self._add_dup2(actions, stdio.stdin, 0)
         else:
-            self._add_open(actions, 0, b"/dev/null", os.O_RDONLY, 0)
-        self._add_dup2(actions, stdio.stdout, 1)
-        self._add_dup2(actions, stdio.stderr, 2)
+            if stdio.stdin >= 0:
+                self._add_dup2(actions, stdio.stdin, 0)
+            else:
+                self._add_open(actions, 0, b"/dev/null", os.O_RDONLY, 0)
+            self._add_dup2(actions, stdio.stdout, 1)
+            self._add_dup2(actions, stdio.stderr, 2)
+        self._add_chdir(actions, cwd)
+        if self._add_closefrom is not None:
+            self._add_closefrom(actions, 3)
+        return actions
 
     def _marked(
         self,
         program: bytes,
+        actions: ctypes.Array[ctypes.c_char],
         argv: _Vector,
         env: _Vector,
         mark: int | None,
@@ -148,7 +187,7 @@ class Spawner:
                 resource.setrlimit(resource.RLIMIT_NOFILE, self._child_files)
             try:
                 code: int = self._spawn(
-                    self._pid_ref, program, self._actions, self._attributes, argv.address, env.address
+                    self._pid_ref, program, actions, self._attributes, argv.address, env.address
                 )
                 return code
             finally:
@@ -172,8 +211,8 @@ class _Vector:
         parts = block.split(b"\0") if items else []
         if len(parts) != len(items):
             raise LaunchFailed(complaint)
-        self._bytes = ctypes.create_string_buffer(block)
-        at = ctypes.addressof(self._bytes)
+        self._bytes = array("b", block + b"\0")
+        at = self._bytes.buffer_info()[0]
         pointers = array("Q")
         for part in parts:
             pointers.append(at)
@@ -183,8 +222,8 @@ class _Vector:
         self.address = ctypes.c_void_p(pointers.buffer_info()[0])
 
 
-def _find(launch: Launch) -> bytes:
-    """The file to execute, looked for in the *child's* PATH."""
+def _find(launch: Launch, *, careful: bool = False) -> bytes:
+    """The file to execute, looked for in the *child's* PATH. Careful, it is no folder."""
     if not launch.program:
         raise LaunchFailed(f"missing program for {'PTY' if launch.tty else 'pipe'} spawn")
     if "\0" in launch.program:
@@ -195,7 +234,7 @@ def _find(launch: Launch) -> bytes:
     for path in candidates(launch.program, launch.env):
         # The child is in its directory when it executes; we are not.
         here = path if path.startswith("/") else f"{launch.cwd}/{path}"
-        if os.access(here, os.X_OK) and not S_ISDIR(os.stat(here).st_mode):
+        if os.access(here, os.X_OK) and not (careful and os.path.isdir(here)):
             return os.fsencode(path)
         tried.append(here)
     if any(map(os.path.isfile, tried)):

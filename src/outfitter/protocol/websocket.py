@@ -45,6 +45,7 @@ class FrameReader:
         self._raw_above = raw_above
         self._masked = masked
         self._limit = limit
+        self._usual = min(_SMALL, limit, raw_above) if masked else 0
         self._buffer = b""  # a frame that has not come whole
         # A frame too long to wait for is taken as it comes: its first byte, key, and how much is missing.
         self._body_first = 0
@@ -78,6 +79,32 @@ class FrameReader:
             self.fault = fault
             self._buffer = b""
         return events
+
+    def only(self, data: bytes) -> str | None:
+        """The text of a message that came alone and whole, masked, in one short frame; None for all else.
+
+        That is how nearly every request comes; `feed` reads it just so, in six times as many steps.
+        """
+        if self._buffer or self._opcode or self._body_left or self.fault is not None:
+            return None
+        if len(data) < 8 or data[0] != 0x80 | TEXT:
+            return None
+        length = data[1] - 0x80
+        start = 6
+        if length == 126:
+            length = (data[2] << 8) | data[3]
+            start = 8
+        elif length == 127:
+            return None
+        if start + length != len(data) or not 0 < length <= self._usual:
+            return None
+        key = data[start - 4 : start]
+        pad = (key * (length // 4 + 1))[:length]
+        text = int.from_bytes(data[start:], "little") ^ int.from_bytes(pad, "little")
+        try:
+            return str(text.to_bytes(length, "little"), "utf-8")
+        except UnicodeDecodeError:
+            return None
 
     def _parse(self, data: bytes, events: list[tuple[int, Payload]]) -> bytes:
         """Appends the events of whole frames; returns what is left."""

@@ -235,6 +235,8 @@ class Session:
         if not self._forgetting:
             self._forgetting = True
             self._loop.call_later(self._registry.settings.process_retention, self._forget_due)
+        # Whoever waited has the news; another command may follow.
+        self._registry.spawner.pipes.prepare()
 
     def _forget_due(self) -> None:
         self._forgetting = False

@@ -197,6 +197,8 @@ class Sessions:
         session.end()
         self.trees.kill_session(session.number)
         self._numbers.discard(session.number)
+        if not self._sessions:
+            self.spawner.pipes.close()
 
     def stop(self) -> None:
         """Ends every session, every descendant and the watchdog."""

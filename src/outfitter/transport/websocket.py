@@ -252,6 +252,11 @@ class WebSocketTransport:
 
     def _received(self, data: bytes) -> None:
         self._heard = self._loop.time()
+        if not self._inbox and not self._delivering and not self._hold and not self._closing:
+            text = self._frames.only(data)
+            if text is not None:
+                self.receiver.message(text)
+                return
         for opcode, payload in self._frames.feed(data):
             if opcode in (ws.TEXT, ws.BINARY):
                 self._inbox.append(payload)
