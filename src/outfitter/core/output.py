@@ -29,7 +29,7 @@ class Budget:
 class Chunk(Record):
     __slots__ = ("data", "seq", "stream")
 
-    def __init__(self, seq: int, stream: bytes, data: bytes) -> None:
+    def __init__(self, seq: int, stream: bytes, data: bytes | memoryview) -> None:
         self.seq = seq
         self.stream = stream
         self.data = data
@@ -89,20 +89,26 @@ class OutputLog:
 
     # Writing
 
-    def append(self, stream: bytes, data: bytes) -> Chunk:
-        """Records a piece of output and gives it its number."""
+    def append(self, stream: bytes, data: bytes | memoryview) -> Chunk:
+        """Records a piece of output and gives it its number.
+
+        One that is a view keeps all alive that was read with it, at most as much again as is retained.
+        """
         assert self.closed_seq is None, "output after closed"
         seq = self.next_seq
         self.next_seq = seq + 1
         chunks = self._chunks
         if chunks is None:
             chunks = self._chunks = deque()
+        limit = self._retained
+        budget = self._budget
+        budget.used += len(data)
+        if budget.used > budget.limit:
+            limit = min(limit, CROWDED_BYTES)
+            data = bytes(data)
         chunk = Chunk(seq, stream, data)
         chunks.append(chunk)
         self._size += len(data)
-        budget = self._budget
-        budget.used += len(data)
-        limit = self._retained if budget.used <= budget.limit else min(self._retained, CROWDED_BYTES)
         while self._size > limit or len(chunks) > RETAINED_CHUNKS:
             oldest = chunks.popleft()
             self._size -= len(oldest.data)

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 
 READ_SIZE = 64 << 10  # a pipe's capacity, and the largest chunk; 8 KiB reads are a third as fast
-WIDE_READ_SIZE = 256 << 10  # for a command that fills its pipe while nobody else wants anything
-_WIDE_PIPE = 1 << 20  # what an ordinary user may have
+WIDE_READ_SIZE = 1 << 20  # for one that fills its pipe while nobody else wants anything; the widest pipe
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
@@ -113,7 +112,7 @@ class Process:
         self._held_to_the_end = False
         self._terminated = False
         self._discarded = False
-        self._widened = False
+        self._widened: bool | None = None  # not tried yet
         self._done: list[int] = []  # descriptors to be closed after the next report
         self._linger: Timer | None = None
         if launch.tty:
@@ -186,6 +185,9 @@ class Process:
             self.hold()
             return
         fd = self._fds[number]
+        wide = size > READ_SIZE
+        if wide and not self._widened:
+            size = READ_SIZE
         try:
             data = os.read(fd, size)
         except BlockingIOError:
@@ -193,7 +195,7 @@ class Process:
         except OSError:  # EIO: the last holder of the terminal's other end is gone
             data = b""
         if data:
-            if size > READ_SIZE and not self._widened and len(data) >= READ_SIZE:
+            if wide and self._widened is None and len(data) == READ_SIZE:
                 self._widen(fd)
             if not self._owner.output(self, self._record(number, data)):
                 self.hold()
@@ -210,20 +212,21 @@ class Process:
         append, stream = self.log.append, self._streams[number]
         if len(data) <= READ_SIZE:
             return [append(stream, data)]
-        return [append(stream, data[at : at + READ_SIZE]) for at in range(0, len(data), READ_SIZE)]
+        view = memoryview(data)  # to copy each part costs as much as to read it
+        return [append(stream, view[at : at + READ_SIZE]) for at in range(0, len(data), READ_SIZE)]
 
     def _widen(self, fd: int) -> None:
-        """A command that fills its pipe gets a wider one: half as many switches between it and us.
+        """A command that fills its pipe gets a wider one: far fewer switches between it and us.
 
         Not from the start: the kernel grants each user only so many pages of pipes.
         """
         from fcntl import F_SETPIPE_SZ, fcntl
 
-        self._widened = True
         try:
-            fcntl(fd, F_SETPIPE_SZ, _WIDE_PIPE)
+            fcntl(fd, F_SETPIPE_SZ, WIDE_READ_SIZE)
+            self._widened = True
         except OSError:
-            pass  # a terminal, or the user has pipes enough
+            self._widened = False  # a terminal, or the user has pipes enough
 
     def _terminal_left(self, fd: int) -> None:
         """Nobody has the terminal open, but the leader lives and may open it again.

@@ -17,12 +17,12 @@ _LAST_BEFORE_ONE = frozenset("AEIMQUYcgkosw048")
 _LAST_BEFORE_TWO = frozenset("AQgw")
 
 
-def encode(data: bytes) -> bytes:
+def encode(data: bytes | memoryview) -> bytes:
     """The base64 text of `data`, as ASCII bytes ready to be put into a message."""
     return b64encode(data)
 
 
-def encode_text(data: bytes) -> str:
+def encode_text(data: bytes | memoryview) -> str:
     return str(b64encode(data), "ascii")
 
 

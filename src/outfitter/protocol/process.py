@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
         seq: int
         stream: bytes
-        data: bytes
+        data: bytes | memoryview
 
 
 STREAMS = ("stdout", "stderr", "pty")

@@ -170,7 +170,7 @@ class Sessions:
     def appetite(self, process: Process) -> int:
         """How much a process may read at a time: more while nothing but its output goes on.
 
-        Four times as much is a third faster for one stream, but twice as slow for a command beside it.
+        Much more is half as fast again for one stream, but far slower for a command beside it.
         """
         if process is not self._streaming:
             self._streaming = process
