@@ -14,12 +14,13 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
 # `record`, `log`, `loop` and `toml` belong to no layer: like `errors`, they know nothing of Outfitter. `loop`
 # is there so that everything with effects is written against one interface, asyncio's or ours.
-GROUND = {"errors", "record", "log", "loop", "toml", "VERSION"}
+GROUND = {"earlyerrors", "errors", "record", "log", "loop", "toml", "VERSION"}
 LAYERS: dict[str, set[str]] = {
-    "errors": set(),
+    "earlyerrors": set(),
+    "errors": {"earlyerrors"},
     "record": set(),
     "log": set(),
-    "loop": {"errors", "log"},
+    "loop": {"earlyerrors", "log"},
     "toml": {"errors", "record"},
     "protocol": GROUND,
     "env": GROUND,
@@ -50,7 +51,7 @@ EFFECTS = {
     "threading",
     "signal",
 }
-PURE = ("errors", "record", "toml", "protocol", "env", "core")
+PURE = ("earlyerrors", "errors", "record", "toml", "protocol", "env", "core")
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

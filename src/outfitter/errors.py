@@ -44,37 +44,20 @@ Each class has a `slug`: a stable name that scripts and logs may rely on.
 
 from __future__ import annotations
 
+from .earlyerrors import FileInvalid as FileInvalid
+from .earlyerrors import HostUnsupported as HostUnsupported
+from .earlyerrors import OutfitterError as OutfitterError
+from .earlyerrors import ProtocolError as ProtocolError
+from .earlyerrors import RemoteProtocolError as RemoteProtocolError
+from .earlyerrors import SettingInvalid as SettingInvalid
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-
-class OutfitterError(Exception):
-    """Base of everything Outfitter raises on purpose."""
-
-    slug = "outfitter-error"
-
-
-class ProtocolError(OutfitterError):
-    slug = "protocol-error"
+    pass
 
 
 class LocalProtocolError(ProtocolError):
     slug = "local-protocol-error"
-
-
-class RemoteProtocolError(ProtocolError):
-    """The peer broke a rule after which the connection cannot go on.
-
-    `close_code` is the WebSocket close code that tells it so.
-    """
-
-    slug = "remote-protocol-error"
-
-    def __init__(self, reason: str, close_code: int = 1002) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.close_code = close_code
 
 
 class Malformed(RemoteProtocolError):
@@ -418,28 +401,6 @@ class FileFailed(OutfitterError):
     def __init__(self, message: str, errno_name: str | None = None) -> None:
         super().__init__(message)
         self.errno_name = errno_name
-
-
-class HostUnsupported(OutfitterError):
-    slug = "host-unsupported"
-
-
-class SettingInvalid(OutfitterError):
-    slug = "setting-invalid"
-
-
-class FileInvalid(SettingInvalid):
-    """A file has mistakes. `mistakes` are all of them, as `toml.Mistake`: file, line, text, remedy."""
-
-    slug = "file-invalid"
-
-    # Any: the type is of a module that imports this one.
-    def __init__(self, mistakes: tuple[Any, ...]) -> None:
-        super().__init__(mistakes)
-        self.mistakes = mistakes
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.mistakes))
 
 
 class EnvironmentUnknown(OutfitterError):

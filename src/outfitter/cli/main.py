@@ -17,7 +17,7 @@ def main() -> int:
         from .commands import run
 
         return run(args)
-    from ..errors import OutfitterError
+    from ..earlyerrors import OutfitterError
 
     try:
         return quick()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.marks import SESSION_NUMBERS
-from ..errors import SettingInvalid
+from ..earlyerrors import SettingInvalid
+from ..server import limits
 from ..server.listen import is_loopback, parse_url, serve_stdio, serve_websocket
 from ..server.settings import Settings
 
@@ -21,8 +21,11 @@ def serve(flags: Flags) -> int:
     """Runs a server until it is told to end; returns the exit status. Raises SettingInvalid."""
     if flags["log_level"] is not None:
         _log_to_stderr(flags["log_level"])
-    if flags["max_sessions"] > SESSION_NUMBERS:
-        raise SettingInvalid(f"--max-sessions can be {SESSION_NUMBERS} at most")
+    if flags["max_sessions"] > limits.SESSIONS:
+        from ..core.marks import SESSION_NUMBERS
+
+        if flags["max_sessions"] > SESSION_NUMBERS:
+            raise SettingInvalid(f"--max-sessions can be {SESSION_NUMBERS} at most")
     settings = Settings(
         session_retention=float(flags["session_retention"]),
         process_retention=float(flags["process_retention"]),

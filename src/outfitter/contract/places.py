@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..errors import SettingInvalid
+from ..earlyerrors import SettingInvalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

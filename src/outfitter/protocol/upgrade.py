@@ -6,9 +6,6 @@ only for requests that would otherwise be upgraded.
 
 from __future__ import annotations
 
-from binascii import Error as Base64Error
-from binascii import a2b_base64, b2a_base64
-
 from ..record import Record
 
 TYPE_CHECKING = False
@@ -17,12 +14,6 @@ if TYPE_CHECKING:
 
     Headers = dict[str, str]
     Gate = Callable[[Headers], "Response | None"]
-    from hashlib import sha1
-else:
-    try:
-        from _sha1 import sha1  # hashlib brings OpenSSL: five milliseconds before the first handshake
-    except ImportError:
-        from hashlib import sha1
 
 MAX_HEAD = 16 << 10  # as common servers; ours needs a few hundred bytes
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -141,19 +132,34 @@ def _headers(lines: list[str]) -> Headers | None:
     return headers
 
 
+# What these take from C libraries is loaded with the first of them: /readyz needs none of it.
+
+
 def new_key(random: bytes) -> str:
     """The key of an upgrade request, from sixteen random bytes."""
+    from binascii import b2a_base64
+
     return b2a_base64(random, newline=False).decode()
 
 
 def accept_key(key: str) -> str:
+    from binascii import b2a_base64
+
+    try:
+        # hashlib brings OpenSSL: five milliseconds before the first handshake.
+        from _sha1 import sha1  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha1
+
     return b2a_base64(sha1(key.encode("ascii") + _GUID).digest(), newline=False).decode()
 
 
 def _is_key(key: str) -> bool:
+    from binascii import a2b_base64
+
     try:
         return len(a2b_base64(key.encode("latin-1"), strict_mode=True)) == 16
-    except (Base64Error, ValueError):
+    except ValueError:
         return False
 
 

@@ -7,9 +7,7 @@ adds 50 us to each and 60 ms to start-up (`bench/` measures both). It is fuzzed 
 
 from __future__ import annotations
 
-import struct
-
-from ..errors import RemoteProtocolError
+from ..earlyerrors import RemoteProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +24,6 @@ _LONG = 256 << 10
 _PIECE = 64 << 10
 # Below this a mask is applied as one big integer, which needs no import; above it, in C.
 _SMALL = 4096
-
-_HEADER_16 = struct.Struct("!BBH")
-_HEADER_64 = struct.Struct("!BBQ")
 
 
 class FrameReader:
@@ -237,8 +232,8 @@ def header(length: int, opcode: int = TEXT, *, final: bool = True) -> bytes:
     if length < 126:
         return bytes((first, length))
     if length < 0x10000:
-        return _HEADER_16.pack(first, 126, length)
-    return _HEADER_64.pack(first, 127, length)
+        return bytes((first, 126, length >> 8, length & 0xFF))
+    return bytes((first, 127)) + length.to_bytes(8, "big")
 
 
 def pieces(message: bytes) -> list[bytes | memoryview]:

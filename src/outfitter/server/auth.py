@@ -5,7 +5,7 @@ Refusals are the reference's, word for word. Secrets are compared in constant ti
 
 from __future__ import annotations
 
-from ..errors import SettingInvalid
+from ..earlyerrors import SettingInvalid
 from ..protocol.upgrade import Response
 
 TYPE_CHECKING = False

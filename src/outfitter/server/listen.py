@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ..errors import FileInvalid, SettingInvalid
+from ..earlyerrors import FileInvalid, SettingInvalid
 from ..log import warn
 from ..loop import EpollLoop
 from ..transport.sockets import listen

@@ -5,7 +5,7 @@ The framing is `protocol.websocket`; here are the socket, the queue, keep-alive 
 
 from __future__ import annotations
 
-from ..errors import RemoteProtocolError
+from ..earlyerrors import RemoteProtocolError
 from ..log import warn
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, Response, answer
