@@ -10,7 +10,7 @@ from ..core.output import Budget
 from ..core.session import SessionBook
 from ..errors import HostUnsupported
 from ..host.orphans import Orphans
-from ..host.process import READ_SIZE, WIDE_READ_SIZE, Process
+from ..host.process import READ_SIZE, SHARED_READ_SIZE, WIDE_READ_SIZE, Process
 from ..host.spawn import Spawner
 from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 
 # How long stopping waits for a killed process to be gone; only one in the kernel's hands takes longer.
 _REAP_SECONDS = 1.0
-# Reads of one process in a row after which it counts as a stream that nobody disturbs: 4 MB, or some ms.
+# Reads of one process in a row after which somebody's command beside it is probably over,
+_SHORT_STREAK = 32
+# after which it counts as a stream that nobody disturbs: 3 MB, or some ms,
 _STREAK = 64
+# and after which it does so although other processes run: 30 MB.
+_LONG_STREAK = 512
 
 
 class Sessions:
@@ -175,9 +179,11 @@ class Sessions:
         if process is not self._streaming:
             self._streaming = process
             self._streak = 0
-            return READ_SIZE
-        self._streak += 1
-        return WIDE_READ_SIZE if self._streak > _STREAK else READ_SIZE
+            return SHARED_READ_SIZE
+        streak = self._streak = self._streak + 1
+        if streak > (_STREAK if len(self._leaders) < 2 else _LONG_STREAK):
+            return WIDE_READ_SIZE
+        return READ_SIZE if streak > _SHORT_STREAK else SHARED_READ_SIZE
 
     def disturbed(self) -> None:
         """A peer wants something."""
