@@ -456,6 +456,16 @@ class Process:
     def write(self, data: bytes, *, eof: bool = False) -> bool:
         """Queues bytes for stdin and writes what fits now. False when the command closed its end."""
         queue = self._queue
+        if not queue and not eof and self._stdin >= 0:
+            # Nothing waits: the usual case needs no queue.
+            try:
+                written = os.write(self._stdin, data)
+            except OSError:
+                written = 0  # full, or closed: the long way finds out which
+            if written == len(data):
+                self._owner.stdin_moved(self)
+                return True
+            data = data[written:]
         if queue is None:
             queue = self._queue = StdinQueue()
         queue.push(data)

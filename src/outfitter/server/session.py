@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 ACCEPTED = '{"status":"accepted"}'
 STDIN_CLOSED = '{"status":"stdinClosed"}'
+_SHORT = 2048  # of output, which is rather joined than sent in parts
 UNKNOWN_PROCESS = '{"status":"unknownProcess"}'
 
 
@@ -174,7 +175,11 @@ class Session:
         connection = self.connection
         if connection is None:
             return True
-        if connection.push_parts(*map(self._notices[process].output, chunks)):
+        if len(chunks) == 1 and len(chunks[0].data) < _SHORT:
+            room = connection.push(b"".join(self._notices[process].output(chunks[0])))
+        else:
+            room = connection.push_parts(*map(self._notices[process].output, chunks))
+        if room:
             return True
         self._paused.add(process)
         return False

@@ -40,6 +40,7 @@ _PING_SECONDS = 30.0  # the reference's interval
 _DEAD_SECONDS = 60.0  # without a byte from the peer after a ping: the connection is half open
 _STALL_SECONDS = 300.0  # a peer that takes nothing for this long has gone, whatever its kernel says
 _CLOSE_SECONDS = 2.0  # how long a closing handshake may take
+_SHORT = 4096  # messages below this are copied into one piece
 _IOV = 64  # pieces per system call; the kernel takes 1024
 
 _SOL_TCP, _TCP_NODELAY = 6, 1
@@ -314,10 +315,14 @@ class WebSocketTransport:
     def send(self, *messages: bytes) -> None:
         if self._closing or self._gone:
             return
-        if len(messages) == 1 and not self._outbox and len(messages[0]) < 126 and self._deferred is None:
+        if len(messages) == 1 and not self._outbox and len(messages[0]) < _SHORT and self._deferred is None:
             # The usual answer: one small frame, one system call, nothing to put together or take apart.
             message = messages[0]
-            frame = bytes((0x81, len(message))) + message
+            length = len(message)
+            if length < 126:
+                frame = bytes((0x81, length)) + message
+            else:
+                frame = bytes((0x81, 126, length >> 8, length & 0xFF)) + message
             try:
                 sent = self._sock.send(frame)
             except OSError:
