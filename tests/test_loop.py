@@ -177,7 +177,8 @@ class Counted:
 def counted(loop: EpollLoop, monkeypatch: pytest.MonkeyPatch) -> Counted:
     counted = Counted(loop)
     monkeypatch.setattr(loop, "_epoll", counted)
-    monkeypatch.setattr(loop, "_most_looks", 7)
+    monkeypatch.setattr(loop, "_may_look", True)
+    monkeypatch.setattr(module, "_LOOKS_PER_SECOND", 7 / module._LOOK_SECONDS + 1)
     return counted
 
 
@@ -216,6 +217,35 @@ def test_what_comes_while_it_looks_is_served(loop: EpollLoop, counted: Counted) 
     finally:
         os.close(reading)
         os.close(writing)
+
+
+def test_it_goes_on_looking_after_something_came_but_not_for_longer(
+    loop: EpollLoop, counted: Counted
+) -> None:
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"xx")
+        loop.add_reader(reading, lambda: os.read(reading, 1))
+        loop.call_later(0.02 * SECOND, loop.stop)
+        loop.answered()
+        loop.answered()
+        loop.run()
+        assert counted.looks[:7] == [0] * 7
+        assert counted.looks.count(0) == 7
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_how_soon_and_how_long_is_the_callers_to_say(
+    loop: EpollLoop, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop.answered()
+    monkeypatch.setattr(loop, "_answered", loop._answered - 1)
+    loop.answered(within=2, look=2 * module._LOOK_SECONDS)
+    loop.call_later(0.01 * SECOND, loop.stop)
+    loop.run()
+    assert counted.looks.count(0) == 14
 
 
 def test_with_one_processor_it_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:

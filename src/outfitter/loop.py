@@ -46,7 +46,8 @@ _WRITE = 0x004
 _WRITE_OR_FAULT = _WRITE | _FAULT
 # Between two answers to a peer that asks again at once: several times what a round trip takes.
 _AT_ONCE_SECONDS = 0.0003
-_LOOKS = 80  # some 50 microseconds, which are lost when it does not
+_LOOK_SECONDS = 0.00005  # lost when it does not
+_LOOKS_PER_SECOND = 1_600_000
 _LONGEST_POLL = 86_400.0  # the kernel counts milliseconds in 31 bits; a timer further away polls again
 
 
@@ -104,7 +105,7 @@ class EpollLoop:
         self._answered = 0.0
         self._looks = 0
         # With one processor the peer could not ask again while we look.
-        self._most_looks = _LOOKS if len(os.sched_getaffinity(0)) > 1 else 0
+        self._may_look = len(os.sched_getaffinity(0)) > 1
 
     # Time and callbacks
 
@@ -125,13 +126,18 @@ class EpollLoop:
         except (OSError, ValueError):
             pass  # the loop is closed: nobody is left to call
 
-    def answered(self) -> None:
-        """A request was answered at once: its peer may ask again at once, and is looked for before we sleep.
+    def answered(self, within: float = _AT_ONCE_SECONDS, look: float = _LOOK_SECONDS) -> None:
+        """A request was answered: its peer may ask again at once, or what it began may end at once.
 
-        Only if it has just done so. To be woken takes as long as such an answer does.
+        What comes is looked for before we sleep, for `look` seconds in all, because to be woken takes as long
+        as to answer. But only if the last answer was `within` so many seconds: somebody who asks now and then
+        gains nothing, and what he has started would rather have our processor.
         """
         now = time.monotonic()
-        self._looks = self._most_looks if now - self._answered < _AT_ONCE_SECONDS else 0
+        if self._may_look and now - self._answered < within:
+            self._looks = int(look * _LOOKS_PER_SECOND)
+        else:
+            self._looks = 0
         self._answered = now
 
     def allow_threads(self) -> None:
@@ -244,11 +250,13 @@ class EpollLoop:
                 timeout = -1.0
             events: list[tuple[int, int]] = []
             if self._looks:
-                for _ in range(self._looks):
+                looks = self._looks
+                while looks:
+                    looks -= 1
                     events = poll(0)
                     if events:
                         break
-                self._looks = 0
+                self._looks = looks
             for fd, event in events or poll(timeout):
                 # A callback earlier in this batch may have removed the watch; if the number was
                 # reused meanwhile, the new owner gets one idle call, which it must tolerate.

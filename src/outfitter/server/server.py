@@ -47,7 +47,7 @@ class Server:
         self._info = ""
         self._loop = loop
         # Ours has it, an application's own loop has not.
-        self.answered: Callable[[], None] | None = getattr(loop, "answered", None)
+        self.answered: Callable[..., None] | None = getattr(loop, "answered", None)
         self._workers: Workers | None = None
         self._watching: Watching | None = None
         self._cached: CachedLookup | None = None

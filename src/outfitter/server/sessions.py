@@ -171,6 +171,11 @@ class Sessions:
         self._leaders.add(process.pid)
         return process
 
+    @property
+    def running(self) -> int:
+        """Processes of all sessions whose leader has not ended."""
+        return len(self._leaders)
+
     def appetite(self, process: Process) -> int:
         """How much a process may read at a time: more while nothing but its output goes on.
 

@@ -8,7 +8,12 @@ from ...errors import InvalidParams, Refused
 from ...protocol.jsontext import dumps, quote
 from ...protocol.process import ProcessSummary
 from ...protocol.uri import from_path
-from ..limits import LONGEST_WAIT_SECONDS
+from ..limits import (
+    LONGEST_WAIT_SECONDS,
+    QUICK_COMMAND_SECONDS,
+    QUICK_ECHO_SECONDS,
+    QUICK_SERIES_SECONDS,
+)
 from ..session import UNKNOWN_PROCESS
 from ..shells import plan_shell
 
@@ -84,6 +89,9 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
             rows, cols = params.size.rows, params.size.cols
     launch = Launch(program, argv, cwd, env, pipe_stdin=params.pipe_stdin, rows=rows, cols=cols)
     session.start(params.process_id, launch, shell)
+    answered = connection.server.answered
+    if answered is not None and connection.server.sessions.running == 1:
+        answered(QUICK_SERIES_SECONDS, QUICK_COMMAND_SECONDS)
     more = ""
     if asked.warnings:
         if params.contract is not None:
@@ -105,7 +113,10 @@ def write(connection: Connection, request: Request, params: WriteParams) -> str 
     process = session.processes.get(params.process_id)
     if process is None:
         return UNKNOWN_PROCESS
-    return session.write(process, request.id, params)
+    answer = session.write(process, request.id, params)
+    if connection.server.answered is not None:
+        connection.server.answered(look=QUICK_ECHO_SECONDS)
+    return answer
 
 
 def signal(connection: Connection, request: Request, params: SignalParams) -> str:
