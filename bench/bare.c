@@ -2,6 +2,7 @@
  *
  *   bare rpc                 a loopback server: one line of tab-separated argv in, one line of exit status out
  *   bare par WIDTH SECONDS   `true` with WIDTH in flight; prints commands per second
+ *   bare many COUNT          starts `sleep 60` COUNT times; prints milliseconds until all are started
  *   bare pipe BYTES          reads `head -c BYTES /dev/zero` in 64 KiB pieces; prints MB per second
  *
  * "The work" is what every exec-server must do too: two pipes, a spawn in a new session, reading both pipes
@@ -13,6 +14,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,15 +208,29 @@ static void drain(char *count) {
     printf("%.3f\n", bytes / 1e6 / (now() - begin));
 }
 
+static void many(int count) {
+    char *argv[] = {"sleep", "60", NULL};
+    struct child *children = calloc(count, sizeof *children);
+    double begin = now(), end;
+    if (!children) die("calloc");
+    for (int i = 0; i < count; i++) start(&children[i], argv);
+    end = now();
+    for (int i = 0; i < count; i++) kill(children[i].pid, SIGKILL);
+    for (int i = 0; i < count; i++) reap(&children[i]);
+    printf("%.3f\n", 1e3 * (end - begin));
+}
+
 int main(int argc, char **argv) {
     setenv("PATH", "/usr/bin:/bin", 1); /* posix_spawnp searches the caller's, not the child's */
     if (argc == 2 && !strcmp(argv[1], "rpc"))
         serve();
     else if (argc == 4 && !strcmp(argv[1], "par"))
         parallel(atoi(argv[2]), atof(argv[3]));
+    else if (argc == 3 && !strcmp(argv[1], "many"))
+        many(atoi(argv[2]));
     else if (argc == 3 && !strcmp(argv[1], "pipe"))
         drain(argv[2]);
     else
-        return fprintf(stderr, "usage: bare rpc | par WIDTH SECONDS | pipe BYTES\n"), 2;
+        return fprintf(stderr, "usage: bare rpc | par WIDTH SECONDS | many COUNT | pipe BYTES\n"), 2;
     return 0;
 }

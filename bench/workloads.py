@@ -215,6 +215,10 @@ def _sleepers(arm: ExecArm, effort: Effort) -> Values:
     }
 
 
+def _bare_sleepers(arm: BareArm, effort: Effort) -> Values:
+    return {"sleepers.start": arm.report("many", str(SLEEPERS))}
+
+
 # Output
 
 
@@ -606,6 +610,7 @@ WORKLOADS: Final = (
             Metric("sleepers.rss", f"{SLEEPERS} sleepers, RSS growth per process", "kB"),
         ),
         _sleepers,
+        bare=_bare_sleepers,
         servers=ALL_CODEX,
         max_rounds=3,
         needs_server=False,

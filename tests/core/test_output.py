@@ -212,6 +212,14 @@ def test_a_crowded_server_keeps_a_small_window_of_each() -> None:
     assert (first.first_seq(), second.first_seq(), budget.used) == (1, 2, 190_000)
 
 
+def test_a_view_keeps_nothing_else_alive_on_a_crowded_server() -> None:
+    read = bytearray(256_000)
+    for limit, kind in ((1 << 30, memoryview), (10_000, bytes)):
+        out = OutputLog(1, Budget(limit))
+        kept = out.append(OUT, memoryview(read)[:50_000])
+        assert (type(kept.data), len(kept.data), out.crowded) == (kind, 50_000, kind is bytes)
+
+
 def test_a_released_log_gives_its_bytes_back() -> None:
     budget = Budget(1 << 30)
     out = OutputLog(0, budget)

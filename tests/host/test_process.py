@@ -13,7 +13,7 @@ from outfitter.core.launch import Launch
 from outfitter.core.marks import Marks
 from outfitter.core.output import Budget, Chunk
 from outfitter.errors import LaunchFailed
-from outfitter.host.process import READ_SIZE, Process
+from outfitter.host.process import READ_SIZE, WIDE_CHUNK, WIDE_READ_SIZE, Process
 from outfitter.host.spawn import Spawner
 from outfitter.host.tree import Trees, new_nonce
 from outfitter.loop import EpollLoop
@@ -27,10 +27,11 @@ class Recorder:
         self._host = host
         self.events: list[tuple[Any, ...]] = []
         self.taking = True
+        self.hunger = READ_SIZE
         self.moved = 0
 
     def appetite(self, process: Process) -> int:
-        return READ_SIZE
+        return self.hunger
 
     def output(self, process: Process, chunks: list[Chunk]) -> bool:
         self.events += [(chunk.seq, chunk.stream.decode(), chunk.data) for chunk in chunks]
@@ -202,6 +203,20 @@ def test_owner_that_takes_no_more_stops_the_reading(host: Host) -> None:
     process.resume()
     host.until(lambda: process.closed)
     assert (len(recorder.text()), recorder.text("stderr")) == (3_000_000, b"end\n")
+
+
+def test_a_stream_that_is_alone_is_read_in_large_pieces_and_nothing_of_it_is_lost(host: Host) -> None:
+    process, recorder = host.start("seq 3000000; echo end >&2")
+    recorder.hunger = WIDE_READ_SIZE
+    host.until(lambda: process.closed)
+    expected = b"".join(b"%d\n" % number for number in range(1, 3_000_001))
+    assert recorder.text() == expected
+    sizes = [len(event[2]) for event in recorder.events if event[1] == "stdout"]
+    assert max(sizes) <= WIDE_CHUNK
+    # What is retained is the end, and most of what may be.
+    kept = b"".join(chunk.data for chunk in process.log.after(0) if chunk.stream == b"stdout")
+    assert expected.endswith(kept)
+    assert (1 << 20) - WIDE_CHUNK < len(kept) <= 1 << 20
 
 
 def test_terminate_closes_even_when_the_owner_takes_nothing(host: Host) -> None:

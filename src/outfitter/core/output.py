@@ -103,7 +103,7 @@ class OutputLog:
         limit = self._retained
         budget = self._budget
         budget.used += len(data)
-        if budget.used > budget.limit:
+        if self.crowded:
             limit = min(limit, CROWDED_BYTES)
             data = bytes(data)
         chunk = Chunk(seq, stream, data)
@@ -143,6 +143,11 @@ class OutputLog:
         self._budget.used -= self._size
         self._size = 0
         self._chunks = None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether only a small window is kept, and no large chunk."""
+        return self._budget.used > self._budget.limit
 
     # Reading
 

@@ -38,9 +38,11 @@ if TYPE_CHECKING:
             """The stdin queue has room again, or stdin is closed."""
 
 
-READ_SIZE = 64 << 10  # a pipe's capacity, and the largest chunk; 8 KiB reads are a third as fast
+READ_SIZE = 64 << 10  # a pipe's capacity; 8 KiB reads are a third as fast
 SHARED_READ_SIZE = 32 << 10  # a quarter slower, and a quarter less to wait for a command beside it
 WIDE_READ_SIZE = 1 << 20  # for one that fills its pipe while nobody else wants anything; the widest pipe
+# The largest chunk. Of what is retained whole chunks are dropped, so it is a quarter of that.
+WIDE_CHUNK = 256 << 10
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
@@ -209,12 +211,13 @@ class Process:
                 self._report(None)
 
     def _record(self, number: int, data: bytes) -> list[Chunk]:
-        """Puts what was read into the log, in chunks of `READ_SIZE` at most."""
+        """Puts what was read into the log, in chunks of `WIDE_CHUNK` at most."""
         append, stream = self.log.append, self._streams[number]
         if len(data) <= READ_SIZE:
             return [append(stream, data)]
         view = memoryview(data)  # to copy each part costs as much as to read it
-        return [append(stream, view[at : at + READ_SIZE]) for at in range(0, len(data), READ_SIZE)]
+        size = READ_SIZE if self.log.crowded else WIDE_CHUNK
+        return [append(stream, view[at : at + size]) for at in range(0, len(data), size)]
 
     def _widen(self, fd: int) -> None:
         """A command that fills its pipe gets a wider one: far fewer switches between it and us.
