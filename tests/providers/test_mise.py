@@ -429,7 +429,7 @@ def pretend(account: Account, script: str) -> None:
         ('echo \'{"PATH": {"value": 1}}\'', "printed something else"),
         ("case $* in *bash*) echo 'echo hello';; *) echo '{}';; esac", "printed something else"),
         ("echo oh no >&2; exit 3", "mise could not tell the environment"),
-        ("sleep 600", "it was not done after 1 seconds"),
+        ("exec sleep 600", "it was not done after 1 seconds"),
     ],
 )
 def test_a_mise_that_says_something_else_is_a_failure_with_a_reason(

@@ -271,7 +271,7 @@ def test_an_error_of_the_project_is_told_in_nixs_words(account: Account) -> None
         ("echo '[]'", "printed something else"),
         ("echo no", "printed something else"),
         ("echo '{\"variables\": []}'", "printed something else"),
-        ("sleep 600", "it was not done after 1 seconds"),
+        ("exec sleep 600", "it was not done after 1 seconds"),
     ],
 )
 def test_a_nix_that_says_something_else_is_a_failure_with_a_reason(
