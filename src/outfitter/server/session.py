@@ -189,7 +189,7 @@ class Session:
         if connection is not None and connection.full:
             self._paused.add(process)
             return 0
-        return self._registry.appetite(process)
+        return self._registry.appetite()
 
     def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
         told = b""

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 # How long stopping waits for a killed process to be gone; only one in the kernel's hands takes longer.
 _REAP_SECONDS = 1.0
-# Reads of one process in a row after which somebody's command beside it is probably over,
-_SHORT_STREAK = 32
-# after which it counts as a stream that nobody disturbs: 3 MB, or some ms,
-_STREAK = 64
-# and after which it does so although other processes run: 30 MB.
-_LONG_STREAK = 512
+# Reads since a peer wanted something, after which what it wanted is probably over,
+_QUIET = 32
+# after which the one process that runs counts as a stream that nobody disturbs: 3 MB, or some ms,
+_ALONE = 64
+# and after which all that run do: 30 MB.
+_UNDISTURBED = 512
 
 
 class Sessions:
@@ -63,8 +63,7 @@ class Sessions:
         self._orphans: Orphans | None = None
         self._leaders: set[int] = set()
         self._others: set[LockType] = set()
-        self._streaming: Process | None = None
-        self._streak = 0
+        self._quiet = 0  # reads of output since a peer wanted something
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -176,23 +175,19 @@ class Sessions:
         """Processes of all sessions whose leader has not ended."""
         return len(self._leaders)
 
-    def appetite(self, process: Process) -> int:
+    def appetite(self) -> int:
         """How much a process may read at a time: more while nothing but its output goes on.
 
         Much more is half as fast again for one stream, but far slower for a command beside it.
         """
-        if process is not self._streaming:
-            self._streaming = process
-            self._streak = 0
-            return SHARED_READ_SIZE
-        streak = self._streak = self._streak + 1
-        if streak > (_STREAK if len(self._leaders) < 2 else _LONG_STREAK):
+        self._quiet += 1
+        if self._quiet > (_ALONE if len(self._leaders) < 2 else _UNDISTURBED):
             return WIDE_READ_SIZE
-        return READ_SIZE if streak > _SHORT_STREAK else SHARED_READ_SIZE
+        return READ_SIZE if self._quiet > _QUIET else SHARED_READ_SIZE
 
     def disturbed(self) -> None:
         """A peer wants something."""
-        self._streaming = None
+        self._quiet = 0
 
     def reaped(self, process: Process) -> None:
         self._leaders.discard(process.pid)
