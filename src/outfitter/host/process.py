@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 READ_SIZE = 64 << 10  # a pipe's capacity; 8 KiB reads are a third as fast
 SHARED_READ_SIZE = 32 << 10  # a quarter slower, and a quarter less to wait for a command beside it
 WIDE_READ_SIZE = 1 << 20  # for one that fills its pipe while nobody else wants anything; the widest pipe
-# The largest chunk. Of what is retained whole chunks are dropped, so it is a quarter of that.
-WIDE_CHUNK = 256 << 10
+# The largest chunk. Of what is retained whole chunks are dropped, so it is an eighth of that.
+WIDE_CHUNK = 128 << 10
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
