@@ -112,6 +112,33 @@ def test_longest_wait_is_accepted(wire: Wire) -> None:
     assert wire.answer(poll)["result"]["exitCode"] == 137
 
 
+# Streams
+
+
+def test_stream_beside_commands_is_whole_and_goes_on(server: Server) -> None:
+    # It is set aside for each of them, and comes back for the next.
+    with Wire(server.url) as streaming, Wire(server.url) as wire:
+        streaming.handshake()
+        wire.handshake()
+        script = "seq 1 2000000 & seq 1 2000000 >&2; wait"
+        streaming.start("stream", ["/bin/sh", "-c", script])
+        reader = threading.Thread(target=streaming.closed, args=("stream", 60))
+        reader.start()
+        beside = 0
+        while reader.is_alive():
+            wire.start(f"p{beside}", ["/bin/echo", str(beside)])
+            wire.closed(f"p{beside}")
+            assert wire.output(f"p{beside}") == b"%d\n" % beside
+            beside += 1
+        reader.join()
+    lines = b"".join(b"%d\n" % number for number in range(1, 2_000_001))
+    assert streaming.output("stream", "stdout") == lines
+    assert streaming.output("stream", "stderr") == lines
+    numbers = [m["params"]["seq"] for m in streaming.notices if m["params"].get("processId") == "stream"]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert beside > 5
+
+
 # Blocked writes (rows 1, 15)
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
             """New output. False asks the process to stop reading until `resume`."""
 
         def appetite(self, process: Process) -> int:
-            """How much output to read at a time: `READ_SIZE`, or `WIDE_READ_SIZE` when nobody would have
-            to wait for it, or `SHARED_READ_SIZE` when somebody has. 0 asks to stop until `resume`."""
+            """How much output to read at a time: `READ_SIZE`, more when nobody would have to wait for it,
+            less when somebody has. 0 asks to stop until `resume`."""
 
         def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
             """The leader was reaped, or the process closed, or both at once."""
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 READ_SIZE = 64 << 10  # a pipe's capacity; 8 KiB reads are a third as fast
-SHARED_READ_SIZE = 32 << 10  # a quarter slower, and a quarter less to wait for a command beside it
+SHARED_READ_SIZE = 32 << 10  # a quarter slower, and a quarter less to wait for a peer beside it
 WIDE_READ_SIZE = 1 << 20  # for one that fills its pipe while nobody else wants anything; the widest pipe
 # The largest chunk. Of what is retained whole chunks are dropped, so it is an eighth of that.
 WIDE_CHUNK = 128 << 10
@@ -68,6 +68,7 @@ class Process:
         "_paused",
         "_pidfd",
         "_queue",
+        "_set_back",
         "_stdin",
         "_streams",
         "_terminated",
@@ -112,6 +113,7 @@ class Process:
         self._queue: StdinQueue | None = None
         self._writing = False
         self._paused = False
+        self._set_back = -1  # the descriptor of which the loop knows that it can wait
         self._held_to_the_end = False
         self._terminated = False
         self._discarded = False
@@ -198,6 +200,8 @@ class Process:
         except OSError:  # EIO: the last holder of the terminal's other end is gone
             data = b""
         if data:
+            if len(data) == size and fd != self._set_back:
+                self._can_wait(fd)
             if wide and self._widened is None and len(data) == READ_SIZE:
                 self._widen(fd)
             if not self._owner.output(self, self._record(number, data)):
@@ -218,6 +222,13 @@ class Process:
         view = memoryview(data)  # to copy each part costs as much as to read it
         size = READ_SIZE if self.log.crowded else WIDE_CHUNK
         return [append(stream, view[at : at + size]) for at in range(0, len(data), size)]
+
+    def _can_wait(self, fd: int) -> None:
+        """A command that prints much comes after whoever wants something, where the loop can order them."""
+        self._set_back = fd
+        can_wait = getattr(self._loop, "can_wait", None)
+        if can_wait is not None:
+            can_wait(fd)
 
     def _widen(self, fd: int) -> None:
         """A command that fills its pipe gets a wider one: far fewer switches between it and us.
@@ -272,6 +283,7 @@ class Process:
         if not self._paused:
             return
         self._paused = False
+        self._set_back = -1
         for number, fd in enumerate(self._fds):
             if fd >= 0:
                 self._loop.add_reader(fd, self._readable, number)
