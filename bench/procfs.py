@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 
-__all__ = ["busy_share", "cpu_seconds", "family", "rss_kb", "start_time"]
+__all__ = ["busy_share", "cpu_seconds", "cpu_spent", "family", "rss_kb", "start_time"]
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -36,9 +37,15 @@ def start_time(pid: int) -> int | None:
     return int(fields[19]) if fields and fields[0] != "Z" else None
 
 
-def cpu_seconds(pids: list[int]) -> float:
-    """User and system time of all threads, without reaped children: those were the commands."""
-    return sum(int(f[11]) + int(f[12]) for f in map(_stat, pids) if f) / TICK
+def cpu_seconds(pids: list[int]) -> dict[int, float]:
+    """User and system time of all threads of each, without reaped children: those were the commands."""
+    return {pid: (int(f[11]) + int(f[12])) / TICK for pid in pids if (f := _stat(pid))}
+
+
+def cpu_spent(before: Mapping[int, float]) -> float:
+    """Seconds since `cpu_seconds`, of all that are still there: a helper that has ended was idle."""
+    after = cpu_seconds(list(before))
+    return sum(seconds - before[pid] for pid, seconds in after.items())
 
 
 def rss_kb(pids: list[int]) -> int:

@@ -374,6 +374,23 @@ def test_but_not_for_longer_if_he_says_nothing(loop: EpollLoop, seen: list[str],
     assert len(seen) > 2
 
 
+def test_one_that_brings_little_rests_but_not_beside_another(
+    loop: EpollLoop, seen: list[str], much: Pipe, little: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_EXPECT_SECONDS", 5 * SECOND)
+    threading.Timer(0.05, little.put).start()
+    loop.call_later(0.2 * SECOND, loop.stop)
+    loop.rest()
+    loop.run()
+    assert seen[:2] == ["little", "much"]
+    other = Pipe(loop, "other", seen)
+    loop.can_wait(other.reading)
+    loop.rest()
+    assert not loop._expecting
+    loop.remove_reader(other.reading)
+    other.close()
+
+
 def test_end_of_one_that_is_set_aside_is_seen(loop: EpollLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SHORT_SECONDS", 60.0)
     reading, writing = os.pipe()

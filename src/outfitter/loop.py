@@ -48,8 +48,8 @@ _WRITE_OR_FAULT = _WRITE | _FAULT
 _AT_ONCE_SECONDS = 0.0003
 _LOOK_SECONDS = 0.00005  # lost when it does not
 _LOOKS_PER_SECOND = 1_600_000
-# How long what can wait waits for somebody who was told the end of a command to ask for the next: a client in
-# Python takes 60 to 120 µs where the processors are busy.
+# How long what can wait is set aside for somebody who was told the end of a command to ask for the next: a
+# client in Python takes 60 to 120 µs where the processors are busy.
 _EXPECT_SECONDS = 0.0001
 _SHORT_SECONDS = 0.0015  # how long what can wait waits for the end of a command that was started
 _FEW = 16  # descriptors that can wait; to set more of them aside would take as long as it gains
@@ -264,6 +264,14 @@ class EpollLoop:
         """
         self._hurrying = False
         self._expecting = 0 < len(self._bulk) <= _FEW and self._epoll.fileno() < _SELECTABLE
+
+    def rest(self) -> None:
+        """What can wait has brought little: it is left alone for a moment, and brings more at a time.
+
+        Only while there is one: another would have to wait as well.
+        """
+        if len(self._bulk) == 1:
+            self.expect()
 
     def _expected(self) -> list[tuple[int, int]]:
         """What is ready, as soon as there is more than what can wait, or when that has waited long enough."""

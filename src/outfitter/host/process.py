@@ -43,6 +43,7 @@ SHARED_READ_SIZE = 32 << 10  # a quarter slower, and a quarter less to wait for 
 WIDE_READ_SIZE = 1 << 20  # for one that fills its pipe while nobody else wants anything; the widest pipe
 # The largest chunk. Of what is retained whole chunks are dropped, so it is an eighth of that.
 WIDE_CHUNK = 128 << 10
+_LITTLE = 256 << 10  # of a read that may be wide
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
@@ -202,6 +203,8 @@ class Process:
         if data:
             if len(data) == size and fd != self._set_back:
                 self._can_wait(fd)
+            elif wide and len(data) < _LITTLE:
+                self._rest()
             if wide and self._widened is None and len(data) == READ_SIZE:
                 self._widen(fd)
             if not self._owner.output(self, self._record(number, data)):
@@ -229,6 +232,12 @@ class Process:
         can_wait = getattr(self._loop, "can_wait", None)
         if can_wait is not None:
             can_wait(fd)
+
+    def _rest(self) -> None:
+        """A stream that comes in small pieces costs a third more than one whose pipe has time to fill."""
+        rest = getattr(self._loop, "rest", None)
+        if rest is not None:
+            rest()
 
     def _widen(self, fd: int) -> None:
         """A command that fills its pipe gets a wider one: far fewer switches between it and us.
