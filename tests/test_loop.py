@@ -383,6 +383,10 @@ def test_one_that_brings_little_rests_but_not_beside_another(
     loop.rest()
     loop.run()
     assert seen[:2] == ["little", "much"]
+    loop.hurry()
+    loop.rest()
+    assert not loop._expecting  # somebody else says when it is over
+    loop._hurrying = False
     other = Pipe(loop, "other", seen)
     loop.can_wait(other.reading)
     loop.rest()

@@ -110,6 +110,7 @@ class EpollLoop:
         self._wake_fd = -1
         self._answered = 0.0
         self._looks = 0
+        self._selectable = self._epoll.fileno() < _SELECTABLE
         self._bulk: set[int] = set()  # descriptors that can wait
         self._hurrying = False  # they are set aside after their next turn
         self._expecting = False  # they are set aside for a moment
@@ -263,15 +264,15 @@ class EpollLoop:
         and whoever is to ask may need the processor that we would take for it.
         """
         self._hurrying = False
-        self._expecting = 0 < len(self._bulk) <= _FEW and self._epoll.fileno() < _SELECTABLE
+        self._expecting = 0 < len(self._bulk) <= _FEW and self._selectable
 
     def rest(self) -> None:
         """What can wait has brought little: it is left alone for a moment, and brings more at a time.
 
         Only while there is one: another would have to wait as well.
         """
-        if len(self._bulk) == 1:
-            self.expect()
+        if len(self._bulk) == 1 and not self._hurrying:
+            self._expecting = self._selectable
 
     def _expected(self) -> list[tuple[int, int]]:
         """What is ready, as soon as there is more than what can wait, or when that has waited long enough."""

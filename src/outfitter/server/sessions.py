@@ -37,9 +37,9 @@ _ALONE = 64
 # and after which all that run do: 30 MB.
 _UNDISTURBED = 512
 # What all streams together may read beside a command that was just started, before they wait for its end. As
-# much as there is time for while a short command runs on another processor: 190 MB/s beside one every 0.8 ms.
+# much as there is time for while a short command runs on another processor: 170 MB/s beside one every 0.8 ms.
 # With 64 KiB its p95 is a tenth less, and the stream half as fast.
-_TURN = 160 << 10
+_TURN = 144 << 10
 
 
 class Sessions:
