@@ -96,6 +96,7 @@ WALK: Final = {
     "maxEntries": 50_000,
     "followDirectorySymlinks": False,
 }
+SELDOM: Final = 0.02  # seconds between two things that somebody does now and then
 SETTLE: Final = 0.3  # seconds for late imports and freed memory to show before memory is read
 
 # As the stock client sends it: the whole environment by policy, and its usual fourteen variables on top.
@@ -295,6 +296,27 @@ def _busy(arm: ExecArm, effort: Effort) -> Values:
         values = _latency("busy", lambda: client.one_shot(TRUE), more)
         # A server that starved the stream would look good above, so its rate is told as well.
         values["busy.rate"] = finish()
+    return values
+
+
+def _seldom(arm: ExecArm, effort: Effort) -> Values:
+    """As somebody works beside a build that prints: a command now and then, and keys in a terminal."""
+    with _streaming(arm.address) as finish, ExecClient(arm.address, quickack=True) as client:
+
+        def now_and_then() -> float:
+            time.sleep(SELDOM)
+            return client.one_shot(TRUE)
+
+        def typed() -> float:
+            time.sleep(SELDOM)
+            return client.echo(process, PING)
+
+        values = _latency("seldom", now_and_then, effort)
+        process = client.start(TTY_CAT)
+        client.wait_output()
+        values |= _latency("typed", typed, effort)
+        client.end(process)
+        values["seldom.rate"] = finish()
     return values
 
 
@@ -637,6 +659,18 @@ WORKLOADS: Final = (
         ),
         _busy,
         servers=ALL_CODEX,
+    ),
+    Workload(
+        "seldom",
+        (),
+        (
+            Metric("seldom.p50", "one-shot every 20 ms beside a stream, p50", "ms"),
+            Metric("seldom.p95", "one-shot every 20 ms beside a stream, p95", "ms"),
+            Metric("typed.p50", "echo through a terminal every 20 ms beside a stream, p50", "ms"),
+            Metric("typed.p95", "echo through a terminal every 20 ms beside a stream, p95", "ms"),
+            Metric("seldom.rate", "the stream meanwhile", "MB/s", "higher"),
+        ),
+        _seldom,
     ),
     Workload(
         "files",
