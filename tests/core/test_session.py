@@ -20,7 +20,7 @@ def book(limit: int = 10) -> SessionBook:
 def test_a_new_session_is_attached_to_its_creator() -> None:
     sessions = book()
     sessions.create("s", "A")
-    assert (sessions.holder("s"), sessions.next_deadline(), len(sessions)) == ("A", None, 1)
+    assert (sessions.holder("s"), sessions.next_deadline(), len(sessions), sessions.held) == ("A", None, 1, 1)
 
 
 def test_an_attached_session_cannot_be_resumed() -> None:
@@ -35,7 +35,8 @@ def test_a_detached_session_waits_until_its_deadline() -> None:
     sessions = book()
     sessions.create("s", "A")
     assert sessions.detach("s", "A", 100.0) == 130.0
-    assert (sessions.holder("s"), sessions.next_deadline(), len(sessions)) == (None, 130.0, 1)
+    assert (sessions.holder("s"), sessions.next_deadline()) == (None, 130.0)
+    assert (len(sessions), sessions.held) == (1, 0)
 
 
 def test_a_resumed_session_has_no_deadline() -> None:

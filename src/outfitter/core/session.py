@@ -29,6 +29,11 @@ class SessionBook:
     def __len__(self) -> int:
         return len(self._holders) + len(self._deadlines)
 
+    @property
+    def held(self) -> int:
+        """How many have a holder."""
+        return len(self._holders)
+
     def create(self, session_id: str, holder: Hashable) -> None:
         """A new session held by `holder`. Raises Refused at the limit."""
         if len(self) >= self._limit:

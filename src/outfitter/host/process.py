@@ -43,7 +43,7 @@ SHARED_READ_SIZE = 32 << 10  # a quarter slower, and a quarter less to wait for 
 WIDE_READ_SIZE = 1 << 20  # for one that fills its pipe while nobody else wants anything; the widest pipe
 # The largest chunk. Of what is retained whole chunks are dropped, so it is an eighth of that.
 WIDE_CHUNK = 128 << 10
-_LITTLE = 256 << 10  # of a read of `WIDE_READ_SIZE`
+_LITTLE = 256 << 10  # of a read that may bring much more
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
@@ -203,7 +203,7 @@ class Process:
         if data:
             if len(data) == size and fd != self._set_back:
                 self._can_wait(fd)
-            elif len(data) < _LITTLE and size == WIDE_READ_SIZE:
+            elif len(data) < _LITTLE < size:
                 self._rest()
             if wide and self._widened is None and len(data) == READ_SIZE:
                 self._widen(fd)
