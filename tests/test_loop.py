@@ -348,6 +348,19 @@ def test_it_is_back_when_the_short_thing_has_ended(
     assert len(seen) > 2
 
 
+def test_it_is_back_at_once_where_the_loop_cannot_wait_a_moment(
+    loop: EpollLoop, seen: list[str], much: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SHORT_SECONDS", 60.0)
+    monkeypatch.setattr(loop, "_selectable", False)  # as in a process with a thousand descriptors
+    loop.hurry()
+    turns(loop, 3)
+    assert seen == ["much"]
+    loop.expect()
+    turns(loop, 2)
+    assert seen == ["much"] * 3
+
+
 def test_it_is_back_when_the_short_thing_was_not_short(loop: EpollLoop, seen: list[str], much: Pipe) -> None:
     loop.hurry()
     loop.call_later(0.05 * SECOND, loop.stop)

@@ -51,7 +51,9 @@ _LOOKS_PER_SECOND = 1_600_000
 # How long what can wait is set aside for somebody who was told the end of a command to ask for the next: a
 # client in Python takes 60 to 120 µs where the processors are busy.
 _EXPECT_SECONDS = 0.0001
-_SHORT_SECONDS = 0.0015  # how long what can wait waits for the end of a command that was started
+# How long it waits for the end of a command that was started: twice what a short one takes. It goes on beside
+# one that takes longer.
+_SHORT_SECONDS = 0.0015
 _FEW = 16  # descriptors that can wait; to set more of them aside would take as long as it gains
 _SELECTABLE = 1024  # select takes no descriptor from here on
 _LONGEST_POLL = 86_400.0  # the kernel counts milliseconds in 31 bits; a timer further away polls again
@@ -265,6 +267,8 @@ class EpollLoop:
         """
         self._hurrying = False
         self._expecting = 0 < len(self._bulk) <= _FEW and self._selectable
+        if not self._expecting:
+            self._bring_back()
 
     def rest(self) -> None:
         """What can wait has brought little: it is left alone for a moment, and brings more at a time.

@@ -43,7 +43,8 @@ SHARED_READ_SIZE = 32 << 10  # a quarter slower, and a quarter less to wait for 
 WIDE_READ_SIZE = 1 << 20  # for one that fills its pipe while nobody else wants anything; the widest pipe
 # The largest chunk. Of what is retained whole chunks are dropped, so it is an eighth of that.
 WIDE_CHUNK = 128 << 10
-_LITTLE = 256 << 10  # of a read that may bring much more
+# Of a read that may bring more. From here on the calls cost little beside the copying.
+_LITTLE = 256 << 10
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
