@@ -1,4 +1,4 @@
-"""Plain value classes: compared by their slots, shown by their slots.
+"""Plain frozen value classes: made from their annotations, compared and shown by their fields.
 
 `dataclasses` would do this too, but importing it costs more than binding the listening socket
 (it brings `inspect`), and every module on the way to the first command pays for it.
@@ -6,20 +6,117 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from dataclasses import KW_ONLY as KW_ONLY
+    from typing import Any, NoReturn, TypeVar, dataclass_transform
 
-class Record:
-    """Base for values with `__slots__`: equal when the same type holds equal slots."""
+    T = TypeVar("T")
+else:
+    KW_ONLY = None
 
-    __slots__: tuple[str, ...] = ()
+    def dataclass_transform(**_):
+        return lambda decorator: decorator
 
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
-    def __hash__(self) -> int:
-        return hash((type(self), *(getattr(self, name) for name in self.__slots__)))
+_set = object.__setattr__
+# The default of a field that holds a mapping: each value gets a new dict.
+EMPTY: Mapping[Any, Any] = type(type.__dict__)({})
 
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
-        return f"{type(self).__name__}({fields})"
+
+@dataclass_transform(frozen_default=True)
+def record(cls: type[T]) -> type[T]:
+    """Makes a class a frozen value: slots, `__init__`, equality, hash and repr from its annotated fields.
+
+    Fields after `_: KW_ONLY` are given by name. A field whose default is `()` is kept as a tuple, whatever
+    sequence it is given; one whose default is `EMPTY` gets a dict of its own. `__post_init__` may check the
+    fields, and set them with `fill`. Equality, hash and repr that the class defines itself stay as they are.
+    """
+    space = dict(cls.__dict__)
+    names = tuple(name for name in cls.__annotations__ if name != "_")
+    defaults = {name: space.pop(name) for name in names if name in space}
+    for unwanted in ("__dict__", "__weakref__"):
+        space.pop(unwanted, None)
+    space |= {"__slots__": names, "__match_args__": names, "__setattr__": _frozen, "__delattr__": _frozen}
+    for name, method in (("__eq__", _equal), ("__hash__", _hash), ("__repr__", _repr)):
+        if space.get(name) is None:  # a class that defines `__eq__` alone has None as its `__hash__`
+            space[name] = method
+    kind: Any = type(cls)
+    made: type[T] = kind(cls.__name__, cls.__bases__, space)
+    _write_later(made, list(cls.__annotations__), defaults)
+    return made
+
+
+def fields(value: object) -> tuple[str, ...]:
+    """The names of a record's fields, in their order. Takes a record or its class."""
+    return value.__match_args__  # type: ignore[attr-defined, no-any-return]
+
+
+def fill(value: object, **contents: object) -> None:
+    """Sets fields of a record, in its `__post_init__`."""
+    for name, content in contents.items():
+        _set(value, name, content)
+
+
+def replace(value: T, **changes: object) -> T:
+    """A copy of a record with some fields changed."""
+    kind = type(value)
+    copy = kind.__new__(kind)
+    for name in fields(kind):
+        _set(copy, name, changes.pop(name) if name in changes else getattr(value, name))
+    if changes:
+        raise TypeError(f"{kind.__name__} has no field {', '.join(changes)}")
+    return copy
+
+
+def _write_later(cls: type, names: list[str], defaults: dict[str, object]) -> None:
+    """Writes `__init__` when the first value is made: most classes of a program never have one."""
+
+    def __init__(self: object, *args: Any, **kwargs: Any) -> None:
+        cls.__init__ = _written(cls, names, defaults)  # type: ignore[misc]
+        cls.__init__(self, *args, **kwargs)  # type: ignore[misc]
+
+    cls.__init__ = __init__  # type: ignore[misc]
+
+
+def _written(cls: type, names: list[str], defaults: dict[str, object]) -> Callable[..., None]:
+    known: dict[str, object] = {}
+    arguments, lines = [], []
+    for name in names:
+        if name == "_":
+            arguments.append("*")
+            continue
+        arguments.append(f"{name}=_default_{name}" if name in defaults else name)
+        content = name
+        if defaults.get(name) == ():
+            content = f"tuple({name})"
+        elif defaults.get(name) is EMPTY:
+            content = f"{{}} if {name} is _default_{name} else {name}"
+        lines.append(f" _set_{name}(self, {content})")
+        known[f"_set_{name}"] = getattr(cls, name).__set__
+        known[f"_default_{name}"] = defaults.get(name)
+    if hasattr(cls, "__post_init__"):
+        lines.append(" self.__post_init__()")
+    exec(f"def __init__(self, {', '.join(arguments)}):\n" + ("\n".join(lines) or " pass"), known)
+    written: Any = known["__init__"]
+    written.__qualname__ = f"{cls.__qualname__}.__init__"
+    return written  # type: ignore[no-any-return]
+
+
+def _frozen(self: object, name: str, *_: object) -> NoReturn:
+    raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be changed")
+
+
+def _equal(self: object, other: object) -> Any:
+    if type(self) is not type(other):
+        return NotImplemented
+    return all(getattr(self, name) == getattr(other, name) for name in fields(self))
+
+
+def _hash(self: object) -> int:
+    return hash((type(self), *(getattr(self, name) for name in fields(self))))
+
+
+def _repr(self: object) -> str:
+    return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in fields(self))})"

@@ -13,7 +13,7 @@ same text finds them; that pass runs only on text that `tomllib` has accepted an
 from __future__ import annotations
 
 from .errors import FileInvalid
-from .record import Record
+from .record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,16 +56,14 @@ _KINDS = {
 }
 
 
-class Mistake(Record):
+@record
+class Mistake:
     """One thing that is wrong in a file, and what to write instead. No `line`: it is about the whole file."""
 
-    __slots__ = ("file", "line", "remedy", "text")
-
-    def __init__(self, file: str, line: int | None, text: str, remedy: str) -> None:
-        self.file = file
-        self.line = line
-        self.text = text
-        self.remedy = remedy
+    file: str
+    line: int | None
+    text: str
+    remedy: str
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"

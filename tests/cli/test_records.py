@@ -128,9 +128,9 @@ def test_record_is_held_by_its_process_until_it_is_left(records: Records) -> Non
     started = add(records)
     assert (started.held, started.holder) == (True, os.getpid())
     records.leave(started)
-    assert (started.held, records.all()[0].held) == (False, False)
-    records.take(started)
-    assert (started.held, records.all()[0].held) == (True, True)
+    assert records.all()[0].held is False
+    records.take(records.all()[0])
+    assert records.all()[0].held is True
 
 
 def test_pid_that_is_used_again_holds_nothing(records: Records, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from outfitter import CONTRACT, CapabilityMissing, EnvContract, EnvPolicy, Reque
 from outfitter.client.client import INHERIT_ALL
 from outfitter.env.fingerprint import value_digest
 from outfitter.protocol.environment import BaseParams, EnvPolicyParams
+from outfitter.record import replace
 from tests.support.contracts import PATH, Place, environment_of, variables, wait_for
 from tests.support.servers import serving
 from tests.support.tools import program
@@ -91,7 +92,9 @@ def test_a_server_without_contracts_is_asked_for_everything(place: Place) -> Non
     async def scenario() -> None:
         async with outfitter.local(environment=place.environ()) as client:
             assert client.info is not None
-            client.info.capabilities = frozenset({"environmentExplain"})  # what such a server says
+            client.info = replace(
+                client.info, capabilities=frozenset({"environmentExplain"})
+            )  # what such a server says
             assert client._wire_policy(CONTRACT, None) == (INHERIT_ALL, None)
             policy = EnvPolicyParams("core", True, (), (), ())
             assert client._wire_policy(policy, None) == (policy, None)
@@ -100,7 +103,7 @@ def test_a_server_without_contracts_is_asked_for_everything(place: Place) -> Non
                 await client.run(["true"], contract=EnvContract(login="strip"))
             with pytest.raises(CapabilityMissing):
                 await client.base(BaseParams("client", 1, {}))
-            client.info.capabilities = frozenset()
+            client.info = replace(client.info, capabilities=frozenset())
             for call in (client.environment(), client.explain(), client.compare("/", "/")):
                 with pytest.raises(CapabilityMissing):
                     await call

@@ -16,6 +16,7 @@ from outfitter import CapabilityMissing, Client, Disconnected, RequestFailed
 from outfitter.client.files import Entry
 from outfitter.errors import FileChanged
 from outfitter.protocol.codes import NOT_FOUND
+from outfitter.record import replace
 from tests.client.peer import Peer, with_a_peer
 from tests.client.ways import NAMES, Way, opened
 from tests.support.machine import SECOND
@@ -314,7 +315,9 @@ async def test_read_goes_on_in_the_same_file_only(peer: Peer) -> None:
 @with_a_peer(resumable=True)
 async def test_close_on_another_connection_is_no_success(peer: Peer) -> None:
     # The server answers {} for a handle that it does not know: nothing was written.
-    peer.client.info.capabilities |= {"fileWriteStreaming"}  # type: ignore[union-attr]
+    info = peer.client.info
+    assert info is not None
+    peer.client.info = replace(info, capabilities=info.capabilities | {"fileWriteStreaming"})
     starting = asyncio.ensure_future(peer.client.files.open("/a", "replace"))
     peer.answer(await peer.request("fs/open"), {"handleId": "f1"})
     file = await starting

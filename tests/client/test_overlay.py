@@ -12,6 +12,7 @@ import pytest
 import outfitter
 import outfitter.sync
 from outfitter import CapabilityMissing, EnvContract, RequestFailed
+from outfitter.record import replace
 from tests.support.contracts import Place
 from tests.support.servers import serving
 from tests.support.tools import program
@@ -81,7 +82,7 @@ def test_a_server_that_keeps_none_is_not_asked(tmp_path: Path) -> None:
     async def ask() -> None:
         async with outfitter.local() as client:
             assert client.info is not None
-            client.info.capabilities = client.info.capabilities - {"environmentOverlay"}
+            client.info = replace(client.info, capabilities=client.info.capabilities - {"environmentOverlay"})
             for contract in (EnvContract(scope="t"), EnvContract(overlays=("rocm",))):
                 with pytest.raises(CapabilityMissing, match="keep overlays"):
                     await client.run(["true"], contract=contract)

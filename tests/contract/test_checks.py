@@ -41,6 +41,7 @@ from outfitter.contract.checks import (
 from outfitter.contract.file import parse_settings
 from outfitter.contract.settings import Settings, Source
 from outfitter.env.resolve import LARGEST_PAIR
+from outfitter.record import replace
 from outfitter.toml import Mistake
 
 FILE = "/home/ada/.config/outfitter/config.toml"
@@ -147,7 +148,7 @@ def test_something_behind_path_or_twice_in_it_is_in_order() -> None:
 
 def test_a_filtered_variable_that_comes_back_is_told_by_name() -> None:
     found = login("/usr/bin:/bin", GITHUB_TOKEN="never-shown")
-    found.places = {"GITHUB_TOKEN": ("/home/ada/.profile", 3)}
+    found = replace(found, places={"GITHUB_TOKEN": ("/home/ada/.profile", 3)})
     verdict = path_login_shell(configured(), given(removed={"exclude *": ["GITHUB_TOKEN"]}), found)
     wanted = "GITHUB_TOKEN, which the policy removes, comes back (/home/ada/.profile:3)"
     assert seen(verdict) == ("warning", (wanted,))
@@ -174,11 +175,14 @@ def test_without_asking_both_checks_are_skipped() -> None:
 
 def test_programs_that_differ_are_told_with_both_paths() -> None:
     found = login("/usr/bin")
-    found.programs = {
-        "python": ("/x/bin/python", "/usr/bin/python"),
-        "node": (None, "/opt/node"),
-        "git": ("/usr/bin/git", "/usr/bin/git"),
-    }
+    found = replace(
+        found,
+        programs={
+            "python": ("/x/bin/python", "/usr/bin/python"),
+            "node": (None, "/opt/node"),
+            "git": ("/usr/bin/git", "/usr/bin/git"),
+        },
+    )
     assert seen(path_programs(configured(), found)) == (
         "warning",
         (
@@ -402,7 +406,7 @@ def test_what_is_there_and_not_named_is_a_warning_where_others_are() -> None:
 def test_what_a_remedy_says_to_write_can_be_written() -> None:
     odd = {"A.B": "1", 'Q"': "1", "LD_PRELOAD": "x", "BASH_ENV": "x", "MY_TOKEN": "x", "VIRTUAL_ENV": "/v"}
     found = login("/usr/bin")
-    found.programs = {"python": ("/a", "/b")}
+    found = replace(found, programs={"python": ("/a", "/b")})
     verdicts = [
         names_odd(configured(), given(odd)),
         policy_code_loading(configured(), given(odd)),

@@ -16,6 +16,7 @@ from outfitter.contract.file import MAX_DOTS, parse_settings
 from outfitter.contract.schema import KEYS
 from outfitter.contract.settings import EnvSettings, FileSettings, PolicySettings, Source
 from outfitter.errors import FileInvalid
+from outfitter.record import replace
 from tests.support.tools import codex_binary
 
 FILE = "/srv/app/outfitter.toml"
@@ -82,7 +83,7 @@ def at(line: int, kind: str = "user") -> Source:
 
 def test_user_file_can_say_all_of_it() -> None:
     said = parse(EVERYTHING, "user")
-    lines, said.lines = said.lines, {}
+    lines, said = said.lines, replace(said, lines={})
     assert said == FileSettings(
         FILE,
         "user",

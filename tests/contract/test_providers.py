@@ -16,6 +16,7 @@ from outfitter.env.policy import Policy
 from outfitter.errors import FileInvalid, ProviderBlocked, ProviderFailed
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Lost, Resolution, Trust
+from outfitter.record import replace
 from tests.support.contracts import Place
 from tests.support.notes import Notes
 
@@ -387,9 +388,7 @@ def test_what_is_lost_is_told_with_what_would_keep_it(place: Place, notes: Notes
     resolve = notes.resolve
 
     def lossy(found: Detection, context: Context) -> Resolution:
-        said = resolve(found, context)
-        said.lost = (Lost("function", "greet", "wrap"),)
-        return said
+        return replace(resolve(found, context), lost=(Lost("function", "greet", "wrap"),))
 
     notes.resolve = lossy  # type: ignore[method-assign]
     told = answers.explain(place.contract(), Asked(str(place.project), {}))

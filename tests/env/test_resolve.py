@@ -39,7 +39,7 @@ def base(**values: str) -> Layer:
 
 
 def provider(values: dict[str, str] | None = None, **more: Any) -> Layer:
-    return Layer(PROVIDER, "project", PROJECT, values, **more)
+    return Layer(PROVIDER, "project", PROJECT, values or {}, **more)
 
 
 def request(author: str = "user", /, **values: str) -> Layer:

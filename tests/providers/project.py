@@ -45,7 +45,7 @@ class Project:
         """As for a command whose lower layers give `env`."""
         clean, _ = scrub(self.env if env is None else env)
         tool_env = tool_environment(clean)
-        return Context(clean, tool_env, str(self.home), mode=mode, options=options, timeout=timeout)
+        return Context(clean, tool_env, str(self.home), mode=mode, options=options or {}, timeout=timeout)
 
     def left_behind(self) -> list[int]:
         """Living processes with the token in their environment."""

@@ -8,30 +8,23 @@ click builds from the same table.
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import record
 
 
-class Flag(Record):
+@record
+class Flag:
     """One option: `kind` is "text", "count" (1 or more), "seconds", "flag", "list" or "pairs" (A=B)."""
 
-    __slots__ = ("choices", "default", "help", "kind", "metavar", "name", "option")
+    option: str
+    kind: str
+    help: str
+    default: object = None
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        option: str,
-        kind: str,
-        help: str,
-        default: object = None,
-        metavar: str = "",
-        choices: tuple[str, ...] = (),
-    ) -> None:
-        self.option = option
-        self.name = option.lstrip("-").replace("-", "_")
-        self.kind = kind
-        self.help = help
-        self.default = default
-        self.metavar = metavar
-        self.choices = choices
+    @property
+    def name(self) -> str:
+        return self.option.lstrip("-").replace("-", "_")
 
 
 SERVE: tuple[Flag, ...] = (

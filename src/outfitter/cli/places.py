@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..client.files import BLOCK_BYTES
 from ..errors import CapabilityMissing, OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.codes import NOT_FOUND
-from ..record import Record
+from ..record import record
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,26 +20,16 @@ if TYPE_CHECKING:
     from ..client.files import RemoteFile
 
 
-class Thing(Record):
+@record
+class Thing:
     """What a path is: its size and time tell a changed file; `mode` is None where it cannot be told."""
 
-    __slots__ = ("is_directory", "is_file", "is_link", "mode", "modified_ms", "size")
-
-    def __init__(
-        self,
-        is_directory: bool,
-        is_file: bool,
-        is_link: bool,
-        size: int,
-        modified_ms: int,
-        mode: int | None = None,
-    ) -> None:
-        self.is_directory = is_directory
-        self.is_file = is_file
-        self.is_link = is_link
-        self.size = size
-        self.modified_ms = modified_ms
-        self.mode = mode
+    is_directory: bool
+    is_file: bool
+    is_link: bool
+    size: int
+    modified_ms: int
+    mode: int | None = None
 
 
 class Place(Protocol):

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingInvalid
-from ..record import Record
+from ..record import fields, record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,48 +22,21 @@ if TYPE_CHECKING:
 _STALE_SECONDS = 7 * 86_400  # a record that nobody asked about for so long belongs to a server that is gone
 
 
-class Started(Record):
+@record
+class Started:
     """A command that runs on some environment, and who holds its session."""
 
-    __slots__ = (
-        "codex_home",
-        "holder",
-        "holder_since",
-        "id",
-        "on",
-        "process_id",
-        "program",
-        "session_id",
-        "started",
-        "token_file",
-        "tty",
-    )
-
-    def __init__(
-        self,
-        id: str,
-        on: str,
-        session_id: str,
-        process_id: str,
-        program: str,
-        tty: bool,
-        started: float,
-        holder: int,
-        holder_since: str,
-        codex_home: str | None = None,
-        token_file: str | None = None,
-    ) -> None:
-        self.id = id
-        self.on = on
-        self.session_id = session_id
-        self.process_id = process_id
-        self.program = program
-        self.tty = tty
-        self.started = started
-        self.holder = holder  # the pid of the outfitter command that follows it
-        self.holder_since = holder_since  # when that process started, since pids are used again
-        self.codex_home = codex_home
-        self.token_file = token_file
+    id: str
+    on: str
+    session_id: str
+    process_id: str
+    program: str
+    tty: bool
+    started: float
+    holder: int  # the pid of the outfitter command that follows it
+    holder_since: str  # when that process started, since pids are used again
+    codex_home: str | None = None
+    token_file: str | None = None
 
     @property
     def held(self) -> bool:
@@ -118,14 +91,11 @@ class Records:
 
     def take(self, started: Started) -> None:
         """This process follows it from now on."""
-        started.holder = os.getpid()
-        started.holder_since = _since(started.holder)
-        self._write(started)
+        self._write(replace(started, holder=os.getpid(), holder_since=_since(os.getpid())))
 
     def leave(self, started: Started) -> None:
         """Nobody follows it any more; the server keeps it for a while."""
-        started.holder = 0
-        self._write(started)
+        self._write(replace(started, holder=0))
 
     def remove(self, started: Started) -> None:
         with contextlib.suppress(OSError):
@@ -167,12 +137,12 @@ class Records:
 
     def _write(self, started: Started) -> None:
         path = self._path(started.id)
-        fields = {name: getattr(started, name) for name in Started.__slots__}
+        content = {name: getattr(started, name) for name in fields(Started)}
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(fd, "w", encoding="utf-8") as file:
-                json.dump(fields, file)
+                json.dump(content, file)
             os.replace(f"{path}.new", path)
         except OSError as error:
             raise SettingInvalid(f"cannot write {path}: {error.strerror}") from None

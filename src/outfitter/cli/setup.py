@@ -12,6 +12,7 @@ from ..contract.contract import Asked, contract_of
 from ..env.explain import shown
 from ..errors import SetupBlocked, SetupFailed
 from ..providers import inherited
+from ..record import replace
 from .console import say
 from .env.asking import folder_of
 from .env.output import printable
@@ -49,9 +50,9 @@ def setup(directory: str | None, flags: dict[str, Any]) -> int:
         state, note = _run(contract, use, folder, again=flags["again"])
     status = setups.status(use)
     if state == "failed" and status.state in _GOOD:
-        status.state, status.note = state, note  # it could not be run: what is on record is older
+        status = replace(status, state=state, note=note)  # it could not be run: what is on record is older
     elif note and status.state not in _GOOD:
-        status.note = note  # it knows more: what it is waiting for, say
+        status = replace(status, note=note)  # it knows more: what it is waiting for, say
     if flags["json"]:
         print(dumps(_told(status)))
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..environments.file import LOCAL, Declared, check, load, shown_url
 from ..environments.manager import open_declared
 from ..errors import SettingInvalid
-from ..record import Record
+from ..record import record
 from .console import LinkWatch, waiting
 from .follow import LeftRunning
 
@@ -23,15 +23,16 @@ _TOKEN_BYTES = 16 << 10  # more is no token
 _GOODBYE_SECONDS = 0.2  # for a server that has not answered for longer than somebody cared to wait
 
 
-class Target(Record):
+@record
+class Target:
     """An environment to use: `name` for people, `on` for `--on`; `declared` is None for this machine."""
 
-    __slots__ = ("declared", "name", "on")
+    on: str
+    declared: Declared | None
 
-    def __init__(self, on: str, declared: Declared | None) -> None:
-        self.on = on
-        self.name = shown_url(on) if "://" in on else on
-        self.declared = declared
+    @property
+    def name(self) -> str:
+        return shown_url(self.on) if "://" in self.on else self.on
 
     @property
     def resumable(self) -> bool:

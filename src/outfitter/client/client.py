@@ -40,7 +40,7 @@ from ..protocol.process import (
 )
 from ..protocol.session import EnvironmentInfo
 from ..protocol.watching import ChangedNotice
-from ..record import Record
+from ..record import record
 from .files import Files
 from .link import Link
 from .process import RemoteProcess
@@ -87,30 +87,20 @@ class Contract:
 CONTRACT = Contract()
 
 
-class Completed(Record):
+@record
+class Completed:
     """What `run` returns: the exit code and all output.
 
     `environment` is the server's summary of the command's environment, and `startup` what a shell's startup
     files did, if the client asked for summaries.
     """
 
-    __slots__ = ("environment", "exit_code", "sandbox_denied", "startup", "stderr", "stdout")
-
-    def __init__(
-        self,
-        exit_code: int,
-        stdout: bytes,
-        stderr: bytes,
-        sandbox_denied: bool = False,
-        environment: Json = None,
-        startup: Json = None,
-    ) -> None:
-        self.environment = environment
-        self.startup = startup
-        self.exit_code = exit_code
-        self.stdout = stdout
-        self.stderr = stderr
-        self.sandbox_denied = sandbox_denied
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    sandbox_denied: bool = False
+    environment: Json = None
+    startup: Json = None
 
 
 class Client:

@@ -36,7 +36,7 @@ from ..protocol.filesystem import (
 from ..protocol.search import SearchParams, SearchResult
 from ..protocol.uri import parse
 from ..protocol.watching import WatchParams
-from ..record import Record
+from ..record import record
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -55,29 +55,23 @@ FileInfo = MetadataResult
 Found = SearchResult
 
 
-class Entry(Record):
+@record
+class Entry:
     """A name in a folder. `path` finds it, also when its name is no text."""
 
-    __slots__ = ("is_directory", "is_file", "name", "path")
-
-    def __init__(self, name: str, path: str, is_directory: bool, is_file: bool) -> None:
-        self.name = name
-        self.path = path
-        self.is_directory = is_directory
-        self.is_file = is_file
+    name: str
+    path: str
+    is_directory: bool
+    is_file: bool
 
 
-class Walked(Record):
+@record
+class Walked:
     """What a walk found: (path, "file" or "directory"), and (path, message) where it could not look."""
 
-    __slots__ = ("entries", "errors", "truncated")
-
-    def __init__(
-        self, entries: list[tuple[str, str]], errors: list[tuple[str, str]], truncated: bool
-    ) -> None:
-        self.entries = entries
-        self.errors = errors
-        self.truncated = truncated
+    entries: list[tuple[str, str]]
+    errors: list[tuple[str, str]]
+    truncated: bool
 
 
 class Files:

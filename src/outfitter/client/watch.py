@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import OutfitterError, SessionExpired
 from ..protocol.watching import UnwatchParams
-from ..record import Record
+from ..record import record
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 _WAITING = 1000  # notices that nobody has taken; then they become one that says "look for yourself"
 
 
-class Changes(Record):
+@record
+class Changes:
     """What changed: (URI, "created", "modified" or "removed"). With `overflow` that is not all: look anew."""
 
-    __slots__ = ("changes", "overflow")
-
-    def __init__(self, changes: list[tuple[str, str]], overflow: bool = False) -> None:
-        self.changes = changes
-        self.overflow = overflow
+    changes: list[tuple[str, str]]
+    overflow: bool = False
 
 
 class Watch:

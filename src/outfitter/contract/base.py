@@ -6,31 +6,28 @@ import os
 import time
 
 from ..host import facts
-from ..record import Record
+from ..record import KW_ONLY, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Base(Record):
+@record
+class Base:
     """Layer 0 and who it belongs to.
 
     `kind` is "launcher" (the process that runs the command was started for it), "daemon" (a server that was
     there before), "client" or "merge" (what a client brought along).
     """
 
-    __slots__ = ("host", "kind", "pid", "started_ms", "user", "values")
-
-    def __init__(
-        self, kind: str, values: Mapping[str, str], *, pid: int, host: str, user: str, started_ms: int
-    ) -> None:
-        self.kind = kind
-        self.values = values
-        self.pid = pid
-        self.host = host
-        self.user = user
-        self.started_ms = started_ms
+    kind: str
+    values: Mapping[str, str]
+    _: KW_ONLY
+    pid: int
+    host: str
+    user: str
+    started_ms: int
 
     def __repr__(self) -> str:
         return f"Base({self.kind!r}, {len(self.values)} variables, pid={self.pid}, host={self.host!r})"

@@ -12,7 +12,7 @@ from ..env.lists import leads_somewhere
 from ..env.names import is_name, loads_code
 from ..env.redact import Secrets
 from ..env.resolve import LARGEST_PAIR
-from ..record import Record
+from ..record import EMPTY, KW_ONLY, fill, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,27 +24,23 @@ if TYPE_CHECKING:
 STATUSES = ("error", "warning", "ok", "skipped")
 
 
-class Verdict(Record):
+@record
+class Verdict:
     """What came of one check. `status` is one of `STATUSES`; only "ok" and "skipped" need no `remedy`."""
 
-    __slots__ = ("details", "remedy", "status", "summary")
-
-    def __init__(self, status: str, summary: str, details: Sequence[str] = (), remedy: str = "") -> None:
-        self.status = status
-        self.summary = summary
-        self.details = tuple(details)
-        self.remedy = remedy
+    status: str
+    summary: str
+    details: Sequence[str] = ()
+    remedy: str = ""
 
 
-class Check(Record):
+@record
+class Check:
     """One check. `needs` are the parts of what is gathered that `decide` takes, in their order."""
 
-    __slots__ = ("decide", "id", "needs")
-
-    def __init__(self, id: str, needs: tuple[str, ...], decide: Callable[..., Verdict]) -> None:
-        self.id = id
-        self.needs = needs
-        self.decide = decide
+    id: str
+    needs: tuple[str, ...]
+    decide: Callable[..., Verdict]
 
     @property
     def category(self) -> str:
@@ -54,18 +50,20 @@ class Check(Record):
 # What is gathered
 
 
-class Configured(Record):
+@record
+class Configured:
     """The configuration in force; the defaults when there are `mistakes`. `file` is the user's own."""
 
-    __slots__ = ("file", "mistakes", "settings")
+    settings: Settings
+    mistakes: Sequence[Mistake] = ()
+    file: str = ""
 
-    def __init__(self, settings: Settings, mistakes: Sequence[Mistake] = (), file: str = "") -> None:
-        self.settings = settings
-        self.mistakes = tuple(mistakes)
-        self.file = file or "config.toml"
+    def __post_init__(self) -> None:
+        fill(self, file=self.file or "config.toml")
 
 
-class Given(Record):
+@record
+class Given:
     """The environment we were started in, and what a command gets of it.
 
     `removed` are the names that the policy takes away, by its rule; `from_base` those that a command gets as
@@ -73,74 +71,45 @@ class Given(Record):
     environment is not there, says `refused`. No repr: it holds values.
     """
 
-    __slots__ = ("base", "from_base", "problem", "refused", "removed", "values")
-
-    def __init__(
-        self,
-        base: Mapping[str, str],
-        values: Mapping[str, str],
-        *,
-        removed: Mapping[str, Sequence[str]] | None = None,
-        from_base: Sequence[str] = (),
-        problem: str = "",
-        refused: str = "",
-    ) -> None:
-        self.base = base
-        self.values = values
-        self.removed = removed or {}
-        self.from_base = tuple(from_base)
-        self.problem = problem
-        self.refused = refused
+    base: Mapping[str, str]
+    values: Mapping[str, str]
+    _: KW_ONLY
+    removed: Mapping[str, Sequence[str]] = EMPTY
+    from_base: Sequence[str] = ()
+    problem: str = ""
+    refused: str = ""
 
     def __repr__(self) -> str:
         return f"Given({len(self.base)} variables, {len(self.values)} for a command)"
 
 
-class Providers(Record):
+@record
+class Providers:
     """The project's environment: `layers` are (id, state, note) of what holds or should, `others` are
     (provider, file) of what was found and does not hold. `declared`: the configuration has a word on it.
     `refused`: why no command is started without it."""
 
-    __slots__ = ("declared", "layers", "others", "refused")
-
-    def __init__(
-        self,
-        layers: Sequence[tuple[str, str, str]] = (),
-        others: Sequence[tuple[str, str]] = (),
-        *,
-        declared: bool = False,
-        refused: str = "",
-    ) -> None:
-        self.layers = tuple(layers)
-        self.others = tuple(others)
-        self.declared = declared
-        self.refused = refused
+    layers: Sequence[tuple[str, str, str]] = ()
+    others: Sequence[tuple[str, str]] = ()
+    _: KW_ONLY
+    declared: bool = False
+    refused: str = ""
 
 
-class Login(Record):
+@record
+class Login:
     """What a login shell makes of a command's environment: `values` when `state` is "captured".
 
     `places` tells file and line by variable, and `programs` the path of each program here and there.
     """
 
-    __slots__ = ("places", "programs", "reason", "shell", "state", "values")
-
-    def __init__(
-        self,
-        shell: str,
-        state: str,
-        values: Mapping[str, str],
-        *,
-        reason: str = "",
-        places: Mapping[str, tuple[str, int]] | None = None,
-        programs: Mapping[str, tuple[str | None, str | None]] | None = None,
-    ) -> None:
-        self.shell = shell
-        self.state = state
-        self.values = values
-        self.reason = reason
-        self.places = places or {}
-        self.programs = programs or {}
+    shell: str
+    state: str
+    values: Mapping[str, str]
+    _: KW_ONLY
+    reason: str = ""
+    places: Mapping[str, tuple[str, int]] = EMPTY
+    programs: Mapping[str, tuple[str | None, str | None]] = EMPTY
 
     def __repr__(self) -> str:
         return f"Login({self.shell!r}, {self.state!r})"
@@ -150,44 +119,36 @@ class Login(Record):
         return "" if known is None else f" ({known[0]}:{known[1]})"
 
 
-class Shells(Record):
+@record
+class Shells:
     """The shell that SHELL names, the account's, and the one that clients are told to use; links followed."""
 
-    __slots__ = ("account", "named", "variable")
-
-    def __init__(self, variable: str | None, account: str, named: str) -> None:
-        self.variable = variable
-        self.account = account
-        self.named = named
+    variable: str | None
+    account: str
+    named: str
 
 
-class Place(Record):
+@record
+class Place:
     """A file or folder of ours. `mode` is None when it is not there; `usable` says that we can use it."""
 
-    __slots__ = ("mode", "ours", "path", "size", "usable")
-
-    def __init__(
-        self, path: str, mode: int | None, *, ours: bool = True, usable: bool = True, size: int = 0
-    ) -> None:
-        self.path = path
-        self.mode = mode
-        self.ours = ours
-        self.usable = usable
-        self.size = size
+    path: str
+    mode: int | None
+    _: KW_ONLY
+    ours: bool = True
+    usable: bool = True
+    size: int = 0
 
 
-class Codex(Record):
+@record
+class Codex:
     """Codex's config.toml: what it says about environments, None when it is not there."""
 
-    __slots__ = ("imported", "mistakes", "path", "says")
-
-    def __init__(
-        self, path: str, says: Sequence[str] | None, *, imported: bool = False, mistakes: Sequence[str] = ()
-    ) -> None:
-        self.path = path
-        self.says = says
-        self.imported = imported
-        self.mistakes = tuple(mistakes)
+    path: str
+    says: Sequence[str] | None
+    _: KW_ONLY
+    imported: bool = False
+    mistakes: Sequence[str] = ()
 
 
 # Configuration

@@ -25,7 +25,6 @@ from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.policy import Policy
 from ..env.resolve import Rules, Stack
-from ..record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ REMEMBERED_STACKS = 32
 _DEFAULTS = {"PATH": DEFAULT_PATH, "SHLVL": "1"}
 
 
-class Asked(Record):
+class Asked:
     """What a request says about its environment.
 
     `policy` makes the policy that it brings; None when it brings none. With `contract` the configured one

@@ -10,6 +10,7 @@ import os.path
 from ..env.lists import LIST_NAMES
 from ..env.names import is_name
 from ..errors import FileInvalid
+from ..record import EMPTY
 from ..toml import Mistake, Table, parse, refuse, shown
 from .schema import KEYS
 from .settings import POLICY_RULES, EnvSettings, FileSettings, PolicySettings, SetupSettings, Source
@@ -82,7 +83,7 @@ class _File:
             policy=policy,
             allow_from=said("shell_environment_policy.allow_from"),
             env=env,
-            overlays=said(_OVERLAYS),
+            overlays=said(_OVERLAYS, EMPTY),
             list_names=said("names.lists", ()),
             secret_names=said("names.secret", ()),
             allow_code_loading=said("names.allow_code_loading", ()),
@@ -94,7 +95,7 @@ class _File:
             required_providers=said("providers.required", ()),
             on_provider_failure=said("providers.on_failure"),
             provider_options=self._provider_options(),
-            provider_modes=said("providers.modes"),
+            provider_modes=said("providers.modes", EMPTY),
             provider_timeout=said("providers.timeout"),
             setup=setup,
             lines=self._lines,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..providers.base import MODES
-from ..record import Record
+from ..record import KW_ONLY, record
 from .settings import (
     ALLOW_FROM,
     DAEMON_ENVIRONMENTS,
@@ -36,29 +36,18 @@ _ENTRY = "^[^:\\u0000]+$"
 _OVERLAY = "^[A-Za-z0-9_-]+$"
 
 
-class Key(Record):
+@record
+class Key:
     """One key of a table. `kind` is one of `_VALUES`; `user_only`: not for a project's file."""
 
-    __slots__ = ("choices", "default", "help", "kind", "most", "name", "user_only")
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        help: str,
-        *,
-        choices: tuple[str, ...] = (),
-        most: float = 0,
-        default: object = None,
-        user_only: bool = False,
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.help = help
-        self.choices = choices
-        self.most = most
-        self.default = default
-        self.user_only = user_only
+    name: str
+    kind: str
+    help: str
+    _: KW_ONLY
+    choices: tuple[str, ...] = ()
+    most: float = 0
+    default: object = None
+    user_only: bool = False
 
 
 # By table; those of the file's head are under "".

@@ -10,7 +10,7 @@ import os
 import stat
 
 from ..providers.marks import MARKS
-from ..record import Record
+from ..record import record
 from .way import Way
 
 TYPE_CHECKING = False
@@ -35,16 +35,14 @@ _INNER = tuple(
 )
 
 
-class Use(Record):
+@record
+class Use:
     """One provider in one project. `choice`: one of several of which the first that has something holds."""
 
-    __slots__ = ("choice", "found", "provider", "required")
-
-    def __init__(self, provider: Provider, found: Detection, required: bool, choice: bool = False) -> None:
-        self.provider = provider
-        self.found = found
-        self.required = required
-        self.choice = choice
+    provider: Provider
+    found: Detection
+    required: bool
+    choice: bool = False
 
     @property
     def key(self) -> tuple[str, str]:

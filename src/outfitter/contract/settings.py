@@ -6,7 +6,7 @@ Values of variables are held here, so no `repr` shows them.
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import EMPTY, KW_ONLY, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,15 +34,13 @@ MOST_TOTAL_BYTES = 2 << 20  # what exec was seen to accept with the usual stack 
 POLICY_RULES = ("inherit", "ignore_default_excludes", "exclude", "set", "include_only")
 
 
-class Source(Record):
+@record
+class Source:
     """Where a setting comes from. `kind` is "default", "user", "project" or "codex"."""
 
-    __slots__ = ("file", "kind", "line")
-
-    def __init__(self, file: str, line: int | None, kind: str) -> None:
-        self.file = file
-        self.line = line
-        self.kind = kind
+    file: str
+    line: int | None
+    kind: str
 
     def __str__(self) -> str:
         if not self.file:
@@ -53,7 +51,8 @@ class Source(Record):
 DEFAULT = Source("", None, "default")
 
 
-class PolicySettings(Record):
+@record
+class PolicySettings:
     """A [shell_environment_policy], with Codex's defaults for what it does not say.
 
     `set` is a tuple of (name, value). `rules` tells where each rule that was written stands, under its key
@@ -61,26 +60,14 @@ class PolicySettings(Record):
     Codex file the rules of one policy can stand in two files; `file` is the one with the last word.
     """
 
-    __slots__ = ("exclude", "file", "ignore_default_excludes", "include_only", "inherit", "rules", "set")
-
-    def __init__(
-        self,
-        file: str,
-        *,
-        inherit: str = "all",
-        ignore_default_excludes: bool = True,
-        exclude: tuple[str, ...] = (),
-        set: tuple[tuple[str, str], ...] = (),
-        include_only: tuple[str, ...] = (),
-        rules: Mapping[str, Source] | None = None,
-    ) -> None:
-        self.file = file
-        self.inherit = inherit
-        self.ignore_default_excludes = ignore_default_excludes
-        self.exclude = exclude
-        self.set = set
-        self.include_only = include_only
-        self.rules = dict(rules or {})
+    file: str
+    _: KW_ONLY
+    inherit: str = "all"
+    ignore_default_excludes: bool = True
+    exclude: tuple[str, ...] = ()
+    set: tuple[tuple[str, str], ...] = ()
+    include_only: tuple[str, ...] = ()
+    rules: Mapping[str, Source] = EMPTY
 
     def source(self, rule: str) -> Source:
         """Where a rule stands: "inherit", "exclude", "exclude AWS_*". An entry falls back on its key."""
@@ -93,27 +80,19 @@ class PolicySettings(Record):
         return f"PolicySettings({self.file!r}, rules={sorted(self.rules)!r})"
 
 
-class EnvSettings(Record):
+@record
+class EnvSettings:
     """An [env]: `set` is a tuple of (name, value, line), `unset` of (name, line).
 
     `operations` is a tuple of (variable, op, values, line), removals first, so that a file never removes what
     it adds itself. The values are absolute.
     """
 
-    __slots__ = ("file", "operations", "set", "unset")
-
-    def __init__(
-        self,
-        file: str,
-        *,
-        set: tuple[tuple[str, str, int], ...] = (),
-        unset: tuple[tuple[str, int], ...] = (),
-        operations: tuple[tuple[str, str, tuple[str, ...], int], ...] = (),
-    ) -> None:
-        self.file = file
-        self.set = set
-        self.unset = unset
-        self.operations = operations
+    file: str
+    _: KW_ONLY
+    set: tuple[tuple[str, str, int], ...] = ()
+    unset: tuple[tuple[str, int], ...] = ()
+    operations: tuple[tuple[str, str, tuple[str, ...], int], ...] = ()
 
     def __repr__(self) -> str:
         names = [name for name, _, _ in self.set]
@@ -122,130 +101,63 @@ class EnvSettings(Record):
         )
 
 
-class SetupSettings(Record):
+@record
+class SetupSettings:
     """A [setup]: one of `script`, `run` and `source` (the `from` of the file) says what is run.
 
     `script` and `inputs` are below the folder of `file`, `inputs` may have wildcards. `name` tells which,
     where the source has several. `required`: no command runs without it.
     """
 
-    __slots__ = ("file", "inputs", "name", "required", "run", "script", "source", "timeout")
-
-    def __init__(
-        self,
-        file: str,
-        *,
-        script: str | None = None,
-        run: str | None = None,
-        source: str | None = None,
-        name: str | None = None,
-        inputs: tuple[str, ...] = (),
-        timeout: float = SETUP_SECONDS,
-        required: bool = False,
-    ) -> None:
-        self.file = file
-        self.script = script
-        self.run = run
-        self.source = source
-        self.name = name
-        self.inputs = inputs
-        self.timeout = timeout
-        self.required = required
+    file: str
+    _: KW_ONLY
+    script: str | None = None
+    run: str | None = None
+    source: str | None = None
+    name: str | None = None
+    inputs: tuple[str, ...] = ()
+    timeout: float = SETUP_SECONDS
+    required: bool = False
 
     @property
     def folder(self) -> str:
         return self.file.rpartition("/")[0] or "/"
 
 
-class FileSettings(Record):
+@record
+class FileSettings:
     """What one file says; None, or empty, for what it does not. `kind` is "user", "project" or "codex".
 
     `lines` has the line of each setting by its dotted name ("shell.login") and of each entry of [names]
     ("names.lists.CLASSPATH"). `import_codex` is True, False or the path of a file.
     """
 
-    __slots__ = (
-        "allow_code_loading",
-        "allow_from",
-        "allowed_providers",
-        "daemon_environment",
-        "env",
-        "file",
-        "import_codex",
-        "kind",
-        "lines",
-        "list_names",
-        "login",
-        "on_provider_failure",
-        "overlays",
-        "policy",
-        "provider_modes",
-        "provider_options",
-        "provider_timeout",
-        "providers",
-        "required_providers",
-        "secret_names",
-        "setup",
-        "snapshot",
-        "snapshot_timeout",
-        "startup",
-        "total_bytes",
-    )
-
-    def __init__(
-        self,
-        file: str,
-        kind: str,
-        *,
-        login: str | None = None,
-        startup: str | None = None,
-        snapshot: str | None = None,
-        snapshot_timeout: float | None = None,
-        policy: PolicySettings | None = None,
-        allow_from: tuple[str, ...] | None = None,
-        env: EnvSettings | None = None,
-        overlays: Mapping[str, EnvSettings] | None = None,
-        list_names: tuple[str, ...] = (),
-        secret_names: tuple[str, ...] = (),
-        allow_code_loading: tuple[tuple[str, tuple[str, ...]], ...] = (),
-        total_bytes: int | None = None,
-        daemon_environment: str | None = None,
-        import_codex: bool | str | None = None,
-        providers: tuple[str, ...] | None = None,
-        allowed_providers: tuple[str, ...] | None = None,
-        required_providers: tuple[str, ...] = (),
-        on_provider_failure: str | None = None,
-        provider_options: Mapping[str, Mapping[str, object]] | None = None,
-        provider_modes: Mapping[str, str] | None = None,
-        provider_timeout: float | None = None,
-        setup: SetupSettings | None = None,
-        lines: Mapping[str, int] | None = None,
-    ) -> None:
-        self.file = file
-        self.kind = kind
-        self.login = login
-        self.startup = startup
-        self.snapshot = snapshot
-        self.snapshot_timeout = snapshot_timeout
-        self.policy = policy
-        self.allow_from = allow_from
-        self.env = env
-        self.overlays = dict(overlays or {})
-        self.list_names = list_names
-        self.secret_names = secret_names
-        self.allow_code_loading = allow_code_loading
-        self.total_bytes = total_bytes
-        self.daemon_environment = daemon_environment
-        self.import_codex = import_codex
-        self.providers = providers
-        self.allowed_providers = allowed_providers
-        self.required_providers = required_providers
-        self.on_provider_failure = on_provider_failure
-        self.provider_options = dict(provider_options or {})
-        self.provider_modes = dict(provider_modes or {})
-        self.provider_timeout = provider_timeout
-        self.setup = setup
-        self.lines = dict(lines or {})
+    file: str
+    kind: str
+    _: KW_ONLY
+    login: str | None = None
+    startup: str | None = None
+    snapshot: str | None = None
+    snapshot_timeout: float | None = None
+    policy: PolicySettings | None = None
+    allow_from: tuple[str, ...] | None = None
+    env: EnvSettings | None = None
+    overlays: Mapping[str, EnvSettings] = EMPTY
+    list_names: tuple[str, ...] = ()
+    secret_names: tuple[str, ...] = ()
+    allow_code_loading: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    total_bytes: int | None = None
+    daemon_environment: str | None = None
+    import_codex: bool | str | None = None
+    providers: tuple[str, ...] | None = None
+    allowed_providers: tuple[str, ...] | None = None
+    required_providers: tuple[str, ...] = ()
+    on_provider_failure: str | None = None
+    provider_options: Mapping[str, Mapping[str, object]] = EMPTY
+    provider_modes: Mapping[str, str] = EMPTY
+    provider_timeout: float | None = None
+    setup: SetupSettings | None = None
+    lines: Mapping[str, int] = EMPTY
 
     def source(self, setting: str) -> Source:
         """Where this file says it: by dotted name."""

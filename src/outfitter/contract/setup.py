@@ -19,7 +19,7 @@ from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..env.redact import SHORTEST_MASKED, Secrets
 from ..errors import SettingInvalid, SetupBlocked, SetupFailed
-from ..record import Record
+from ..record import record
 from .setups import declared, inputs
 from .setups.kept import Kept, Place
 from .setups.worktree import source_tree
@@ -48,14 +48,12 @@ _LOCK_SECONDS = 10.0  # beyond the other's own time
 _TAIL = 4 << 10
 
 
-class SetupUse(Record):
+@record
+class SetupUse:
     """A worktree with a declared setup."""
 
-    __slots__ = ("declared", "worktree")
-
-    def __init__(self, worktree: str, declared: SetupSettings) -> None:
-        self.worktree = worktree
-        self.declared = declared
+    worktree: str
+    declared: SetupSettings
 
     @property
     def key(self) -> tuple[str, str]:
@@ -72,7 +70,8 @@ class SetupUse(Record):
         return f"outfitter setup --again {quote(self.worktree)}"
 
 
-class Status(Record):
+@record
+class Status:
     """How it is with a setup; nothing was run to know it.
 
     `state` is "blocked", "new", "running", "interrupted", "stale" (what it depends on has changed),
@@ -80,17 +79,12 @@ class Status(Record):
     run, `log` where the output of the last run is.
     """
 
-    __slots__ = ("kept", "log", "note", "plan", "state", "worktree")
-
-    def __init__(
-        self, worktree: str, state: str, note: str, kept: Kept | None, plan: Plan | None, log: str
-    ) -> None:
-        self.worktree = worktree
-        self.state = state
-        self.note = note
-        self.kept = kept
-        self.plan = plan
-        self.log = log
+    worktree: str
+    state: str
+    note: str
+    kept: Kept | None
+    plan: Plan | None
+    log: str
 
 
 class Setups:

@@ -13,7 +13,7 @@ import stat
 import time
 
 from ..errors import SettingInvalid
-from ..record import Record
+from ..record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,16 +22,14 @@ if TYPE_CHECKING:
 _LARGEST = 16 << 10  # a grant is a few hundred bytes
 
 
-class Grant(Record):
+@record
+class Grant:
     """What was allowed: `provider` may run what `digest` stands for, in the project at `root`."""
 
-    __slots__ = ("digest", "granted_ms", "provider", "root")
-
-    def __init__(self, provider: str, root: str, digest: str, granted_ms: int) -> None:
-        self.provider = provider
-        self.root = root
-        self.digest = digest
-        self.granted_ms = granted_ms
+    provider: str
+    root: str
+    digest: str
+    granted_ms: int
 
 
 class TrustStore:

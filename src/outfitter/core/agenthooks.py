@@ -11,7 +11,7 @@ from ..env.export import export
 from ..env.layer import OVERRIDE, PROVIDER, SNAPSHOT, trouble
 from ..env.redact import mask_pairs
 from ..errors import SettingInvalid
-from ..record import Record
+from ..record import KW_ONLY, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,15 +34,13 @@ LONGEST_LINE = 1000
 # What an agent says
 
 
-class Heard(Record):
+@record
+class Heard:
     """A hook's input. `cwd` is where commands run from now on; `source` is why a session starts."""
 
-    __slots__ = ("cwd", "event", "source")
-
-    def __init__(self, event: str, cwd: str, source: str = "") -> None:
-        self.event = event
-        self.cwd = cwd
-        self.source = source
+    event: str
+    cwd: str
+    source: str = ""
 
 
 def hear(text: str) -> Heard:
@@ -65,18 +63,16 @@ def hear(text: str) -> Heard:
 # What there is to be said
 
 
-class Difference(Record):
+@record
+class Difference:
     """What commands have to get beyond what the agent has itself.
 
     `withheld` are names whose values are secret, or hold a secret: no hook may write those down.
     """
 
-    __slots__ = ("set", "unset", "withheld")
-
-    def __init__(self, set: dict[str, str], unset: tuple[str, ...], withheld: tuple[str, ...]) -> None:
-        self.set = set
-        self.unset = unset
-        self.withheld = withheld
+    set: dict[str, str]
+    unset: tuple[str, ...]
+    withheld: tuple[str, ...]
 
 
 def difference(resolved: Resolved, own: Mapping[str, str], secrets: Secrets) -> Difference:
@@ -132,27 +128,19 @@ def plain_line(text: str) -> str:
     return clean if len(clean) <= LONGEST_LINE else f"{clean[: LONGEST_LINE - 3]}..."
 
 
-class Answer(Record):
+@record
+class Answer:
     """What a hook says. `context` is for the model, `message` for the person, both may be empty.
 
     `env` is for agents that take variables from the answer itself; `watch` are files upon whose change the
     agent shall ask again.
     """
 
-    __slots__ = ("context", "env", "message", "watch")
-
-    def __init__(
-        self,
-        context: str = "",
-        message: str = "",
-        *,
-        env: Mapping[str, str] | None = None,
-        watch: Sequence[str] = (),
-    ) -> None:
-        self.context = context
-        self.message = message
-        self.env = env
-        self.watch = tuple(watch)
+    context: str = ""
+    message: str = ""
+    _: KW_ONLY
+    env: Mapping[str, str] | None = None
+    watch: Sequence[str] = ()
 
 
 def claude_answer(event: str, answer: Answer) -> Json:

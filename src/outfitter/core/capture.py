@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..env.lists import LIST_NAMES
 from ..env.names import SHELL_MAINTAINED, is_name, is_runtime
 from ..env.redact import SHORTEST_MASKED, mask_pairs
-from ..record import Record
+from ..record import record
 from .pathops import operations as list_operations
 from .snapshot import BEGIN, END, without_assignment
 
@@ -29,14 +29,12 @@ _LONGEST_LINE = 64 << 10
 _STATE = "{ \\builtin declare -F; \\builtin alias -p; \\builtin umask; \\builtin ulimit -S -a; } 2>/dev/null"
 
 
-class Lost(Record):
+@record
+class Lost:
     """What a script left in its shell that no other command can get: "function", "alias", "limit", ..."""
 
-    __slots__ = ("kind", "name")
-
-    def __init__(self, kind: str, name: str) -> None:
-        self.kind = kind
-        self.name = name
+    kind: str
+    name: str
 
 
 def command(path: str, nonce: str, *, inline: bool) -> str:
@@ -104,25 +102,17 @@ def _state(text: str) -> dict[tuple[str, str], str]:
     return found
 
 
-class Changes(Record):
+@record
+class Changes:
     """What a script did to an environment. `ignored` are names that no layer can carry.
 
     The repr has no values.
     """
 
-    __slots__ = ("ignored", "operations", "set", "unset")
-
-    def __init__(
-        self,
-        set: dict[str, str],
-        unset: tuple[str, ...],
-        operations: tuple[Operation, ...],
-        ignored: tuple[str, ...],
-    ) -> None:
-        self.set = set
-        self.unset = unset
-        self.operations = operations
-        self.ignored = ignored
+    set: dict[str, str]
+    unset: tuple[str, ...]
+    operations: tuple[Operation, ...]
+    ignored: tuple[str, ...]
 
     def __repr__(self) -> str:
         lists = sorted({one.variable for one in self.operations})

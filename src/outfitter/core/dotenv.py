@@ -7,7 +7,7 @@ everything that they read differently is refused, and nothing is ever executed. 
 from __future__ import annotations
 
 from ..env.names import is_name
-from ..record import Record
+from ..record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,28 +20,24 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
 _BLANKS = " \t"
 
 
-class Entry(Record):
+@record
+class Entry:
     """One variable of a file. The repr has no value: it may be a password."""
 
-    __slots__ = ("line", "name", "value")
-
-    def __init__(self, name: str, value: str, line: int) -> None:
-        self.name = name
-        self.value = value
-        self.line = line
+    name: str
+    value: str
+    line: int
 
     def __repr__(self) -> str:
         return f"Entry({self.name}, line {self.line})"
 
 
-class Mistake(Record):
+@record
+class Mistake:
     """What is wrong in a line, without any of its text."""
 
-    __slots__ = ("line", "what")
-
-    def __init__(self, line: int, what: str) -> None:
-        self.line = line
-        self.what = what
+    line: int
+    what: str
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.what}"

@@ -17,7 +17,6 @@ from ..env.names import is_name
 from ..env.overlay import Contribution
 from ..env.resolve import LARGEST_PAIR
 from ..errors import OverlayRefused
-from ..record import Record
 from .dotenv import Mistake
 
 TYPE_CHECKING = False
@@ -86,7 +85,7 @@ _OCTAL = "01234567"
 _AFTER_DOLLAR = frozenset(" \t\n/.,:=%+^~]}")
 
 
-class Read(Record):
+class Read:
     """What a file says. `exact` is what bash would leave of each variable, None for none of it; a list that
     is only added to is in `operations` instead of `values`, and in `exact` where its beginning is known.
     """

@@ -8,7 +8,7 @@ an error, never a silent hole.
 from __future__ import annotations
 
 from ..errors import OutputLost
-from ..record import Record
+from ..record import record
 
 # What may come before an earlier event. The reference's client gives up at 256 events or 1 MiB, which a
 # fast command passes while the answer to the catch-up read is under way; these are sixteen times that.
@@ -16,59 +16,44 @@ EARLY_EVENTS = 4096
 EARLY_BYTES = 16 << 20
 
 
-class Output(Record):
+@record
+class Output:
     """A piece of output; `stream` is "stdout", "stderr" or "pty"."""
 
-    __slots__ = ("data", "stream")
-
-    def __init__(self, stream: str, data: bytes) -> None:
-        self.stream = stream
-        self.data = data
+    stream: str
+    data: bytes
 
 
-class Exited(Record):
+@record
+class Exited:
     """The command ended. Output of its descendants may still follow.
 
     `sandbox_denied` is None when the server did not say.
     """
 
-    __slots__ = ("code", "sandbox_denied")
-
-    def __init__(self, code: int, sandbox_denied: bool | None = False) -> None:
-        self.code = code
-        self.sandbox_denied = sandbox_denied
+    code: int
+    sandbox_denied: bool | None = False
 
 
-class Closed(Record):
+@record
+class Closed:
     """Nothing more will come."""
-
-    __slots__ = ()
 
 
 Event = Output | Exited | Closed
 CLOSED = Closed()
 
 
-class Missed(Record):
+@record
+class Missed:
     """The answer to a catch-up read: what is retained after a number, and how far the process is."""
 
-    __slots__ = ("chunks", "closed", "exit_code", "exited", "next_seq", "sandbox_denied")
-
-    def __init__(
-        self,
-        chunks: list[tuple[int, Output]],
-        next_seq: int,
-        exited: bool,
-        exit_code: int | None,
-        closed: bool,
-        sandbox_denied: bool = False,
-    ) -> None:
-        self.chunks = chunks
-        self.next_seq = next_seq
-        self.exited = exited
-        self.exit_code = exit_code
-        self.closed = closed
-        self.sandbox_denied = sandbox_denied
+    chunks: list[tuple[int, Output]]
+    next_seq: int
+    exited: bool
+    exit_code: int | None
+    closed: bool
+    sandbox_denied: bool = False
 
 
 class EventOrder:

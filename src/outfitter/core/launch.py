@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import KW_ONLY, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class Launch(Record):
+@record
+class Launch:
     """A program to start: `env` is exact and complete, `argv[0]` is what the program sees.
 
     `program` is what is looked for: in `env`'s PATH if it has no slash, else relative to `cwd`.
     `rows` and `cols` give it a terminal; without them it gets pipes, and a writable stdin if asked.
     """
 
-    __slots__ = ("argv", "cols", "cwd", "env", "pipe_stdin", "program", "rows")
-
-    def __init__(
-        self,
-        program: str,
-        argv: Sequence[str],
-        cwd: str,
-        env: Mapping[str, str],
-        *,
-        pipe_stdin: bool = False,
-        rows: int = 0,
-        cols: int = 0,
-    ) -> None:
-        self.program = program
-        self.argv = argv
-        self.cwd = cwd
-        self.env = env
-        self.pipe_stdin = pipe_stdin
-        self.rows = rows
-        self.cols = cols
+    program: str
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    _: KW_ONLY
+    pipe_stdin: bool = False
+    rows: int = 0
+    cols: int = 0
 
     @property
     def tty(self) -> bool:

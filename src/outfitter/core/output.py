@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ..record import Record
+from ..record import record
 
 RETAINED_BYTES = 1 << 20  # the reference's window; a client that reconnects in time needs no more
 RETAINED_CHUNKS = 50_000  # the reference's; bounds what one-byte writes cost
@@ -26,35 +26,23 @@ class Budget:
         self.used = 0
 
 
-class Chunk(Record):
-    __slots__ = ("data", "seq", "stream")
-
-    def __init__(self, seq: int, stream: bytes, data: bytes | memoryview) -> None:
-        self.seq = seq
-        self.stream = stream
-        self.data = data
+@record
+class Chunk:
+    seq: int
+    stream: bytes
+    data: bytes | memoryview
 
 
-class Page(Record):
+@record
+class Page:
     """What one read gives: chunks after the cursor, and the state of the process now."""
 
-    __slots__ = ("chunks", "closed", "dropped_bytes", "exit_code", "exited", "next_seq")
-
-    def __init__(
-        self,
-        chunks: list[Chunk],
-        next_seq: int,
-        exited: bool,
-        exit_code: int | None,
-        closed: bool,
-        dropped_bytes: int,
-    ) -> None:
-        self.chunks = chunks
-        self.next_seq = next_seq
-        self.exited = exited
-        self.exit_code = exit_code
-        self.closed = closed
-        self.dropped_bytes = dropped_bytes
+    chunks: list[Chunk]
+    next_seq: int
+    exited: bool
+    exit_code: int | None
+    closed: bool
+    dropped_bytes: int
 
 
 class OutputLog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ..errors import Refused
-from ..record import Record
+from ..record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,17 +18,15 @@ if TYPE_CHECKING:
 _SNIFF = 8 << 10  # of a file; a NUL in there makes it binary, as grep has it
 
 
-class Match(Record):
+@record
+class Match:
     """A line that fits: `text[start:end]` does, and begins at `column` of the whole line, from 1."""
 
-    __slots__ = ("column", "end", "line", "start", "text")
-
-    def __init__(self, line: int, column: int, text: str, start: int, end: int) -> None:
-        self.line = line
-        self.column = column
-        self.text = text
-        self.start = start
-        self.end = end
+    line: int
+    column: int
+    text: str
+    start: int
+    end: int
 
 
 class Needle:

@@ -9,7 +9,7 @@ Pure: what a shell would find on this machine is not looked at.
 from __future__ import annotations
 
 from ..errors import LoginRejected
-from ..record import Record
+from ..record import KW_ONLY, fields, record, replace
 from .shells.call import CARRIER, END, OURS, RARE, READONLY, rewritten
 
 TYPE_CHECKING = False
@@ -55,20 +55,19 @@ _REMEMBERED = 8  # a client sends the same environment again and again
 _REMEMBERED_SIZE = 64 * 1024
 
 
-class Probe(Record):
+@record
+class Probe:
     """Where a shell says what its environment is after its startup files: a FIFO that someone reads.
 
     `mark` is a word that nobody can guess; it comes last, so what ends with it is complete.
     """
 
-    __slots__ = ("mark", "path")
-
-    def __init__(self, path: str, mark: str) -> None:
-        self.path = path
-        self.mark = mark
+    path: str
+    mark: str
 
 
-class Plan(Record):
+@record
+class Plan:
     """How a shell is really started.
 
     `argv`         the words to execute; argv[0] as given, less the dash of a login shell that is none
@@ -84,59 +83,27 @@ class Plan(Record):
     `notes`        what could not be done, and what cannot be kept out
     """
 
-    __slots__ = (
-        "added",
-        "argv",
-        "changed",
-        "interactive",
-        "login",
-        "login_asked",
-        "notes",
-        "probe",
-        "shell",
-        "startup",
-        "withheld",
-    )
-
-    def __init__(
-        self,
-        argv: list[str],
-        shell: str,
-        *,
-        startup: str,
-        login_asked: bool = False,
-        login: bool = False,
-        interactive: bool = False,
-        withheld: tuple[str, ...] = (),
-        added: tuple[tuple[str, str], ...] = (),
-        probe: bool = False,
-        changed: bool = False,
-        notes: tuple[str, ...] = (),
-    ) -> None:
-        self.argv = argv
-        self.shell = shell
-        self.startup = startup
-        self.login_asked = login_asked
-        self.login = login
-        self.interactive = interactive
-        self.withheld = withheld
-        self.added = added
-        self.probe = probe
-        self.changed = changed
-        self.notes = notes
+    argv: list[str]
+    shell: str
+    _: KW_ONLY
+    startup: str
+    login_asked: bool = False
+    login: bool = False
+    interactive: bool = False
+    withheld: tuple[str, ...] = ()
+    added: tuple[tuple[str, str], ...] = ()
+    probe: bool = False
+    changed: bool = False
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         # Of what is added, the names: this may end up in a log.
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "added")
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in fields(self) if name != "added")
         return f"Plan({shown}, added={[name for name, _ in self.added]!r})"
 
     def of(self, text: str) -> Plan:
         """The same for a command text."""
-        made = Plan.__new__(Plan)
-        for name in Plan.__slots__:
-            setattr(made, name, getattr(self, name))
-        made.argv = [word.replace(_TEXT, text) for word in self.argv]
-        return made
+        return replace(self, argv=[word.replace(_TEXT, text) for word in self.argv])
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """The environment to start it with, made of the one that the command is to have."""
@@ -148,14 +115,12 @@ class Plan(Record):
 _forms: dict[tuple[object, ...], Plan] = {}
 
 
-class Seen(Record):
+@record
+class Seen:
     """What a shell's environment was after its startup files, and which of its names nothing can change."""
 
-    __slots__ = ("env", "readonly")
-
-    def __init__(self, env: dict[str, str], readonly: tuple[str, ...] = ()) -> None:
-        self.env = env
-        self.readonly = readonly
+    env: dict[str, str]
+    readonly: tuple[str, ...] = ()
 
 
 def is_shell(program: str) -> bool:

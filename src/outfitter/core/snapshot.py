@@ -11,7 +11,7 @@ from ..env.lists import LIST_NAMES
 from ..env.names import REQUIRED, SHELL_MAINTAINED, is_name
 from ..env.pattern import Patterns, fold
 from ..env.redact import SHORTEST_MASKED, Secrets, mask_pairs
-from ..record import Record
+from ..record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,42 +138,31 @@ def without_daemons(
 # The difference
 
 
-class ListChange(Record):
+@record
+class ListChange:
     """What startup files did to a list variable.
 
     `captured` are its segments as they left it, `lost` those of the base that are not among them, and
     `segments` both: what a command should get.
     """
 
-    __slots__ = ("captured", "lost", "segments")
-
-    def __init__(self, captured: tuple[str, ...], lost: tuple[str, ...], segments: tuple[str, ...]) -> None:
-        self.captured = captured
-        self.lost = lost
-        self.segments = segments
+    captured: tuple[str, ...]
+    lost: tuple[str, ...]
+    segments: tuple[str, ...]
 
 
-class Snapshot(Record):
+@record
+class Snapshot:
     """What startup files add to a base: `set`, `unset`, and `lists` by name.
 
     `dropped` are names whose change was left out, each with the reason. The repr has no values.
     """
 
-    __slots__ = ("dropped", "lists", "set", "shell", "unset")
-
-    def __init__(
-        self,
-        shell: str,
-        set: dict[str, str],
-        unset: tuple[str, ...],
-        lists: dict[str, ListChange],
-        dropped: tuple[tuple[str, str], ...],
-    ) -> None:
-        self.shell = shell
-        self.set = set
-        self.unset = unset
-        self.lists = lists
-        self.dropped = dropped
+    shell: str
+    set: dict[str, str]
+    unset: tuple[str, ...]
+    lists: dict[str, ListChange]
+    dropped: tuple[tuple[str, str], ...]
 
     def __repr__(self) -> str:
         return (

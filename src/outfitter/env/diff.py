@@ -9,7 +9,7 @@ Where only digests of values are known (a lock, another machine), `diff_digests`
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import KW_ONLY, record
 from .explain import shown
 from .names import SHELL_MAINTAINED
 from .redact import mask_pairs
@@ -27,7 +27,8 @@ _MARKS = {"added": "+", "removed": "-", "changed": "~"}
 _OPPOSITE = {"added": "removed", "removed": "added", "changed": "changed"}
 
 
-class Difference(Record):
+@record
+class Difference:
     """What happened to one variable. `kind` is "added", "removed" or "changed".
 
     For a list, `segments_added` and `segments_removed` are its entries, and `moved` says that those it kept
@@ -35,28 +36,15 @@ class Difference(Record):
     is known. The repr has neither.
     """
 
-    __slots__ = ("after", "before", "kind", "moved", "name", "secret", "segments_added", "segments_removed")
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        *,
-        secret: bool = False,
-        segments_added: tuple[str, ...] = (),
-        segments_removed: tuple[str, ...] = (),
-        moved: bool = False,
-        before: str | None = None,
-        after: str | None = None,
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.secret = secret
-        self.segments_added = segments_added
-        self.segments_removed = segments_removed
-        self.moved = moved
-        self.before = before
-        self.after = after
+    name: str
+    kind: str
+    _: KW_ONLY
+    secret: bool = False
+    segments_added: tuple[str, ...] = ()
+    segments_removed: tuple[str, ...] = ()
+    moved: bool = False
+    before: str | None = None
+    after: str | None = None
 
     def __repr__(self) -> str:
         return f"Difference({_MARKS[self.kind]}{self.name})"

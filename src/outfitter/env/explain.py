@@ -7,7 +7,7 @@ people ask about. A secret that is part of another value is masked there.
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import KW_ONLY, record
 from .redact import mask_pairs
 
 TYPE_CHECKING = False
@@ -36,26 +36,18 @@ LEVELS = (
 )
 
 
-class View(Record):
+@record
+class View:
     """How much is shown, and what is known about folders.
 
     `exists` tells whether a folder is there; `workspace` is what an agent may write to.
     """
 
-    __slots__ = ("exists", "secrets", "show", "workspace")
-
-    def __init__(
-        self,
-        secrets: Secrets,
-        show: str = "names",
-        *,
-        exists: Callable[[str], bool] | None = None,
-        workspace: str | None = None,
-    ) -> None:
-        self.secrets = secrets
-        self.show = show
-        self.exists = exists
-        self.workspace = workspace
+    secrets: Secrets
+    show: str = "names"
+    _: KW_ONLY
+    exists: Callable[[str], bool] | None = None
+    workspace: str | None = None
 
 
 def explain(

@@ -6,7 +6,7 @@ project's providers, 4 its setup, 5 the session's overlay, 6 the user's override
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import EMPTY, KW_ONLY, fill, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,19 +20,18 @@ STATES = ("applied", "off", "blocked", "missing", "failed", "stale", "not-applic
 AUTHORS = ("client", "user", "model")
 
 
-class Operation(Record):
+@record
+class Operation:
     """What a layer does to a list variable."""
 
-    __slots__ = ("op", "origin", "values", "variable")
-
-    def __init__(self, variable: str, op: str, values: tuple[str, ...], origin: Origin | None = None) -> None:
-        self.variable = variable
-        self.op = op
-        self.values = values
-        self.origin = origin
+    variable: str
+    op: str
+    values: tuple[str, ...]
+    origin: Origin | None = None
 
 
-class Layer(Record):
+@record
+class Layer:
     """What one producer contributes.
 
     `origin` is where its values come from, `origins` where particular ones do. `root` makes relative list
@@ -41,67 +40,29 @@ class Layer(Record):
     `lost` is what of it is no data, as (kind, name, what would keep it): ("function", "greet", "wrap").
     """
 
-    __slots__ = (
-        "author",
-        "cost_ms",
-        "digest",
-        "id",
-        "level",
-        "lost",
-        "note",
-        "operations",
-        "origin",
-        "origins",
-        "prefix",
-        "producer",
-        "root",
-        "secrets",
-        "state",
-        "unset",
-        "values",
-        "where_unset",
-    )
+    level: int
+    id: str
+    origin: Origin
+    values: Mapping[str, str] = EMPTY
+    _: KW_ONLY
+    unset: Sequence[str] = ()
+    operations: Sequence[Operation] = ()
+    origins: Mapping[str, Origin] = EMPTY
+    producer: str = ""
+    state: str = "applied"
+    note: str = ""
+    secrets: frozenset[str] = frozenset()
+    root: str | None = None
+    author: str = "user"
+    where_unset: bool = False
+    digest: str = ""
+    cost_ms: float = 0.0
+    prefix: Sequence[str] = ()
+    lost: Sequence[tuple[str, str, str]] = ()
 
-    def __init__(
-        self,
-        level: int,
-        id: str,
-        origin: Origin,
-        values: Mapping[str, str] | None = None,
-        *,
-        unset: Sequence[str] = (),
-        operations: Sequence[Operation] = (),
-        origins: Mapping[str, Origin] | None = None,
-        producer: str = "",
-        state: str = "applied",
-        note: str = "",
-        secrets: frozenset[str] = frozenset(),
-        root: str | None = None,
-        author: str = "user",
-        where_unset: bool = False,
-        digest: str = "",
-        cost_ms: float = 0.0,
-        prefix: Sequence[str] = (),
-        lost: Sequence[tuple[str, str, str]] = (),
-    ) -> None:
-        self.level = level
-        self.id = id
-        self.origin = origin
-        self.values = values or {}
-        self.unset = tuple(unset)
-        self.operations = tuple(operations)
-        self.origins = origins or {}
-        self.producer = producer or id
-        self.state = state
-        self.note = note
-        self.secrets = secrets
-        self.root = root
-        self.author = author
-        self.where_unset = where_unset
-        self.digest = digest
-        self.cost_ms = cost_ms
-        self.prefix = tuple(prefix)
-        self.lost = tuple(lost)
+    def __post_init__(self) -> None:
+        if not self.producer:
+            fill(self, producer=self.id)
 
     def __repr__(self) -> str:
         return f"Layer({self.name} {self.id} {self.state}: {', '.join([*self.values, *self.unset])})"

@@ -5,7 +5,7 @@ The levels are those of `env.layer`. A cell that says nothing is empty: nothing 
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import record
 from .layer import BASE, POLICY, PROVIDER, REQUESTED, SESSION, SETUP
 from .overlay import narrowed
 
@@ -43,26 +43,18 @@ def action(event: str, level: int) -> str:
     return ""
 
 
-class Outcome(Record):
+@record
+class Outcome:
     """What an event has made of an overlay.
 
     `rerun` are the producers that must run again, and `reason` is what to tell them. `lost` are (producer,
     name): what was there, is not any more, and comes back by nobody's doing.
     """
 
-    __slots__ = ("lost", "overlay", "reason", "rerun")
-
-    def __init__(
-        self,
-        overlay: Overlay,
-        rerun: tuple[str, ...] = (),
-        reason: str = "",
-        lost: tuple[tuple[str, str], ...] = (),
-    ) -> None:
-        self.overlay = overlay
-        self.rerun = rerun
-        self.reason = reason
-        self.lost = lost
+    overlay: Overlay
+    rerun: tuple[str, ...] = ()
+    reason: str = ""
+    lost: tuple[tuple[str, str], ...] = ()
 
 
 def happened(

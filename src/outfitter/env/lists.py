@@ -5,7 +5,7 @@ Joining the segments gives exactly the value that a child sees.
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,29 +30,25 @@ LIST_NAMES = frozenset(
 OPERATIONS = ("prepend", "append", "remove", "replace")
 
 
-class Segment(Record):
+@record
+class Segment:
     """One entry of a list. `op` is how it came in, `note` what was done to it."""
 
-    __slots__ = ("layer", "level", "note", "op", "value")
-
-    def __init__(self, value: str, level: int, layer: str, op: str, note: str = "") -> None:
-        self.value = value
-        self.level = level
-        self.layer = layer
-        self.op = op
-        self.note = note
+    value: str
+    level: int
+    layer: str
+    op: str
+    note: str = ""
 
 
-class Dropped(Record):
+@record
+class Dropped:
     """An entry that is not in the list any more, and why."""
 
-    __slots__ = ("layer", "level", "value", "why")
-
-    def __init__(self, value: str, level: int, layer: str, why: str) -> None:
-        self.value = value
-        self.level = level
-        self.layer = layer
-        self.why = why
+    value: str
+    level: int
+    layer: str
+    why: str
 
 
 class ListValue:

@@ -13,7 +13,7 @@ found by whoever has the lock. So secret variables have no digest at all; of the
 from __future__ import annotations
 
 from ..errors import FileInvalid, SettingInvalid
-from ..record import Record
+from ..record import KW_ONLY, record
 from ..toml import Mistake, refuse
 from .diff import diff_digests
 from .explain import decisive, secret_pairs, shown
@@ -63,73 +63,51 @@ VOLATILE = (
 _REMEDY = "make the lock again, or take back what was changed in it"
 
 
-class LockedLayer(Record):
+@record
+class LockedLayer:
     """A layer and its state. `digest` stands for what it was made from, where that is known."""
 
-    __slots__ = ("digest", "id", "layer", "state")
-
-    def __init__(self, layer: str, id: str, state: str, digest: str = "") -> None:
-        self.layer = layer
-        self.id = id
-        self.state = state
-        self.digest = digest
+    layer: str
+    id: str
+    state: str
+    digest: str = ""
 
 
-class LockedVariable(Record):
+@record
+class LockedVariable:
     """A variable and the layer it comes from. It is `secret`, has a `digest`, or is a list of `segments`."""
 
-    __slots__ = ("digest", "id", "layer", "secret", "segments")
-
-    def __init__(
-        self,
-        layer: str,
-        id: str,
-        *,
-        secret: bool = False,
-        digest: str | None = None,
-        segments: tuple[str, ...] | None = None,
-    ) -> None:
-        self.layer = layer
-        self.id = id
-        self.secret = secret
-        self.digest = digest
-        self.segments = segments
+    layer: str
+    id: str
+    _: KW_ONLY
+    secret: bool = False
+    digest: str | None = None
+    segments: tuple[str, ...] | None = None
 
 
-class Lock(Record):
+@record
+class Lock:
     """What `outfitter.lock` says. `level` is the lowest layer that is locked: 0 is all of them."""
 
-    __slots__ = ("layers", "level", "salt", "tools", "variables")
-
-    def __init__(
-        self,
-        salt: bytes,
-        level: int,
-        layers: tuple[LockedLayer, ...],
-        tools: dict[str, str],
-        variables: dict[str, LockedVariable],
-    ) -> None:
-        self.salt = salt
-        self.level = level
-        self.layers = layers
-        self.tools = tools
-        self.variables = variables
+    salt: bytes
+    level: int
+    layers: tuple[LockedLayer, ...]
+    tools: dict[str, str]
+    variables: dict[str, LockedVariable]
 
 
-class Drift(Record):
+@record
+class Drift:
     """One thing that is not as it is locked.
 
     `subject` is "variable", "layer" or "tool". `kind` is "missing", "added", "changed", "layer-order",
     "layer-state", "layer-inputs" or "tool-version". `detail` says more where no value is given away.
     """
 
-    __slots__ = ("detail", "kind", "name", "subject")
-
-    def __init__(self, subject: str, kind: str, name: str, detail: str = "") -> None:
-        self.subject = subject
-        self.kind = kind
-        self.name = name
-        self.detail = detail
+    subject: str
+    kind: str
+    name: str
+    detail: str = ""
 
     def __str__(self) -> str:
         said = f"{self.subject} {shown(self.name)}: {self.kind}"

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import record
 
 
-class Origin(Record):
+@record
+class Origin:
     """A source of values: `kind` is a stable word, `detail` says which one of its kind.
 
     `file` and `line` are given where a file says it.
     """
 
-    __slots__ = ("detail", "file", "kind", "line")
-
-    def __init__(self, kind: str, detail: str, file: str | None = None, line: int | None = None) -> None:
-        self.kind = kind
-        self.detail = detail
-        self.file = file
-        self.line = line
+    kind: str
+    detail: str
+    file: str | None = None
+    line: int | None = None
 
 
 EXECUTOR = Origin("executor", "from the exec-server's own environment")

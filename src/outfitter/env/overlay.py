@@ -7,7 +7,7 @@ and what is left out is gone. No file is read and no shell is asked when a comma
 from __future__ import annotations
 
 from ..errors import OverlayRefused
-from ..record import Record
+from ..record import EMPTY, KW_ONLY, fill, record
 from .layer import OVERRIDE, SESSION, Layer, Operation
 from .origin import Origin
 from .resolve import LARGEST_PAIR
@@ -29,40 +29,33 @@ LONGEST_PRODUCER = 1024  # a path may be in it
 _EACH = 64  # bytes that a text takes besides what it says: many short ones are as large as one long one
 
 
-class Rejection(Record):
+@record
+class Rejection:
     """What of a contribution was not taken. `name` is the variable's, or a field's. Values are never told."""
 
-    __slots__ = ("name", "producer", "reason", "why")
-
-    def __init__(self, producer: str, name: str, reason: str, why: str) -> None:
-        self.producer = producer
-        self.name = name
-        self.reason = reason
-        self.why = why
+    producer: str
+    name: str
+    reason: str
+    why: str
 
     def __str__(self) -> str:
         return f"{self.producer}: {self.name or 'an empty name'}: {self.why}"
 
 
-class Contribution(Record):
+@record
+class Contribution:
     """What one producer says. `unset` takes a variable away, which is not the same as an empty value."""
 
-    __slots__ = ("operations", "producer", "secrets", "unset", "values")
+    producer: str
+    values: Mapping[str, str] = EMPTY
+    _: KW_ONLY
+    unset: Sequence[str] = ()
+    operations: Sequence[Operation] = ()
+    secrets: frozenset[str] = frozenset()
 
-    def __init__(
-        self,
-        producer: str,
-        values: Mapping[str, str] | None = None,
-        *,
-        unset: Sequence[str] = (),
-        operations: Sequence[Operation] = (),
-        secrets: Iterable[str] = (),
-    ) -> None:
-        self.producer = producer
-        self.values = dict(values or {})
-        self.unset = tuple(dict.fromkeys(unset))
-        self.operations = tuple(operations)
-        self.secrets = frozenset(secrets)
+    def __post_init__(self) -> None:
+        unset, secrets = tuple(dict.fromkeys(self.unset)), frozenset(self.secrets)
+        fill(self, values=dict(self.values), unset=unset, secrets=secrets)
 
     def __repr__(self) -> str:
         return f"Contribution({self.producer!r}, {', '.join(self.names)})"
@@ -358,7 +351,7 @@ class _Reader:
             unset.pop(name, None)
         operations = [one for one in operations if one.variable not in wrong]
         return Contribution(
-            self._producer, values, unset=tuple(unset), operations=operations, secrets=secrets
+            self._producer, values, unset=tuple(unset), operations=operations, secrets=frozenset(secrets)
         )
 
     def _contradictions(

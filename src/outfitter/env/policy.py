@@ -6,7 +6,7 @@ never-inherited names. Pure: the starting variables are an argument.
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import record
 from .origin import EXECUTOR, POLICY_SET, REQUEST_POLICY, Origin
 from .pattern import Patterns, ascii_fold, fold
 
@@ -33,22 +33,18 @@ _OWN_SWITCH = "CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE"
 _DEFAULT_PATTERNS = Patterns(DEFAULT_EXCLUDES)
 
 
-class Verdict(Record):
+@record
+class Verdict:
     """What became of one variable: kept or not, by which rule, with the origin of its value.
 
     `replaced` is the origin whose value this one took the place of.
     """
 
-    __slots__ = ("kept", "name", "origin", "replaced", "rule")
-
-    def __init__(
-        self, name: str, kept: bool, origin: Origin, rule: str, replaced: Origin | None = None
-    ) -> None:
-        self.name = name
-        self.kept = kept
-        self.origin = origin
-        self.rule = rule
-        self.replaced = replaced
+    name: str
+    kept: bool
+    origin: Origin
+    rule: str
+    replaced: Origin | None = None
 
 
 class Policy:

@@ -8,7 +8,7 @@ are never explained.
 from __future__ import annotations
 
 from ..errors import EnvironmentTooLarge
-from ..record import Record
+from ..record import EMPTY, KW_ONLY, record
 from .layer import (
     BASE,
     OVERRIDE,
@@ -38,7 +38,8 @@ LARGEST_PAIR = 131_071
 DEFAULT_TOTAL = 1 << 20
 
 
-class Rules(Record):
+@record
+class Rules:
     """What holds for a whole stack.
 
     `allow_from` names layers ("L3") that may bring back what an exclude list removed; `allow_code_loading`
@@ -46,54 +47,38 @@ class Rules(Record):
     where no layer touched it. `total` bounds the environment; None leaves that to the kernel.
     """
 
-    __slots__ = ("allow_code_loading", "allow_from", "list_names", "tidy", "total")
-
-    def __init__(
-        self,
-        *,
-        allow_from: frozenset[str] = frozenset(),
-        allow_code_loading: Mapping[str, frozenset[str]] | None = None,
-        list_names: frozenset[str] = LIST_NAMES,
-        tidy: bool = True,
-        total: int | None = DEFAULT_TOTAL,
-    ) -> None:
-        self.allow_from = allow_from
-        self.allow_code_loading = allow_code_loading or {}
-        self.list_names = list_names
-        self.tidy = tidy
-        self.total = total
+    _: KW_ONLY
+    allow_from: frozenset[str] = frozenset()
+    allow_code_loading: Mapping[str, frozenset[str]] = EMPTY
+    list_names: frozenset[str] = LIST_NAMES
+    tidy: bool = True
+    total: int | None = DEFAULT_TOTAL
 
 
-class Event(Record):
+@record
+class Event:
     """What one layer did to one variable. `value` is for those who may see it."""
 
-    __slots__ = ("action", "layer", "level", "origin", "value", "why")
-
-    def __init__(
-        self, level: int, layer: str, action: str, why: str, origin: Origin | None, value: str | None
-    ) -> None:
-        self.level = level
-        self.layer = layer
-        self.action = action
-        self.why = why
-        self.origin = origin
-        self.value = value
+    level: int
+    layer: str
+    action: str
+    why: str
+    origin: Origin | None
+    value: str | None
 
     def __repr__(self) -> str:
         return f"Event(L{self.level} {self.layer} {self.action}: {self.why})"
 
 
-class Refusal(Record):
+@record
+class Refusal:
     """An entry of a layer that was left out; the rest of the layer applies."""
 
-    __slots__ = ("layer", "level", "name", "reason", "why")
-
-    def __init__(self, level: int, layer: str, name: str, reason: str, why: str) -> None:
-        self.level = level
-        self.layer = layer
-        self.name = name
-        self.reason = reason
-        self.why = why
+    level: int
+    layer: str
+    name: str
+    reason: str
+    why: str
 
 
 History = dict[str, list[Event]]

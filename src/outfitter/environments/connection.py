@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import EnvironmentReplaced
 from ..log import note
-from ..record import Record
+from ..record import record
 from .lifecycle import FAIL, OPEN, READY, TAKE, Lifecycle
 
 if TYPE_CHECKING:
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 _CLOSE_SECONDS = 6.0
 
 
-class Opened(Record):
+@record
+class Opened:
     """A client, and how to close it with all that was opened for it."""
 
-    __slots__ = ("client", "close")
-
-    def __init__(self, client: Client, close: Callable[[], Awaitable[None]]) -> None:
-        self.client = client
-        self.close = close
+    client: Client
+    close: Callable[[], Awaitable[None]]
 
 
 class Tasks:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..errors import FileInvalid, SettingInvalid
-from ..record import Record
+from ..record import EMPTY, KW_ONLY, record
 from ..toml import Mistake, Table, parse, refuse, shown
 
 if TYPE_CHECKING:
@@ -48,56 +48,27 @@ _KEYS = (
 )
 
 
-class Declared(Record):
+@record
+class Declared:
     """One environment as it was declared: a WebSocket `url`, or a `program` that speaks over its stdio.
 
     `args`, `env` and `cwd` are the program's. Timeouts are seconds. `skills` are the names of skills that
     must be found there. `file` and `line` say where it stands, if it was read from somewhere.
     """
 
-    __slots__ = (
-        "args",
-        "connect_timeout",
-        "cwd",
-        "env",
-        "file",
-        "id",
-        "initialize_timeout",
-        "line",
-        "program",
-        "skills",
-        "token",
-        "url",
-    )
-
-    def __init__(
-        self,
-        id: str,
-        *,
-        url: str | None = None,
-        token: str | None = None,
-        program: str | None = None,
-        args: tuple[str, ...] = (),
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        connect_timeout: float = TIMEOUT_SECONDS,
-        initialize_timeout: float = TIMEOUT_SECONDS,
-        skills: tuple[str, ...] = (),
-        file: str | None = None,
-        line: int | None = None,
-    ) -> None:
-        self.id = id
-        self.url = url
-        self.token = token
-        self.program = program
-        self.args = args
-        self.env = tuple((env or {}).items())  # a value can be compared and hashed
-        self.cwd = cwd
-        self.connect_timeout = connect_timeout
-        self.initialize_timeout = initialize_timeout
-        self.skills = skills
-        self.file = file
-        self.line = line
+    id: str
+    _: KW_ONLY
+    url: str | None = None
+    token: str | None = None
+    program: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = EMPTY
+    cwd: str | None = None
+    connect_timeout: float = TIMEOUT_SECONDS
+    initialize_timeout: float = TIMEOUT_SECONDS
+    skills: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
 
     def __repr__(self) -> str:
         # Not the slots as they are: no token, no values of variables, nothing secret in a URL.
@@ -105,26 +76,18 @@ class Declared(Record):
         return f"Declared({self.id!r}, {where}, file={self.file!r}, line={self.line!r})"
 
 
-class Configuration(Record):
+@record
+class Configuration:
     """All environments, in the order of the file. `default` is a name, or None for no default.
 
     `source` says where this was read: a file, the name of a variable, or None when nothing is configured.
     """
 
-    __slots__ = ("default", "environments", "include_local", "source")
-
-    def __init__(
-        self,
-        *,
-        default: str | None = LOCAL,
-        include_local: bool = True,
-        environments: tuple[Declared, ...] = (),
-        source: str | None = None,
-    ) -> None:
-        self.default = default
-        self.include_local = include_local
-        self.environments = environments
-        self.source = source
+    _: KW_ONLY
+    default: str | None = LOCAL
+    include_local: bool = True
+    environments: tuple[Declared, ...] = ()
+    source: str | None = None
 
 
 # Where it is read
@@ -262,7 +225,7 @@ def _declared(table: Table, number: int, file: str) -> Declared:
         token=table.text("auth_bearer_token"),
         program=None if program is None else program.strip(),
         args=table.texts("args") or (),
-        env=table.text_map("env"),
+        env=table.text_map("env") or EMPTY,
         cwd=None if cwd is None else os.path.join(os.path.dirname(file), cwd),
         connect_timeout=TIMEOUT_SECONDS if connect_timeout is None else connect_timeout,
         initialize_timeout=TIMEOUT_SECONDS if initialize_timeout is None else initialize_timeout,
@@ -433,7 +396,7 @@ def _program_faults(declared: Declared, name: str) -> Iterator[Fault]:
     texts += [("args", text) for text in declared.args]
     for key in dict.fromkeys(key for key, text in texts if "\0" in text):
         yield (key,), f"environment {name} {key} must not contain NUL", "remove the \\u0000"
-    for variable, value in declared.env:
+    for variable, value in declared.env.items():
         if not variable or "=" in variable or "\0" in variable:
             text = f"environment {name} env has an impossible name `{shown(variable)}`"
             yield ("env", variable), text, "a name is not empty and has no '=' and no NUL"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..client.connect import open_program, open_websocket
 from ..errors import EnvironmentReplaced, EnvironmentUnknown, OutfitterError
-from ..record import Record
+from ..record import record
 from .connection import Connection, Opened, Tasks
 from .file import LOCAL, check, shown_url
 from .lifecycle import OPENING
@@ -39,14 +39,12 @@ READY = "ready"
 DISCONNECTED = "disconnected"
 
 
-class Status(Record):
+@record
+class Status:
     """How an environment is: "pending" (nothing was tried to the end), "ready" or "disconnected"."""
 
-    __slots__ = ("state", "text")
-
-    def __init__(self, state: str, text: str) -> None:
-        self.state = state
-        self.text = text
+    state: str
+    text: str
 
 
 class Environment:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import EnvironmentUnknown, InvalidParams, OutfitterError, SettingInvalid
 from ..protocol import uri
-from ..record import Record
+from ..record import fill, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from ..client.client import Client
     from ..protocol.jsontext import Json
@@ -28,35 +28,41 @@ UNKNOWN = "unknown"
 UNAVAILABLE = "unavailable"
 
 
-class SelectedRoot(Record):
+@record
+class SelectedRoot:
     """A folder on an environment, under an id that its chooser gave it.
 
-    `path` is a `file:` URI, because the environment may have another path convention; an absolute path is
-    taken too. Raises SettingInvalid.
+    `where` is a `file:` URI, because the environment may have another path convention; an absolute path is
+    taken too. `path` is the same, parsed. Raises SettingInvalid.
     """
 
-    __slots__ = ("environment_id", "id", "path")
+    id: str
+    environment_id: str
+    where: str
 
-    def __init__(self, id: str, environment_id: str, path: str) -> None:
-        if not id:
+    def __post_init__(self) -> None:
+        if not self.id:
             raise SettingInvalid("a selected root must have an id")
-        if not environment_id:
-            raise SettingInvalid(f"selected root `{id}` must name an environment")
-        self.id = id
-        self.environment_id = environment_id
+        if not self.environment_id:
+            raise SettingInvalid(f"selected root `{self.id}` must name an environment")
         try:
-            self.path = uri.parse(uri.from_path(path) if path.startswith("/") else path)
+            path = uri.parse(uri.from_path(self.where) if self.where.startswith("/") else self.where)
         except InvalidParams as error:
-            raise SettingInvalid(f"selected root `{id}` has an unusable path: {error}") from None
+            raise SettingInvalid(f"selected root `{self.id}` has an unusable path: {error}") from None
+        fill(self, where=path.text)
+
+    @property
+    def path(self) -> uri.FileUri:
+        return uri.parse(self.where)
 
 
-class Selection(Record):
+@record
+class Selection:
     """Roots in the order they were chosen, each id once. Raises SettingInvalid."""
 
-    __slots__ = ("roots",)
+    roots: Sequence[SelectedRoot] = ()
 
-    def __init__(self, roots: Iterable[SelectedRoot] = ()) -> None:
-        self.roots = tuple(roots)
+    def __post_init__(self) -> None:
         seen: set[str] = set()
         for root in self.roots:
             if root.id in seen:
@@ -81,7 +87,7 @@ class Selection(Record):
                 "location": {
                     "type": "environment",
                     "environmentId": root.environment_id,
-                    "path": root.path.text,
+                    "path": root.where,
                 },
             }
             for root in self.roots
@@ -92,7 +98,7 @@ class Selection(Record):
         """Reads what `to_json` wrote. Raises SettingInvalid."""
         if type(value) is not list:
             raise SettingInvalid("selected roots must be an array")
-        return cls(_root(entry, f"selected root number {place}") for place, entry in enumerate(value, 1))
+        return cls([_root(entry, f"selected root number {place}") for place, entry in enumerate(value, 1)])
 
 
 def _root(entry: Json, name: str) -> SelectedRoot:
@@ -119,36 +125,30 @@ def _member(value: Json, key: str, kind: type, name: str) -> Json:
 # Resolving
 
 
-class AvailableRoot(Record):
+@record
+class AvailableRoot:
     """A root that can be used in this step, and with what."""
 
-    __slots__ = ("client", "environment", "root")
-
-    def __init__(self, root: SelectedRoot, environment: Environment, client: Client) -> None:
-        self.root = root
-        self.environment = environment
-        self.client = client
+    root: SelectedRoot
+    environment: Environment
+    client: Client
 
 
-class OmittedRoot(Record):
+@record
+class OmittedRoot:
     """A root that cannot, and why: "unknown" or "unavailable", and in words."""
 
-    __slots__ = ("kind", "reason", "root")
-
-    def __init__(self, root: SelectedRoot, kind: str, reason: str) -> None:
-        self.root = root
-        self.kind = kind
-        self.reason = reason
+    root: SelectedRoot
+    kind: str
+    reason: str
 
 
-class ResolvedRoots(Record):
+@record
+class ResolvedRoots:
     """All roots of a selection, each in one of the two, in the selection's order."""
 
-    __slots__ = ("available", "omitted")
-
-    def __init__(self, available: tuple[AvailableRoot, ...], omitted: tuple[OmittedRoot, ...]) -> None:
-        self.available = available
-        self.omitted = omitted
+    available: tuple[AvailableRoot, ...]
+    omitted: tuple[OmittedRoot, ...]
 
 
 async def resolve(selection: Selection, step: Step, *, within: float = RESOLVE_SECONDS) -> ResolvedRoots:

@@ -15,7 +15,7 @@ from ..core.marks import Marks
 from ..core.snapshot import BLOCK_BYTES, read_block, told, without_daemons
 from ..env.redact import Secrets
 from ..errors import HostUnsupported, LaunchFailed
-from ..record import Record
+from ..record import KW_ONLY, record, replace
 from .attend import attend
 from .privatefifo import PrivateFifo, remove_dead
 from .spawn import Spawner, Stdio
@@ -35,7 +35,8 @@ _TAIL = 4 << 10  # characters of it, for a report
 _CHUNK = 64 << 10
 
 
-class Captured(Record):
+@record
+class Captured:
     """What came of a script.
 
     `env` is the whole environment that it left, None unless `state` is "captured"; without what shells keep
@@ -45,29 +46,19 @@ class Captured(Record):
     is what it left in its shell only. The repr has no values and no output.
     """
 
-    __slots__ = ("cut", "env", "lost", "output", "reason", "seconds", "state", "status", "tail")
+    state: str
+    status: int | None = None
+    env: dict[str, str] | None = None
+    _: KW_ONLY
+    output: str = ""
+    cut: bool = False  # the output was longer than what is kept
+    lost: Sequence[Lost] = ()
+    reason: str = ""
+    seconds: float = 0.0
 
-    def __init__(
-        self,
-        state: str,
-        status: int | None = None,
-        env: dict[str, str] | None = None,
-        *,
-        output: str = "",
-        cut: bool = False,
-        lost: Sequence[Lost] = (),
-        reason: str = "",
-        seconds: float = 0.0,
-    ) -> None:
-        self.state = state
-        self.status = status
-        self.env = env
-        self.output = output
-        self.cut = cut  # the output was longer than what is kept
-        self.tail = output[-_TAIL:]
-        self.lost = tuple(lost)
-        self.reason = reason
-        self.seconds = seconds
+    @property
+    def tail(self) -> str:
+        return self.output[-_TAIL:]
 
     def __repr__(self) -> str:
         names = None if self.env is None else len(self.env)
@@ -110,8 +101,7 @@ def capture(
     except OSError as error:
         reason = f"it was not run: {error.strerror}; this process may have too many files open"
         result = Captured("not-started", reason=reason)
-    result.seconds = time.monotonic() - begun
-    return result
+    return replace(result, seconds=time.monotonic() - begun)
 
 
 class _LogFailed(Exception):

@@ -14,6 +14,7 @@ import select
 import stat
 
 from ..errors import FileFailed, Refused
+from ..record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,9 +153,7 @@ def metadata(path: str, follow: bool = True) -> Metadata:
     own = statx_at(None, path, follow=False)
     if not stat.S_ISLNK(own.mode):
         return own
-    target = statx_at(None, path, follow=True)
-    target.is_symlink = True
-    return target
+    return replace(statx_at(None, path, follow=True), is_symlink=True)
 
 
 def canonicalize(path: str) -> str:

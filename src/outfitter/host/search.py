@@ -14,7 +14,7 @@ import time
 from ..core.ignore import Nested, Rules
 from ..core.search import Budget, Needle, is_binary
 from ..errors import OutfitterError, Refused
-from ..record import Record
+from ..record import KW_ONLY, record
 from .files import failed, open_read
 
 TYPE_CHECKING = False
@@ -29,67 +29,28 @@ _IGNORE_FILE_BYTES = 1 << 20  # no sensible one is larger
 _DEPTH = 256  # folders in folders; a path has 4,096 bytes
 
 
-class Query(Record):
+@record
+class Query:
     """What is searched and how far; `include`, `exclude` as in an ignore file, from the root."""
 
-    __slots__ = (
-        "case_sensitive",
-        "errors",
-        "exclude",
-        "file_seconds",
-        "files",
-        "hidden",
-        "honour_ignore_files",
-        "include",
-        "max_file_bytes",
-        "max_matches",
-        "path",
-        "pattern",
-        "regex",
-        "response_bytes",
-        "seconds",
-        "total_bytes",
-        "width",
-    )
-
-    def __init__(
-        self,
-        path: str,
-        pattern: str,
-        *,
-        regex: bool = True,
-        case_sensitive: bool = True,
-        include: list[str],
-        exclude: list[str],
-        max_matches: int,
-        max_file_bytes: int,
-        hidden: bool = False,
-        honour_ignore_files: bool = True,
-        files: int,
-        total_bytes: int,
-        response_bytes: int,
-        seconds: float,
-        file_seconds: float,
-        width: int,
-        errors: int,
-    ) -> None:
-        self.path = path
-        self.pattern = pattern
-        self.regex = regex
-        self.case_sensitive = case_sensitive
-        self.include = include
-        self.exclude = exclude
-        self.max_matches = max_matches
-        self.max_file_bytes = max_file_bytes
-        self.hidden = hidden
-        self.honour_ignore_files = honour_ignore_files
-        self.files = files
-        self.total_bytes = total_bytes
-        self.response_bytes = response_bytes
-        self.seconds = seconds
-        self.file_seconds = file_seconds
-        self.width = width
-        self.errors = errors
+    path: str
+    pattern: str
+    _: KW_ONLY
+    regex: bool = True
+    case_sensitive: bool = True
+    include: list[str]
+    exclude: list[str]
+    max_matches: int
+    max_file_bytes: int
+    hidden: bool = False
+    honour_ignore_files: bool = True
+    files: int
+    total_bytes: int
+    response_bytes: int
+    seconds: float
+    file_seconds: float
+    width: int
+    errors: int
 
 
 class _Folder:

@@ -7,7 +7,7 @@ import os
 import stat
 import struct
 
-from ..record import Record
+from ..record import record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,19 +40,23 @@ _OPENAT2, _CWD = ctypes.c_long(_SYS_OPENAT2), ctypes.c_long(_AT_FDCWD)
 _FLAGS, _MASK = ctypes.c_int(_AT_EMPTY_PATH | _AT_STATX_DONT_SYNC), ctypes.c_uint(_BASIC_AND_BIRTH)
 
 
-class Metadata(Record):
+@record
+class Metadata:
     """What fs/getMetadata tells; times are milliseconds since 1970."""
 
-    __slots__ = ("created_ms", "is_directory", "is_file", "is_symlink", "mode", "modified_ms", "size")
+    mode: int
+    is_symlink: bool
+    size: int
+    created_ms: int
+    modified_ms: int
 
-    def __init__(self, mode: int, is_symlink: bool, size: int, created_ms: int, modified_ms: int) -> None:
-        self.mode = mode
-        self.is_directory = mode & 0o170000 == stat.S_IFDIR
-        self.is_file = mode & 0o170000 == stat.S_IFREG
-        self.is_symlink = is_symlink
-        self.size = size
-        self.created_ms = created_ms
-        self.modified_ms = modified_ms
+    @property
+    def is_directory(self) -> bool:
+        return self.mode & 0o170000 == stat.S_IFDIR
+
+    @property
+    def is_file(self) -> bool:
+        return self.mode & 0o170000 == stat.S_IFREG
 
 
 def statx_at(folder: int | None, path: str, *, follow: bool) -> Metadata:
@@ -94,9 +98,7 @@ class CachedLookup:
         if own is None or not own.is_symlink:
             return own
         target = self._stat(raw, self._target_args)
-        if target is not None:
-            target.is_symlink = True
-        return target
+        return None if target is None else replace(target, is_symlink=True)
 
     def _stat(self, path: bytes, how: tuple[object, object]) -> Metadata | None:
         fd = _syscall(_OPENAT2, _CWD, path, *how)

@@ -14,7 +14,7 @@ from math import ceil
 from ..core.launch import Launch
 from ..core.marks import Marks
 from ..errors import LaunchFailed
-from ..record import Record
+from ..record import fill, record
 from .spawn import Spawner, Stdio
 from .tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
 from .watchdog import Watchdog
@@ -31,32 +31,24 @@ _GONE_SECONDS = 0.8
 _LOOK_SECONDS = 0.002
 
 
-class Ran(Record):
+@record
+class Ran:
     """What came of a program. `outcome` is "exited", "timeout", "too-large" or "not-started".
 
     `code` is its exit code, negative for a signal, None where there is none. `failure` says why it was not
     started. The repr has no output.
     """
 
-    __slots__ = ("argv", "code", "failure", "outcome", "seconds", "stderr", "stdout")
+    argv: Sequence[str]
+    outcome: str
+    code: int | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+    seconds: float = 0.0
+    failure: str = ""
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        outcome: str,
-        code: int | None = None,
-        stdout: bytes = b"",
-        stderr: bytes = b"",
-        seconds: float = 0.0,
-        failure: str = "",
-    ) -> None:
-        self.argv = tuple(argv)
-        self.outcome = outcome
-        self.code = code
-        self.stdout = stdout
-        self.stderr = stderr
-        self.seconds = seconds
-        self.failure = failure
+    def __post_init__(self) -> None:
+        fill(self, argv=tuple(self.argv))
 
     def __repr__(self) -> str:
         return f"Ran({list(self.argv)!r}, {self.outcome!r}, code={self.code}, seconds={self.seconds:.3f})"

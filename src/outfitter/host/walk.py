@@ -22,11 +22,16 @@ if TYPE_CHECKING:
     class Options(Protocol):
         """What protocol.filesystem.WalkParams says."""
 
-        max_depth: int
-        max_directories: int
-        max_entries: int
-        follow_directories: bool
-        prune_hidden: bool
+        @property
+        def max_depth(self) -> int: ...
+        @property
+        def max_directories(self) -> int: ...
+        @property
+        def max_entries(self) -> int: ...
+        @property
+        def follow_directories(self) -> bool: ...
+        @property
+        def prune_hidden(self) -> bool: ...
 
 
 def walk(path: str, uri: str, options: Options, encode: Callable[[str], str], seconds: float) -> Walk:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InvalidParams
-from ..record import Record
+from ..record import record
 from . import base64
 from .fields import Fields, kind, unsigned
 
@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from .uri import FileUri
 
 
-class NoParams(Record):
+@record
+class NoParams:
     """For methods that take nothing: absent, null or an empty object."""
-
-    __slots__ = ()
 
     @classmethod
     def decode(cls, params: Json) -> NoParams:
@@ -28,14 +27,12 @@ class NoParams(Record):
 _NOTHING = NoParams()
 
 
-class WaitingNotice(Record):
+@record
+class WaitingNotice:
     """environment/waiting: a process is not started yet, because of `what`."""
 
-    __slots__ = ("process_id", "what")
-
-    def __init__(self, process_id: str, what: str) -> None:
-        self.process_id = process_id
-        self.what = what
+    process_id: str
+    what: str
 
     @classmethod
     def decode(cls, params: Json) -> WaitingNotice:
@@ -46,24 +43,15 @@ class WaitingNotice(Record):
         return {"processId": self.process_id, "what": self.what}
 
 
-class EnvPolicyParams(Record):
+@record
+class EnvPolicyParams:
     """`envPolicy`: which of the executor's variables a command inherits. All members required."""
 
-    __slots__ = ("exclude", "ignore_default_excludes", "include_only", "inherit", "set")
-
-    def __init__(
-        self,
-        inherit: str,
-        ignore_default_excludes: bool,
-        exclude: tuple[str, ...],
-        set: tuple[tuple[str, str], ...],
-        include_only: tuple[str, ...],
-    ) -> None:
-        self.inherit = inherit
-        self.ignore_default_excludes = ignore_default_excludes
-        self.exclude = exclude
-        self.set = set
-        self.include_only = include_only
+    inherit: str
+    ignore_default_excludes: bool
+    exclude: tuple[str, ...]
+    set: tuple[tuple[str, str], ...]
+    include_only: tuple[str, ...]
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -96,7 +84,8 @@ LOGINS = ("allow", "strip", "reject")
 STARTUPS = ("enforce", "repair", "report")
 
 
-class ContractParams(Record):
+@record
+class ContractParams:
     """`contract` (ours): the command gets the executor's environment contract.
 
     Without an `envPolicy` the configured one holds, and `env` is what `author` ("user" or "model") says on
@@ -105,23 +94,12 @@ class ContractParams(Record):
     `scope` is the session whose overlay holds, `overlays` are named ones of the configuration.
     """
 
-    __slots__ = ("author", "login", "overlays", "scope", "startup", "unset")
-
-    def __init__(
-        self,
-        author: str = "user",
-        unset: tuple[str, ...] = (),
-        login: str | None = None,
-        startup: str | None = None,
-        scope: str | None = None,
-        overlays: tuple[str, ...] = (),
-    ) -> None:
-        self.author = author
-        self.unset = unset
-        self.login = login
-        self.startup = startup
-        self.scope = scope
-        self.overlays = overlays
+    author: str = "user"
+    unset: tuple[str, ...] = ()
+    login: str | None = None
+    startup: str | None = None
+    scope: str | None = None
+    overlays: tuple[str, ...] = ()
 
     @classmethod
     def decode(cls, fields: Fields) -> ContractParams:
@@ -149,7 +127,8 @@ class ContractParams(Record):
         return params
 
 
-class ResolveParams(Record):
+@record
+class ResolveParams:
     """environment/resolve and environment/explain: what process/start would get, and how much to tell.
 
     `show` is "names", "values" (all but secrets) or "secrets"; `programs` are names to look up in PATH;
@@ -157,39 +136,15 @@ class ResolveParams(Record):
     so that environments can be compared without sending them.
     """
 
-    __slots__ = (
-        "contract",
-        "cwd",
-        "digest_key",
-        "env",
-        "env_policy",
-        "login",
-        "programs",
-        "show",
-        "tty",
-    )
-
-    def __init__(
-        self,
-        env: dict[str, str],
-        env_policy: EnvPolicyParams | None,
-        tty: bool = False,
-        contract: ContractParams | None = None,
-        cwd: FileUri | None = None,
-        show: str = "names",
-        programs: tuple[str, ...] = (),
-        login: bool = False,
-        digest_key: bytes | None = None,
-    ) -> None:
-        self.env = env
-        self.env_policy = env_policy
-        self.tty = tty
-        self.contract = contract
-        self.cwd = cwd
-        self.show = show
-        self.programs = programs
-        self.login = login
-        self.digest_key = digest_key
+    env: dict[str, str]
+    env_policy: EnvPolicyParams | None
+    tty: bool = False
+    contract: ContractParams | None = None
+    cwd: FileUri | None = None
+    show: str = "names"
+    programs: tuple[str, ...] = ()
+    login: bool = False
+    digest_key: bytes | None = None
 
     @classmethod
     def decode(cls, params: Json) -> ResolveParams:
@@ -229,14 +184,12 @@ class ResolveParams(Record):
         return params
 
 
-class DiffParams(Record):
+@record
+class DiffParams:
     """environment/diff: two environments of this executor, compared there. Values do not travel."""
 
-    __slots__ = ("a", "b")
-
-    def __init__(self, a: ResolveParams, b: ResolveParams) -> None:
-        self.a = a
-        self.b = b
+    a: ResolveParams
+    b: ResolveParams
 
     @classmethod
     def decode(cls, params: Json) -> DiffParams:
@@ -247,7 +200,8 @@ class DiffParams(Record):
         return {"a": self.a.encode(), "b": self.b.encode()}
 
 
-class BaseParams(Record):
+@record
+class BaseParams:
     """environment/base: whose environment the commands of this session start from.
 
     `rule` is "daemon" (the server's own), "client" (what the client was started in) or "merge" (the client's
@@ -255,21 +209,11 @@ class BaseParams(Record):
     be named; else it sends `env`. `pid` is the client's.
     """
 
-    __slots__ = ("digest_key", "digests", "env", "pid", "rule")
-
-    def __init__(
-        self,
-        rule: str,
-        pid: int,
-        env: dict[str, str] | None = None,
-        digest_key: bytes = b"",
-        digests: dict[str, str] | None = None,
-    ) -> None:
-        self.rule = rule
-        self.pid = pid
-        self.env = env
-        self.digest_key = digest_key
-        self.digests = digests
+    rule: str
+    pid: int
+    env: dict[str, str] | None = None
+    digest_key: bytes = b""
+    digests: dict[str, str] | None = None
 
     def __repr__(self) -> str:
         return f"BaseParams({self.rule!r}, {len(self.env or ())} variables, pid={self.pid})"

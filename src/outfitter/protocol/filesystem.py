@@ -7,7 +7,7 @@ restricts is refused: `restricted` says so.
 from __future__ import annotations
 
 from ..errors import InvalidParams, Refused
-from ..record import Record
+from ..record import record
 from . import base64
 from .fields import Fields, unsigned
 
@@ -48,13 +48,11 @@ def flag_or(fields: Fields, name: str, default: bool) -> bool:
     return default if fields.raw_or_none(name) is None else fields.flag(name)
 
 
-class PathParams(Record):
+@record
+class PathParams:
     """fs/canonicalize, fs/readDirectory: a path."""
 
-    __slots__ = ("path",)
-
-    def __init__(self, path: FileUri) -> None:
-        self.path = path
+    path: FileUri
 
     @classmethod
     def decode(cls, params: Json) -> PathParams:
@@ -67,14 +65,12 @@ class PathParams(Record):
         return {"path": self.path.text}
 
 
-class FileParams(Record):
+@record
+class FileParams:
     """fs/readFile, fs/getMetadata: a path, and whether links are followed on the way."""
 
-    __slots__ = ("follow", "path")
-
-    def __init__(self, path: FileUri, follow: bool = True) -> None:
-        self.path = path
-        self.follow = follow
+    path: FileUri
+    follow: bool = True
 
     @classmethod
     def decode(cls, params: Json) -> FileParams:
@@ -87,15 +83,13 @@ class FileParams(Record):
         return _with_follow({"path": self.path.text}, self.follow)
 
 
-class WriteFileParams(Record):
+@record
+class WriteFileParams:
     """fs/writeFile. `data` is bytes, or a Blob when it is long: `pieces` decodes it as they are taken."""
 
-    __slots__ = ("data", "follow", "path")
-
-    def __init__(self, path: FileUri, data: bytes | base64.Blob, follow: bool = True) -> None:
-        self.path = path
-        self.data = data
-        self.follow = follow
+    path: FileUri
+    data: bytes | base64.Blob
+    follow: bool = True
 
     @classmethod
     def decode(cls, params: Json) -> WriteFileParams:
@@ -133,13 +127,11 @@ def _not_base64(error: InvalidParams) -> Refused:
     return Refused(f"fs/writeFile requires valid base64 dataBase64: {error}")
 
 
-class CreateDirectoryParams(Record):
-    __slots__ = ("follow", "path", "recursive")
-
-    def __init__(self, path: FileUri, recursive: bool = True, follow: bool = True) -> None:
-        self.path = path
-        self.recursive = recursive
-        self.follow = follow
+@record
+class CreateDirectoryParams:
+    path: FileUri
+    recursive: bool = True
+    follow: bool = True
 
     @classmethod
     def decode(cls, params: Json) -> CreateDirectoryParams:
@@ -153,16 +145,12 @@ class CreateDirectoryParams(Record):
         return _with_follow({"path": self.path.text, "recursive": self.recursive}, self.follow)
 
 
-class RemoveParams(Record):
-    __slots__ = ("follow", "force", "path", "recursive")
-
-    def __init__(
-        self, path: FileUri, recursive: bool = True, force: bool = True, follow: bool = True
-    ) -> None:
-        self.path = path
-        self.recursive = recursive
-        self.force = force
-        self.follow = follow
+@record
+class RemoveParams:
+    path: FileUri
+    recursive: bool = True
+    force: bool = True
+    follow: bool = True
 
     @classmethod
     def decode(cls, params: Json) -> RemoveParams:
@@ -179,13 +167,11 @@ class RemoveParams(Record):
         )
 
 
-class CopyParams(Record):
-    __slots__ = ("destination", "recursive", "source")
-
-    def __init__(self, source: FileUri, destination: FileUri, recursive: bool) -> None:
-        self.source = source
-        self.destination = destination
-        self.recursive = recursive
+@record
+class CopyParams:
+    source: FileUri
+    destination: FileUri
+    recursive: bool
 
     @classmethod
     def decode(cls, params: Json) -> CopyParams:
@@ -203,24 +189,14 @@ class CopyParams(Record):
         }
 
 
-class WalkParams(Record):
-    __slots__ = ("follow_directories", "max_depth", "max_directories", "max_entries", "path", "prune_hidden")
-
-    def __init__(
-        self,
-        path: FileUri,
-        max_depth: int,
-        max_directories: int,
-        max_entries: int,
-        follow_directories: bool,
-        prune_hidden: bool = False,
-    ) -> None:
-        self.path = path
-        self.max_depth = max_depth
-        self.max_directories = max_directories
-        self.max_entries = max_entries
-        self.follow_directories = follow_directories
-        self.prune_hidden = prune_hidden
+@record
+class WalkParams:
+    path: FileUri
+    max_depth: int
+    max_directories: int
+    max_entries: int
+    follow_directories: bool
+    prune_hidden: bool = False
 
     @classmethod
     def decode(cls, params: Json) -> WalkParams:
@@ -262,15 +238,13 @@ class WalkParams(Record):
         }
 
 
-class OpenParams(Record):
+@record
+class OpenParams:
     """fs/open. Mode `update` (ours) writes into a file as it is, which is made if need be."""
 
-    __slots__ = ("handle_id", "mode", "path")
-
-    def __init__(self, handle_id: str, path: FileUri, mode: str = "read") -> None:
-        self.handle_id = handle_id
-        self.path = path
-        self.mode = mode
+    handle_id: str
+    path: FileUri
+    mode: str = "read"
 
     @classmethod
     def decode(cls, params: Json) -> OpenParams:
@@ -290,13 +264,11 @@ class OpenParams(Record):
         return {"handleId": self.handle_id, "path": self.path.text, "mode": self.mode}
 
 
-class ReadBlockParams(Record):
-    __slots__ = ("handle_id", "length", "offset")
-
-    def __init__(self, handle_id: str, offset: int, length: int) -> None:
-        self.handle_id = handle_id
-        self.offset = offset
-        self.length = length
+@record
+class ReadBlockParams:
+    handle_id: str
+    offset: int
+    length: int
 
     @classmethod
     def decode(cls, params: Json) -> ReadBlockParams:
@@ -310,13 +282,11 @@ class ReadBlockParams(Record):
         return {"handleId": self.handle_id, "offset": self.offset, "len": self.length}
 
 
-class WriteBlockParams(Record):
-    __slots__ = ("chunk", "handle_id", "offset")
-
-    def __init__(self, handle_id: str, offset: int, chunk: bytes) -> None:
-        self.handle_id = handle_id
-        self.offset = offset
-        self.chunk = chunk
+@record
+class WriteBlockParams:
+    handle_id: str
+    offset: int
+    chunk: bytes
 
     @classmethod
     def decode(cls, params: Json) -> WriteBlockParams:
@@ -337,14 +307,12 @@ class WriteBlockParams(Record):
         }
 
 
-class CloseParams(Record):
+@record
+class CloseParams:
     """fs/close. `discard` (ours) gives a replacement up: the old content stays."""
 
-    __slots__ = ("discard", "handle_id")
-
-    def __init__(self, handle_id: str, discard: bool = False) -> None:
-        self.handle_id = handle_id
-        self.discard = discard
+    handle_id: str
+    discard: bool = False
 
     @classmethod
     def decode(cls, params: Json) -> CloseParams:
@@ -358,15 +326,13 @@ class CloseParams(Record):
         return params
 
 
-class RenameParams(Record):
+@record
+class RenameParams:
     """fs/rename (ours). Without `replace`, a destination that exists is refused, whatever else happens."""
 
-    __slots__ = ("destination", "replace", "source")
-
-    def __init__(self, source: FileUri, destination: FileUri, replace: bool = False) -> None:
-        self.source = source
-        self.destination = destination
-        self.replace = replace
+    source: FileUri
+    destination: FileUri
+    replace: bool = False
 
     @classmethod
     def decode(cls, params: Json) -> RenameParams:
@@ -383,15 +349,13 @@ class RenameParams(Record):
         }
 
 
-class ChmodParams(Record):
+@record
+class ChmodParams:
     """fs/chmod (ours)."""
 
-    __slots__ = ("follow", "mode", "path")
-
-    def __init__(self, path: FileUri, mode: int, follow: bool = True) -> None:
-        self.path = path
-        self.mode = mode
-        self.follow = follow
+    path: FileUri
+    mode: int
+    follow: bool = True
 
     @classmethod
     def decode(cls, params: Json) -> ChmodParams:
@@ -406,13 +370,11 @@ class ChmodParams(Record):
         return _with_follow({"path": self.path.text, "mode": self.mode}, self.follow)
 
 
-class WatchMissingParams(Record):
-    __slots__ = ("missing", "present", "watch_id")
-
-    def __init__(self, watch_id: int, missing: list[FileUri], present: FileUri | None = None) -> None:
-        self.watch_id = watch_id
-        self.missing = missing
-        self.present = present
+@record
+class WatchMissingParams:
+    watch_id: int
+    missing: list[FileUri]
+    present: FileUri | None = None
 
     @classmethod
     def decode(cls, params: Json) -> WatchMissingParams:
@@ -442,31 +404,20 @@ def _with_follow(params: dict[str, Json], follow: bool) -> Json:
 # What a client reads.
 
 
-class MetadataResult(Record):
+@record
+class MetadataResult:
     """fs/getMetadata; times are milliseconds since 1970, 0 where they are not known.
 
     `mode` are the permission bits (ours), None where the server does not say.
     """
 
-    __slots__ = ("created_ms", "is_directory", "is_file", "is_symlink", "mode", "modified_ms", "size")
-
-    def __init__(
-        self,
-        is_directory: bool,
-        is_file: bool,
-        is_symlink: bool,
-        size: int,
-        created_ms: int,
-        modified_ms: int,
-        mode: int | None = None,
-    ) -> None:
-        self.is_directory = is_directory
-        self.is_file = is_file
-        self.is_symlink = is_symlink
-        self.size = size
-        self.created_ms = created_ms
-        self.modified_ms = modified_ms
-        self.mode = mode
+    is_directory: bool
+    is_file: bool
+    is_symlink: bool
+    size: int
+    created_ms: int
+    modified_ms: int
+    mode: int | None = None
 
     @classmethod
     def decode(cls, result: Json) -> MetadataResult:
@@ -489,12 +440,10 @@ def _signed(fields: Fields, name: str) -> int:
     return value
 
 
-class BlockResult(Record):
-    __slots__ = ("chunk", "eof")
-
-    def __init__(self, chunk: bytes, eof: bool) -> None:
-        self.chunk = chunk
-        self.eof = eof
+@record
+class BlockResult:
+    chunk: bytes
+    eof: bool
 
     @classmethod
     def decode(cls, result: Json) -> BlockResult:
@@ -502,16 +451,14 @@ class BlockResult(Record):
         return cls(fields.base64("chunk"), fields.flag("eof"))
 
 
-class EntryResult(Record):
+@record
+class EntryResult:
     """One name of fs/readDirectory; `uri` (ours) is there when the name is not UTF-8."""
 
-    __slots__ = ("is_directory", "is_file", "name", "uri")
-
-    def __init__(self, name: str, is_directory: bool, is_file: bool, uri: str | None = None) -> None:
-        self.name = name
-        self.is_directory = is_directory
-        self.is_file = is_file
-        self.uri = uri
+    name: str
+    is_directory: bool
+    is_file: bool
+    uri: str | None = None
 
     @classmethod
     def decode(cls, result: Json) -> EntryResult:

@@ -7,7 +7,7 @@ answered; it never ends the connection by itself.
 from __future__ import annotations
 
 from ..errors import Malformed
-from ..record import Record
+from ..record import record
 from .base64 import Blob
 from .jsontext import JsonError, dumps, loads, quote
 
@@ -21,37 +21,31 @@ if TYPE_CHECKING:
 _I64 = 1 << 63
 
 
-class Request(Record):
+@record
+class Request:
     """A call that wants an answer. `trace` is carried, never interpreted."""
 
-    __slots__ = ("id", "method", "params", "trace")
-
-    def __init__(self, id: RequestId, method: str, params: Json = None, trace: Json = None) -> None:
-        self.id = id
-        self.method = method
-        self.params = params
-        self.trace = trace
+    id: RequestId
+    method: str
+    params: Json = None
+    trace: Json = None
 
 
-class Notice(Record):
+@record
+class Notice:
     """A message that wants no answer."""
 
-    __slots__ = ("method", "params")
-
-    def __init__(self, method: str, params: Json = None) -> None:
-        self.method = method
-        self.params = params
+    method: str
+    params: Json = None
 
 
-class Reply(Record):
+@record
+class Reply:
     """The answer to a call: a result, or an error object."""
 
-    __slots__ = ("error", "id", "result")
-
-    def __init__(self, id: RequestId, result: Json = None, error: Json = None) -> None:
-        self.id = id
-        self.result = result
-        self.error = error
+    id: RequestId
+    result: Json = None
+    error: Json = None
 
 
 # Messages above this are mostly one base64 text; taking that out first saves reading it as JSON, which

@@ -6,7 +6,7 @@ else waits; the others keep the order of their process.
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import record
 from .environment import BaseParams, DiffParams, NoParams, ResolveParams, WaitingNotice
 from .filesystem import (
     ChmodParams,
@@ -48,13 +48,11 @@ if TYPE_CHECKING:
     from .jsontext import Json
 
 
-class Method(Record):
-    __slots__ = ("decode", "family", "name")
-
-    def __init__(self, name: str, decode: Callable[[Json], object], family: str) -> None:
-        self.name = name
-        self.decode = decode
-        self.family = family
+@record
+class Method:
+    name: str
+    decode: Callable[[Json], object]
+    family: str
 
 
 METHODS: dict[str, Method] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import KW_ONLY, record
 from .fields import Fields
 
 TYPE_CHECKING = False
@@ -13,7 +13,8 @@ EVENTS = ("new", "resume", "clear", "compact", "fork", "cwd", "root", "daemon")
 _OWN = ("scope", "producer", "strict", "merge", "order")
 
 
-class PutParams(Record):
+@record
+class PutParams:
     """environment/overlay/put: `producer`'s words for the commands of `scope`, in place of its former ones.
 
     `told` are the words as they came: what is wrong in them is answered entry by entry, so they are not read
@@ -21,24 +22,13 @@ class PutParams(Record):
     is the one in which producers are configured.
     """
 
-    __slots__ = ("merge", "order", "producer", "scope", "strict", "told")
-
-    def __init__(
-        self,
-        scope: str,
-        producer: str,
-        told: dict[str, Json],
-        *,
-        strict: bool = False,
-        merge: bool = False,
-        order: tuple[str, ...] = (),
-    ) -> None:
-        self.scope = scope
-        self.producer = producer
-        self.told = told
-        self.strict = strict
-        self.merge = merge
-        self.order = order
+    scope: str
+    producer: str
+    told: dict[str, Json]
+    _: KW_ONLY
+    strict: bool = False
+    merge: bool = False
+    order: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"PutParams({self.scope!r}, {self.producer!r}, {sorted(self.told)})"
@@ -66,13 +56,11 @@ class PutParams(Record):
         return params
 
 
-class ListParams(Record):
+@record
+class ListParams:
     """environment/overlay/list: who has said something for a scope, and of which variables."""
 
-    __slots__ = ("scope",)
-
-    def __init__(self, scope: str) -> None:
-        self.scope = scope
+    scope: str
 
     @classmethod
     def decode(cls, params: Json) -> ListParams:
@@ -82,18 +70,16 @@ class ListParams(Record):
         return {"scope": self.scope}
 
 
-class DropParams(Record):
+@record
+class DropParams:
     """environment/overlay/drop: forgets a producer, or what it has said of the variables `names`.
 
     Without a producer the session has ended: all of it goes, and with it what it was not to have.
     """
 
-    __slots__ = ("names", "producer", "scope")
-
-    def __init__(self, scope: str, producer: str | None, names: tuple[str, ...] = ()) -> None:
-        self.scope = scope
-        self.producer = producer
-        self.names = names
+    scope: str
+    producer: str | None
+    names: tuple[str, ...] = ()
 
     @classmethod
     def decode(cls, params: Json) -> DropParams:
@@ -110,28 +96,19 @@ class DropParams(Record):
         return params
 
 
-class EventParams(Record):
+@record
+class EventParams:
     """environment/overlay/event: something has happened to the session of a scope.
 
     `event` is one of EVENTS; a "fork" copies the overlay to the scope `to`, without the variables `unset`
     and, with `hide_secrets`, without secrets.
     """
 
-    __slots__ = ("event", "hide_secrets", "scope", "to", "unset")
-
-    def __init__(
-        self,
-        scope: str,
-        event: str,
-        to: str | None = None,
-        unset: tuple[str, ...] = (),
-        hide_secrets: bool = False,
-    ) -> None:
-        self.scope = scope
-        self.event = event
-        self.to = to
-        self.unset = unset
-        self.hide_secrets = hide_secrets
+    scope: str
+    event: str
+    to: str | None = None
+    unset: tuple[str, ...] = ()
+    hide_secrets: bool = False
 
     @classmethod
     def decode(cls, params: Json) -> EventParams:

@@ -7,7 +7,7 @@ only Outfitter knows (`size`, `contract`, `eof`, `graceMs`) are optional and adv
 from __future__ import annotations
 
 from ..errors import InvalidParams
-from ..record import Record
+from ..record import record
 from . import base64
 from .environment import ContractParams, EnvPolicyParams
 from .fields import Fields, unsigned, wrong
@@ -25,21 +25,22 @@ if TYPE_CHECKING:
     class Numbered(Protocol):
         """A piece of output with its number (core.output.Chunk)."""
 
-        seq: int
-        stream: bytes
-        data: bytes | memoryview
+        @property
+        def seq(self) -> int: ...
+        @property
+        def stream(self) -> bytes: ...
+        @property
+        def data(self) -> bytes | memoryview: ...
 
 
 STREAMS = ("stdout", "stderr", "pty")
 MAX_TERMINAL_SIDE = 0xFFFF  # the kernel's winsize holds unsigned shorts
 
 
-class TerminalSize(Record):
-    __slots__ = ("cols", "rows")
-
-    def __init__(self, rows: int, cols: int) -> None:
-        self.rows = rows
-        self.cols = cols
+@record
+class TerminalSize:
+    rows: int
+    cols: int
 
     @classmethod
     def decode(cls, fields: Fields) -> TerminalSize:
@@ -52,51 +53,22 @@ class TerminalSize(Record):
         return {"rows": self.rows, "cols": self.cols}
 
 
-class StartParams(Record):
+@record
+class StartParams:
     """process/start. `restriction` names the first thing asked for that this executor cannot enforce."""
 
-    __slots__ = (
-        "arg0",
-        "argv",
-        "contract",
-        "cwd",
-        "env",
-        "env_policy",
-        "pipe_stdin",
-        "process_id",
-        "restriction",
-        "size",
-        "tool_call_id",
-        "tty",
-    )
-
-    def __init__(
-        self,
-        process_id: str,
-        argv: list[str],
-        cwd: FileUri,
-        env: dict[str, str],
-        tty: bool,
-        env_policy: EnvPolicyParams | None = None,
-        pipe_stdin: bool = False,
-        arg0: str | None = None,
-        size: TerminalSize | None = None,
-        tool_call_id: str | None = None,
-        restriction: str | None = None,
-        contract: ContractParams | None = None,
-    ) -> None:
-        self.process_id = process_id
-        self.argv = argv
-        self.cwd = cwd
-        self.env = env
-        self.tty = tty
-        self.env_policy = env_policy
-        self.pipe_stdin = pipe_stdin
-        self.arg0 = arg0
-        self.size = size
-        self.tool_call_id = tool_call_id
-        self.restriction = restriction
-        self.contract = contract
+    process_id: str
+    argv: list[str]
+    cwd: FileUri
+    env: dict[str, str]
+    tty: bool
+    env_policy: EnvPolicyParams | None = None
+    pipe_stdin: bool = False
+    arg0: str | None = None
+    size: TerminalSize | None = None
+    tool_call_id: str | None = None
+    restriction: str | None = None
+    contract: ContractParams | None = None
 
     @classmethod
     def decode(cls, params: Json) -> StartParams:
@@ -182,16 +154,12 @@ def _restriction(fields: Fields) -> str | None:
     return None
 
 
-class ReadParams(Record):
-    __slots__ = ("after_seq", "max_bytes", "process_id", "wait_ms")
-
-    def __init__(
-        self, process_id: str, after_seq: int = 0, max_bytes: int | None = None, wait_ms: int = 0
-    ) -> None:
-        self.process_id = process_id
-        self.after_seq = after_seq
-        self.max_bytes = max_bytes
-        self.wait_ms = wait_ms
+@record
+class ReadParams:
+    process_id: str
+    after_seq: int = 0
+    max_bytes: int | None = None
+    wait_ms: int = 0
 
     @classmethod
     def decode(cls, params: Json) -> ReadParams:
@@ -212,16 +180,14 @@ class ReadParams(Record):
         }
 
 
-class WriteParams(Record):
+@record
+class WriteParams:
     """process/write. `eof` (ours) closes stdin after the chunk; on a terminal it types Ctrl-D."""
 
-    __slots__ = ("chunk", "eof", "process_id", "write_id")
-
-    def __init__(self, process_id: str, chunk: bytes, write_id: str, eof: bool = False) -> None:
-        self.process_id = process_id
-        self.chunk = chunk
-        self.write_id = write_id
-        self.eof = eof
+    process_id: str
+    chunk: bytes
+    write_id: str
+    eof: bool = False
 
     @classmethod
     def decode(cls, params: Json) -> WriteParams:
@@ -243,12 +209,10 @@ class WriteParams(Record):
         return params
 
 
-class SignalParams(Record):
-    __slots__ = ("process_id", "signal")
-
-    def __init__(self, process_id: str, signal: str = "interrupt") -> None:
-        self.process_id = process_id
-        self.signal = signal
+@record
+class SignalParams:
+    process_id: str
+    signal: str = "interrupt"
 
     @classmethod
     def decode(cls, params: Json) -> SignalParams:
@@ -259,14 +223,12 @@ class SignalParams(Record):
         return {"processId": self.process_id, "signal": self.signal}
 
 
-class TerminateParams(Record):
+@record
+class TerminateParams:
     """process/terminate. `grace_ms` (ours) asks for SIGTERM first and SIGKILL that much later."""
 
-    __slots__ = ("grace_ms", "process_id")
-
-    def __init__(self, process_id: str, grace_ms: int = 0) -> None:
-        self.process_id = process_id
-        self.grace_ms = grace_ms
+    process_id: str
+    grace_ms: int = 0
 
     @classmethod
     def decode(cls, params: Json) -> TerminateParams:
@@ -280,14 +242,12 @@ class TerminateParams(Record):
         return params
 
 
-class ResizeParams(Record):
+@record
+class ResizeParams:
     """process/resize (ours)."""
 
-    __slots__ = ("process_id", "size")
-
-    def __init__(self, process_id: str, size: TerminalSize) -> None:
-        self.process_id = process_id
-        self.size = size
+    process_id: str
+    size: TerminalSize
 
     @classmethod
     def decode(cls, params: Json) -> ResizeParams:
@@ -301,14 +261,12 @@ class ResizeParams(Record):
         return {"processId": self.process_id, "size": self.size.encode()}
 
 
-class AttachParams(Record):
+@record
+class AttachParams:
     """process/attach (ours): send the retained events after `after_seq` again, then the live ones."""
 
-    __slots__ = ("after_seq", "process_id")
-
-    def __init__(self, process_id: str, after_seq: int = 0) -> None:
-        self.process_id = process_id
-        self.after_seq = after_seq
+    process_id: str
+    after_seq: int = 0
 
     @classmethod
     def decode(cls, params: Json) -> AttachParams:
@@ -322,14 +280,12 @@ class AttachParams(Record):
 # What a client reads.
 
 
-class OutputNotice(Record):
-    __slots__ = ("data", "process_id", "seq", "stream")
-
-    def __init__(self, process_id: str, seq: int, stream: str, data: bytes) -> None:
-        self.process_id = process_id
-        self.seq = seq
-        self.stream = stream
-        self.data = data
+@record
+class OutputNotice:
+    process_id: str
+    seq: int
+    stream: str
+    data: bytes
 
     @classmethod
     def decode(cls, params: Json) -> OutputNotice:
@@ -373,24 +329,15 @@ def _chunk(fields: Fields) -> tuple[int, str, bytes]:
     return unsigned(fields.raw("seq")), stream, fields.base64("chunk")
 
 
-class ExitedNotice(Record):
+@record
+class ExitedNotice:
     """process/exited. Older servers do not say `sandboxDenied`; it costs a process/read then."""
 
-    __slots__ = ("environment", "exit_code", "process_id", "sandbox_denied", "seq")
-
-    def __init__(
-        self,
-        process_id: str,
-        seq: int,
-        exit_code: int,
-        sandbox_denied: bool | None,
-        environment: Json = None,
-    ) -> None:
-        self.process_id = process_id
-        self.seq = seq
-        self.exit_code = exit_code
-        self.sandbox_denied = sandbox_denied
-        self.environment = environment
+    process_id: str
+    seq: int
+    exit_code: int
+    sandbox_denied: bool | None
+    environment: Json = None
 
     @classmethod
     def decode(cls, params: Json) -> ExitedNotice:
@@ -403,12 +350,10 @@ class ExitedNotice(Record):
         return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied, told)
 
 
-class ClosedNotice(Record):
-    __slots__ = ("process_id", "seq")
-
-    def __init__(self, process_id: str, seq: int) -> None:
-        self.process_id = process_id
-        self.seq = seq
+@record
+class ClosedNotice:
+    process_id: str
+    seq: int
 
     @classmethod
     def decode(cls, params: Json) -> ClosedNotice:
@@ -416,28 +361,17 @@ class ClosedNotice(Record):
         return cls(fields.text("processId"), unsigned(fields.raw("seq")))
 
 
-class ReadResult(Record):
+@record
+class ReadResult:
     """The answer to process/read; `chunks` are (number, stream, bytes)."""
 
-    __slots__ = ("chunks", "closed", "exit_code", "exited", "failure", "next_seq", "sandbox_denied")
-
-    def __init__(
-        self,
-        chunks: list[tuple[int, str, bytes]],
-        next_seq: int,
-        exited: bool,
-        exit_code: int | None,
-        closed: bool,
-        failure: str | None,
-        sandbox_denied: bool,
-    ) -> None:
-        self.chunks = chunks
-        self.next_seq = next_seq
-        self.exited = exited
-        self.exit_code = exit_code
-        self.closed = closed
-        self.failure = failure
-        self.sandbox_denied = sandbox_denied
+    chunks: list[tuple[int, str, bytes]]
+    next_seq: int
+    exited: bool
+    exit_code: int | None
+    closed: bool
+    failure: str | None
+    sandbox_denied: bool
 
     @classmethod
     def decode(cls, result: Json) -> ReadResult:
@@ -459,51 +393,22 @@ class ReadResult(Record):
         )
 
 
-class ProcessSummary(Record):
+@record
+class ProcessSummary:
     """One entry of process/list (ours)."""
 
-    __slots__ = (
-        "closed",
-        "cwd",
-        "dropped_bytes",
-        "exit_code",
-        "exited",
-        "first_seq",
-        "next_seq",
-        "pid",
-        "process_id",
-        "program",
-        "started_at_ms",
-        "tty",
-    )
-
-    def __init__(
-        self,
-        process_id: str,
-        pid: int,
-        program: str,
-        cwd: str,
-        tty: bool,
-        started_at_ms: int,
-        first_seq: int,
-        next_seq: int,
-        exited: bool,
-        exit_code: int | None,
-        closed: bool,
-        dropped_bytes: int,
-    ) -> None:
-        self.process_id = process_id
-        self.pid = pid
-        self.program = program
-        self.cwd = cwd
-        self.tty = tty
-        self.started_at_ms = started_at_ms
-        self.first_seq = first_seq
-        self.next_seq = next_seq
-        self.exited = exited
-        self.exit_code = exit_code
-        self.closed = closed
-        self.dropped_bytes = dropped_bytes
+    process_id: str
+    pid: int
+    program: str
+    cwd: str
+    tty: bool
+    started_at_ms: int
+    first_seq: int
+    next_seq: int
+    exited: bool
+    exit_code: int | None
+    closed: bool
+    dropped_bytes: int
 
     @classmethod
     def decode(cls, result: Json) -> ProcessSummary:

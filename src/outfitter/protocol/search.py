@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InvalidParams
-from ..record import Record
+from ..record import KW_ONLY, record
 from .fields import Fields, unsigned, wrong
 from .filesystem import check_sandbox, flag_or
 from .watching import patterns
@@ -19,49 +19,22 @@ DEFAULT_FILE_BYTES, MAX_FILE_BYTES = 4 << 20, 64 << 20  # sources are smaller; w
 MAX_TIMEOUT_MS = 30_000
 
 
-class SearchParams(Record):
+@record
+class SearchParams:
     """fs/search. `include` and `exclude` are patterns as in a .gitignore file that stands in `path`."""
 
-    __slots__ = (
-        "case_sensitive",
-        "exclude",
-        "hidden",
-        "honour_ignore_files",
-        "include",
-        "max_file_bytes",
-        "max_matches",
-        "path",
-        "pattern",
-        "regex",
-        "timeout_ms",
-    )
-
-    def __init__(
-        self,
-        path: FileUri,
-        pattern: str,
-        *,
-        regex: bool = True,
-        case_sensitive: bool = True,
-        include: tuple[str, ...] = (),
-        exclude: tuple[str, ...] = (),
-        max_matches: int = DEFAULT_MATCHES,
-        max_file_bytes: int = DEFAULT_FILE_BYTES,
-        hidden: bool = False,
-        honour_ignore_files: bool = True,
-        timeout_ms: int = MAX_TIMEOUT_MS,
-    ) -> None:
-        self.path = path
-        self.pattern = pattern
-        self.regex = regex
-        self.case_sensitive = case_sensitive
-        self.include = include
-        self.exclude = exclude
-        self.max_matches = max_matches
-        self.max_file_bytes = max_file_bytes
-        self.hidden = hidden
-        self.honour_ignore_files = honour_ignore_files
-        self.timeout_ms = timeout_ms
+    path: FileUri
+    pattern: str
+    _: KW_ONLY
+    regex: bool = True
+    case_sensitive: bool = True
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    max_matches: int = DEFAULT_MATCHES
+    max_file_bytes: int = DEFAULT_FILE_BYTES
+    hidden: bool = False
+    honour_ignore_files: bool = True
+    timeout_ms: int = MAX_TIMEOUT_MS
 
     @classmethod
     def decode(cls, params: Json) -> SearchParams:
@@ -109,18 +82,16 @@ def _number(fields: Fields, name: str, default: int, most: int) -> int:
     return value
 
 
-class MatchResult(Record):
+@record
+class MatchResult:
     """One line that fits: `text[start:end]` of what is shown of it, `column` of the whole line, from 1."""
 
-    __slots__ = ("column", "end", "line", "path", "start", "text")
-
-    def __init__(self, path: str, line: int, column: int, text: str, start: int, end: int) -> None:
-        self.path = path
-        self.line = line
-        self.column = column
-        self.text = text
-        self.start = start
-        self.end = end
+    path: str
+    line: int
+    column: int
+    text: str
+    start: int
+    end: int
 
     @classmethod
     def decode(cls, result: Json) -> MatchResult:
@@ -135,24 +106,15 @@ class MatchResult(Record):
         )
 
 
-class SearchResult(Record):
+@record
+class SearchResult:
     """`errors` are (URI, message) of what could not be looked at."""
 
-    __slots__ = ("errors", "files_searched", "files_skipped", "matches", "truncated")
-
-    def __init__(
-        self,
-        matches: list[MatchResult],
-        files_searched: int,
-        files_skipped: int,
-        truncated: bool,
-        errors: list[tuple[str, str]],
-    ) -> None:
-        self.matches = matches
-        self.files_searched = files_searched
-        self.files_skipped = files_skipped
-        self.truncated = truncated
-        self.errors = errors
+    matches: list[MatchResult]
+    files_searched: int
+    files_skipped: int
+    truncated: bool
+    errors: list[tuple[str, str]]
 
     @classmethod
     def decode(cls, result: Json) -> SearchResult:

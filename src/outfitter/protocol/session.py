@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import record
 from . import uri
 from .fields import Fields
 
@@ -49,23 +49,15 @@ CAPABILITIES: dict[str, bool] = {
 TAKEN_OVER = 4001
 
 
-class InitializeParams(Record):
+@record
+class InitializeParams:
     """initialize. Ours: `take_over` resumes a session that another connection holds, and ends that one;
     `environment_summary` asks for a summary of each command's environment."""
 
-    __slots__ = ("client_name", "environment_summary", "resume_session_id", "take_over")
-
-    def __init__(
-        self,
-        client_name: str,
-        resume_session_id: str | None = None,
-        take_over: bool = False,
-        environment_summary: bool = False,
-    ) -> None:
-        self.client_name = client_name
-        self.resume_session_id = resume_session_id
-        self.take_over = take_over
-        self.environment_summary = environment_summary
+    client_name: str
+    resume_session_id: str | None = None
+    take_over: bool = False
+    environment_summary: bool = False
 
     @classmethod
     def decode(cls, params: Json) -> InitializeParams:
@@ -89,49 +81,24 @@ class InitializeParams(Record):
         return params
 
 
-class EnvironmentInfo(Record):
+@record
+class EnvironmentInfo:
     """What an executor says about itself (environment/info). Everything but the shell may be missing.
 
     `cwd`, `home` and `temp_dir` are URIs; `session_retention` (ours) is how many seconds a session waits
     for its client; `capabilities` are the names of the flags that are true; `raw` is all of it.
     """
 
-    __slots__ = (
-        "capabilities",
-        "cwd",
-        "home",
-        "platform",
-        "raw",
-        "session_retention",
-        "shell_name",
-        "shell_path",
-        "temp_dir",
-        "version",
-    )
-
-    def __init__(
-        self,
-        shell_name: str,
-        shell_path: str,
-        cwd: uri.FileUri | None,
-        home: uri.FileUri | None,
-        temp_dir: uri.FileUri | None,
-        platform: str | None,
-        version: str | None,
-        session_retention: float | None,
-        capabilities: frozenset[str],
-        raw: Json,
-    ) -> None:
-        self.shell_name = shell_name
-        self.shell_path = shell_path
-        self.cwd = cwd
-        self.home = home
-        self.temp_dir = temp_dir
-        self.platform = platform
-        self.version = version
-        self.session_retention = session_retention
-        self.capabilities = capabilities
-        self.raw = raw
+    shell_name: str
+    shell_path: str
+    cwd: uri.FileUri | None
+    home: uri.FileUri | None
+    temp_dir: uri.FileUri | None
+    platform: str | None
+    version: str | None
+    session_retention: float | None
+    capabilities: frozenset[str]
+    raw: Json
 
     @classmethod
     def decode(cls, result: Json) -> EnvironmentInfo:
@@ -160,12 +127,10 @@ def _uri_or_none(fields: Fields, name: str) -> uri.FileUri | None:
     return None if text is None else uri.parse(text)
 
 
-class InitializeResult(Record):
-    __slots__ = ("info", "session_id")
-
-    def __init__(self, session_id: str, info: EnvironmentInfo | None) -> None:
-        self.session_id = session_id
-        self.info = info
+@record
+class InitializeResult:
+    session_id: str
+    info: EnvironmentInfo | None
 
     @classmethod
     def decode(cls, result: Json) -> InitializeResult:

@@ -6,7 +6,7 @@ only for requests that would otherwise be upgraded.
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,15 +30,13 @@ _REASONS = {
 }
 
 
-class Response(Record):
+@record
+class Response:
     """An answer after which the connection ends; status 101 upgrades it instead."""
 
-    __slots__ = ("body", "headers", "status")
-
-    def __init__(self, status: int, body: str = "", headers: tuple[tuple[str, str], ...] = ()) -> None:
-        self.status = status
-        self.body = body
-        self.headers = headers
+    status: int
+    body: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
 
     def encode(self) -> bytes:
         lines = [f"HTTP/1.1 {self.status} {_REASONS[self.status]}"]

@@ -7,7 +7,7 @@ it is used, because a client may hold URIs of an executor with another path conv
 from __future__ import annotations
 
 from ..errors import InvalidParams
-from ..record import Record
+from ..record import record
 
 _ALPHA = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _SCHEME = _ALPHA | frozenset("0123456789+-.")
@@ -19,15 +19,16 @@ _ESCAPED = frozenset('"#%<>?\\`{}')
 _PLAIN_BYTES = bytes(code for code in range(0x21, 0x7F) if chr(code) not in _ESCAPED)
 
 
-class FileUri(Record):
+@record
+class FileUri:
     """A normalised `file:` URI: `text` as it is shown, `host` empty for this machine."""
 
-    __slots__ = ("host", "path", "text")
+    host: str
+    path: str  # percent-encoded, starts with "/"
 
-    def __init__(self, host: str, path: str) -> None:
-        self.host = host
-        self.path = path  # percent-encoded, starts with "/"
-        self.text = f"file://{host}{path}"
+    @property
+    def text(self) -> str:
+        return f"file://{self.host}{self.path}"
 
     def local_path(self) -> str:
         """The native path, bytes outside UTF-8 as surrogate escapes.

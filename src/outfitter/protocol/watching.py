@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InvalidParams, Refused
-from ..record import Record
+from ..record import record
 from .fields import Fields, unsigned, wrong
 from .filesystem import check_sandbox, flag_or
 from .jsontext import quote
@@ -20,24 +20,15 @@ MAX_DEBOUNCE_MS = 10_000
 MAX_PATTERNS, MAX_PATTERN = 64, 512
 
 
-class WatchParams(Record):
+@record
+class WatchParams:
     """fs/watch. `ignore` are patterns as in a .gitignore file that stands in the watched folder."""
 
-    __slots__ = ("debounce_ms", "ignore", "path", "recursive", "watch_id")
-
-    def __init__(
-        self,
-        watch_id: str,
-        path: FileUri,
-        recursive: bool = True,
-        debounce_ms: int = DEFAULT_DEBOUNCE_MS,
-        ignore: tuple[str, ...] = (),
-    ) -> None:
-        self.watch_id = watch_id
-        self.path = path
-        self.recursive = recursive
-        self.debounce_ms = debounce_ms
-        self.ignore = ignore
+    watch_id: str
+    path: FileUri
+    recursive: bool = True
+    debounce_ms: int = DEFAULT_DEBOUNCE_MS
+    ignore: tuple[str, ...] = ()
 
     @classmethod
     def decode(cls, params: Json) -> WatchParams:
@@ -74,11 +65,9 @@ def patterns(fields: Fields, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-class UnwatchParams(Record):
-    __slots__ = ("watch_id",)
-
-    def __init__(self, watch_id: str) -> None:
-        self.watch_id = watch_id
+@record
+class UnwatchParams:
+    watch_id: str
 
     @classmethod
     def decode(cls, params: Json) -> UnwatchParams:
@@ -91,13 +80,11 @@ class UnwatchParams(Record):
 # Notices
 
 
-class MissingChangedNotice(Record):
+@record
+class MissingChangedNotice:
     """fs/missingChanged: what the fs/watchMissing of this number waited for has happened."""
 
-    __slots__ = ("watch_id",)
-
-    def __init__(self, watch_id: int) -> None:
-        self.watch_id = watch_id
+    watch_id: int
 
     @classmethod
     def decode(cls, params: Json) -> MissingChangedNotice:
@@ -107,15 +94,13 @@ class MissingChangedNotice(Record):
         return b'{"method":"fs/missingChanged","params":{"watchId":%d}}' % self.watch_id
 
 
-class ChangedNotice(Record):
+@record
+class ChangedNotice:
     """fs/changed (ours): `changes` are (URI, kind); with `overflow` they are not all."""
 
-    __slots__ = ("changes", "overflow", "watch_id")
-
-    def __init__(self, watch_id: str, changes: list[tuple[str, str]], overflow: bool) -> None:
-        self.watch_id = watch_id
-        self.changes = changes
-        self.overflow = overflow
+    watch_id: str
+    changes: list[tuple[str, str]]
+    overflow: bool
 
     @classmethod
     def decode(cls, params: Json) -> ChangedNotice:

@@ -7,7 +7,7 @@ layers are `contract.providers`' business.
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import EMPTY, KW_ONLY, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,54 +26,49 @@ RESOLVED = ("applied", "missing", "failed", "not-applicable")
 SECONDS = 20.0  # for a tool that resolves; nix builds, and gets more
 
 
-class Detection(Record):
+@record
+class Detection:
     """A project that a provider could serve: `root` is its folder, `files` what gave it away.
 
     `label` names it for people ("direnv:/srv/app/.envrc"). `note` says what is odd about it.
     """
 
-    __slots__ = ("files", "label", "note", "root")
-
-    def __init__(self, root: str, files: tuple[str, ...], label: str, note: str = "") -> None:
-        self.root = root
-        self.files = files
-        self.label = label
-        self.note = note
+    root: str
+    files: tuple[str, ...]
+    label: str
+    note: str = ""
 
 
-class Trust(Record):
+@record
+class Trust:
     """Whether project code may run: "trusted", "untrusted", "denied", or "not-needed" when none would.
 
     `by` is whose word that is ("direnv", "mise", "outfitter"), `digest` what it is bound to ("sha256:..."),
     `grant` what a person types to give it, `why` what is wrong.
     """
 
-    __slots__ = ("by", "digest", "grant", "state", "why")
-
-    def __init__(self, state: str, by: str = "", digest: str = "", grant: str = "", why: str = "") -> None:
-        self.state = state
-        self.by = by
-        self.digest = digest
-        self.grant = grant
-        self.why = why
+    state: str
+    by: str = ""
+    digest: str = ""
+    grant: str = ""
+    why: str = ""
 
     @property
     def may_run(self) -> bool:
         return self.state in ("trusted", "not-needed")
 
 
-class Lost(Record):
+@record
+class Lost:
     """What a mode cannot keep: `kind` ("function", "hook", ...), `name`, and which of `KEPT_BY` would."""
 
-    __slots__ = ("kept_by", "kind", "name")
-
-    def __init__(self, kind: str, name: str, kept_by: str = "wrap") -> None:
-        self.kind = kind
-        self.name = name
-        self.kept_by = kept_by
+    kind: str
+    name: str
+    kept_by: str = "wrap"
 
 
-class Context(Record):
+@record
+class Context:
     """What a resolution starts from.
 
     `env` is the environment so far (layers 0 to 2), without what other activations left behind. `tool_env` is
@@ -82,32 +77,21 @@ class Context(Record):
     configuration; `home` is the user's. `mark` is a server's, for what is started.
     """
 
-    __slots__ = ("env", "home", "mark", "mode", "options", "timeout", "tool_env")
-
-    def __init__(
-        self,
-        env: Mapping[str, str],
-        tool_env: Mapping[str, str],
-        home: str,
-        *,
-        mode: str = "snapshot",
-        timeout: float = SECONDS,
-        options: Mapping[str, object] | None = None,
-        mark: int | None = None,
-    ) -> None:
-        self.env = env
-        self.tool_env = tool_env
-        self.home = home
-        self.mode = mode
-        self.timeout = timeout
-        self.options = options or {}
-        self.mark = mark
+    env: Mapping[str, str]
+    tool_env: Mapping[str, str]
+    home: str
+    _: KW_ONLY
+    mode: str = "snapshot"
+    timeout: float = SECONDS
+    options: Mapping[str, object] = EMPTY
+    mark: int | None = None
 
     def __repr__(self) -> str:
         return f"Context({len(self.env)} variables, mode={self.mode!r}, timeout={self.timeout:g})"
 
 
-class Resolution(Record):
+@record
+class Resolution:
     """What a provider says, as data.
 
     `state` is one of `RESOLVED`; only "applied" has effects, the others say in `note` what to do.
@@ -118,49 +102,19 @@ class Resolution(Record):
     programs in it are whole paths. The repr has no values.
     """
 
-    __slots__ = (
-        "lost",
-        "note",
-        "operations",
-        "origins",
-        "prefix",
-        "producer",
-        "secrets",
-        "set",
-        "state",
-        "stderr_tail",
-        "unset",
-        "watch",
-    )
-
-    def __init__(
-        self,
-        state: str,
-        *,
-        set: Mapping[str, str] | None = None,
-        unset: Sequence[str] = (),
-        operations: Sequence[Operation] = (),
-        origins: Mapping[str, Origin] | None = None,
-        secrets: frozenset[str] = frozenset(),
-        lost: Sequence[Lost] = (),
-        watch: Sequence[str] = (),
-        producer: str = "",
-        note: str = "",
-        stderr_tail: str = "",
-        prefix: Sequence[str] = (),
-    ) -> None:
-        self.state = state
-        self.set = dict(set or {})
-        self.unset = tuple(unset)
-        self.operations = tuple(operations)
-        self.origins = dict(origins or {})
-        self.secrets = secrets
-        self.lost = tuple(lost)
-        self.watch = tuple(watch)
-        self.producer = producer
-        self.note = note
-        self.stderr_tail = stderr_tail
-        self.prefix = tuple(prefix)
+    state: str
+    _: KW_ONLY
+    set: Mapping[str, str] = EMPTY
+    unset: Sequence[str] = ()
+    operations: Sequence[Operation] = ()
+    origins: Mapping[str, Origin] = EMPTY
+    secrets: frozenset[str] = frozenset()
+    lost: Sequence[Lost] = ()
+    watch: Sequence[str] = ()
+    producer: str = ""
+    note: str = ""
+    stderr_tail: str = ""
+    prefix: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return (

@@ -100,7 +100,8 @@ def _applied(said: Resolution | None, env: Mapping[str, str]) -> dict[str, str]:
     """The environment that a resolution makes of another."""
     if said is None:
         return dict(env)
-    values = {name: value for name, value in env.items() if name not in said.unset} | said.set
+    values = {name: value for name, value in env.items() if name not in said.unset}
+    values.update(said.set)
     for one in said.operations:
         value = ListValue(one.variable)
         if one.variable in values:

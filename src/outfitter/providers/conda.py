@@ -11,6 +11,7 @@ import os
 from ..core.pathops import operations
 from ..env.layer import Operation
 from ..env.origin import Origin
+from ..record import replace
 from .base import Detection, Lost, Resolution, Trust
 from .capturing import SOURCE, captured
 from .files import upwards
@@ -92,8 +93,7 @@ class Conda:
                 snapshot=result,
                 dropped=_NOT_FOR_PROGRAMS,
             )
-        result.watch = tuple(watch)
-        return result
+        return replace(result, watch=tuple(watch))
 
 
 class Pixi:
@@ -136,8 +136,7 @@ class Pixi:
         ran = run_tool(argv, found.root, context.tool_env, timeout=context.timeout, mark=context.mark)
         document, failed = _document(ran, context)
         result = failed or from_pixi(document, context.tool_env.get("PATH"), found.root)
-        result.watch = tuple(watch)
-        return result
+        return replace(result, watch=tuple(watch))
 
 
 # Of a prefix, as data

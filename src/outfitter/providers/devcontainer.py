@@ -13,6 +13,7 @@ from ..core.pathops import operations
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..errors import FileInvalid
+from ..record import replace
 from .base import Detection, Resolution, Trust
 from .files import upwards
 from .manifests import is_text, names, option, present, read_text
@@ -74,9 +75,7 @@ class Devcontainer:
             several = ", ".join(os.path.relpath(path, found.root) for path in found.files)
             note = f'say which of {several} it is: devcontainer = ["inside", "FILE"]'
             return Resolution("failed", note=note, watch=watch)
-        result = _resolve(files[0], found.root, context.env)
-        result.watch = tuple(watch)
-        return result
+        return replace(_resolve(files[0], found.root, context.env), watch=tuple(watch))
 
 
 def _resolve(file: str, root: str, env: Mapping[str, str]) -> Resolution:

@@ -29,7 +29,7 @@ from ..host.privatefifo import PrivateFifo
 from ..host.spawn import Spawner, Stdio
 from ..host.tool import end_tree
 from ..host.tree import new_nonce, runs, usable
-from ..record import Record
+from ..record import EMPTY, KW_ONLY, record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ _RAW = 4 * _TAIL  # kept of it, so that masking has whole values to work on
 _CHUNK = 64 << 10
 
 
-class Capture(Record):
+@record
+class Capture:
     """What came of asking a shell.
 
     `values` is the whole environment after the startup files, without what the shell maintains itself; it is
@@ -64,26 +65,14 @@ class Capture(Record):
     without secret values. The repr has no values.
     """
 
-    __slots__ = ("probe", "reason", "seconds", "shell", "state", "stderr_tail", "values")
-
-    def __init__(
-        self,
-        shell: str,
-        probe: str,
-        state: str,
-        *,
-        values: dict[str, str] | None = None,
-        reason: str = "",
-        seconds: float = 0.0,
-        stderr_tail: str = "",
-    ) -> None:
-        self.shell = shell
-        self.probe = probe
-        self.state = state
-        self.values = values or {}
-        self.reason = reason
-        self.seconds = seconds
-        self.stderr_tail = stderr_tail
+    shell: str
+    probe: str
+    state: str
+    _: KW_ONLY
+    values: Mapping[str, str] = EMPTY
+    reason: str = ""
+    seconds: float = 0.0
+    stderr_tail: str = ""
 
     def __repr__(self) -> str:
         return (
@@ -123,8 +112,7 @@ def capture(
     except OSError as error:
         reason = f"{shell} was not asked: {error.strerror}; this process may have too many files open"
         result = Capture(shell, probe, "failed", reason=reason)
-    result.seconds = time.monotonic() - begun
-    return result
+    return replace(result, seconds=time.monotonic() - begun)
 
 
 class _Asking:
@@ -227,7 +215,9 @@ class _Asking:
             outcome, reason = self._failure(outcome, code, timeout)
         known = {**self._env, **(values or {})}
         tail = told(bytes(self._stderr), known, _TAIL, cut=self._stderr_cut)
-        return Capture(self._shell, self._probe, outcome, values=values, reason=reason, stderr_tail=tail)
+        return Capture(
+            self._shell, self._probe, outcome, values=values or EMPTY, reason=reason, stderr_tail=tail
+        )
 
     def _failure(self, outcome: str, code: int | None, timeout: float) -> tuple[str, str]:
         files = f"the startup files of {self._shell}"

@@ -15,7 +15,7 @@ import time
 from ..core.pathops import operations
 from ..env.origin import Origin
 from ..host.tool import run_tool
-from ..record import Record
+from ..record import record
 from .base import MODES, Detection, Lost, Resolution, Trust
 from .files import program, upwards
 from .manifests import names, present, read_text
@@ -281,20 +281,16 @@ def _links(folder: str) -> Iterator[tuple[str, str]]:
             continue  # a digest, or something that is not mise's
 
 
-class _Judged(Record):
+@record
+class _Judged:
     """One file: what it says, whether that can run anything, whether mise has it on record, or why not."""
 
-    __slots__ = ("ignored", "path", "plain", "recorded", "text", "why")
-
-    def __init__(
-        self, path: str, text: str | None, plain: bool, recorded: bool, ignored: bool, why: str
-    ) -> None:
-        self.path = path
-        self.text = text
-        self.plain = plain
-        self.recorded = recorded
-        self.ignored = ignored
-        self.why = why
+    path: str
+    text: str | None
+    plain: bool
+    recorded: bool
+    ignored: bool
+    why: str
 
 
 def _judge(path: str, state: _State) -> _Judged:

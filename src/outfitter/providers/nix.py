@@ -21,6 +21,7 @@ from ..core.activation import bookkeeper
 from ..env.layer import Operation
 from ..env.origin import Origin
 from ..host.tool import run_tool
+from ..record import replace
 from .base import MODES, SECONDS, Detection, Lost, Resolution, Trust
 from .capturing import EVALUATE, captured
 from .files import program, read, upwards
@@ -203,14 +204,18 @@ def _hooked(
         dropped=dropped,
         timeout=limit,
     )
-    said.set = {
-        name: value
-        for name, value in said.set.items()
-        if value not in _NOT_SET and not (name in _TEMPORARY and "/nix-shell." in value)
-    }
-    for one in said.operations:
-        one.values = tuple(value for value in one.values if value not in _NOT_SET)
-    return said
+    return replace(
+        said,
+        set={
+            name: value
+            for name, value in said.set.items()
+            if value not in _NOT_SET and not (name in _TEMPORARY and "/nix-shell." in value)
+        },
+        operations=tuple(
+            replace(one, values=tuple(value for value in one.values if value not in _NOT_SET))
+            for one in said.operations
+        ),
+    )
 
 
 def _wrapped(found: Detection, context: Context, tool: str, snapshot: Resolution) -> Resolution:
@@ -445,10 +450,12 @@ class _Relative:
             timeout=BUILD_SECONDS if context.timeout == SECONDS else 0.0,
             dropped=[name for name in _OF_THE_SHELL if name != "PATH"],
         )
-        said.set = {name: value for name, value in said.set.items() if bookkeeper(name) != self.id}
-        said.watch = tuple(watch)
-        said.producer = f"{self.id} {version(tool, context.tool_env, context.mark)}".strip()
-        return said
+        return replace(
+            said,
+            set={name: value for name, value in said.set.items() if bookkeeper(name) != self.id},
+            watch=tuple(watch),
+            producer=f"{self.id} {version(tool, context.tool_env, context.mark)}".strip(),
+        )
 
     def _argv(self, context: Context, tool: str) -> list[str]:
         return [*setting(_NO_NETWORK), tool, *self._printing]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from ..env.origin import Origin
-from ..record import Record
+from ..record import KW_ONLY, record, replace
 from . import venv
 from .base import Detection, Lost, Resolution, Trust
 from .files import planted, program, upwards
@@ -67,18 +67,15 @@ _NOT_RUN = {
 }
 
 
-class _Place(Record):
+@record
+class _Place:
     """Where a tool keeps the environment: a `path`, or whom to `ask`, or `why` there is none at all."""
 
-    __slots__ = ("ask", "path", "watch", "why")
-
-    def __init__(
-        self, path: str = "", *, ask: Sequence[str] = (), why: str = "", watch: Sequence[str] = ()
-    ) -> None:
-        self.path = path
-        self.ask = list(ask)
-        self.why = why
-        self.watch = tuple(watch)
+    path: str = ""
+    _: KW_ONLY
+    ask: Sequence[str] = ()
+    why: str = ""
+    watch: Sequence[str] = ()
 
 
 class Python:
@@ -114,7 +111,7 @@ class Python:
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         tool, place = _Project(found.root, context).chosen()
-        asked = [place.ask] if place.ask else []
+        asked = [list(place.ask)] if place.ask else []
         if context.mode == "wrap" and tool in _RUN:
             asked.append([*_running(tool, tool, found.root, context), "COMMAND"])
         return asked
@@ -130,13 +127,12 @@ class Python:
         tool, place = project.chosen()
         watch = self.watch(found, context)
         if place.ask:
-            asked = _ask(tool, place.ask, found.root, context)
+            asked = _ask(tool, list(place.ask), found.root, context)
             if isinstance(asked, Resolution):
-                asked.watch = tuple(watch)
-                return asked
+                return replace(asked, watch=tuple(watch))
             place = _Place(asked)
         result = self._at(tool, place, project, found)
-        result.watch = tuple(dict.fromkeys((*watch, *result.watch)))
+        result = replace(result, watch=tuple(dict.fromkeys((*watch, *result.watch))))
         return _wrapped(tool, found.root, context, result) if context.mode == "wrap" else result
 
     def _at(self, tool: str, place: _Place, project: _Project, found: Detection) -> Resolution:
@@ -159,8 +155,7 @@ class Python:
         origin = Origin("provider", f"python: {place.path}", os.path.join(place.path, _CFG))
         version = f" (Python {environment.version})" if environment.version else ""
         result = venv.activation(environment, origin, f"{tool}{version}")
-        result.lost = tuple(_lost(tool, project))
-        return result
+        return replace(result, lost=tuple(_lost(tool, project)))
 
     def _manifests(self, found: Detection) -> list[str]:
         return [os.path.join(found.root, name) for name in MANIFESTS]

@@ -9,24 +9,22 @@ import os
 
 from ..env.layer import Operation
 from ..env.origin import Origin
-from ..record import Record
+from ..record import record
 from .base import Resolution
 from .manifests import read_text
 
 MARK = "pyvenv.cfg"
 
 
-class Venv(Record):
+@record
+class Venv:
     """A folder with a `pyvenv.cfg`, and what that says. `home` is where the base interpreter is."""
 
-    __slots__ = ("home", "path", "prompt", "relocatable", "version")
-
-    def __init__(self, path: str, prompt: str, home: str, version: str, relocatable: bool) -> None:
-        self.path = path
-        self.prompt = prompt
-        self.home = home
-        self.version = version
-        self.relocatable = relocatable
+    path: str
+    prompt: str
+    home: str
+    version: str
+    relocatable: bool
 
 
 def look(path: str) -> Venv | None:

@@ -11,7 +11,7 @@ import os
 
 from ..env.layer import Operation
 from ..env.origin import Origin
-from ..record import Record
+from ..record import EMPTY, KW_ONLY, record
 from .base import Detection, Lost, Resolution, Trust
 from .files import nearest
 from .manifests import absolute, names, read_text, typed
@@ -26,29 +26,18 @@ FILES = (".tool-versions", ".python-version", ".ruby-version", ".nvmrc", ".node-
 _ALIASES = 10  # one may stand for another; nvm gives up at a circle, too
 
 
-class _Found(Record):
+@record
+class _Found:
     """What a version file comes to. Without a manager nobody minds the file; `missing` are not installed."""
 
-    __slots__ = ("folders", "line", "lost", "manager", "missing", "values", "watch")
-
-    def __init__(
-        self,
-        manager: str = "",
-        folders: Sequence[str] = (),
-        missing: Sequence[str] = (),
-        *,
-        line: int = 1,
-        values: Mapping[str, str] | None = None,
-        lost: Sequence[Lost] = (),
-        watch: Sequence[str] = (),
-    ) -> None:
-        self.manager = manager
-        self.folders = tuple(folders)
-        self.missing = tuple(missing)  # each with what installs it
-        self.line = line
-        self.values = dict(values or {})
-        self.lost = tuple(lost)
-        self.watch = tuple(watch)
+    manager: str = ""
+    folders: Sequence[str] = ()
+    missing: Sequence[str] = ()  # each with what installs it
+    _: KW_ONLY
+    line: int = 1
+    values: Mapping[str, str] = EMPTY
+    lost: Sequence[Lost] = ()
+    watch: Sequence[str] = ()
 
 
 class Versions:
@@ -99,7 +88,7 @@ class Versions:
                 values.update(one.values)
                 origins.update(dict.fromkeys(one.values, origin))
                 if one.folders:
-                    operations.append(Operation("PATH", "prepend", one.folders, origin))
+                    operations.append(Operation("PATH", "prepend", tuple(one.folders), origin))
         if not managers:
             note = f"no manager that minds {', '.join(unmanaged) or 'it'} is installed here"
             return Resolution("not-applicable", note=note, watch=watch)

@@ -12,6 +12,7 @@ from ..core import jsonc
 from ..env.layer import Operation
 from ..env.origin import Origin
 from ..errors import FileInvalid
+from ..record import replace
 from . import conda, venv
 from .base import Detection, Resolution, Trust
 from .files import nearest
@@ -47,8 +48,7 @@ class Vscode:
     def resolve(self, found: Detection, context: Context) -> Resolution:
         file = os.path.join(found.root, FILE)
         result = _resolve(file, found.root, context)
-        result.watch = (file, *(path for path in result.watch if path != file))
-        return result
+        return replace(result, watch=(file, *(path for path in result.watch if path != file)))
 
 
 def _resolve(file: str, root: str, context: Context) -> Resolution:
@@ -91,8 +91,7 @@ def _activation(path: str, origin: Origin, where: str) -> Resolution:
         return venv.activation(environment, origin, f"vscode{version}")
     if conda.is_prefix(folder):
         result = conda.activation(folder, origin)
-        result.note = f"{where}: {result.note}" if result.note else ""
-        return result
+        return replace(result, note=f"{where}: {result.note}" if result.note else "")
     programs = os.path.join(path, "bin") if is_folder else os.path.dirname(path)
     if not (os.path.isdir(programs) if is_folder else os.access(path, os.X_OK)):
         return Resolution("failed", note=f"{where}: {path} is no interpreter: name one", watch=(path,))

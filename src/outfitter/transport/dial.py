@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from ..errors import DialFailed, RemoteProtocolError, SettingInvalid
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, accept_key, new_key, parse_response
-from ..record import Record
+from ..record import record
 from .base import HIGH, LOW
 
 if TYPE_CHECKING:
@@ -34,17 +34,15 @@ _TCP_QUICKACK: int | None = getattr(socket, "TCP_QUICKACK", None)  # Linux
 _SMALL_READ = 16 << 10  # above this more is under way, and ACKs are not delayed
 
 
-class Address(Record):
+@record
+class Address:
     """Where a server is: the parts of a `ws://` or `wss://` URL."""
 
-    __slots__ = ("host", "path", "port", "secure", "text")
-
-    def __init__(self, text: str, host: str, port: int, path: str, secure: bool) -> None:
-        self.text = text
-        self.host = host
-        self.port = port
-        self.path = path
-        self.secure = secure
+    text: str
+    host: str
+    port: int
+    path: str
+    secure: bool
 
     @property
     def loopback(self) -> bool:

@@ -14,7 +14,7 @@ from ...env.explain import shown
 from ...env.fingerprint import value_digest
 from ...env.redact import Secrets
 from ...errors import OutfitterError, SettingInvalid
-from ...record import Record
+from ...record import EMPTY, record, replace
 from . import asking
 from .output import emit, emit_json, painter, printable, say
 from .places import Place, place, project_folder
@@ -22,6 +22,8 @@ from .text import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...client.client import Client
     from ...contract.contract import Contract
     from ...env.lock import Lock
@@ -53,7 +55,8 @@ def diff(a: str, b: str, flags: Flags) -> int:
     return 1 if found else 0
 
 
-class _Known(Record):
+@record
+class _Known:
     """What is known of one environment.
 
     `texts` are what is compared; those of `lists` are entries with colons between them. `hidden` are the
@@ -61,21 +64,11 @@ class _Known(Record):
     may be something else than on the other side.
     """
 
-    __slots__ = ("digests", "hidden", "lists", "secret", "texts")
-
-    def __init__(
-        self,
-        texts: dict[str, str],
-        lists: frozenset[str],
-        secret: frozenset[str],
-        hidden: tuple[tuple[str, str], ...] = (),
-        digests: dict[str, str] | None = None,
-    ) -> None:
-        self.texts = texts
-        self.lists = lists
-        self.secret = secret
-        self.hidden = hidden
-        self.digests = digests or {}
+    texts: dict[str, str]
+    lists: frozenset[str]
+    secret: frozenset[str]
+    hidden: tuple[tuple[str, str], ...] = ()
+    digests: Mapping[str, str] = EMPTY
 
     def __repr__(self) -> str:
         return f"_Known({len(self.texts)} variables)"  # they may be values
@@ -101,7 +94,7 @@ class _Comparison:
             one, other = self._locked(a, b)
         elif "server" in kinds:
             one, other = self._digested(a), self._digested(b)
-            _settle(one, other)
+            one, other = _settled(one, other)
         else:
             one, other = self._values(a), self._values(b)
         # What is a list on one side only is compared as a whole.
@@ -242,27 +235,26 @@ class _Comparison:
         return _Known(texts, frozenset(lists), frozenset(secret))
 
 
-def _settle(one: _Known, other: _Known) -> None:
+def _settled(one: _Known, other: _Known) -> tuple[_Known, _Known]:
     """Has both sides say the same kind of thing: entries, a value or a digest."""
+    digested = set()
     for name in one.texts.keys() & other.texts.keys():
         plain = [side.texts[name] != side.digests[name] for side in (one, other)]
         lists = [name in side.lists for side in (one, other)]
         if plain[0] != plain[1] or lists[0] != lists[1]:
-            for side in (one, other):
-                side.texts[name] = side.digests[name]
-                side.lists -= {name}
+            digested.add(name)
+    first, second = (
+        replace(
+            side,
+            texts={**side.texts, **{name: side.digests[name] for name in digested}},
+            lists=side.lists - digested,
+        )
+        for side in (one, other)
+    )
+    return first, second
 
 
 def _marked(one: Difference, secret: bool) -> Difference:
     if one.secret == secret:
         return one
-    return Difference(
-        one.name,
-        one.kind,
-        secret=secret,
-        segments_added=one.segments_added,
-        segments_removed=one.segments_removed,
-        moved=one.moved,
-        before=one.before,
-        after=one.after,
-    )
+    return replace(one, secret=secret)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...errors import SettingInvalid
-from ...record import Record
+from ...record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,20 +16,18 @@ WORDS = "here, login, daemon, lock, a directory (with a slash), the name or ws:/
 LOCK_FILE = "outfitter.lock"
 
 
-class Place(Record):
+@record
+class Place:
     """An environment that can be compared. `kind` is "folder", "login", "server" or "lock".
 
     `name` is for people; `path` is the folder that a command would be in, or the lock's file; `target` is the
     server.
     """
 
-    __slots__ = ("kind", "name", "path", "target")
-
-    def __init__(self, name: str, kind: str, path: str = "", target: Target | None = None) -> None:
-        self.name = name
-        self.kind = kind
-        self.path = path
-        self.target = target
+    name: str
+    kind: str
+    path: str = ""
+    target: Target | None = None
 
 
 def place(word: str, flags: Flags) -> Place:

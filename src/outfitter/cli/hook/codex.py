@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...core.agenthooks import codex_answer, codex_config, codex_environments
+from ...record import replace
 from ..env.output import emit
 from .session import Session, ourselves, run
 
@@ -34,8 +35,6 @@ def codex(flags: Mapping[str, Any]) -> int:
         if flags["env"]:
             kept = ", ".join(change.unset)
             return session.answer(f"Codex cannot take away from commands: {kept}" if kept else "")
-        answer = session.answer(_RUN if change.set or change.unset else "")
-        answer.env = None
-        return answer
+        return replace(session.answer(_RUN if change.set or change.unset else ""), env=None)
 
     return run(apply, codex_answer, lambda: None, strict=flags["strict"])

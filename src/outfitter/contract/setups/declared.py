@@ -15,7 +15,7 @@ from json import dumps
 from ...core import jsonc
 from ...errors import SettingInvalid
 from ...providers.manifests import names, present, read_text
-from ...record import Record
+from ...record import KW_ONLY, record, replace
 from ...toml import Table, parse, refuse
 from .inputs import digest as file_digest
 
@@ -35,21 +35,20 @@ _FOLDERS = ("${localWorkspaceFolder}", "${containerWorkspaceFolder}")
 _MOST_FILES = 100  # environments of one project
 
 
-class Plan(Record):
+@record
+class Plan:
     """What would be run: the file `script`, or `text`, which is empty when there is nothing to do.
 
     `label` names it for people, `files` are what it was read from, `digest` ("sha256:...") is what trust is
     bound to.
     """
 
-    __slots__ = ("digest", "files", "label", "script", "text")
-
-    def __init__(self, label: str, files: tuple[str, ...], *, script: str = "", text: str = "") -> None:
-        self.label = label
-        self.files = files
-        self.script = script
-        self.text = text
-        self.digest = ""
+    label: str
+    files: tuple[str, ...]
+    _: KW_ONLY
+    script: str = ""
+    text: str = ""
+    digest: str = ""
 
     @property
     def argv(self) -> list[str]:
@@ -76,8 +75,7 @@ def plan(setup: SetupSettings) -> Plan:
     else:
         found = _devcontainer(folder, setup.name)
     told = [setup.source, setup.script, found.text, content]
-    found.digest = f"sha256:{sha256(dumps(told).encode()).hexdigest()}"
-    return found
+    return replace(found, digest=f"sha256:{sha256(dumps(told).encode()).hexdigest()}")
 
 
 def watched(setup: SetupSettings) -> tuple[str, ...]:

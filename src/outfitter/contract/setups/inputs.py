@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 
 from ...errors import SettingInvalid
-from ...record import Record
+from ...record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,17 +21,15 @@ _MAGIC = frozenset("*?[")
 _CHUNK = 1 << 20
 
 
-class Inputs(Record):
+@record
+class Inputs:
     """`digests` has each file, from the folder on, with its content's digest, None for one that is not there.
 
     `watch` are the paths whose change can change that: the files, and the folders that wildcards look into.
     """
 
-    __slots__ = ("digests", "watch")
-
-    def __init__(self, digests: dict[str, str | None], watch: tuple[str, ...]) -> None:
-        self.digests = digests
-        self.watch = watch
+    digests: dict[str, str | None]
+    watch: tuple[str, ...]
 
 
 def find(folder: str, patterns: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:

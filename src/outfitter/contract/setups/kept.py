@@ -14,10 +14,11 @@ from hashlib import sha256
 
 from ...env.layer import Operation
 from ...errors import SettingInvalid
-from ...record import Record
+from ...record import EMPTY, KW_ONLY, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 STATES = ("running", "applied", "failed")
@@ -25,7 +26,8 @@ _LARGEST = 8 << 20  # an environment is 1 MiB at most; JSON makes more of it
 _LOOK_SECONDS = 0.02
 
 
-class Kept(Record):
+@record
+class Kept:
     """What came of the last run in a worktree; "running" when that was never told: it was cut off.
 
     `digest` stands for everything that it depends on, `inputs` has the digests of its files. `set`, `unset`
@@ -33,64 +35,24 @@ class Kept(Record):
     than in the memory of the process that ran it. `run` tells one run from the next. The repr has no values.
     """
 
-    __slots__ = (
-        "begun_ms",
-        "changed",
-        "digest",
-        "exit_code",
-        "inputs",
-        "label",
-        "lost",
-        "operations",
-        "outcome",
-        "reason",
-        "run",
-        "seconds",
-        "set",
-        "state",
-        "unset",
-        "withheld",
-        "worktree",
-    )
-
-    def __init__(
-        self,
-        worktree: str,
-        state: str,
-        digest: str,
-        label: str,
-        *,
-        run: str,
-        begun_ms: int,
-        seconds: float = 0.0,
-        outcome: str = "",
-        exit_code: int | None = None,
-        reason: str = "",
-        inputs: dict[str, str | None] | None = None,
-        changed: tuple[str, ...] = (),
-        set: dict[str, str] | None = None,
-        unset: tuple[str, ...] = (),
-        operations: tuple[Operation, ...] = (),
-        withheld: tuple[str, ...] = (),
-        lost: tuple[tuple[str, str], ...] = (),
-    ) -> None:
-        self.worktree = worktree
-        self.state = state
-        self.digest = digest
-        self.label = label
-        self.run = run
-        self.begun_ms = begun_ms
-        self.seconds = seconds
-        self.outcome = outcome
-        self.exit_code = exit_code
-        self.reason = reason
-        self.inputs = inputs or {}
-        self.changed = changed  # inputs that it has changed itself
-        self.set = set or {}
-        self.unset = unset
-        self.operations = operations
-        self.withheld = withheld
-        self.lost = lost
+    worktree: str
+    state: str
+    digest: str
+    label: str
+    _: KW_ONLY
+    run: str
+    begun_ms: int
+    seconds: float = 0.0
+    outcome: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    inputs: Mapping[str, str | None] = EMPTY
+    changed: tuple[str, ...] = ()  # inputs that it has changed itself
+    set: Mapping[str, str] = EMPTY
+    unset: tuple[str, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    withheld: tuple[str, ...] = ()
+    lost: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"Kept({self.worktree!r}, {self.state!r}, exports={self.names}, exit_code={self.exit_code})"

@@ -1,0 +1,105 @@
+"""Frozen values made from annotations."""
+
+from __future__ import annotations
+
+import pytest
+
+from outfitter.record import EMPTY, KW_ONLY, fields, fill, record, replace
+
+
+@record
+class Point:
+    x: int
+    y: int = 0
+    _: KW_ONLY
+    tags: tuple[str, ...] = ()
+    notes: dict[str, str] = EMPTY  # type: ignore[assignment]
+
+
+@record
+class Same:
+    x: int
+    y: int = 0
+
+
+@record
+class Checked:
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise ValueError("low is above high")
+        fill(self, high=self.high + 1)
+
+    def __repr__(self) -> str:
+        return "hidden"
+
+
+@record
+class Nothing:
+    pass
+
+
+def test_fields_are_given_by_place_or_by_name() -> None:
+    assert Point(1, 2) == Point(x=1, y=2) == Point(y=2, x=1)
+    assert fields(Point) == fields(Point(1)) == ("x", "y", "tags", "notes")
+
+
+@pytest.mark.parametrize(("args", "kwargs"), [((), {}), ((1, 2, ()), {}), ((1,), {"z": 1}), ((1,), {"x": 1})])
+def test_wrong_arguments_are_refused(args: tuple[int, ...], kwargs: dict[str, int]) -> None:
+    with pytest.raises(TypeError, match="Point"):
+        Point(*args, **kwargs)  # type: ignore[arg-type]
+
+
+def test_a_value_cannot_be_changed() -> None:
+    point = Point(1)
+    with pytest.raises(AttributeError, match="Point is frozen: x cannot be changed"):
+        point.x = 2  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="frozen"):
+        del point.x
+    with pytest.raises(AttributeError):
+        point.other = 1  # type: ignore[attr-defined]
+    assert point == Point(1)
+
+
+def test_values_are_equal_by_type_and_fields() -> None:
+    assert Point(1, 2) != Point(1, 3)
+    assert Point(1, 2) != Same(1, 2)
+    assert hash(Same(1, 2)) == hash(Same(1, 2)) != hash(Same(2, 1))
+    assert repr(Same(1, 2)) == "Same(x=1, y=2)"
+    assert Nothing() == Nothing()
+    assert repr(Nothing()) == "Nothing()"
+
+
+def test_a_sequence_is_kept_as_a_tuple() -> None:
+    assert Point(1, tags=["a", "b"]).tags == ("a", "b")  # type: ignore[arg-type]
+
+
+def test_each_value_has_a_mapping_of_its_own() -> None:
+    one, other = Point(1), Point(1)
+    one.notes["a"] = "b"
+    assert (other.notes, EMPTY) == ({}, {})
+
+
+def test_replace_changes_a_copy() -> None:
+    point = Point(1, tags=("a",))
+    assert replace(point, y=5) == Point(1, 5, tags=("a",))
+    assert point == Point(1, tags=("a",))
+    with pytest.raises(TypeError, match="Point has no field z"):
+        replace(point, z=1)
+
+
+def test_a_class_may_check_its_fields_and_show_itself() -> None:
+    assert Checked(1, 2).high == 3
+    assert repr(Checked(1, 2)) == "hidden"
+    with pytest.raises(ValueError, match="low is above high"):
+        Checked(2, 1)
+
+
+def test_values_match_patterns() -> None:
+    match Same(1, 2):
+        case Same(x, y):
+            assert (x, y) == (1, 2)
+        case _:
+            pytest.fail("the pattern does not match")
