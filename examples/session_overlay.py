@@ -5,7 +5,7 @@ import json
 
 import outfitter
 from outfitter import EnvContract
-from outfitter.core.hookoutput import contribution
+from outfitter.formats.hookoutput import contribution
 
 HOOK = json.dumps(
     {

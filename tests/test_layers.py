@@ -12,28 +12,33 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
-# `record`, `log`, `loop` and `toml` belong to no layer: like `errors`, they know nothing of Outfitter. `loop`
-# is there so that everything with effects is written against one interface, asyncio's or ours.
-GROUND = {"earlyerrors", "errors", "record", "log", "loop", "toml", "VERSION"}
+# `record`, `log` and `loop` belong to no layer: like `errors`, they know nothing of Outfitter. `loop` is
+# there so that everything with effects is written against one interface, asyncio's or ours.
+GROUND = {"earlyerrors", "errors", "record", "log", "loop", "VERSION"}
+# Tables and readers: what shells do, and how files are written.
+READERS = {"shell", "formats"}
 LAYERS: dict[str, set[str]] = {
     "earlyerrors": set(),
     "errors": {"earlyerrors"},
     "record": set(),
     "log": set(),
     "loop": {"earlyerrors", "log"},
-    "toml": {"errors", "record"},
     "protocol": GROUND,
     "env": GROUND,
-    "core": GROUND | {"protocol", "env"},
+    "shell": GROUND | {"env"},
+    "formats": GROUND | {"env"},
+    "core": GROUND | READERS | {"protocol", "env"},
     "transport": GROUND | {"protocol"},
-    "host": GROUND | {"env", "core"},
-    "providers": GROUND | {"env", "core", "host"},
-    "contract": GROUND | {"env", "core", "host", "providers"},
+    "host": GROUND | READERS | {"env", "core"},
+    "providers": GROUND | READERS | {"env", "core", "host"},
+    "contract": GROUND | READERS | {"env", "core", "host", "providers"},
+    # Launch contracts can be checked with nothing running.
+    "agents": GROUND | READERS | {"env", "core"},
     "web": GROUND | {"env"},
     "client": GROUND | {"protocol", "core", "transport"},
     # Above `local`: this machine is one of the environments.
-    "environments": GROUND | {"protocol", "core", "transport", "client", "local"},
-    "server": GROUND | {"protocol", "env", "core", "transport", "host", "providers", "contract"},
+    "environments": GROUND | {"formats", "protocol", "core", "transport", "client", "local"},
+    "server": GROUND | READERS | {"protocol", "env", "core", "transport", "host", "providers", "contract"},
 }
 # Composition lives at the edge: these may import everything.
 EDGE = {"__init__", "__main__", "local", "sync", "cli"}
@@ -51,7 +56,7 @@ EFFECTS = {
     "threading",
     "signal",
 }
-PURE = ("earlyerrors", "errors", "record", "toml", "protocol", "env", "core")
+PURE = ("earlyerrors", "errors", "record", "protocol", "env", "shell", "formats", "core")
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from outfitter.agents.hooks import BEGIN, END, Answer, claude_answer
 from outfitter.cli.flags import HOOK_CLAUDE, HOOK_CODEX, Flag, read_plain
 from outfitter.cli.hook.claude import _rewrite
 from outfitter.cli.hook.session import Session, run
-from outfitter.core.agenthooks import BEGIN, END, Answer, claude_answer
 from outfitter.errors import SettingInvalid
 
 from .commandline import OUTFITTER, Completed, User

@@ -41,8 +41,8 @@ from outfitter.contract.checks import (
 from outfitter.contract.file import parse_settings
 from outfitter.contract.settings import Settings, Source
 from outfitter.env.resolve import LARGEST_PAIR
+from outfitter.formats.toml import Mistake
 from outfitter.record import replace
-from outfitter.toml import Mistake
 
 FILE = "/home/ada/.config/outfitter/config.toml"
 

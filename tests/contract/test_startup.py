@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from outfitter.contract.startup import changes, places
-from outfitter.core.shell import Plan
 from outfitter.env.fingerprint import value_digest
+from outfitter.shell.start import Plan
 
 KEY = b"k" * 32
 

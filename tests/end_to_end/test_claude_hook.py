@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.core.agenthooks import BEGIN, END
+from outfitter.agents.hooks import BEGIN, END
 from tests.support.claude import Call, Run, Say, bash, run_claude, subagent
 from tests.support.tools import program
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.core.agenthooks import codex_environments
+from outfitter.agents.hooks import codex_environments
 from tests.support.codex import Run, run_codex
 from tests.support.model import Model, Script, exec_command, modelling
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.core.shell import Plan, Probe, Seen, maintained, prepare, seen
+from outfitter.shell.start import Plan, Probe, Seen, maintained, prepare, seen
 from tests.support.tools import program
 
 SECONDS = 30

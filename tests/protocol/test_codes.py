@@ -16,8 +16,8 @@ from outfitter.errors import (
     Refused,
     SessionAttached,
 )
+from outfitter.formats.toml import Mistake
 from outfitter.protocol import codes
-from outfitter.toml import Mistake
 
 ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
     (

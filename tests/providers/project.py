@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from outfitter.core.activation import scrub, tool_environment
 from outfitter.env.lists import ListValue
 from outfitter.providers.base import Context, Resolution
+from outfitter.shell.activation import scrub, tool_environment
 from tests.support.machine import SECOND, alive
 
 LONG = 20.0 * SECOND  # for tools that finish, on a machine that is busy with something else

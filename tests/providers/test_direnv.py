@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.core.activation import unpack_direnv
 from outfitter.env.layer import BASE, PROVIDER, Layer, Operation
 from outfitter.env.origin import EXECUTOR, Origin
 from outfitter.env.policy import Policy
 from outfitter.env.resolve import Rules, Stack
 from outfitter.providers.base import Detection, Lost, Resolution
 from outfitter.providers.direnv import Direnv
+from outfitter.shell.activation import unpack_direnv
 from tests.support.machine import SECOND
 from tests.support.tools import program
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from outfitter.core.marks import Marks
-from outfitter.core.snapshot import ListChange, difference
 from outfitter.errors import SettingInvalid
 from outfitter.host.tree import new_nonce
 from outfitter.providers import login
 from outfitter.providers.login import PROBES, Capture, capture
+from outfitter.shell.snapshot import ListChange, difference
 from tests.support.machine import SECOND, alive
 from tests.support.tools import program
 

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.activation import scrub, tool_environment
 from outfitter.env.layer import Operation
 from outfitter.env.origin import Origin
 from outfitter.providers.base import Context, Detection, Lost, Trust
 from outfitter.providers.mise import Mise, unset_names
+from outfitter.shell.activation import scrub, tool_environment
 from tests.support.machine import SECOND
 from tests.support.tools import ROOT, missing, program
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.core.activation import scrub, tool_environment
 from outfitter.env.layer import Operation
 from outfitter.providers.base import MODES, Context, Detection, Lost, Resolution, Trust
 from outfitter.providers.nix import Devbox, Devenv, Nix, mapped
+from outfitter.shell.activation import scrub, tool_environment
 from tests.support.machine import SECOND
 from tests.support.tools import program
 

@@ -15,10 +15,10 @@ import pytest
 import outfitter
 from outfitter.contract.contract import Contract
 from outfitter.contract.settings import Settings, Source
-from outfitter.core.shell import maintained
 from outfitter.errors import LoginRejected
 from outfitter.protocol.environment import ContractParams
 from outfitter.server.shells import modes, plan_shell
+from outfitter.shell.start import maintained
 from tests.support.contracts import PATH, Place, variables, wait_for
 from tests.support.machine import descriptors, wait_until
 from tests.support.servers import Server, serving

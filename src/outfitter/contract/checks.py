@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..toml import Mistake
+    from ..formats.toml import Mistake
     from .settings import Settings
 
 STATUSES = ("error", "warning", "ok", "skipped")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TypeVar
 
-    from ..toml import Mistake
+    from ..formats.toml import Mistake
 
     _Value = TypeVar("_Value")
     Signature = tuple[int, ...] | None  # None: it is not there
@@ -351,7 +351,7 @@ def _remember(memory: dict[Any, Any], key: object, value: _Value, most: int) -> 
 
 
 def _nothing_to_import(user: FileSettings) -> Mistake:
-    from ..toml import Mistake
+    from ..formats.toml import Mistake
 
     problem = "`import.codex` names a file that does not exist"
     remedy = "correct the path, or write codex = true"

@@ -459,7 +459,7 @@ def _origin_of(base: Base) -> Origin:
 
 def _reverted(values: Mapping[str, str]) -> list[Layer]:
     """What takes back the activations of other projects, so that nothing of them is half there."""
-    from ..core.activation import scrub
+    from ..shell.activation import scrub
 
     clean, told = scrub(values)
     if clean == values:

@@ -12,13 +12,13 @@ import stat
 import time
 from copy import copy
 
-from ..core.shell import Plan
-from ..core.startup import assignments, startup_files
 from ..env.explain import shown
 from ..env.layer import BASE, POLICY, PROVIDER, SETUP
 from ..env.redact import Secrets, mask_pairs
 from ..errors import EnvironmentTooLarge, FileInvalid, Refused, SettingInvalid
 from ..host import facts, installkey
+from ..shell.start import Plan
+from ..shell.startup import assignments, startup_files
 from .base import base_of
 from .checks import CHECKS, STATUSES, Codex, Configured, Given, Login, Place, Providers, Shells
 from .config import Configuration, codex_file, read_file, user_file

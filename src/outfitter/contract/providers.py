@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import time
 
-from ..core.activation import scrub, tool_environment
 from ..env.layer import PROVIDER, Layer
 from ..env.origin import Origin
 from ..errors import ProviderBlocked, ProviderFailed
 from ..log import note
 from ..providers.base import MODES, SECONDS, Context, check_mode
+from ..shell.activation import scrub, tool_environment
 from .setups.worktree import source_tree
 from .watching import settled, signature, unchanged
 

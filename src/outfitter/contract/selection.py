@@ -188,8 +188,8 @@ def check_names(settings: Settings) -> None:
     if not said:
         return
     from ..errors import SettingInvalid
+    from ..formats.toml import Mistake, refuse, shown, suggest
     from ..providers.registry import find, known
-    from ..toml import Mistake, refuse, shown, suggest
 
     mistakes = []
     for setting, id in said:

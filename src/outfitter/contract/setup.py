@@ -13,13 +13,13 @@ from hashlib import sha256
 from json import dumps
 from shlex import quote
 
-from ..core.capture import MaskedLines, changes
 from ..env.layer import SETUP, Layer
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..env.redact import SHORTEST_MASKED, Secrets
 from ..errors import SettingInvalid, SetupBlocked, SetupFailed
 from ..record import record
+from ..shell.sourced import MaskedLines, changes
 from .setups import declared, inputs
 from .setups.kept import Kept, Place
 from .setups.worktree import source_tree
@@ -29,9 +29,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..core.capture import Changes
     from ..env.resolve import Stack
     from ..providers.base import Trust
+    from ..shell.sourced import Changes
     from .settings import Settings, SetupSettings
     from .setups.declared import Plan
     from .trust import TrustStore

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from ..core.snapshot import difference
 from ..env.layer import SNAPSHOT, Layer, Operation
 from ..env.origin import LOGIN_SHELL
 from ..host import facts
 from ..log import warn
 from ..providers.login import Capture, capture
+from ..shell.snapshot import difference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

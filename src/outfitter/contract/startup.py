@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import stat
 
-from ..core.shell import maintained
-from ..core.startup import assignments, sources, startup_files
 from ..env.explain import shown
 from ..env.fingerprint import value_digest
 from ..env.names import SHELL_MAINTAINED, is_name
+from ..shell.start import maintained
+from ..shell.startup import assignments, sources, startup_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..core.shell import Plan
+    from ..shell.start import Plan
 
 # All files of one start: to read so much takes half a second, and somebody waits for the exit meanwhile.
 _BYTES = 256 << 10

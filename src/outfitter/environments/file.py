@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..errors import FileInvalid, SettingInvalid
+from ..formats.toml import Mistake, Table, parse, refuse, shown
 from ..record import EMPTY, KW_ONLY, record
-from ..toml import Mistake, Table, parse, refuse, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import time
 
-from ..core.capture import STARTUP_NAMES, began, command, understood
 from ..core.launch import Launch
 from ..core.marks import Marks
-from ..core.snapshot import BLOCK_BYTES, read_block, told, without_daemons
 from ..env.redact import Secrets
 from ..errors import HostUnsupported, LaunchFailed
 from ..record import KW_ONLY, record, replace
+from ..shell.snapshot import BLOCK_BYTES, read_block, told, without_daemons
+from ..shell.sourced import STARTUP_NAMES, began, command, understood
 from .attend import attend
 from .privatefifo import PrivateFifo, remove_dead
 from .spawn import Spawner, Stdio
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..core.capture import Lost
+    from ..shell.sourced import Lost
 
 STATES = ("captured", "failed", "replaced-or-exited", "timeout", "too-large", "not-started")
 OUTPUT_BYTES = 1 << 20  # kept of what it prints; the end says most

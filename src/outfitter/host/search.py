@@ -11,9 +11,9 @@ import signal
 import stat
 import time
 
-from ..core.ignore import Nested, Rules
 from ..core.search import Budget, Needle, is_binary
 from ..errors import OutfitterError, Refused
+from ..formats.ignore import Nested, Rules
 from ..record import KW_ONLY, record
 from .files import failed, open_read
 

@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..core.ignore import Rules
+    from ..formats.ignore import Rules
     from ..loop import Loop, Timer
     from .watching import Watching
     from .workers import Workers

@@ -5,12 +5,12 @@ What it leaves in the environment is the data. It sees what tools are started wi
 
 from __future__ import annotations
 
-from ..core.capture import changes
-from ..core.snapshot import GUARDS, STATE
 from ..env.layer import Operation
 from ..env.lists import ListValue
 from ..env.pattern import fold
 from ..host.capture import capture
+from ..shell.snapshot import GUARDS, STATE
+from ..shell.sourced import changes
 from .base import Lost, Resolution, still_lost
 
 TYPE_CHECKING = False

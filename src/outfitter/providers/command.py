@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 
-from ..core.pathops import operations
-from ..core.snapshot import told
 from ..env.layer import Operation
 from ..env.lists import LIST_NAMES, OPERATIONS
 from ..env.origin import Origin
+from ..env.pathops import operations
 from ..env.redact import mask
 from ..host.tool import TAIL_BYTES, run_tool
+from ..shell.snapshot import told
 from .base import KEPT_BY, Detection, Lost, Resolution, Trust
 from .files import below, nearest, program, read, upwards
 

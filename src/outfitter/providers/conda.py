@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
-from ..core.pathops import operations
 from ..env.layer import Operation
 from ..env.origin import Origin
+from ..env.pathops import operations
 from ..record import replace
 from .base import Detection, Lost, Resolution, Trust
 from .capturing import SOURCE, captured

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 
-from ..core import jsonc
-from ..core.pathops import operations
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
+from ..env.pathops import operations
 from ..errors import FileInvalid
+from ..formats import jsonc
 from ..record import replace
 from .base import Detection, Resolution, Trust
 from .files import upwards

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 
-from ..core.activation import bookkeeper, unpack_direnv
-from ..core.pathops import operations
-from ..core.snapshot import told
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
+from ..env.pathops import operations
 from ..host.tool import TAIL_BYTES, run_tool
+from ..shell.activation import bookkeeper, unpack_direnv
+from ..shell.snapshot import told
 from .base import Detection, Lost, Resolution, Trust
 from .files import FILE_BYTES, nearest, program, read
 from .wrapping import setting, wrapped

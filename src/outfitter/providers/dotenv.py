@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 
-from ..core.dotenv import DIALECTS, parse
-from ..core.pathops import operations
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
+from ..env.pathops import operations
+from ..formats.dotenv import DIALECTS, parse
 from .base import Detection, Resolution, Trust
 from .files import FILE_BYTES, below, nearest, read
 
@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..core.dotenv import Entry
     from ..env.layer import Operation
+    from ..formats.dotenv import Entry
     from .base import Context
 
 _TOLD = 50  # mistakes in a note: who has more has named the wrong file

@@ -12,7 +12,14 @@ import time
 
 from ..core.launch import Launch
 from ..core.marks import Marks
-from ..core.snapshot import (
+from ..errors import HostUnsupported, LaunchFailed, SettingInvalid
+from ..host.attend import attend
+from ..host.privatefifo import PrivateFifo
+from ..host.spawn import Spawner, Stdio
+from ..host.tool import end_tree
+from ..host.tree import new_nonce, runs, usable
+from ..record import EMPTY, KW_ONLY, record, replace
+from ..shell.snapshot import (
     BEGIN,
     BLOCK_BYTES,
     END,
@@ -23,13 +30,6 @@ from ..core.snapshot import (
     without_daemons,
     without_maintained,
 )
-from ..errors import HostUnsupported, LaunchFailed, SettingInvalid
-from ..host.attend import attend
-from ..host.privatefifo import PrivateFifo
-from ..host.spawn import Spawner, Stdio
-from ..host.tool import end_tree
-from ..host.tree import new_nonce, runs, usable
-from ..record import EMPTY, KW_ONLY, record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def read_toml(path: str) -> tuple[dict[str, Any], str]:
         values = loads(text)
     except (TOMLDecodeError, RecursionError, ValueError):
         from ..errors import FileInvalid
-        from ..toml import parse
+        from ..formats.toml import parse
 
         try:
             return parse(text, path).value, ""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import time
 
-from ..core.pathops import operations
 from ..env.origin import Origin
+from ..env.pathops import operations
 from ..host.tool import run_tool
 from ..record import record
 from .base import MODES, Detection, Lost, Resolution, Trust

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import os
 
-from ..core.activation import bookkeeper
 from ..env.layer import Operation
 from ..env.origin import Origin
 from ..host.tool import run_tool
 from ..record import replace
+from ..shell.activation import bookkeeper
 from .base import MODES, SECONDS, Detection, Lost, Resolution, Trust
 from .capturing import EVALUATE, captured
 from .files import program, read, upwards

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ..core.snapshot import told
 from ..host.tool import TAIL_BYTES, run_tool
+from ..shell.snapshot import told
 from .base import Resolution
 
 TYPE_CHECKING = False

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 
-from ..core import jsonc
 from ..env.layer import Operation
 from ..env.origin import Origin
 from ..errors import FileInvalid
+from ..formats import jsonc
 from ..record import replace
 from . import conda, venv
 from .base import Detection, Resolution, Trust

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from ..contract.settings import LOGINS, STARTUPS
-from ..core.shell import Probe, prepare, seen, whole
 from ..log import note, warn
+from ..shell.start import Probe, prepare, seen, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from ..contract.contract import Contract
     from ..contract.settings import Settings
-    from ..core.shell import Plan
     from ..host.privatefifo import PrivateFifo
     from ..loop import Loop
     from ..protocol.environment import ContractParams
     from ..protocol.jsontext import Json
+    from ..shell.start import Plan
 
 # An environment that is larger than this cannot be given to a command: see env.resolve.
 _REPORT_BYTES = 2 << 20

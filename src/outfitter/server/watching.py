@@ -11,7 +11,7 @@ from .limits import CHANGES, WATCHED_FOLDERS, WATCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..core.ignore import Rules
+    from ..formats.ignore import Rules
     from ..host.watching import Watching
     from ..loop import Timer
     from .connection import Connection

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...contract.contract import Asked
-from ...env.lock import encode
 from ...env.redact import Secrets
+from ...formats.lockfile import encode
 from . import asking
 from .lockfile import TOOLS, make, salt_of, versions
 from .output import emit, write_whole

@@ -11,6 +11,7 @@ import time
 
 from ...env import lock as locks
 from ...errors import FileInvalid, SettingInvalid
+from ...formats.lockfile import decode
 from ...host import facts
 from ...providers import inherited
 
@@ -42,7 +43,7 @@ def read(path: str) -> Lock:
     if len(data) > _FILE_BYTES:
         raise SettingInvalid(f"{path} is too large to be a lock")
     try:
-        return locks.decode(data.decode(), path)
+        return decode(data.decode(), path)
     except UnicodeDecodeError:
         raise SettingInvalid(f"{path} is not a lock: it is not UTF-8") from None
 

@@ -38,7 +38,7 @@ def overlay(flags: Flags) -> int:
 
 
 def _import(where: Here | There, file: str, *, strict: bool) -> int:
-    from ...core.envfile import parse
+    from ...formats.envfile import parse
 
     producer = "file:-" if file == "-" else f"file:{os.path.abspath(file)}"
     read = parse(_content(file), where.known(producer))
@@ -55,8 +55,8 @@ def _import(where: Here | There, file: str, *, strict: bool) -> int:
 
 def _hook(where: Here | There, name: str, file: str, *, strict: bool) -> int:
     """What a hook of an agent printed: its `hookSpecificOutput.env`."""
-    from ...core.hookoutput import contribution
     from ...env.overlay import why_no_producer
+    from ...formats.hookoutput import contribution
 
     producer = f"hook:{name}"
     if why := why_no_producer(producer):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
-from ...core.agenthooks import block, claude_answer, claude_settings, has_block, with_block
+from ...agents.hooks import block, claude_answer, claude_settings, has_block, with_block
 from ...env.explain import shown
 from ...env.names import SHELL_MAINTAINED
 from ...errors import SettingInvalid
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from ...core.agenthooks import Answer
+    from ...agents.hooks import Answer
 
 _EVENTS = ("setup", "sessionstart", "cwdchanged", "filechanged")
 _LARGEST_FILE = 1 << 20  # eight times what could be put in front of a command

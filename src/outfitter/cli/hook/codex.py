@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.agenthooks import codex_answer, codex_config, codex_environments
+from ...agents.hooks import codex_answer, codex_config, codex_environments
 from ...record import replace
 from ..env.output import emit
 from .session import Session, ourselves, run
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ...core.agenthooks import Answer
+    from ...agents.hooks import Answer
 
 _RUN = "commands get it with `outfitter run -- CMD`"
 

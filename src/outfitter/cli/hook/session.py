@@ -5,16 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ...core.agenthooks import (
-    Answer,
-    Difference,
-    Heard,
-    difference,
-    hear,
-    plain_line,
-    told_withheld,
-    troubles,
-)
+from ...agents.hooks import Answer, Difference, Heard, difference, hear, plain_line, told_withheld, troubles
 from ...env.explain import one_line
 from ...env.redact import Secrets
 from ...errors import OutfitterError, SettingInvalid
@@ -24,9 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...agents.hooks import Json
     from ...contract.contract import Asked, Contract
     from ...contract.settings import Settings
-    from ...core.agenthooks import Json
 
 # An input is a few hundred bytes; one with a prompt in it is still a page of text.
 LARGEST_INPUT = 1 << 20

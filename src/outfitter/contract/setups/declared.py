@@ -12,11 +12,11 @@ import sys
 from hashlib import sha256
 from json import dumps
 
-from ...core import jsonc
 from ...errors import SettingInvalid
+from ...formats import jsonc
+from ...formats.toml import Table, parse, refuse
 from ...providers.manifests import names, present, read_text
 from ...record import KW_ONLY, record, replace
-from ...toml import Table, parse, refuse
 from .inputs import digest as file_digest
 
 TYPE_CHECKING = False

@@ -109,25 +109,25 @@ def base(connection: Connection, request: Request, params: BaseParams) -> str:
 
 
 def overlay_put(connection: Connection, request: Request, params: PutParams) -> str:
-    from ..overlays import put
+    from .overlay import put
 
     return put(connection, params)
 
 
 def overlay_list(connection: Connection, request: Request, params: ListParams) -> str:
-    from ..overlays import list_contributions
+    from .overlay import list_contributions
 
     return list_contributions(connection, params)
 
 
 def overlay_drop(connection: Connection, request: Request, params: DropParams) -> str:
-    from ..overlays import drop
+    from .overlay import drop
 
     return drop(connection, params)
 
 
 def overlay_event(connection: Connection, request: Request, params: EventParams) -> str:
-    from ..overlays import event
+    from .overlay import event
 
     return event(connection, params)
 

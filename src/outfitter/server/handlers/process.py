@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ...core.launch import Launch
-from ...core.shell import is_shell
 from ...errors import InvalidParams, Refused
 from ...protocol.jsontext import dumps, quote
 from ...protocol.process import ProcessSummary
 from ...protocol.uri import from_path
+from ...shell.start import is_shell
 from ..limits import (
     LONGEST_WAIT_SECONDS,
     QUICK_COMMAND_SECONDS,

@@ -9,7 +9,7 @@ from .filesystem import native, work_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...core.ignore import Rules
+    from ...formats.ignore import Rules
     from ...host.treewatch import Listing
     from ...protocol.filesystem import WatchMissingParams
     from ...protocol.jsonrpc import Request
@@ -87,7 +87,7 @@ def watch(connection: Connection, request: Request, params: WatchParams) -> None
 def _rules(patterns: tuple[str, ...]) -> Rules | None:
     if not patterns:
         return None
-    from ...core.ignore import Rules
+    from ...formats.ignore import Rules
 
     return Rules(patterns)
 

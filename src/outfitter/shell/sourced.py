@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ..env.lists import LIST_NAMES
 from ..env.names import SHELL_MAINTAINED, is_name, is_runtime
+from ..env.pathops import operations as list_operations
 from ..env.redact import SHORTEST_MASKED, mask_pairs
 from ..record import record
-from .pathops import operations as list_operations
 from .snapshot import BEGIN, END, without_assignment
 
 TYPE_CHECKING = False

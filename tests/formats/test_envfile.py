@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.dotenv import Mistake
-from outfitter.core.envfile import MOST_MADE, parse
 from outfitter.env.layer import Operation
 from outfitter.errors import OverlayRefused
+from outfitter.formats.dotenv import Mistake
+from outfitter.formats.envfile import MOST_MADE, parse
 from tests.support.tools import program
 
 BASE = {"HOME": "/home/me", "PATH": "/usr/bin:/bin", "WORD": "w o'r\"d$", "EMPTY": ""}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.dotenv import Entry, Mistake, parse
+from outfitter.formats.dotenv import Entry, Mistake, parse
 
 quick = settings(deadline=None, max_examples=300)
 

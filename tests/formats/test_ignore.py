@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.core.ignore import Nested, Rules
+from outfitter.formats.ignore import Nested, Rules
 from tests.support.machine import SECOND
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.snapshot import (
+from outfitter.shell.snapshot import (
     MARKER,
     ListChange,
     Snapshot,

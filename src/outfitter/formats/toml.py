@@ -12,8 +12,8 @@ same text finds them; that pass runs only on text that `tomllib` has accepted an
 
 from __future__ import annotations
 
-from .errors import FileInvalid
-from .record import record
+from ..errors import FileInvalid
+from ..record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

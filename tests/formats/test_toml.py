@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter import toml
 from outfitter.errors import FileInvalid, SettingInvalid
-from outfitter.toml import Mistake
+from outfitter.formats import toml
+from outfitter.formats.toml import Mistake
 
 Path = tuple[str | int, ...]
 

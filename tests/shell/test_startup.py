@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.startup import assignments, sources, startup_files
+from outfitter.shell.startup import assignments, sources, startup_files
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh", "csh")
 quick = settings(deadline=None, max_examples=200)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outfitter.core.agenthooks import (
+from outfitter.agents.hooks import (
     BEGIN,
     END,
     LARGEST_BLOCK,

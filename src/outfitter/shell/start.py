@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from ..errors import LoginRejected
 from ..record import KW_ONLY, fields, record, replace
-from .shells.call import CARRIER, END, OURS, RARE, READONLY, rewritten
+from .call import CARRIER, END, OURS, RARE, READONLY, rewritten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .shells.call import Call, Family
+    from .call import Call, Family
 
 __all__ = ["Plan", "Probe", "Seen", "is_shell", "maintained", "prepare", "restore_text", "seen", "whole"]
 
@@ -276,7 +276,7 @@ def whole(report: bytearray, mark: str) -> bytes | None:
 def seen(report: bytes, mark: str) -> Seen | None:
     """What a probe delivered; None if it is not complete."""
     if report.startswith((b"declare -", b"export ")):
-        from .shells.exports import read
+        from .exports import read
 
         found = read(report, f"{END}={mark}".encode())
         return None if found is None else Seen(*found)
@@ -336,21 +336,21 @@ def _carried(text: str, names: list[str]) -> list[tuple[str, str]]:
 def _family(shell: str) -> Family:
     # Only what is needed: most servers meet one kind of shell.
     if shell == "bash":
-        from .shells.bash import BASH
+        from .bash import BASH
 
         return BASH
     if shell == "zsh":
-        from .shells.zsh import ZSH
+        from .zsh import ZSH
 
         return ZSH
     if shell == "fish":
-        from .shells.fish import FISH
+        from .fish import FISH
 
         return FISH
     if shell in ("tcsh", "csh"):
-        from .shells import csh
+        from . import csh
 
         return csh.TCSH if shell == "tcsh" else csh.CSH
-    from .shells import posix
+    from . import posix
 
     return {"sh": posix.SH, "dash": posix.DASH, "ksh": posix.KSH}[shell]

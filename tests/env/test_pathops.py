@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.pathops import operations
 from outfitter.env.layer import Operation
 from outfitter.env.lists import ListValue
 from outfitter.env.origin import Origin
+from outfitter.env.pathops import operations
 
 quick = settings(deadline=None, max_examples=400)
 ENTRIES = st.lists(st.sampled_from(["/a", "/b", "/c", "/d", "/a/", "/", "", ".", "rel"]), max_size=6)

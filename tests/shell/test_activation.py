@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.activation import (
+from outfitter.shell.activation import (
     BOOKKEEPING,
     TOOL_NAMES,
     bookkeeper,

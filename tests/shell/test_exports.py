@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.shells.exports import FUNCTION, read
+from outfitter.shell.exports import FUNCTION, read
 
 END = b"__OUTFITTER_END=mark"
 texts = st.binary(min_size=0, max_size=40).filter(lambda raw: b"\0" not in raw)

@@ -10,7 +10,7 @@ second pass over text that was accepted finds the lines. All three take time in 
 from __future__ import annotations
 
 from ..errors import FileInvalid
-from ..toml import Mistake
+from .toml import Mistake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

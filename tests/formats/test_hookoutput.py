@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outfitter.core.hookoutput import EVENTS, contribution
 from outfitter.env.overlay import Contribution, Overlay, Rejection
 from outfitter.errors import OverlayRefused
+from outfitter.formats.hookoutput import EVENTS, contribution
 
 
 def output(env: object, event: object = "SessionStart", **more: object) -> str:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ..contract.overlays import refusals, why_no_scope
-from ..env.overlay import describe, read, why_no_producer
-from ..env.redact import Secrets, holding
-from ..errors import InvalidParams, OverlayRefused
-from ..protocol.jsontext import dumps
+from ...contract.overlays import refusals, why_no_scope
+from ...env.overlay import describe, read, why_no_producer
+from ...env.redact import Secrets, holding
+from ...errors import InvalidParams, OverlayRefused
+from ...protocol.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..contract.overlays import Scopes
-    from ..contract.settings import Settings
-    from ..env.overlay import Overlay
-    from ..protocol.jsontext import Json
-    from ..protocol.overlay import DropParams, EventParams, ListParams, PutParams
-    from .connection import Connection
+    from ...contract.overlays import Scopes
+    from ...contract.settings import Settings
+    from ...env.overlay import Overlay
+    from ...protocol.jsontext import Json
+    from ...protocol.overlay import DropParams, EventParams, ListParams, PutParams
+    from ..connection import Connection
 
 
 def put(connection: Connection, params: PutParams) -> str:

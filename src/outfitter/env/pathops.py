@@ -6,14 +6,14 @@ that are there twice; in PATH also empty and relative ones).
 
 from __future__ import annotations
 
-from ..env.layer import Operation
-from ..env.lists import ListValue
+from .layer import Operation
+from .lists import ListValue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..env.origin import Origin
+    from .origin import Origin
 
 
 def operations(

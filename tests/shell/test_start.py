@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.shell import Plan, Probe, Seen, is_shell, maintained, prepare, restore_text, seen, whole
 from outfitter.errors import LoginRejected, Refused
+from outfitter.shell.start import Plan, Probe, Seen, is_shell, maintained, prepare, restore_text, seen, whole
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh", "csh")
 quick = settings(deadline=None, max_examples=150)

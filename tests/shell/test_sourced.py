@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outfitter.core.capture import MaskedLines, changes
 from outfitter.env.layer import BASE, SETUP, Layer
 from outfitter.env.origin import Origin
 from outfitter.env.redact import Secrets
 from outfitter.env.resolve import Rules, Stack
+from outfitter.shell.sourced import MaskedLines, changes
 
 HERE = Origin("test", "here")
 

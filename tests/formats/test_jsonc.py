@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core import jsonc
 from outfitter.errors import FileInvalid
+from outfitter.formats import jsonc
 
 quick = settings(deadline=None, max_examples=60)
 

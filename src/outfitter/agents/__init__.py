@@ -1,0 +1,1 @@
+"""What agents and Outfitter say to each other."""

@@ -1,0 +1,1 @@
+"""Files as people and tools write them, read with their line numbers."""

@@ -1,0 +1,1 @@
+"""What shells do to an environment: one file per family, their startup files, their reports."""
