@@ -33,10 +33,10 @@ async def main(url: str) -> None:
         await client.run(["echo", "as it comes"], on_output=lambda output: print("streamed:", output.data))
 
         process = await client.start(["sh", "-c", "echo working; sleep 0.5; echo finished"])
-        process.keep()  # do not end it with this client
+        process.keep()  # leave it running when this client closes
         session = client.session_id
 
-    # The first client is gone. Another one, in this program or elsewhere, takes its session up.
+    # The first client is gone. Another client, in this program or elsewhere, resumes its session.
     async with outfitter.connect(url, resume=session) as client:
         again = await client.attach(process.process_id)
         output = b"".join([event.data async for event in again if isinstance(event, outfitter.Output)])

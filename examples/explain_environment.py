@@ -1,10 +1,10 @@
-"""Asks which variables a command would get, which it would lose, and why. Values are not told."""
+"""Asks which variables a command would get, which it would lose, and why. Shows no values."""
 
 import asyncio
 
 import outfitter
 
-# What commands inherit from; without it, this process's own environment.
+# The environment that commands inherit from. Without it they inherit this process's own.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/home/dev", "EDITOR": "vi", "DEPLOY_TOKEN": "not-a-secret"}
 
 POLICY = outfitter.EnvPolicy(

@@ -1,4 +1,4 @@
-"""A profile that changes PATH, brings a token back and goes elsewhere: what a login shell makes of it."""
+"""Runs a login shell whose profile changes PATH, brings a token back and changes the directory."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""Gives a session what its hooks say: later commands have it, a subagent has a copy with less."""
+"""Adds what a hook prints to a session: later commands get it, and a subagent gets a copy with less."""
 
 import asyncio
 import json

@@ -99,3 +99,9 @@ def test_the_token_that_the_guide_makes_is_accepted(tmp_path: Path) -> None:
     made = subprocess.run([sys.executable, "-c", script, secret], capture_output=True, text=True, check=True)
     check = signed_bearer_token(str(secret), "platform", "build-1", 30, time.time)
     assert check(made.stdout.strip()) is None
+
+
+def test_the_picture_shows_what_the_commands_print() -> None:
+    check = [sys.executable, ROOT / "scripts" / "terminal-svg", "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
