@@ -60,25 +60,25 @@ def last(outcome: Resolved, name: str) -> tuple[str, str, str, Origin | None]:
 
 def test_same_settings_and_policy_are_the_same_stack(place: Place) -> None:
     contract = place.contract()
-    stack = contract.stack(asked(place))
+    stack = contract.ready(asked(place)).stack
     (place.project / "below").mkdir()
-    assert contract.stack(asked(place, {"A": "1"}, tty=True)) is stack
-    assert contract.stack(asked(place, cwd=place.project / "below")) is stack
-    assert contract.stack(asked(place, contract=False)) is not stack
-    core = contract.stack(asked(place, **policy("core")))
+    assert contract.ready(asked(place, {"A": "1"}, tty=True)).stack is stack
+    assert contract.ready(asked(place, cwd=place.project / "below")).stack is stack
+    assert contract.ready(asked(place, contract=False)).stack is not stack
+    core = contract.ready(asked(place, **policy("core"))).stack
     assert core is not stack
-    assert contract.stack(asked(place, **policy("core"))) is core
-    assert contract.stack(asked(place, **policy("core", exclude=("A",)))) is not core
+    assert contract.ready(asked(place, **policy("core"))).stack is core
+    assert contract.ready(asked(place, **policy("core", exclude=("A",)))).stack is not core
 
 
 def test_a_project_with_a_file_of_its_own_has_its_own_stack(place: Place) -> None:
     place.says('[env]\nset = { A = "1" }\n')
     contract = place.contract()
-    here, there = contract.stack(asked(place)), contract.stack(asked(place, cwd=place.elsewhere))
+    here, there = contract.ready(asked(place)).stack, contract.ready(asked(place, cwd=place.elsewhere)).stack
     assert "A" in here.values
     assert "A" not in there.values
     # Where no file speaks, all directories are the same.
-    assert contract.stack(asked(place, cwd="/usr")) is there
+    assert contract.ready(asked(place, cwd="/usr")).stack is there
 
 
 def test_a_policy_is_made_only_when_its_stack_is_not_known(place: Place) -> None:
@@ -100,7 +100,7 @@ def test_a_policy_that_nothing_stands_for_is_never_taken_for_none(place: Place) 
     strict = contract.resolve(asked(place, policy=lambda: Policy("all", True, ("A",))))
     loose = contract.resolve(asked(place, policy=lambda: Policy("all", True)))
     assert [outcome.values.get("A") for outcome in (nothing, strict, loose)] == ["1", None, "1"]
-    assert contract.stack(asked(place)) is nothing.stack
+    assert contract.ready(asked(place)).stack is nothing.stack
 
 
 def test_an_edit_counts_at_the_very_next_command(place: Place) -> None:
@@ -113,8 +113,8 @@ def test_an_edit_counts_at_the_very_next_command(place: Place) -> None:
         with place.project_file.open("r+") as file:
             file.write(f'[env]\nset = {{ A = "{number:02}" }}\n')
         assert contract.resolve(asked(place)).values["A"] == f"{number:02}"
-        stacks.add(contract.stack(asked(place)))
-        assert contract.stack(asked(place)) in stacks
+        stacks.add(contract.ready(asked(place)).stack)
+        assert contract.ready(asked(place)).stack in stacks
     assert len(stacks) == 40
     place.project_file.unlink()
     assert "A" not in contract.resolve(asked(place)).values
@@ -135,23 +135,23 @@ def test_a_nearer_file_and_the_users_count_at_the_next_command(place: Place) -> 
 def test_a_base_that_a_client_brings_is_remembered_apart(place: Place) -> None:
     contract = place.contract(A="server")
     theirs = place.base("client", A="client")
-    own = contract.stack(asked(place))
-    other = contract.stack(asked(place), theirs)
+    own = contract.ready(asked(place)).stack
+    other = contract.ready(asked(place), theirs).stack
     assert (own.values["A"], other.values["A"]) == ("server", "client")
-    assert contract.stack(asked(place)) is own
-    assert contract.stack(asked(place), theirs) is other
+    assert contract.ready(asked(place)).stack is own
+    assert contract.ready(asked(place), theirs).stack is other
     # An equal one may be of somebody else.
-    assert contract.stack(asked(place), place.base("client", A="client")) is not other
+    assert contract.ready(asked(place), place.base("client", A="client")).stack is not other
 
 
 def test_so_many_stacks_are_remembered_and_no_more(place: Place) -> None:
     contract = place.contract()
-    first = contract.stack(asked(place))
+    first = contract.ready(asked(place)).stack
     for number in range(REMEMBERED_STACKS - 1):
-        contract.stack(asked(place, **policy(exclude=(f"A{number}",))))
-    assert contract.stack(asked(place)) is first
-    contract.stack(asked(place, **policy("core")))
-    assert contract.stack(asked(place)) is not first
+        contract.ready(asked(place, **policy(exclude=(f"A{number}",))))
+    assert contract.ready(asked(place)).stack is first
+    contract.ready(asked(place, **policy("core")))
+    assert contract.ready(asked(place)).stack is not first
 
 
 # Exact

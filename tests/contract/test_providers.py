@@ -10,7 +10,7 @@ import pytest
 from outfitter.cli.colour import Paint
 from outfitter.cli.env.text import overview
 from outfitter.contract import answers
-from outfitter.contract.contract import Asked, Contract
+from outfitter.contract.contract import Asked, Contract, Questions
 from outfitter.env.layer import Layer
 from outfitter.env.policy import Policy
 from outfitter.errors import FileInvalid, ProviderBlocked, ProviderFailed
@@ -55,7 +55,7 @@ def test_what_it_says_is_layer_3_with_its_origin(place: Place, notes: Notes) -> 
 
 def test_many_commands_ask_once(place: Place, notes: Notes) -> None:
     contract = place.contract()
-    stacks = {id(contract.stack(Asked(str(place.project), {}))) for _ in range(20)}
+    stacks = {id(contract.ready(Asked(str(place.project), {})).stack) for _ in range(20)}
     assert (len(notes.asked), len(stacks)) == (1, 1)
 
 
@@ -72,10 +72,10 @@ def test_a_file_that_comes_and_one_that_goes_are_noticed(place: Place, notes: No
     contract = place.contract()
     resolved(place, contract)
     place.write(place.project / "notes.local", "")
-    assert contract.questions(Asked(str(place.project), {})) is not None
+    assert isinstance(contract.next(Asked(str(place.project), {})), Questions)
     resolved(place, contract)
     (place.project / "notes.local").unlink()
-    assert contract.questions(Asked(str(place.project), {})) is not None
+    assert isinstance(contract.next(Asked(str(place.project), {})), Questions)
 
 
 def test_without_its_files_there_is_no_layer(place: Place, notes: Notes) -> None:
@@ -169,12 +169,10 @@ def test_one_that_is_named_and_missing_is_told_with_each_command(place: Place) -
     place.write(place.project / "uv.lock", "")
     asked = Asked(str(place.project), {})
     place.says("")
-    place.contract().stack(asked)
-    assert asked.warnings == ()
+    assert place.contract().ready(asked).warnings == ()
     place.says('[providers]\nuse = ["python"]\n')
     asked = Asked(str(place.project), {})
-    place.contract().stack(asked)
-    [told] = asked.warnings
+    [told] = place.contract().ready(asked).warnings
     assert told.startswith(f"python:{place.project} is missing: uv has not made {place.project}/.venv yet")
 
 
@@ -244,7 +242,7 @@ def test_two_bases_are_asked_about_apart(place: Place, notes: Notes) -> None:
     contract = place.contract()
     resolved(place, contract)
     other = place.base("client", MORE="1")
-    assert contract.questions(Asked(str(place.project), {}), other) is not None
+    assert isinstance(contract.next(Asked(str(place.project), {}), other), Questions)
 
 
 def test_what_another_project_activated_is_taken_back(place: Place, notes: Notes) -> None:
@@ -368,9 +366,7 @@ def test_a_change_is_told_once_by_name_and_without_values(place: Place, notes: N
     contract = place.contract()
 
     def told() -> tuple[str, ...]:
-        asked = Asked(str(place.project), {})
-        contract.resolve(asked)
-        return asked.warnings
+        return contract.ready(Asked(str(place.project), {})).warnings
 
     place.write(place.project / "notes", "KEPT=1 CHANGED=1 GONE=1\n")
     assert told() == ()

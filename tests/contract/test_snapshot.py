@@ -147,9 +147,9 @@ def test_it_is_taken_once(place: Place) -> None:
     runs = place.folder / "runs"
     place.profile(f"echo run >>{runs}\nexport ADDED=1\n")
     contract = prepared(place)
-    first = contract.stack(Asked(str(place.project), {}))
+    first = contract.ready(Asked(str(place.project), {})).stack
     contract.prepare()
-    assert contract.stack(Asked(str(place.project), {})) is first
+    assert contract.ready(Asked(str(place.project), {})).stack is first
     for _ in range(3):
         resolved(contract, place)
     assert runs.read_text() == "run\n"

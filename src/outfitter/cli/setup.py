@@ -74,7 +74,7 @@ def _run(contract: Contract, use: SetupUse, folder: str, *, again: bool) -> tupl
     setups.again = again
     setups.log = _show if live else None
     try:
-        contract.stack(Asked(folder, {}))  # as the next command would: providers first
+        contract.ready(Asked(folder, {}))  # as the next command would: providers first
     except (SetupBlocked, SetupFailed):
         pass  # shown below
     after = place.read()

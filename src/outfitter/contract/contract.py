@@ -25,6 +25,7 @@ from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.policy import Policy
 from ..env.resolve import Rules, Stack
+from ..record import KW_ONLY, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,65 +48,52 @@ REMEMBERED_STACKS = 32
 _DEFAULTS = {"PATH": DEFAULT_PATH, "SHLVL": "1"}
 
 
+@record
 class Asked:
     """What a request says about its environment.
 
     `policy` makes the policy that it brings; None when it brings none. With `contract` the configured one
     applies then, and what every command needs is filled in; without both, the environment is exactly `env`.
-    `key` stands for the policy, so that it is made only when its stack is not known yet. `scope` is the
-    session whose overlay holds, `overlays` are the names of those that were chosen.
+    `key` stands for the policy, so that it is made only when its stack is not known yet. `scope` is the id of
+    the scope whose overlay applies, `overlays` are the names of those that were chosen. Without `setup` the
+    project's setup is neither run nor applied.
     """
 
-    __slots__ = (
-        "author",
-        "contract",
-        "cwd",
-        "env",
-        "key",
-        "overlays",
-        "policy",
-        "prefix",
-        "scope",
-        "settings",
-        "stack",
-        "tty",
-        "unset",
-        "warnings",
-    )
+    cwd: str
+    env: Mapping[str, str]
+    policy: Callable[[], Policy] | None = None
+    _: KW_ONLY
+    key: object = None
+    contract: bool = True
+    author: str = "user"
+    unset: tuple[str, ...] = ()
+    tty: bool = False
+    scope: str | None = None
+    overlays: tuple[str, ...] = ()
+    setup: bool = True
 
-    def __init__(
-        self,
-        cwd: str,
-        env: Mapping[str, str],
-        policy: Callable[[], Policy] | None = None,
-        *,
-        key: object = None,
-        contract: bool = True,
-        author: str = "user",
-        unset: tuple[str, ...] = (),
-        tty: bool = False,
-        scope: str | None = None,
-        overlays: tuple[str, ...] = (),
-    ) -> None:
-        self.cwd = cwd
-        self.env = env
-        self.policy = policy
-        self.key = key
-        self.contract = contract
-        self.author = author
-        self.unset = unset
-        self.tty = tty
-        self.scope = scope
-        self.overlays = overlays
-        # What the files say there, what comes below the request, what goes in front of the command's argv,
-        # and what is wrong with all that, once somebody has looked.
-        self.settings: Settings | None = None
-        self.stack: Stack | None = None
-        self.prefix: tuple[str, ...] = ()
-        self.warnings: tuple[str, ...] = ()
+    @property
+    def exact(self) -> bool:
+        """Whether the environment is just `env`."""
+        return self.policy is None and not self.contract
 
     def __repr__(self) -> str:
         return f"Asked({self.cwd!r}, {sorted(self.env)!r}, contract={self.contract}, author={self.author!r})"
+
+
+@record
+class Ready:
+    """All that an environment is made of below the request: nothing is left to be asked.
+
+    `settings` are those of the directory, None where no file has a say. `prefix` goes in front of the
+    command's argv. `warnings` say what is wrong with the project's environment.
+    """
+
+    asked: Asked
+    stack: Stack
+    settings: Settings | None = None
+    prefix: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Questions:
@@ -159,11 +147,6 @@ class Contract:
             self._plain = Settings()
         return self._plain
 
-    def _settings_for(self, asked: Asked) -> Settings:
-        if asked.settings is None:
-            asked.settings = self.settings(asked.cwd)
-        return asked.settings
-
     @property
     def key(self) -> bytes:
         """The key of this user's fingerprints."""
@@ -189,14 +172,38 @@ class Contract:
 
     # Environments
 
-    def resolve(self, asked: Asked, base: Base | None = None) -> Resolved:
-        """The exact environment of one command. `base` is another one than the executor's own.
+    def next(self, asked: Asked, base: Base | None = None) -> Questions | Ready:
+        """What must be asked next before this can be resolved, or all that it is made of.
 
-        Raises FileInvalid, EnvironmentTooLarge.
+        `base` is another one than the executor's own.
+        Raises FileInvalid, SettingInvalid, ProviderBlocked, ProviderFailed, SetupBlocked, SetupFailed.
         """
-        if asked.policy is None and not asked.contract:
+        return Ready(asked, self._exact) if asked.exact else self._next(asked, base)
+
+    def ready(self, asked: Asked, base: Base | None = None) -> Ready:
+        """As `next`, but blocks while providers are asked and a setup runs."""
+        while not isinstance(found := self.next(asked, base), Ready):
+            if self.around is None:
+                found.ask()
+            else:
+                with self.around(found.what):
+                    found.ask()
+        return found
+
+    def resolve(self, asked: Asked, base: Base | None = None) -> Resolved:
+        """The exact environment of one command; blocks as `ready` does.
+
+        Raises what `next` raises, and EnvironmentTooLarge.
+        """
+        return self.environment(self.ready(asked, base))
+
+    def environment(self, ready: Ready) -> Resolved:
+        """The exact environment of one command. Raises EnvironmentTooLarge."""
+        asked = ready.asked
+        runtime = (self._terminal,) if asked.tty else ()
+        if asked.exact:
             if asked.tty or asked.unset or asked.author != "client":
-                return self._exact.resolve(_request(asked), (self._terminal,) if asked.tty else ())
+                return self._exact.resolve(_request(asked), runtime)
             # Clients that say it all say the same again and again.
             if self._said is None or asked.env != self._said.values:
                 resolved = self._exact.resolve(_request(asked))
@@ -204,43 +211,15 @@ class Contract:
                     return resolved  # something was refused
                 self._said = resolved
             return self._said
-        stack = self.stack(asked, base)
-        runtime = (self._terminal,) if asked.tty else ()
         # A policy of its own is a request for just what it leaves.
         if asked.contract and asked.policy is None:
             runtime = (self._defaults, *runtime)
         if asked.scope is not None and (told := self.overlays.runtime(asked.scope)) is not None:
             runtime = (*runtime, told)
-        return stack.resolve(_request(asked) if asked.env or asked.unset else None, runtime)
+        return ready.stack.resolve(_request(asked) if asked.env or asked.unset else None, runtime)
 
-    def stack(self, asked: Asked, base: Base | None = None) -> Stack:
-        """Everything below the request; blocks while providers are asked and a setup runs.
-
-        Raises FileInvalid, SettingInvalid, ProviderBlocked, ProviderFailed, SetupBlocked, SetupFailed.
-        """
-        while (questions := self._next(asked, base)) is not None:
-            if self.around is None:
-                questions.ask()
-            else:
-                with self.around(questions.what):
-                    questions.ask()
-        assert asked.stack is not None, "nothing is left to be asked"
-        return asked.stack
-
-    def questions(self, asked: Asked, base: Base | None = None) -> Questions | None:
-        """What must be asked next before this can be resolved; None when nothing must, any more.
-
-        Raises FileInvalid, SettingInvalid, ProviderBlocked, ProviderFailed, SetupBlocked, SetupFailed.
-        """
-        if asked.policy is None and not asked.contract:
-            return None
-        return self._next(asked, base)
-
-    def _next(self, asked: Asked, base: Base | None) -> Questions | None:
-        """The next question; when there is none, `asked.stack` is there."""
-        if asked.stack is not None:
-            return None
-        settings = self._settings_for(asked)
+    def _next(self, asked: Asked, base: Base | None) -> Questions | Ready:
+        settings = self.settings(asked.cwd)
         layers: tuple[Layer, ...] = ()
         uses: list[Use] = []
         if self._configuration is not None and settings.providers != ():
@@ -251,13 +230,13 @@ class Contract:
                 if not isinstance(said, list):
                     return _question(self.projects, said, lower, settings)
                 layers = tuple(said)
-                asked.prefix = tuple(word for layer in layers for word in layer.prefix)
+        provided = layers
         if settings.needed_providers and self._configuration is not None:
             from .providers import check_needed
 
             check_needed(layers, uses, settings)
         stack = self._stack(settings, base, asked, layers, provided=bool(uses))
-        if settings.setup is not None and self._configuration is not None:
+        if settings.setup is not None and self._configuration is not None and asked.setup:
             use = self.setups.use(asked.cwd, settings)
             if use is not None:
                 if self.setups.pending(use, stack, settings):
@@ -268,14 +247,19 @@ class Contract:
             session = self.overlays.layers(asked.cwd, asked.scope, asked.overlays, settings)
             if session:
                 stack = self._stack(settings, base, asked, (*layers, *session), provided=bool(uses))
-        asked.stack = stack
-        if layers:
-            wrong = settings.on_provider_failure == "warn"
-            asked.warnings = (
+        if not layers:
+            return Ready(asked, stack, settings)
+        wrong = settings.on_provider_failure == "warn"
+        return Ready(
+            asked,
+            stack,
+            settings,
+            tuple([word for layer in provided for word in layer.prefix]),
+            (
                 *(trouble(layer) for layer in layers if wrong and _is_wrong(layer, settings)),
                 *(self.projects.news(uses) if uses and asked.contract else ()),
-            )
-        return None
+            ),
+        )
 
     def uses(self, directory: str, settings: Settings) -> list[Use]:
         """The providers that hold for commands in a directory, in their order. Raises SettingInvalid."""
@@ -335,7 +319,7 @@ class Contract:
 
     def watched(self, asked: Asked) -> list[str]:
         """The paths whose change makes an answer of providers stale. Raises FileInvalid, SettingInvalid."""
-        settings = self._settings_for(asked)
+        settings = self.settings(asked.cwd)
         if settings.providers == ():
             return []
         uses = self.uses(asked.cwd, settings)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 import time
-from copy import copy
 
 from ..env.explain import shown
 from ..env.layer import BASE, POLICY, PROVIDER, SETUP
@@ -129,7 +128,6 @@ class Machine:
 
     def _asked(self, contract: Contract) -> Asked:
         """The question about a command here; without a setup that would have to run for an answer."""
-        asked = Asked(self._cwd, {})
         settings = contract.settings(self._cwd)
         use = contract.setups.use(self._cwd, settings)
         if use is not None:
@@ -140,9 +138,8 @@ class Machine:
                     "what it exports is secret in part, and looked at by no check" if secret else found.note
                 )
                 self._unrun = [(f"setup:{found.worktree}", found.state, note)]
-                asked.settings = copy(settings)
-                asked.settings.setup = None
-        return asked
+                return Asked(self._cwd, {}, setup=False)
+        return Asked(self._cwd, {})
 
     # Shells
 

@@ -85,10 +85,6 @@ class Environments:
             overlays=contract.overlays,
         )
 
-    def resolve(self, asked: Asked, base: Base | None = None) -> Resolved:
-        """The environment of one command. Raises FileInvalid, EnvironmentTooLarge."""
-        return self.contract.resolve(asked, base)
-
     def summary(self, resolved: Resolved, base: Base | None, shell: ShellStart | None) -> Json:
         """What goes with a command's answer: fingerprints and states, no names and no values."""
         from ..env.explain import summary

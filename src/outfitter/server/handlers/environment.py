@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...contract.contract import Ready
 from ...errors import InvalidParams
 from ...host import facts
 from ...protocol import codes, jsonrpc
@@ -143,10 +144,10 @@ def _asked(connection: Connection, params: ResolveParams) -> Asked:
 
 def _asks_first(connection: Connection, request: Request, asked: Asked) -> bool:
     """Whether providers must be asked before this can be answered; it is, when they have been."""
-    questions = connection.server.environments.contract.questions(asked, _base(connection))
-    if questions is None:
+    ready = connection.server.environments.contract.next(asked, _base(connection))
+    if isinstance(ready, Ready):
         return False
-    connection.server.asking.first(connection, request, questions)
+    connection.server.asking.first(connection, request, ready)
     return True
 
 

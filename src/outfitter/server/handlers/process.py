@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...contract.contract import Ready
 from ...core.launch import Launch
 from ...errors import InvalidParams, Refused
 from ...protocol.jsontext import dumps, quote
@@ -56,12 +57,12 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
     argv: Sequence[str] = params.argv if params.arg0 is None else [params.arg0, *params.argv[1:]]
     environments = connection.server.environments
     asked = environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty)
-    questions = environments.contract.questions(asked, session.base)
-    if questions is not None:
+    ready = environments.contract.next(asked, session.base)
+    if not isinstance(ready, Ready):
         told = params.process_id if params.contract is not None else None
-        connection.server.asking.first(connection, request, questions, params.process_id, tell=told)
+        connection.server.asking.first(connection, request, ready, params.process_id, tell=told)
         return None
-    resolved = environments.resolve(asked, session.base)
+    resolved = environments.contract.environment(ready)
     env: Mapping[str, str] = resolved.values
     shell = None
     if is_shell(program):
@@ -73,15 +74,15 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
             environments.contract,
             params.contract,
             report=session.summaries,
-            wrapped=bool(asked.prefix),
-            settings=asked.settings,
+            wrapped=bool(ready.prefix),
+            settings=ready.settings,
         )
         if shell is not None:
             argv, env = shell.argv, shell.env
-    if asked.prefix:
+    if ready.prefix:
         if params.arg0 is not None:
             raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")
-        program, argv = asked.prefix[0], [*asked.prefix, program, *argv[1:]]
+        program, argv = ready.prefix[0], [*ready.prefix, program, *argv[1:]]
     rows = cols = 0
     if params.tty:
         rows, cols = DEFAULT_ROWS, DEFAULT_COLS
@@ -93,11 +94,11 @@ def start(connection: Connection, request: Request, params: StartParams) -> str 
     if answered is not None and connection.server.sessions.running == 1:
         answered(QUICK_SERIES_SECONDS, QUICK_COMMAND_SECONDS)
     more = ""
-    if asked.warnings:
+    if ready.warnings:
         if params.contract is not None:
-            more = f',"warnings":{dumps(list(asked.warnings))}'
+            more = f',"warnings":{dumps(list(ready.warnings))}'
         else:
-            environments.say(asked.warnings)  # its protocol has no place for it
+            environments.say(ready.warnings)  # its protocol has no place for it
     if session.summaries:
         more += f',"environment":{dumps(environments.summary(resolved, session.base, shell))}'
     return f'{{"processId":{quote(params.process_id)},"sandboxType":"none"{more}}}'
