@@ -6,6 +6,7 @@ When a new arrow is right, change the table in the same commit and say why.
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
 # `record`, `log` and `loop` belong to no layer: like `errors`, they know nothing of Outfitter. `loop` is
 # there so that everything with effects is written against one interface, asyncio's or ours.
-GROUND = {"earlyerrors", "errors", "record", "log", "loop", "VERSION"}
+GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "VERSION"}
 # Tables and readers: what shells do, and how files are written.
 READERS = {"shell", "formats"}
 LAYERS: dict[str, set[str]] = {
@@ -23,6 +24,7 @@ LAYERS: dict[str, set[str]] = {
     "record": set(),
     "log": set(),
     "loop": {"earlyerrors", "log"},
+    "pace": {"loop"},
     "protocol": GROUND,
     "env": GROUND,
     "shell": GROUND | {"env"},
@@ -115,3 +117,62 @@ def test_every_file_has_a_layer() -> None:
 
 def test_no_drawer_for_odds_and_ends() -> None:
     assert not [path for path in FILES if path.stem in ("utils", "util", "misc", "common", "helpers")]
+
+
+# Modules of ours that a module imports, TYPE_CHECKING included, as dotted names below the package.
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def arrows(path: Path) -> set[str]:
+    here = path.relative_to(PACKAGE).with_suffix("").parts[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = here[: len(here) - node.level + 1]
+            module = ".".join((*base, *(node.module.split(".") if node.module else ())))
+            for alias in node.names:
+                inner = f"{module}.{alias.name}" if module else alias.name
+                found.add(inner if inner in MODULES else module)
+    return (found & set(MODULES)) - {module_of(path), ""}
+
+
+def test_no_module_needs_itself() -> None:
+    left = {name: arrows(path) for name, path in MODULES.items()}
+    while free := [name for name, needs in left.items() if not needs & set(left)]:
+        for name in free:
+            del left[name]
+    # What is left needs something that is left: a circle, or what leads into one.
+    assert left == {}
+
+
+def sources(folder: str) -> dict[str, str]:
+    return {module_of(path): path.read_text() for path in FILES if unit_of(path) == folder}
+
+
+def test_one_module_builds_internal_errors() -> None:
+    assert [name for name, path in MODULES.items() if "internal-error" in path.read_text()] == [
+        "protocol.codes"
+    ]
+
+
+def test_the_loop_has_a_whole_interface() -> None:
+    hits = [name for name, path in MODULES.items() if re.search(r"getattr\(\S*loop", path.read_text())]
+    assert hits == []
+
+
+def test_no_json_is_written_in_the_server() -> None:
+    for name, source in sources("server").items():
+        assert "dumps(" not in source, name
+        texts = [
+            node.value
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+        ]
+        assert not [text for text in texts if ('{"' if isinstance(text, str) else b'{"') in text], name

@@ -38,7 +38,7 @@ async def local(
 
     client = Client(reach, where="this machine", resumable=False, same_machine=True, summaries=summaries)
     try:
-        contract = server.environments.contract
+        contract = server.contract
         if contract.settings(None).snapshot != "none":
             await asyncio.to_thread(contract.prepare)  # a login shell takes its time, which is not the loop's
         server.connect(far)  # at once before the client is at the other end: only then can it be closed

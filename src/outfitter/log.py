@@ -23,3 +23,11 @@ def warn(side: str, text: str, *args: object, exc_info: bool = False) -> None:
     import logging
 
     logging.getLogger(f"outfitter.{side}").warning(f"! {text}", *args, exc_info=exc_info)
+
+
+def fault(side: str, what: str, error: BaseException) -> None:
+    """A fault of our own: its kind and where it happened, but not its text, which may be sensitive."""
+    import traceback
+
+    places = "".join(traceback.format_tb(error.__traceback__))
+    warn(side, "%s: internal error, %s\nTraceback:\n%s", what, type(error).__name__, places.rstrip())

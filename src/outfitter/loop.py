@@ -19,7 +19,7 @@ from .log import warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any, Protocol
 
     # Callback arguments are whatever the callback takes, as in asyncio.
@@ -44,18 +44,6 @@ _READ = 0x001 | 0x002
 _READ_OR_FAULT = _READ | _FAULT
 _WRITE = 0x004
 _WRITE_OR_FAULT = _WRITE | _FAULT
-# Between two answers to a peer that asks again at once: several times what a round trip takes.
-_AT_ONCE_SECONDS = 0.0003
-_LOOK_SECONDS = 0.00005  # lost when it does not
-_LOOKS_PER_SECOND = 1_600_000
-# How long what can wait is set aside for somebody who was told the end of a command to ask for the next: a
-# client in Python takes 60 to 120 µs where the processors are busy.
-_EXPECT_SECONDS = 0.0001
-# How long it waits for the end of a command that was started: twice what a short one takes. It goes on beside
-# one that takes longer.
-_SHORT_SECONDS = 0.0015
-_FEW = 16  # descriptors that can wait; to set more of them aside would take as long as it gains
-_SELECTABLE = 1024  # select takes no descriptor from here on
 _LONGEST_POLL = 86_400.0  # the kernel counts milliseconds in 31 bits; a timer further away polls again
 
 
@@ -101,7 +89,10 @@ class EpollLoop:
     def __init__(self) -> None:
         if not hasattr(select, "epoll"):
             raise HostUnsupported("`outfitter serve` needs Linux")
-        self._epoll = select.epoll()
+        self.epoll = self._epoll = select.epoll()
+        # What waits for events: `pace.EpollPace` puts its own in its place.
+        self.poll: Callable[[float], list[tuple[int, int]]] = self._epoll.poll
+        self.can_wait: set[int] = set()  # descriptors whose input nobody waits for piece by piece
         self._watches: dict[int, _Watch] = {}
         self._timers: list[_Handle] = []
         self._cancelled_hint = 0
@@ -109,16 +100,8 @@ class EpollLoop:
         self._order = 0
         self._stopping = False
         self._from_threads: list[_Handle] = []
-        self._wake_fd = -1
-        self._answered = 0.0
-        self._looks = 0
-        self._selectable = self._epoll.fileno() < _SELECTABLE
-        self._bulk: set[int] = set()  # descriptors that can wait
-        self._hurrying = False  # they are set aside after their next turn
-        self._expecting = False  # they are set aside for a moment
-        self._aside: _Handle | None = None  # brings them back, while they are
-        # With one processor the peer could not ask again while we look.
-        self._may_look = len(os.sched_getaffinity(0)) > 1
+        self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.add_reader(self._wake_fd, self._woken)
 
     # Time and callbacks
 
@@ -131,33 +114,13 @@ class EpollLoop:
         return handle
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> None:
-        """As `call_soon`, from any thread. `allow_threads` must have been called."""
+        """As `call_soon`, from any thread."""
         # Appending is atomic; the write makes the poll return.
         self._from_threads.append(_Handle(0.0, 0, callback, args))
         try:
             os.eventfd_write(self._wake_fd, 1)
         except (OSError, ValueError):
             pass  # the loop is closed: nobody is left to call
-
-    def answered(self, within: float = _AT_ONCE_SECONDS, look: float = _LOOK_SECONDS) -> None:
-        """A request was answered: its peer may ask again at once, or what it began may end at once.
-
-        What comes is looked for before we sleep, for `look` seconds in all, because to be woken takes as long
-        as to answer. But only if the last answer was `within` so many seconds: somebody who asks now and then
-        gains nothing, and what he has started would rather have our processor.
-        """
-        now = time.monotonic()
-        if self._may_look and now - self._answered < within:
-            self._looks = int(look * _LOOKS_PER_SECOND)
-        else:
-            self._looks = 0
-        self._answered = now
-
-    def allow_threads(self) -> None:
-        """Prepares to be called from other threads; most servers never need it."""
-        if self._wake_fd < 0:
-            self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-            self.add_reader(self._wake_fd, self._woken)
 
     def _woken(self) -> None:
         try:
@@ -236,73 +199,22 @@ class EpollLoop:
         if mask:
             self._epoll.modify(fd, mask)
         else:
-            self._bulk.discard(fd)
+            self.can_wait.discard(fd)
             del self._watches[fd]
             self._epoll.unregister(fd)
 
     # What can wait
 
-    def can_wait(self, fd: int) -> None:
-        """What this descriptor brings is much, and nobody waits for each piece of it.
-
-        It comes after the others that are ready at the same time, until its reader is removed.
-        """
+    def set_back(self, fd: int) -> None:
+        """What this descriptor brings can wait, until its reader is removed."""
         if fd in self._watches:
-            self._bulk.add(fd)
+            self.can_wait.add(fd)
 
-    def hurry(self) -> int:
-        """Somebody waits for something short that was begun: what can wait gets one more turn until it ends.
-
-        `expect` tells of its end; if that does not come soon, it was not short. Returns how many have a turn.
-        """
-        count = len(self._bulk)
-        self._hurrying = 0 < count <= _FEW
-        return count
-
-    def expect(self) -> None:
-        """Somebody was told what he waited for, and may ask for more at once.
-
-        What can wait is set aside for a moment: a piece of it that was begun would have to be finished first,
-        and whoever is to ask may need the processor that we would take for it.
-        """
-        self._hurrying = False
-        self._expecting = 0 < len(self._bulk) <= _FEW and self._selectable
-        if not self._expecting:
-            self._bring_back()
-
-    def rest(self) -> None:
-        """What can wait has brought little: it is left alone for a moment, and brings more at a time.
-
-        Only while there is one: another would have to wait as well.
-        """
-        if len(self._bulk) == 1 and not self._hurrying:
-            self._expecting = self._selectable
-
-    def _expected(self) -> list[tuple[int, int]]:
-        """What is ready, as soon as there is more than what can wait, or when that has waited long enough."""
-        self._set_aside()
-        # Its time is in microseconds, unlike epoll's.
-        select.select((self._epoll,), (), (), _EXPECT_SECONDS)
-        self._bring_back()
-        return self._epoll.poll(0)
-
-    def _set_aside(self) -> None:
-        self._hurrying = False
-        if self._aside is None:
-            self._aside = self.call_later(_SHORT_SECONDS, self._bring_back)
-            for fd in self._bulk:
-                self._epoll.modify(fd, self._watches[fd].mask() & ~_READ)
-
-    def _bring_back(self) -> None:
-        self._expecting = False
-        if self._aside is not None:
-            self._aside.cancel()
-            self._aside = None
-            for fd in self._bulk:
-                self._epoll.modify(fd, self._watches[fd].mask())
-
-    def _waits(self, event: tuple[int, int]) -> bool:
-        return event[0] in self._bulk
+    def listen(self, fds: Iterable[int], on: bool) -> None:
+        """Has descriptors bring nothing for a while, or again what their readers want."""
+        for fd in fds:
+            mask = self._watches[fd].mask()
+            self._epoll.modify(fd, mask if on else mask & ~_READ)
 
     # Running
 
@@ -315,7 +227,6 @@ class EpollLoop:
 
         The descriptor of one that fails is not watched any more: it would fail again at once, for ever.
         """
-        poll = self._epoll.poll
         now = time.monotonic
         watches = self._watches
         while not self._stopping:
@@ -326,21 +237,7 @@ class EpollLoop:
                 timeout = min(max(0.0, self._timers[0].when - now()), _LONGEST_POLL)
             else:
                 timeout = -1.0
-            events: list[tuple[int, int]] = []
-            if self._looks:
-                looks = self._looks
-                while looks:
-                    looks -= 1
-                    events = poll(0)
-                    if events:
-                        break
-                self._looks = looks
-            elif self._expecting and timeout:
-                events = self._expected()
-            events = events or poll(timeout)
-            if self._bulk and len(events) > 1:
-                events.sort(key=self._waits)
-            for fd, event in events:
+            for fd, event in self.poll(timeout):
                 # A callback earlier in this batch may have removed the watch; if the number was
                 # reused meanwhile, the new owner gets one idle call, which it must tolerate.
                 watch = watches.get(fd)
@@ -355,8 +252,6 @@ class EpollLoop:
                     warn("server", "a callback failed", exc_info=True)
                     self.remove_reader(fd)
                     self.remove_writer(fd)
-            if self._hurrying and any(map(self._waits, events)):
-                self._set_aside()
             if self._timers and self._timers[0].when <= now():
                 self._run_due()
             if self._ready:
@@ -374,9 +269,9 @@ class EpollLoop:
             _call(handle)
 
     def close(self) -> None:
-        if self._wake_fd >= 0:
-            os.close(self._wake_fd)
-            self._wake_fd = -1
+        fd, self._wake_fd = self._wake_fd, -1
+        if fd >= 0:
+            os.close(fd)
         self._epoll.close()
 
 

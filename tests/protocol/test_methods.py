@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from inspect import isfunction
+
 import pytest
 
 from outfitter.errors import InvalidParams
-from outfitter.protocol.methods import METHODS
-from outfitter.server.handlers import HANDLERS
+from outfitter.protocol.methods import CAPABILITIES, METHODS
+from outfitter.protocol.results import Result
+from outfitter.protocol.session import REFERENCE_FLAGS
 
 
 def test_every_row_has_a_handler_and_every_handler_a_row() -> None:
-    assert sorted(METHODS) == sorted(HANDLERS)
+    named: dict[str, set[str]] = {}
+    for method in METHODS.values():
+        module, _, name = method.handler.partition(".")
+        named.setdefault(module, set()).add(name)
+    for module, names in named.items():
+        loaded = import_module(f"outfitter.server.handlers.{module}")
+        public = {
+            name
+            for name, value in vars(loaded).items()
+            if isfunction(value) and value.__module__ == loaded.__name__ and not name.startswith("_")
+        }
+        assert public - {"native"} == names, module
+
+
+def test_flags_follow_from_the_rows() -> None:
+    assert {flag for method in METHODS.values() for flag in method.flags} == CAPABILITIES
+    assert CAPABILITIES & set(REFERENCE_FLAGS) == {"fsWatchMissing", "fileWriteStreaming"}
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_result_is_a_type_that_a_client_can_read(name: str) -> None:
+    result = METHODS[name].result
+    assert issubclass(result, Result)
+    if result.__name__ != "Done":
+        with pytest.raises(InvalidParams):
+            result.decode("not an object")
 
 
 def test_a_row_is_found_by_its_own_name() -> None:

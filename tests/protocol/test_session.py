@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outfitter.errors import InvalidParams
-from outfitter.protocol.session import CAPABILITIES, InitializeParams
+from outfitter.protocol.methods import CAPABILITIES
+from outfitter.protocol.session import EnvironmentInfo, InitializeParams
 
 texts = st.text(max_size=10)
 
@@ -49,7 +50,8 @@ def test_what_a_client_sends_a_server_reads(name: str, session_id: str | None) -
 
 
 def test_every_flag_of_the_reference_is_reported_first_and_in_its_order() -> None:
-    assert list(CAPABILITIES)[:15] == [
+    info = EnvironmentInfo("sh", "/bin/sh", None, None, None, None, None, None, CAPABILITIES)
+    assert list(info.encode()["capabilities"])[:15] == [
         "networkProxyLaunch",
         "networkProxyReviewDomains",
         "credentialMasking",

@@ -73,7 +73,7 @@ def test_unwatch_is_a_name() -> None:
 @given(st.integers(0, 2**64 - 1))
 def test_news_of_missing_paths_goes_both_ways(number: int) -> None:
     notice = MissingChangedNotice(number)
-    message = json.loads(notice.encode())
+    message = json.loads(notice.message())
     assert message["method"] == "fs/missingChanged"
     assert MissingChangedNotice.decode(message["params"]) == notice
 
@@ -87,7 +87,7 @@ def test_news_of_changes_goes_both_ways(
     watch_id: str, changes: list[tuple[str, str]], overflow: bool
 ) -> None:
     notice = ChangedNotice(watch_id, changes, overflow)
-    message = json.loads(notice.encode())
+    message = json.loads(notice.message())
     assert message["method"] == "fs/changed"
     assert ChangedNotice.decode(message["params"]) == notice
 

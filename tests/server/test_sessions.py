@@ -10,12 +10,8 @@ from pathlib import Path
 import pytest
 
 from outfitter.client.client import Client
-from outfitter.core.launch import Launch
 from outfitter.errors import RequestFailed
-from outfitter.host.process import READ_SIZE, SHARED_READ_SIZE, WIDE_READ_SIZE
-from outfitter.loop import EpollLoop
 from outfitter.server.server import Server as ExecServer
-from outfitter.server.sessions import Sessions
 from outfitter.server.settings import Settings
 from outfitter.transport.memory import MemoryTransport, pair
 from tests.support.machine import SECOND, alive, wait_gone, wait_until
@@ -426,56 +422,3 @@ def test_stopped_server_leaves_no_process_and_no_descriptor(runner: asyncio.Runn
         assert not alive(entry["pid"])
 
     runner.run(scenario())
-
-
-# How much output is read at a time
-
-
-@pytest.fixture
-def registry() -> Iterator[Sessions]:
-    loop = EpollLoop()
-    registry = Sessions(loop, Settings())
-    yield registry
-    registry.stop()
-    loop.close()
-
-
-def sizes(registry: Sessions, reads: int) -> list[int]:
-    """The sizes of so many reads, without repetitions."""
-    found: list[int] = []
-    for _ in range(reads):
-        size = registry.appetite()
-        if not found or found[-1] != size:
-            found.append(size)
-    return found
-
-
-def test_reads_grow_while_nobody_wants_anything(registry: Sessions) -> None:
-    assert sizes(registry, 100) == [SHARED_READ_SIZE, READ_SIZE, WIDE_READ_SIZE]
-    registry.disturbed()
-    assert sizes(registry, 100) == [SHARED_READ_SIZE, READ_SIZE, WIDE_READ_SIZE]
-
-
-def test_but_less_where_another_client_is_connected(registry: Sessions) -> None:
-    one, other = registry.create("one"), registry.create("other")  # type: ignore[arg-type]
-    assert sizes(registry, 100)[-1] == WIDE_READ_SIZE // 2
-    registry.detach(other, "other")  # type: ignore[arg-type]
-    assert sizes(registry, 1) == [WIDE_READ_SIZE]
-    registry.detach(one, "one")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("streams", "size"), [(1, 144 << 10), (2, 72 << 10), (16, SHARED_READ_SIZE)])
-def test_streams_share_one_turn_beside_a_new_command(
-    registry: Sessions, monkeypatch: pytest.MonkeyPatch, streams: int, size: int
-) -> None:
-    monkeypatch.setattr(registry, "_hurry", lambda: streams)
-    session = registry.create("somebody")  # type: ignore[arg-type]
-    sleep = Launch("sleep", ["sleep", "60"], "/", {"PATH": "/usr/bin:/bin"})
-    first = registry.launch(session, "first", sleep)
-    assert sizes(registry, streams) == [SHARED_READ_SIZE]  # nobody else runs
-    registry.disturbed()
-    second = registry.launch(session, "second", sleep)
-    assert [registry.appetite() for _ in range(streams + 1)] == [size] * streams + [SHARED_READ_SIZE]
-    for process in (first, second):
-        process.terminate()
-        process.discard(SECOND)

@@ -15,10 +15,9 @@ import pytest
 import outfitter
 from outfitter.contract.contract import Contract
 from outfitter.contract.settings import Settings, Source
-from outfitter.errors import LoginRejected
 from outfitter.protocol.environment import ContractParams
-from outfitter.server.shells import modes, plan_shell
-from outfitter.shell.start import maintained
+from outfitter.server.shells import ShellStart, modes, reporting
+from outfitter.shell.start import maintained, prepare
 from tests.support.contracts import PATH, Place, variables, wait_for
 from tests.support.machine import descriptors, wait_until
 from tests.support.servers import Server, serving
@@ -471,12 +470,10 @@ def test_pipes_go_when_a_start_fails(place: Place, wire: Wire, tmp_path: Path) -
         assert place.pipes() == []
 
 
-def test_pipes_go_when_a_login_shell_is_refused(place: Place) -> None:
-    contract = Contract(place.base(), None, "/bin/sh")
-    asked = ContractParams(login="reject", startup="report")
-    env = contract.base.values
-    with pytest.raises(LoginRejected):
-        plan_shell("bash", ["bash", "-lc", ":"], "/", env, contract, asked, report=True)
+def test_pipes_go_when_a_login_shell_is_refused(wire: Wire, place: Place) -> None:
+    asked = {"login": "reject", "startup": "report"}
+    refused = wire.error("process/start", start_params("p", [program("bash"), "-lc", ":"], contract=asked))
+    assert refused["data"] == {"error": "login-rejected"}
     assert place.pipes() == []
 
 
@@ -552,12 +549,21 @@ def test_thousands_of_shells_leave_no_descriptor(place: Place, wire: Wire, serve
     # Without the shells, for the sake of time.
     contract = Contract(place.base(), None, "/bin/sh")
     own = len(os.listdir("/proc/self/fd"))
-    asked = ContractParams(startup="report")
+    env = contract.base.values
     for _ in range(2000):
-        shell = plan_shell(
-            "dash", ["dash", "-lc", ":"], "/", contract.base.values, contract, asked, report=True
+        report = reporting("report", env, wanted=True)
+        assert report is not None
+        plan = prepare(
+            "dash",
+            ["dash", "-lc", ":"],
+            login="allow",
+            startup="report",
+            env=env,
+            cwd="/",
+            probe=report.probe,
         )
-        assert shell is not None
+        assert plan is not None
+        shell = ShellStart(plan, env, contract, report, True)
         assert shell.reports
         assert shell.report()["reported"] is False
         shell.close()

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING
 
 from ..errors import CapabilityMissing, Disconnected, FileChanged, InvalidParams, RequestFailed
 from ..protocol.codes import NOT_FOUND
+from ..protocol.fileresults import BlockResult, EntryResult, MetadataResult
 from ..protocol.filesystem import (
-    BlockResult,
     ChmodParams,
     CloseParams,
     CopyParams,
     CreateDirectoryParams,
-    EntryResult,
     FileParams,
-    MetadataResult,
     OpenParams,
     PathParams,
     ReadBlockParams,

@@ -16,13 +16,15 @@ from .programs import find, look_up
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from ..env.resolve import Resolved
     from .base import Base
     from .contract import Asked, Contract
     from .settings import Settings
 
-Json = dict[str, object]
+    # What docs/reference/env-json.md describes; `protocol.documents` has it as types.
+    Json = Any
 
 
 def resolve(

@@ -11,6 +11,7 @@ from ..record import KW_ONLY, record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 
 @record
@@ -32,7 +33,7 @@ class Base:
     def __repr__(self) -> str:
         return f"Base({self.kind!r}, {len(self.values)} variables, pid={self.pid}, host={self.host!r})"
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> Any:
         """Whose environment it is, for people and programs."""
         return {
             "kind": self.kind,

@@ -15,6 +15,7 @@ class Launch:
 
     `program` is what is looked for: in `env`'s PATH if it has no slash, else relative to `cwd`.
     `rows` and `cols` give it a terminal; without them it gets pipes, and a writable stdin if asked.
+    `descriptors` are ours that it gets as 3, 4 and so on. `renamed`: its caller chose `argv[0]`.
     """
 
     program: str
@@ -25,6 +26,8 @@ class Launch:
     pipe_stdin: bool = False
     rows: int = 0
     cols: int = 0
+    descriptors: tuple[int, ...] = ()
+    renamed: bool = False
 
     @property
     def tty(self) -> bool:

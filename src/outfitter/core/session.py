@@ -12,10 +12,6 @@ from __future__ import annotations
 
 from ..errors import Refused, SessionAttached
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
 
 class SessionBook:
     """All sessions of a server by id, with their holder or their deadline."""
@@ -23,7 +19,7 @@ class SessionBook:
     def __init__(self, retention: float, limit: int) -> None:
         self._retention = retention
         self._limit = limit
-        self._holders: dict[str, Hashable] = {}
+        self._holders: dict[str, object] = {}
         self._deadlines: dict[str, float] = {}
 
     def __len__(self) -> int:
@@ -34,7 +30,7 @@ class SessionBook:
         """How many have a holder."""
         return len(self._holders)
 
-    def create(self, session_id: str, holder: Hashable) -> None:
+    def create(self, session_id: str, holder: object) -> None:
         """A new session held by `holder`. Raises Refused at the limit."""
         if len(self) >= self._limit:
             raise Refused(
@@ -43,7 +39,7 @@ class SessionBook:
             )
         self._holders[session_id] = holder
 
-    def resume(self, session_id: str, holder: Hashable, now: float) -> None:
+    def resume(self, session_id: str, holder: object, now: float) -> None:
         """Gives a detached session to `holder`.
 
         Raises SessionAttached while somebody holds it, Refused when there is none (any more).
@@ -56,10 +52,10 @@ class SessionBook:
         del self._deadlines[session_id]
         self._holders[session_id] = holder
 
-    def holder(self, session_id: str) -> Hashable | None:
+    def holder(self, session_id: str) -> object | None:
         return self._holders.get(session_id)
 
-    def detach(self, session_id: str, holder: Hashable, now: float) -> float | None:
+    def detach(self, session_id: str, holder: object, now: float) -> float | None:
         """`holder` lost its connection: returns when the session will expire.
 
         None when `holder` does not hold it (any more), which changes nothing.

@@ -15,6 +15,7 @@ from .resolve import LARGEST_PAIR
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from .redact import Secrets
 
@@ -442,7 +443,7 @@ def encode(contribution: Contribution) -> dict[str, object]:
     return told
 
 
-def describe(contribution: Contribution) -> dict[str, object]:
+def describe(contribution: Contribution) -> Any:
     """The same for people and programs: names only."""
     return {
         "producer": contribution.producer,

@@ -12,6 +12,7 @@ import select
 from ..core.output import Budget, OutputLog
 from ..core.stdin import StdinQueue, WriteIds
 from ..errors import LaunchFailed
+from ..pace import READ_SIZE, WIDE_READ_SIZE
 from .spawn import Spawner, Stdio
 from .tree import Trees, kill_group
 
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
             """How much output to read at a time: `READ_SIZE`, more when nobody would have to wait for it,
             less when somebody has. 0 asks to stop until `resume`."""
 
+        def much(self, fd: int) -> None:
+            """A read of this descriptor was full: it brings much."""
+
+        def little(self) -> None:
+            """A wide read brought little."""
+
         def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
             """The leader was reaped, or the process closed, or both at once."""
 
@@ -38,9 +45,6 @@ if TYPE_CHECKING:
             """The stdin queue has room again, or stdin is closed."""
 
 
-READ_SIZE = 64 << 10  # a pipe's capacity; 8 KiB reads are a third as fast
-SHARED_READ_SIZE = 32 << 10  # a quarter slower, and a quarter less to wait for a peer beside it
-WIDE_READ_SIZE = 1 << 20  # for one that fills its pipe while nobody else wants anything; the widest pipe
 # The largest chunk. Of what is retained whole chunks are dropped, so it is an eighth of that.
 WIDE_CHUNK = 128 << 10
 # Of a read that may bring more. From here on the calls cost little beside the copying.
@@ -203,9 +207,12 @@ class Process:
             data = b""
         if data:
             if len(data) == size and fd != self._set_back:
-                self._can_wait(fd)
+                # A command that prints much comes after whoever wants something.
+                self._set_back = fd
+                self._owner.much(fd)
             elif len(data) < _LITTLE < size:
-                self._rest()
+                # In small pieces a stream costs a third more than when its pipe has time to fill.
+                self._owner.little()
             if wide and self._widened is None and len(data) == READ_SIZE:
                 self._widen(fd)
             if not self._owner.output(self, self._record(number, data)):
@@ -226,19 +233,6 @@ class Process:
         view = memoryview(data)  # to copy each part costs as much as to read it
         size = READ_SIZE if self.log.crowded else WIDE_CHUNK
         return [append(stream, view[at : at + size]) for at in range(0, len(data), size)]
-
-    def _can_wait(self, fd: int) -> None:
-        """A command that prints much comes after whoever wants something, where the loop can order them."""
-        self._set_back = fd
-        can_wait = getattr(self._loop, "can_wait", None)
-        if can_wait is not None:
-            can_wait(fd)
-
-    def _rest(self) -> None:
-        """A stream that comes in small pieces costs a third more than one whose pipe has time to fill."""
-        rest = getattr(self._loop, "rest", None)
-        if rest is not None:
-            rest()
 
     def _widen(self, fd: int) -> None:
         """A command that fills its pipe gets a wider one: far fewer switches between it and us.

@@ -37,9 +37,6 @@ class Workers:
         self._threads = 0
         self._idle = 0  # threads that wait for work, less the work that waits for them
         self._lock = _thread.allocate_lock()
-        prepare = getattr(loop, "allow_threads", None)
-        if prepare is not None:  # asyncio needs no preparation
-            prepare()
 
     def run(self, work: Work, done: Done) -> None:
         """Calls `work` in a thread, then `done` with its result or exception on the loop."""

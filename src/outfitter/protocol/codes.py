@@ -29,6 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .jsontext import Json
 
+INTERNAL_ERROR = "internal error"
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -68,11 +69,14 @@ _FILE_CODES = {
 }
 
 
-def of(error: OutfitterError) -> tuple[int, str, Json]:
+def of(error: BaseException) -> tuple[int, str, Json]:
     """Code, message and data with which an error leaves.
 
-    Data are members the reference never sets, so a peer that knows only it ignores them.
+    Data are members the reference never sets, so a peer that knows only it ignores them. Of a fault of ours
+    nothing leaves: details may be sensitive.
     """
+    if not isinstance(error, OutfitterError):
+        return INTERNAL, INTERNAL_ERROR, {"error": "internal-error"}
     code = _CODES.get(type(error), INTERNAL)
     if isinstance(error, Malformed):
         # Constant but for the detail: the reference adds the peer's address here.

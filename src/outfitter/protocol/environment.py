@@ -5,10 +5,13 @@ from __future__ import annotations
 from ..errors import InvalidParams
 from ..record import record
 from . import base64
-from .fields import Fields, kind, unsigned
+from .fields import Fields, kind, unsigned, wrong
+from .jsonrpc import notice
+from .results import Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .documents import Base, BaseAnswer, Change, Explanation, Resolution
     from .jsontext import Json
     from .uri import FileUri
 
@@ -38,6 +41,9 @@ class WaitingNotice:
     def decode(cls, params: Json) -> WaitingNotice:
         fields = Fields(params, "WaitingNotice")
         return cls(fields.text("processId"), fields.text("what"))
+
+    def message(self) -> bytes:
+        return notice("environment/waiting", self.encode())
 
     def encode(self) -> dict[str, Json]:
         return {"processId": self.process_id, "what": self.what}
@@ -239,3 +245,78 @@ class BaseParams:
 
 def _choice_or(fields: Fields, name: str, allowed: tuple[str, ...]) -> str | None:
     return None if fields.raw_or_none(name) is None else fields.choice(name, allowed)
+
+
+# Results. What they say about an environment is one JSON object, described in docs/reference/env-json.md.
+
+
+@record
+class ResolveResult(Result):
+    """environment/resolve: the variables of a command and their digests."""
+
+    told: Resolution
+
+    @classmethod
+    def decode(cls, result: Json) -> ResolveResult:
+        return cls(_with_variables(result, "ResolveResult"))
+
+    def encode(self) -> Json:
+        return self.told
+
+
+@record
+class ExplainResult(Result):
+    """environment/explain: every variable a command would see or lose, with its whole history."""
+
+    told: Explanation
+
+    @classmethod
+    def decode(cls, result: Json) -> ExplainResult:
+        return cls(_with_variables(result, "ExplainResult"))
+
+    def encode(self) -> Json:
+        return self.told
+
+
+def _with_variables(result: Json, struct: str) -> Json:
+    variables = Fields(result, struct).raw("variables")
+    if type(variables) is not dict:
+        raise wrong(variables, "a map")
+    return result
+
+
+@record
+class DiffResult(Result):
+    """environment/diff: what differs between two environments, by name."""
+
+    differences: list[Change]
+
+    @classmethod
+    def decode(cls, result: Json) -> DiffResult:
+        differences = Fields(result, "DiffResult").raw("differences")
+        if type(differences) is not list:
+            raise wrong(differences, "a sequence")
+        return cls(differences)
+
+    def encode(self) -> Json:
+        return {"differences": self.differences}
+
+
+@record
+class BaseResult(Result):
+    """environment/base: whose environment commands start from, and the names in which the client differs."""
+
+    base: Base
+    differences: dict[str, list[str]]
+
+    @classmethod
+    def decode(cls, result: Json) -> BaseResult:
+        fields = Fields(result, "BaseResult")
+        return cls(fields.raw("base"), fields.raw("differences"))
+
+    def encode(self) -> BaseAnswer:
+        return {
+            "base": self.base,
+            "matchesClient": not any(self.differences.values()),
+            "differences": self.differences,
+        }

@@ -1,4 +1,4 @@
-"""Params and notices of fs/*. Paths are `file:` URIs, read strictly; bytes are base64.
+"""Params of fs/*. Paths are `file:` URIs, read strictly; bytes are base64.
 
 `sandbox` is a member of every method. Nothing here can confine a file operation, so a context that
 restricts is refused: `restricted` says so.
@@ -10,6 +10,7 @@ from ..errors import InvalidParams, Refused
 from ..record import record
 from . import base64
 from .fields import Fields, unsigned
+from .jsontext import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,6 +226,14 @@ class WalkParams:
             )
         return walk
 
+    @classmethod
+    def read(cls, text: str) -> WalkParams:
+        """What `text` wrote, in a program of ours."""
+        return cls.decode(loads(text))
+
+    def text(self) -> str:
+        return dumps(self.encode())
+
     def encode(self) -> Json:
         return {
             "path": self.path.text,
@@ -399,73 +408,3 @@ def _with_follow(params: dict[str, Json], follow: bool) -> Json:
     if not follow:
         params["followSymlinks"] = False
     return params
-
-
-# What a client reads.
-
-
-@record
-class MetadataResult:
-    """fs/getMetadata; times are milliseconds since 1970, 0 where they are not known.
-
-    `mode` are the permission bits (ours), None where the server does not say.
-    """
-
-    is_directory: bool
-    is_file: bool
-    is_symlink: bool
-    size: int
-    created_ms: int
-    modified_ms: int
-    mode: int | None = None
-
-    @classmethod
-    def decode(cls, result: Json) -> MetadataResult:
-        fields = Fields(result, "MetadataResult")
-        return cls(
-            fields.flag("isDirectory"),
-            fields.flag("isFile"),
-            fields.flag("isSymlink"),
-            unsigned(fields.raw("size")),
-            _signed(fields, "createdAtMs"),
-            _signed(fields, "modifiedAtMs"),
-            fields.unsigned_or_none("mode"),
-        )
-
-
-def _signed(fields: Fields, name: str) -> int:
-    value = fields.raw(name)
-    if type(value) is not int:
-        raise InvalidParams(f"invalid type of `{name}`, expected i64")
-    return value
-
-
-@record
-class BlockResult:
-    chunk: bytes
-    eof: bool
-
-    @classmethod
-    def decode(cls, result: Json) -> BlockResult:
-        fields = Fields(result, "BlockResult")
-        return cls(fields.base64("chunk"), fields.flag("eof"))
-
-
-@record
-class EntryResult:
-    """One name of fs/readDirectory; `uri` (ours) is there when the name is not UTF-8."""
-
-    name: str
-    is_directory: bool
-    is_file: bool
-    uri: str | None = None
-
-    @classmethod
-    def decode(cls, result: Json) -> EntryResult:
-        fields = Fields(result, "EntryResult")
-        return cls(
-            fields.text("fileName"),
-            fields.flag("isDirectory"),
-            fields.flag("isFile"),
-            fields.text_or_none("uri"),
-        )

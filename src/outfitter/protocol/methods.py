@@ -1,111 +1,125 @@
-"""THE method table: name → how its params are read, its family, and its lane.
+"""THE method table: one row per method.
 
-The family is what the handshake refusals call it. A `control` method is answered at once, whatever
-else waits; the others keep the order of their process.
+A row names the method, the types of its params and its result, its family (what the handshake's refusals
+call it), its handler in `server.handlers`, loaded when it is first used, and the capability flags that it
+makes true.
 """
+
+# ruff: noqa: E501 - a table reads better with a row on each line
 
 from __future__ import annotations
 
-from ..record import record
-from .environment import BaseParams, DiffParams, NoParams, ResolveParams, WaitingNotice
-from .filesystem import (
-    ChmodParams,
-    CloseParams,
-    CopyParams,
-    CreateDirectoryParams,
-    FileParams,
-    OpenParams,
-    PathParams,
-    ReadBlockParams,
-    RemoveParams,
-    RenameParams,
-    WalkParams,
-    WatchMissingParams,
-    WriteBlockParams,
-    WriteFileParams,
+from . import (
+    environment,
+    fileresults,
+    filesystem,
+    overlay,
+    process,
+    results,
+    search,
+    session,
+    watching,
 )
-from .overlay import DropParams, EventParams, ListParams, PutParams
-from .process import (
-    AttachParams,
-    ClosedNotice,
-    ExitedNotice,
-    OutputNotice,
-    ReadParams,
-    ResizeParams,
-    SignalParams,
-    StartParams,
-    TerminateParams,
-    WriteParams,
-)
-from .search import SearchParams
-from .session import InitializeParams
-from .watching import ChangedNotice, UnwatchParams, WatchParams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from .jsontext import Json
 
+    Notice = (
+        process.OutputNotice
+        | process.ExitedNotice
+        | process.ClosedNotice
+        | watching.ChangedNotice
+        | environment.WaitingNotice
+    )
 
-@record
+    class Params(Protocol):
+        """What each class of params has."""
+
+        @classmethod
+        def decode(cls, params: Json) -> object: ...
+
+
 class Method:
-    name: str
-    decode: Callable[[Json], object]
-    family: str
+    """One row. `flags` name what a client may rely on where this method is there."""
+
+    __slots__ = ("decode", "family", "flags", "handler", "name", "params", "result")
+
+    def __init__(
+        self,
+        name: str,
+        params: type[Params],
+        result: type[results.Result],
+        family: str,
+        handler: str,
+        *flags: str,
+    ) -> None:
+        self.name = name
+        self.params = params
+        self.decode = params.decode
+        self.result = result
+        self.family = family
+        self.handler = handler
+        self.flags = flags
 
 
+# fmt: off
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("initialize", InitializeParams.decode, "initialize"),
-        Method("environment/info", NoParams.decode, "environment info"),
-        Method("environment/status", NoParams.decode, "environment status"),
-        Method("environment/resolve", ResolveParams.decode, "environment info"),
-        Method("environment/explain", ResolveParams.decode, "environment info"),
-        Method("environment/diff", DiffParams.decode, "environment info"),
-        Method("environment/base", BaseParams.decode, "environment info"),
-        Method("environment/overlay/put", PutParams.decode, "environment info"),
-        Method("environment/overlay/list", ListParams.decode, "environment info"),
-        Method("environment/overlay/drop", DropParams.decode, "environment info"),
-        Method("environment/overlay/event", EventParams.decode, "environment info"),
-        Method("process/start", StartParams.decode, "exec"),
-        Method("process/read", ReadParams.decode, "exec"),
-        Method("process/write", WriteParams.decode, "exec"),
-        Method("process/signal", SignalParams.decode, "exec"),
-        Method("process/terminate", TerminateParams.decode, "exec"),
-        Method("process/resize", ResizeParams.decode, "exec"),
-        Method("process/list", NoParams.decode, "exec"),
-        Method("process/attach", AttachParams.decode, "exec"),
-        Method("fs/readFile", FileParams.decode, "filesystem"),
-        Method("fs/writeFile", WriteFileParams.decode, "filesystem"),
-        Method("fs/createDirectory", CreateDirectoryParams.decode, "filesystem"),
-        Method("fs/getMetadata", FileParams.decode, "filesystem"),
-        Method("fs/canonicalize", PathParams.decode, "filesystem"),
-        Method("fs/readDirectory", PathParams.decode, "filesystem"),
-        Method("fs/walk", WalkParams.decode, "filesystem"),
-        Method("fs/remove", RemoveParams.decode, "filesystem"),
-        Method("fs/copy", CopyParams.decode, "filesystem"),
-        Method("fs/open", OpenParams.decode, "filesystem"),
-        Method("fs/readBlock", ReadBlockParams.decode, "filesystem"),
-        Method("fs/writeBlock", WriteBlockParams.decode, "filesystem"),
-        Method("fs/close", CloseParams.decode, "filesystem"),
-        Method("fs/watchMissing", WatchMissingParams.decode, "filesystem"),
-        Method("fs/rename", RenameParams.decode, "filesystem"),
-        Method("fs/chmod", ChmodParams.decode, "filesystem"),
-        Method("fs/watch", WatchParams.decode, "filesystem"),
-        Method("fs/unwatch", UnwatchParams.decode, "filesystem"),
-        Method("fs/search", SearchParams.decode, "filesystem"),
+        Method("initialize", session.InitializeParams, session.InitializeResult, "initialize", "session.initialize", "sessionTakeOver"),
+        Method("environment/info", environment.NoParams, session.EnvironmentInfo, "environment info", "environment.info"),
+        Method("environment/status", environment.NoParams, session.StatusResult, "environment status", "environment.status"),
+        Method("environment/resolve", environment.ResolveParams, environment.ResolveResult, "environment info", "environment.resolve", "environmentExplain"),
+        Method("environment/explain", environment.ResolveParams, environment.ExplainResult, "environment info", "environment.explain", "environmentExplain"),
+        Method("environment/diff", environment.DiffParams, environment.DiffResult, "environment info", "environment.diff", "environmentExplain"),
+        Method("environment/base", environment.BaseParams, environment.BaseResult, "environment info", "environment.base", "environmentContract"),
+        Method("environment/overlay/put", overlay.PutParams, overlay.PutResult, "environment info", "overlay.put", "environmentOverlay"),
+        Method("environment/overlay/list", overlay.ListParams, overlay.OverlayResult, "environment info", "overlay.list_contributions", "environmentOverlay"),
+        Method("environment/overlay/drop", overlay.DropParams, overlay.DropResult, "environment info", "overlay.drop", "environmentOverlay"),
+        Method("environment/overlay/event", overlay.EventParams, overlay.EventResult, "environment info", "overlay.event", "environmentOverlay"),
+        Method("process/start", process.StartParams, process.StartResult, "exec", "process.start", "environmentContract", "processResize"),
+        Method("process/read", process.ReadParams, process.ReadResult, "exec", "process.read"),
+        Method("process/write", process.WriteParams, process.WriteResult, "exec", "process.write", "processStdinEof"),
+        Method("process/signal", process.SignalParams, results.Done, "exec", "process.signal"),
+        Method("process/terminate", process.TerminateParams, process.TerminateResult, "exec", "process.terminate", "processTerminateGrace"),
+        Method("process/resize", process.ResizeParams, results.Done, "exec", "process.resize", "processResize"),
+        Method("process/list", environment.NoParams, process.ListResult, "exec", "process.list_processes", "processList"),
+        Method("process/attach", process.AttachParams, process.ProcessSummary, "exec", "process.attach", "processList"),
+        Method("fs/readFile", filesystem.FileParams, fileresults.FileResult, "filesystem", "filesystem.read_file"),
+        Method("fs/writeFile", filesystem.WriteFileParams, results.Done, "filesystem", "filesystem.write_file"),
+        Method("fs/createDirectory", filesystem.CreateDirectoryParams, results.Done, "filesystem", "filesystem.create_directory"),
+        Method("fs/getMetadata", filesystem.FileParams, fileresults.MetadataResult, "filesystem", "filesystem.get_metadata"),
+        Method("fs/canonicalize", filesystem.PathParams, fileresults.PathResult, "filesystem", "filesystem.canonicalize"),
+        Method("fs/readDirectory", filesystem.PathParams, fileresults.EntriesResult, "filesystem", "filesystem.read_directory"),
+        Method("fs/walk", filesystem.WalkParams, fileresults.WalkResult, "filesystem", "filesystem.walk"),
+        Method("fs/remove", filesystem.RemoveParams, results.Done, "filesystem", "filesystem.remove"),
+        Method("fs/copy", filesystem.CopyParams, results.Done, "filesystem", "filesystem.copy"),
+        Method("fs/open", filesystem.OpenParams, fileresults.OpenResult, "filesystem", "filesystem.open_file", "fileWriteStreaming", "fsOpenUpdate"),
+        Method("fs/readBlock", filesystem.ReadBlockParams, fileresults.BlockResult, "filesystem", "filesystem.read_block"),
+        Method("fs/writeBlock", filesystem.WriteBlockParams, results.Done, "filesystem", "filesystem.write_block", "fileWriteStreaming"),
+        Method("fs/close", filesystem.CloseParams, results.Done, "filesystem", "filesystem.close_file", "fsCloseDiscard"),
+        Method("fs/watchMissing", filesystem.WatchMissingParams, watching.WatchResult, "filesystem", "watching.watch_missing", "fsWatchMissing"),
+        Method("fs/rename", filesystem.RenameParams, results.Done, "filesystem", "filesystem.rename", "fsRename"),
+        Method("fs/chmod", filesystem.ChmodParams, results.Done, "filesystem", "filesystem.chmod", "fsChmod"),
+        Method("fs/watch", watching.WatchParams, watching.WatchResult, "filesystem", "watching.watch", "fsWatch"),
+        Method("fs/unwatch", watching.UnwatchParams, results.Done, "filesystem", "watching.unwatch", "fsWatch"),
+        Method("fs/search", search.SearchParams, search.SearchResult, "filesystem", "search.search", "fsSearch"),
     )
 }
+# fmt: on
+
+# What a server of ours can do: the flags of its methods.
+CAPABILITIES: frozenset[str] = frozenset([flag for method in METHODS.values() for flag in method.flags])
 
 # What a server says of itself, and how a client reads it.
-NOTICES: dict[
-    str, Callable[[Json], OutputNotice | ExitedNotice | ClosedNotice | ChangedNotice | WaitingNotice]
-] = {
-    "process/output": OutputNotice.decode,
-    "process/exited": ExitedNotice.decode,
-    "process/closed": ClosedNotice.decode,
-    "fs/changed": ChangedNotice.decode,
-    "environment/waiting": WaitingNotice.decode,
+NOTICES: dict[str, Callable[[Json], Notice]] = {
+    "process/output": process.OutputNotice.decode,
+    "process/exited": process.ExitedNotice.decode,
+    "process/closed": process.ClosedNotice.decode,
+    "fs/changed": watching.ChangedNotice.decode,
+    "environment/waiting": environment.WaitingNotice.decode,
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ..record import KW_ONLY, record
-from .fields import Fields
+from .fields import Fields, wrong
+from .results import Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .documents import Contribution, EventAnswer, OverlayAnswer, PutAnswer
     from .jsontext import Json
 
 EVENTS = ("new", "resume", "clear", "compact", "fork", "cwd", "root", "daemon")
@@ -130,3 +132,102 @@ class EventParams:
         if self.hide_secrets:
             params["hideSecrets"] = True
         return params
+
+
+# Results
+
+
+@record
+class PutResult(Result):
+    """environment/overlay/put: the variables that the producer's words are about, and what was refused, as
+    (producer, name, reason, why)."""
+
+    names: list[str]
+    rejected: list[tuple[str, str, str, str]]
+
+    @classmethod
+    def decode(cls, result: Json) -> PutResult:
+        fields = Fields(result, "PutResult")
+        rejected = [Fields(one, "Rejected") for one in _list(fields, "rejected")]
+        words = ("producer", "name", "reason", "why")
+        return cls(
+            fields.texts("names"),
+            [tuple(one.text(word) for word in words) for one in rejected],  # type: ignore[misc]
+        )
+
+    def encode(self) -> PutAnswer:
+        return {
+            "names": self.names,
+            "rejected": [
+                {"producer": producer, "name": name, "reason": reason, "why": why}
+                for producer, name, reason, why in self.rejected
+            ],
+        }
+
+
+@record
+class OverlayResult(Result):
+    """environment/overlay/list: who has said something for a scope, by names of variables."""
+
+    contributions: list[Contribution]
+    withheld: list[str]
+    parent: str | None
+
+    @classmethod
+    def decode(cls, result: Json) -> OverlayResult:
+        fields = Fields(result, "OverlayResult")
+        return cls(_list(fields, "contributions"), fields.texts("withheld"), fields.text_or_none("parent"))
+
+    def encode(self) -> OverlayAnswer:
+        return {"contributions": self.contributions, "withheld": self.withheld, "parent": self.parent}
+
+
+@record
+class DropResult(Result):
+    """environment/overlay/drop: whether something was forgotten."""
+
+    dropped: bool
+
+    @classmethod
+    def decode(cls, result: Json) -> DropResult:
+        return cls(Fields(result, "DropResult").flag("dropped"))
+
+    def encode(self) -> Json:
+        return {"dropped": self.dropped}
+
+
+@record
+class EventResult(Result):
+    """environment/overlay/event: what is left, whose hooks must run again and with which reason, and what is
+    lost, as (producer, name)."""
+
+    contributions: list[Contribution]
+    rerun: list[str]
+    reason: str
+    lost: list[tuple[str, str]]
+
+    @classmethod
+    def decode(cls, result: Json) -> EventResult:
+        fields = Fields(result, "EventResult")
+        lost = [Fields(one, "Lost") for one in _list(fields, "lost")]
+        return cls(
+            _list(fields, "contributions"),
+            fields.texts("rerun"),
+            fields.text("reason"),
+            [(one.text("producer"), one.text("name")) for one in lost],
+        )
+
+    def encode(self) -> EventAnswer:
+        return {
+            "contributions": self.contributions,
+            "rerun": self.rerun,
+            "reason": self.reason,
+            "lost": [{"producer": producer, "name": name} for producer, name in self.lost],
+        }
+
+
+def _list(fields: Fields, name: str) -> list[Json]:
+    value = fields.raw(name)
+    if type(value) is not list:
+        raise wrong(value, "a sequence")
+    return value

@@ -1,4 +1,4 @@
-"""Params and notices of process/*.
+"""Params, results and notices of process/*.
 
 `encode` is what a client sends, `decode` what a server reads; both ends share the class. Members that
 only Outfitter knows (`size`, `contract`, `eof`, `graceMs`) are optional and advertised as capabilities.
@@ -11,7 +11,8 @@ from ..record import record
 from . import base64
 from .environment import ContractParams, EnvPolicyParams
 from .fields import Fields, unsigned, wrong
-from .jsontext import quote
+from .jsontext import dumps, quote
+from .results import Result, flag
 from .uri import FileUri
 
 TYPE_CHECKING = False
@@ -361,17 +362,81 @@ class ClosedNotice:
         return cls(fields.text("processId"), unsigned(fields.raw("seq")))
 
 
+# Results
+
+
 @record
-class ReadResult:
-    """The answer to process/read; `chunks` are (number, stream, bytes)."""
+class StartResult(Result):
+    """process/start. Ours: `warnings` about the project's environment, for a client that sent a `contract`,
+    and a summary of the command's `environment`, for one that asked for summaries."""
+
+    process_id: str
+    sandbox_type: str = "none"
+    warnings: tuple[str, ...] = ()
+    environment: Json = None
+
+    @classmethod
+    def decode(cls, result: Json) -> StartResult:
+        fields = Fields(result, "StartResult")
+        return cls(
+            fields.text("processId"),
+            fields.text_or_none("sandboxType") or "none",
+            tuple(fields.texts("warnings")) if "warnings" in fields else (),
+            fields.raw_or_none("environment"),
+        )
+
+    def wire(self) -> str:
+        more = f',"warnings":{dumps(list(self.warnings))}' if self.warnings else ""
+        if self.environment is not None:
+            more += f',"environment":{dumps(self.environment)}'
+        return f'{{"processId":{quote(self.process_id)},"sandboxType":"{self.sandbox_type}"{more}}}'
+
+
+@record
+class WriteResult(Result):
+    """process/write: what became of the bytes."""
+
+    status: str
+
+    @classmethod
+    def decode(cls, result: Json) -> WriteResult:
+        return cls(Fields(result, "WriteResult").text("status"))
+
+    def wire(self) -> str:
+        return f'{{"status":"{self.status}"}}'
+
+
+ACCEPTED = WriteResult("accepted")
+STDIN_CLOSED = WriteResult("stdinClosed")
+UNKNOWN_PROCESS = WriteResult("unknownProcess")
+
+
+@record
+class TerminateResult(Result):
+    """process/terminate: whether the command was still running."""
+
+    running: bool
+
+    @classmethod
+    def decode(cls, result: Json) -> TerminateResult:
+        return cls(Fields(result, "TerminateResult").flag("running"))
+
+    def encode(self) -> Json:
+        return {"running": self.running}
+
+
+@record
+class ReadResult(Result):
+    """process/read; `chunks` are (number, stream, bytes). `dropped_bytes` (ours) were lost before them."""
 
     chunks: list[tuple[int, str, bytes]]
     next_seq: int
     exited: bool
     exit_code: int | None
     closed: bool
-    failure: str | None
-    sandbox_denied: bool
+    failure: str | None = None
+    sandbox_denied: bool = False
+    dropped_bytes: int = 0
 
     @classmethod
     def decode(cls, result: Json) -> ReadResult:
@@ -390,12 +455,30 @@ class ReadResult:
             fields.flag_or("closed", False),
             fields.text_or_none("failure"),
             fields.flag_or("sandboxDenied", False),
+            fields.unsigned_or_none("droppedBytes") or 0,
+        )
+
+    def wire(self) -> str:
+        chunks = ",".join(
+            [
+                f'{{"seq":{seq},"stream":"{stream}","chunk":"{base64.encode_text(data)}"}}'
+                for seq, stream, data in self.chunks
+            ]
+        )
+        code = "null" if self.exit_code is None else self.exit_code
+        failure = "null" if self.failure is None else quote(self.failure)
+        # Only when something is missing, so that an answer without loss is the reference's to the letter.
+        dropped = f',"droppedBytes":{self.dropped_bytes}' if self.dropped_bytes else ""
+        return (
+            f'{{"chunks":[{chunks}],"nextSeq":{self.next_seq},"exited":{flag(self.exited)},'
+            f'"exitCode":{code},"closed":{flag(self.closed)},"failure":{failure},'
+            f'"sandboxDenied":{flag(self.sandbox_denied)}{dropped}}}'
         )
 
 
 @record
-class ProcessSummary:
-    """One entry of process/list (ours)."""
+class ProcessSummary(Result):
+    """process/attach, and one entry of process/list (ours)."""
 
     process_id: str
     pid: int
@@ -445,8 +528,30 @@ class ProcessSummary:
         }
 
 
+@record
+class ListResult(Result):
+    """process/list (ours): the processes of a session, oldest first."""
+
+    processes: list[ProcessSummary]
+
+    @classmethod
+    def decode(cls, result: Json) -> ListResult:
+        processes = Fields(result, "ListResult").raw("processes")
+        if type(processes) is not list:
+            raise wrong(processes, "a sequence")
+        return cls([ProcessSummary.decode(one) for one in processes])
+
+    def encode(self) -> Json:
+        return {"processes": [one.encode() for one in self.processes]}
+
+
 # Notices. These are most of what a server sends, so they are formatted by hand: building and encoding
 # a dict costs 5 us where the format costs 1, and base64 text never needs escaping.
+
+
+def encoded(environment: Json) -> bytes:
+    """What became of a command's environment, as it goes with `Notices.exited`."""
+    return dumps(environment).encode()
 
 
 class Notices:

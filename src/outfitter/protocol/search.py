@@ -6,6 +6,8 @@ from ..errors import InvalidParams
 from ..record import KW_ONLY, record
 from .fields import Fields, unsigned, wrong
 from .filesystem import check_sandbox, flag_or
+from .jsontext import dumps, loads, quote
+from .results import Result, flag
 from .watching import patterns
 
 TYPE_CHECKING = False
@@ -57,6 +59,14 @@ class SearchParams:
             timeout_ms=_number(fields, "timeoutMs", MAX_TIMEOUT_MS, MAX_TIMEOUT_MS),
         )
 
+    @classmethod
+    def read(cls, text: str) -> SearchParams:
+        """What `text` wrote, in a program of ours."""
+        return cls.decode(loads(text))
+
+    def text(self) -> str:
+        return dumps(self.encode())
+
     def encode(self) -> Json:
         return {
             "path": self.path.text,
@@ -107,7 +117,7 @@ class MatchResult:
 
 
 @record
-class SearchResult:
+class SearchResult(Result):
     """`errors` are (URI, message) of what could not be looked at."""
 
     matches: list[MatchResult]
@@ -136,3 +146,29 @@ def _list(fields: Fields, name: str) -> list[Json]:
     if type(value) is not list:
         raise wrong(value, "a sequence")
     return value
+
+
+# A search writes its result match by match, so that it knows how long it is.
+
+
+def match_text(path: str, line: int, column: int, text: str, start: int, end: int) -> str:
+    """One match as JSON text; `path` is a URI."""
+    return (
+        f'{{"path":{quote(path)},"line":{line},"column":{column},'
+        f'"text":{quote(text)},"start":{start},"end":{end}}}'
+    )
+
+
+def error_text(path: str, message: str) -> str:
+    """One error as JSON text; `path` is a URI."""
+    return f'{{"path":{quote(path)},"message":{quote(message)}}}'
+
+
+def search_text(
+    matches: list[str], files_searched: int, files_skipped: int, truncated: bool, errors: list[str]
+) -> str:
+    """The result's JSON text, of matches and errors that are written already."""
+    return (
+        f'{{"matches":[{",".join(matches)}],"filesSearched":{files_searched},'
+        f'"filesSkipped":{files_skipped},"truncated":{flag(truncated)},"errors":[{",".join(errors)}]}}'
+    )

@@ -5,44 +5,30 @@ from __future__ import annotations
 from ..record import record
 from . import uri
 from .fields import Fields
+from .results import Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .jsontext import Json
 
-# The reference's flags, in its order. True only for what works here.
-CAPABILITIES: dict[str, bool] = {
-    "networkProxyLaunch": False,
-    "networkProxyReviewDomains": False,
-    "credentialMasking": False,
-    "credentialMaskingCustomProviders": False,
-    "capabilityDiscoverySandbox": False,
-    "fsWatchMissing": True,
-    "capabilityDiscoveryV2": False,
-    "environmentConfigRead": False,
-    "httpHeaderEnvVars": False,
-    "sandboxedFileStreaming": False,
-    "fileWriteStreaming": True,
-    "shellSnapshotV2": False,
-    "windowsMxc": False,
-    "linuxRootWritePreservesDevices": False,
-    "linuxApprovedRootWritePreservesRestrictions": False,
-    # Ours. A peer that does not know them ignores them; one that does may use what they name.
-    "processList": True,  # process/list, process/attach
-    "processResize": True,  # process/resize, process/start.size
-    "processStdinEof": True,  # process/write.eof
-    "processTerminateGrace": True,  # process/terminate.graceMs
-    "environmentExplain": True,  # environment/resolve, environment/explain, environment/diff
-    "environmentContract": True,  # process/start.contract, initialize.environmentSummary
-    "environmentOverlay": True,  # environment/overlay/*, contract.scope, contract.overlays
-    "sessionTakeOver": True,  # initialize.takeOver
-    "fsCloseDiscard": True,  # fs/close.discard
-    "fsOpenUpdate": True,  # fs/open.mode "update"
-    "fsRename": True,  # fs/rename
-    "fsChmod": True,  # fs/chmod
-    "fsWatch": True,  # fs/watch, fs/unwatch, fs/changed
-    "fsSearch": True,  # fs/search
-}
+# The reference's flags, in its order; `methods.CAPABILITIES` says which are on.
+REFERENCE_FLAGS = (
+    "networkProxyLaunch",
+    "networkProxyReviewDomains",
+    "credentialMasking",
+    "credentialMaskingCustomProviders",
+    "capabilityDiscoverySandbox",
+    "fsWatchMissing",
+    "capabilityDiscoveryV2",
+    "environmentConfigRead",
+    "httpHeaderEnvVars",
+    "sandboxedFileStreaming",
+    "fileWriteStreaming",
+    "shellSnapshotV2",
+    "windowsMxc",
+    "linuxRootWritePreservesDevices",
+    "linuxApprovedRootWritePreservesRestrictions",
+)
 
 
 # The close code for a client whose session was given to another one. Private use (RFC 6455 7.4.2).
@@ -82,11 +68,12 @@ class InitializeParams:
 
 
 @record
-class EnvironmentInfo:
+class EnvironmentInfo(Result):
     """What an executor says about itself (environment/info). Everything but the shell may be missing.
 
     `cwd`, `home` and `temp_dir` are URIs; `session_retention` (ours) is how many seconds a session waits
-    for its client; `capabilities` are the names of the flags that are true; `raw` is all of it.
+    for its client; `base` (ours) says whose environment commands start from; `capabilities` are the names of
+    the flags that are true; `raw` is all that a server said.
     """
 
     shell_name: str
@@ -98,7 +85,10 @@ class EnvironmentInfo:
     version: str | None
     session_retention: float | None
     capabilities: frozenset[str]
-    raw: Json
+    raw: Json = None
+    provider_id: str | None = None
+    temporary_directories: tuple[str, ...] = ()
+    base: Json = None
 
     @classmethod
     def decode(cls, result: Json) -> EnvironmentInfo:
@@ -119,7 +109,29 @@ class EnvironmentInfo:
             if type(flags) is dict
             else frozenset(),
             result,
+            fields.text_or_none("providerId"),
+            tuple(fields.texts("temporaryDirectories")) if "temporaryDirectories" in fields else (),
+            fields.raw_or_none("base"),
         )
+
+    def encode(self) -> Json:
+        flags = {name: name in self.capabilities for name in REFERENCE_FLAGS}
+        flags.update((name, True) for name in sorted(self.capabilities))
+        retention = self.session_retention
+        return {
+            "shell": {"name": self.shell_name, "path": self.shell_path},
+            "executorVersion": self.version,
+            "providerId": self.provider_id,
+            "cwd": None if self.cwd is None else self.cwd.text,
+            "userHomeDir": None if self.home is None else self.home.text,
+            "platformOs": self.platform,
+            "prependPathDirs": [],
+            "temporaryDirectories": list(self.temporary_directories),
+            "tempDir": None if self.temp_dir is None else self.temp_dir.text,
+            "sessionRetentionMs": None if retention is None else int(retention * 1000),
+            "base": self.base,
+            "capabilities": flags,
+        }
 
 
 def _uri_or_none(fields: Fields, name: str) -> uri.FileUri | None:
@@ -128,7 +140,7 @@ def _uri_or_none(fields: Fields, name: str) -> uri.FileUri | None:
 
 
 @record
-class InitializeResult:
+class InitializeResult(Result):
     session_id: str
     info: EnvironmentInfo | None
 
@@ -137,3 +149,21 @@ class InitializeResult:
         fields = Fields(result, "InitializeResult")
         info = fields.raw_or_none("environmentInfo")
         return cls(fields.text("sessionId"), None if info is None else EnvironmentInfo.decode(info))
+
+    def encode(self) -> Json:
+        info = None if self.info is None else self.info.encode()
+        return {"sessionId": self.session_id, "environmentInfo": info}
+
+
+@record
+class StatusResult(Result):
+    """environment/status: "ready", or what the executor is still doing."""
+
+    status: str = "ready"
+
+    @classmethod
+    def decode(cls, result: Json) -> StatusResult:
+        return cls(Fields(result, "StatusResult").text("status"))
+
+    def encode(self) -> Json:
+        return {"status": self.status}

@@ -7,6 +7,7 @@ from ..record import record
 from .fields import Fields, unsigned, wrong
 from .filesystem import check_sandbox, flag_or
 from .jsontext import quote
+from .results import Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +78,20 @@ class UnwatchParams:
         return {"watchId": self.watch_id}
 
 
+@record
+class WatchResult(Result):
+    """fs/watch and fs/watchMissing: whether the paths are watched now."""
+
+    watching: bool
+
+    @classmethod
+    def decode(cls, result: Json) -> WatchResult:
+        return cls(Fields(result, "WatchResult").flag("watching"))
+
+    def encode(self) -> Json:
+        return {"watching": self.watching}
+
+
 # Notices
 
 
@@ -90,7 +105,7 @@ class MissingChangedNotice:
     def decode(cls, params: Json) -> MissingChangedNotice:
         return cls(unsigned(Fields(params, "MissingChangedNotice").raw("watchId")))
 
-    def encode(self) -> bytes:
+    def message(self) -> bytes:
         return b'{"method":"fs/missingChanged","params":{"watchId":%d}}' % self.watch_id
 
 
@@ -114,7 +129,7 @@ class ChangedNotice:
             fields.flag("overflow"),
         )
 
-    def encode(self) -> bytes:
+    def message(self) -> bytes:
         changes = ",".join(f'{{"path":{quote(path)},"kind":"{kind}"}}' for path, kind in self.changes)
         overflow = "true" if self.overflow else "false"
         return (

@@ -9,70 +9,76 @@ from __future__ import annotations
 from _thread import allocate_lock
 
 from ..core.marks import NO_SESSION
-from ..errors import OutfitterError
-from ..log import warn
-from ..protocol import codes, jsonrpc
 from ..protocol.environment import WaitingNotice
 from .limits import FIRST_NEWS_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, Protocol
 
     from ..contract.contract import Questions
+    from ..host.workers import Workers
     from ..loop import Loop
-    from ..protocol.jsonrpc import Request
-    from .connection import Connection
-    from .server import Server
+    from .session import Session
+    from .sessions import Sessions
 
     Then = Callable[[BaseException | None], None]
+
+    class Asker(Protocol):
+        """What is needed of a call."""
+
+        @property
+        def open(self) -> bool: ...
+        @property
+        def session(self) -> Session: ...
+        def later(self) -> object: ...
+        def refuse(self, error: BaseException) -> None: ...
+        def tell(self, notice: WaitingNotice) -> None: ...
 
 
 class Asking:
     """What is being asked for all connections of a server."""
 
-    def __init__(self, server: Server, loop: Loop) -> None:
-        self._server = server
+    def __init__(self, loop: Loop, sessions: Sessions, workers: Workers) -> None:
         self._loop = loop
+        self._sessions = sessions
+        self._workers = workers
         self._waiting: dict[object, list[Then]] = {}
 
     def first(
         self,
-        connection: Connection,
-        request: Request,
+        call: Asker,
         questions: Questions,
+        again: Callable[[], None],
         process_id: str | None = None,
         *,
         tell: str | None = None,
     ) -> None:
-        """Asks, then handles the request again. `process_id` is the process that it will start.
+        """Asks, then handles the request `again`. `process_id` is the process that it will start.
 
         `tell`: the client is told under this name, now and then, what it waits for.
         """
-        from .dispatch import dispatch
-
         # Before the first command, too: what is asked ends with the server, however that ends.
-        self._server.sessions.watchdog.ensure()
-        connection.peer.wait(request.id)
-        session = connection.session
-        assert session is not None, "the handshake guarantees a session"
+        self._sessions.watchdog.ensure()
+        call.later()
+        starting = call.session.starting
         if process_id is not None:
-            session.starting[process_id] = []
-
-        if tell is not None:
-            news = _News(self._loop, connection, tell, questions.what)
+            starting[process_id] = []
+        news = None if tell is None else _News(self._loop, call, WaitingNotice(tell, questions.what))
 
         def then(failure: BaseException | None) -> None:
-            if tell is not None:
+            if news is not None:
                 news.over = True
-            held = [] if process_id is None else session.starting.pop(process_id, [])
-            if connection not in self._server.connections:
+            held = [] if process_id is None else starting.pop(process_id, [])
+            if not call.open:
                 return  # nobody waits for an answer: what was to be started is not
-            for one in (request, *held):
-                connection.peer.answered(one.id)
-                answer = _refused(one, failure) if one is request and failure else dispatch(connection, one)
-                if answer is not None:
-                    connection.reply(answer)
+            if failure is not None:
+                call.refuse(failure)
+            else:
+                again()
+            for one in held:
+                one()
 
         self._ask(questions, then)
 
@@ -82,36 +88,43 @@ class Asking:
             waiting.append(then)  # somebody asks just that
             return
         self._waiting[questions.key] = [then]
-        sessions = self._server.sessions
-        ended = allocate_lock()
-        ended.acquire()
-        sessions.other_begins(ended)
         # Of no session: who asked first may go while others still wait.
-        mark = sessions.marks.new(NO_SESSION)
+        mark = self._sessions.marks.new(NO_SESSION)
 
-        def work() -> None:
-            try:
-                questions.ask(mark)
-            finally:
-                ended.release()
-
-        def done(result: None, failure: BaseException | None) -> None:
-            sessions.other_ended(ended)
+        def done(_: None, failure: BaseException | None) -> None:
             for one in self._waiting.pop(questions.key):
                 one(failure)
 
-        self._server.workers.run(work, done)
+        self.attended(lambda: questions.ask(mark), done)
+
+    def attended(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        """Runs in a thread what waits for children of its own."""
+        sessions = self._sessions
+        ended = allocate_lock()
+        ended.acquire()
+        sessions.other_begins(ended)
+
+        def run() -> Any:
+            try:
+                return work()
+            finally:
+                ended.release()
+
+        def over(result: Any, failure: BaseException | None) -> None:
+            sessions.other_ended(ended)
+            done(result, failure)
+
+        self._workers.run(run, over)
 
 
 class _News:
     """Tells a client what it waits for: soon, and then less and less often."""
 
-    def __init__(self, loop: Loop, connection: Connection, name: str, what: str) -> None:
+    def __init__(self, loop: Loop, call: Asker, notice: WaitingNotice) -> None:
         self.over = False
         self._loop = loop
-        self._connection = connection
-        self._name = name
-        self._what = what
+        self._call = call
+        self._notice = notice
         self._seconds = FIRST_NEWS_SECONDS
         self._next()
 
@@ -119,28 +132,8 @@ class _News:
         self._loop.call_later(self._seconds, self._tell)
 
     def _tell(self) -> None:
-        connection = self._connection
-        if self.over or connection not in connection.server.connections:
+        if self.over or not self._call.open:
             return
-        notice = WaitingNotice(self._name, self._what)
-        connection.push(jsonrpc.notice("environment/waiting", notice.encode()))
+        self._call.tell(self._notice)
         self._seconds *= 2
         self._next()
-
-
-def hold(connection: Connection, request: Request, process_id: str) -> bool:
-    """Whether a request waits for the start of its process; it is handled when that is over."""
-    session = connection.session
-    if session is None or process_id not in session.starting:
-        return False
-    connection.peer.wait(request.id)
-    session.starting[process_id].append(request)
-    return True
-
-
-def _refused(request: Request, failure: BaseException) -> bytes:
-    if isinstance(failure, OutfitterError):
-        return jsonrpc.error(request.id, *codes.of(failure))
-    # Its text may be sensitive.
-    warn("server", "%s failed: %s", request.method, type(failure).__name__)
-    return jsonrpc.error(request.id, codes.INTERNAL, "internal error", {"error": "internal-error"})

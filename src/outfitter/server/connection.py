@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..core.peer import Peer
 from ..errors import Malformed, RemoteProtocolError
-from ..log import note, warn
+from ..log import fault, note
 from ..protocol import codes, jsonrpc
 from ..transport.base import HIGH
 from .dispatch import dispatch
@@ -16,42 +16,44 @@ from .limits import ANSWERS_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..protocol.websocket import Payload
     from ..transport.base import Serving
-    from .files import FileWork
-    from .search import Searches
-    from .server import Server
+    from .call import Call, F, Feature
+    from .services import Services
     from .session import Session
-    from .watching import Watches
+
+_ANSWERS = "answers"  # the reason for which a peer that does not read its answers is not read
 
 
 class Connection:
-    """The server's view of one client (a transport's Receiver)."""
+    """The server's view of one client (a transport's Receiver). `gone` is called when it is lost."""
 
     __slots__ = (
-        "_held",
-        "_held_for_files",
+        "_features",
+        "_gone",
+        "_holds",
+        "_waiting",
         "client_name",
-        "files",
+        "open",
         "peer",
-        "searches",
-        "server",
+        "services",
         "session",
         "transport",
-        "watches",
     )
 
-    def __init__(self, server: Server, transport: Serving) -> None:
-        self.server = server
+    def __init__(self, services: Services, transport: Serving, gone: Callable[[Connection], None]) -> None:
+        self.services = services
         self.transport = transport
         self.peer = Peer()
         self.session: Session | None = None
-        self.files: FileWork | None = None  # made by the first file request
-        self.watches: Watches | None = None  # and by the first watch
-        self.searches: Searches | None = None  # and by the first search
         self.client_name = ""
-        self._held = False
-        self._held_for_files = False
+        self.open = True
+        self._gone = gone
+        self._features: dict[type[Feature], Feature] = {}
+        self._waiting: set[Call] = set()
+        self._holds: set[str] = set()  # the reasons not to read on
         transport.receiver = self
 
     # From the transport
@@ -59,22 +61,20 @@ class Connection:
     def message(self, data: Payload) -> None:
         try:
             self._message(data)
-        except Exception:
+        except Exception as error:
             # A fault of ours ends this connection, whose session can be resumed, and nothing else.
-            warn("server", "a message could not be handled", exc_info=True)
-            self.transport.close(1011, "internal error")
+            fault("server", "a message could not be handled", error)
+            self.transport.close(1011, codes.INTERNAL_ERROR)
 
     def _message(self, data: Payload) -> None:
-        self.server.sessions.disturbed()
+        self.services.pace.asked()
         try:
             message = jsonrpc.parse(data)
         except Malformed as error:
             self.reply(jsonrpc.error(error.request_id, *codes.of(error)))
             return
         if type(message) is jsonrpc.Request:
-            answer = dispatch(self, message)
-            if answer is not None:
-                self.reply(answer)
+            dispatch(self, message)
             return
         try:
             self._notice(message)
@@ -91,25 +91,56 @@ class Connection:
             raise RemoteProtocolError("a response to a request that was never sent")
 
     def drained(self) -> None:
-        if self._held:
-            self._held = False
-            self._read_on()
-        if self.files is not None:
-            self.files.drained()
-        if self.watches is not None:
-            self.watches.drained()
+        self.hold(_ANSWERS, False)
+        for feature in list(self._features.values()):
+            feature.drained()
         if self.session is not None:
             self.session.resume_output()
 
     def lost(self, reason: str) -> None:
         note("server", "=", "connection lost: %s", reason)
-        if self.files is not None:
-            self.files.lost()
-        if self.watches is not None:
-            self.watches.lost()
-        if self.searches is not None:
-            self.searches.lost()
-        self.server.disconnected(self)
+        self.open = False
+        waiting, self._waiting = self._waiting, set()
+        for call in waiting:
+            if call.cancel is not None:
+                call.cancel()
+        for feature in list(self._features.values()):
+            feature.lost()
+        self._gone(self)
+
+    # For calls and features
+
+    def greet(self, session: Session, client_name: str) -> None:
+        self.session = session
+        self.client_name = client_name
+        self.peer.greeted()
+
+    def wait(self, call: Call) -> None:
+        self.peer.wait(call.id)
+        self._waiting.add(call)
+
+    def answered(self, call: Call) -> None:
+        self.peer.answered(call.id)
+        self._waiting.discard(call)
+
+    def feature(self, kind: type[F]) -> F:
+        made = self._features.get(kind)
+        if made is None:
+            made = self._features[kind] = kind(self, self.services)
+        return made  # type: ignore[return-value]
+
+    def hold(self, reason: str, on: bool) -> None:
+        """Stops reading for a reason, or takes that back; reads on when none is left."""
+        if on == (reason in self._holds):
+            return
+        if on:
+            if not self._holds:
+                self.transport.pause_reading()
+            self._holds.add(reason)
+        else:
+            self._holds.discard(reason)
+            if not self._holds:
+                self.transport.resume_reading()
 
     # To the transport
 
@@ -117,33 +148,15 @@ class Connection:
         """Sends an answer. A peer that asks without reading the answers is not read for a while."""
         transport = self.transport
         transport.send(message)
-        if transport.buffered > ANSWERS_BYTES and not self._held:
-            self._hold()
+        if transport.buffered > ANSWERS_BYTES:
+            self.hold(_ANSWERS, True)
 
     def reply_parts(self, *parts: bytes) -> None:
         """As `reply`, of an answer that need not be joined first."""
         transport = self.transport
         transport.send_parts(parts)
-        if transport.buffered > ANSWERS_BYTES and not self._held:
-            self._hold()
-
-    def _hold(self) -> None:
-        self._held = True
-        self.transport.pause_reading()
-
-    def hold_for_files(self, hold: bool) -> None:
-        """Stops or goes on reading, because of what waits to be written to disks."""
-        if hold == self._held_for_files:
-            return
-        self._held_for_files = hold
-        if hold:
-            self.transport.pause_reading()
-        else:
-            self._read_on()
-
-    def _read_on(self) -> None:
-        if not self._held and not self._held_for_files:
-            self.transport.resume_reading()
+        if transport.buffered > ANSWERS_BYTES:
+            self.hold(_ANSWERS, True)
 
     @property
     def full(self) -> bool:
@@ -164,3 +177,6 @@ class Connection:
 
     def probe(self, seconds: float) -> None:
         self.transport.probe(seconds)
+
+    def close(self, code: int, reason: str) -> None:
+        self.transport.close(code, reason)

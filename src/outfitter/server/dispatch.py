@@ -1,27 +1,40 @@
-"""Request → handler → answer: finds the method, reads its params, checks the handshake, maps errors.
+"""Request → call → handler: finds the method, reads its params, checks the handshake.
 
-A handler never sees bad params and never raises wire errors; it returns JSON text, or None when the
-answer comes later.
+A handler never sees bad params and never raises wire errors. Its module is loaded when the first of its
+methods is called.
 """
 
 from __future__ import annotations
 
-from ..errors import MethodUnknown, OutfitterError
-from ..log import note, warn
-from ..protocol import codes, jsonrpc
+from ..errors import MethodUnknown
+from ..log import note
 from ..protocol.methods import METHODS
-from .asking import hold
-from .handlers import HANDLERS
+from .call import Call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .connection import Connection
+    from typing import Protocol
+
+    from ..core.peer import Peer
+    from ..protocol.jsonrpc import Request
+    from ..protocol.methods import Method
+    from .call import Channel, Handler
+
+    class Asking(Channel, Protocol):
+        """A connection: what a call needs, and how far its handshake is."""
+
+        @property
+        def peer(self) -> Peer: ...
 
 
-def dispatch(connection: Connection, request: jsonrpc.Request) -> bytes | None:
-    """The answer to a request, or None when it comes later."""
+_handlers: dict[str, Handler] = {}
+
+
+def dispatch(connection: Asking, request: Request) -> None:
+    """Handles a request: it is answered now or later."""
     if request.trace is not None:
         note("server", "<", "%s for trace %s", request.method, request.trace.get("traceparent"))
+    call = Call(connection, request)
     try:
         method = METHODS.get(request.method)
         if method is None:
@@ -35,17 +48,25 @@ def dispatch(connection: Connection, request: jsonrpc.Request) -> bytes | None:
             peer.may_initialize()
         else:
             peer.may_call(method.family)
+        handler = _handlers.get(method.handler) or _load(method)
         session = connection.session
         if session is not None and session.starting:
-            process_id = getattr(params, "process_id", None)
-            if process_id is not None and hold(connection, request, process_id):
-                return None
-        text = HANDLERS[method.name](connection, request, params)
-        return None if text is None else jsonrpc.result_text(request.id, text)
-    except OutfitterError as error:
-        note("server", ">", "%s refused: %s", request.method, error.slug)
-        return jsonrpc.error(request.id, *codes.of(error))
-    except Exception:
-        # Details may be sensitive: they go to the log, not to the peer.
-        warn("server", "%s failed", request.method, exc_info=True)
-        return jsonrpc.error(request.id, codes.INTERNAL, "internal error", {"error": "internal-error"})
+            waiting = session.starting.get(getattr(params, "process_id", ""))
+            if waiting is not None:
+                # Nothing overtakes the start of its process.
+                call.later()
+                waiting.append(lambda: call.run(handler, params))
+                return
+    except Exception as error:
+        call.refuse(error)
+        return
+    call.run(handler, params)
+
+
+def _load(method: Method) -> Handler:
+    from importlib import import_module
+
+    module, _, name = method.handler.partition(".")
+    handler: Handler = getattr(import_module(f".handlers.{module}", __package__), name)
+    _handlers[method.handler] = handler
+    return handler

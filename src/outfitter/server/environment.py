@@ -8,8 +8,9 @@ from ..contract.contract import Asked, contract_of
 from ..env.policy import Policy
 from ..host import facts
 from ..log import warn
-from ..protocol.session import CAPABILITIES
-from ..protocol.uri import from_path
+from ..protocol.methods import CAPABILITIES
+from ..protocol.session import EnvironmentInfo
+from ..protocol.uri import from_path, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,27 +127,26 @@ class Environments:
 
     # About this machine
 
-    def info(self) -> Json:
+    def info(self) -> EnvironmentInfo:
         """environment/info: only what works here is a capability."""
         shell_name, shell_path = facts.command_shell()
         cwd = facts.working_directory()
-        temporary = facts.temporary_directories(self._executor, cwd or "/")
-        return {
-            "shell": {"name": shell_name, "path": shell_path},
-            "executorVersion": VERSION,
-            "providerId": "sha256:" + sha256(facts.installation()).hexdigest(),
-            "cwd": from_path(cwd) if cwd is not None else None,
-            "userHomeDir": from_path(facts.home(self._executor)),
-            "platformOs": "linux",
-            "prependPathDirs": [],
-            "temporaryDirectories": [from_path(path) for path in temporary],
-            "tempDir": from_path(temporary[0] if temporary else "/tmp"),
-            # Ours: a client that knows it need not give up earlier than we do.
-            "sessionRetentionMs": int(self._session_retention * 1000),
-            # Ours: whose environment commands start from.
-            "base": self.contract.base.describe(),
-            "capabilities": CAPABILITIES,
-        }
+        temporary = [from_path(path) for path in facts.temporary_directories(self._executor, cwd or "/")]
+        return EnvironmentInfo(
+            shell_name,
+            shell_path,
+            cwd=None if cwd is None else parse(from_path(cwd)),
+            home=parse(from_path(facts.home(self._executor))),
+            temp_dir=parse(temporary[0] if temporary else "file:///tmp"),
+            platform="linux",
+            version=VERSION,
+            # A client that knows it need not give up earlier than we do.
+            session_retention=self._session_retention,
+            capabilities=CAPABILITIES,
+            provider_id="sha256:" + sha256(facts.installation()).hexdigest(),
+            temporary_directories=tuple(temporary),
+            base=self.contract.base.describe(),
+        )
 
 
 def _policy(policy: EnvPolicyParams) -> Policy:

@@ -10,26 +10,31 @@ import _thread
 import os
 
 from ..core.lanes import Claim, Lanes
-from ..errors import FileFailed, OutfitterError, Refused
+from ..errors import FileFailed, Refused
 from ..host import files
-from ..log import note, warn
-from ..protocol import base64, codes, jsonrpc
-from .limits import FILE_HANDLES, FILE_WAITING_BYTES, FILE_WIDTH, STREAM_BYTES, STREAMED_READ_BYTES
+from ..log import fault
+from ..protocol import base64
+from ..protocol.fileresults import FILE_HEAD, FILE_TAIL
+from ..protocol.results import Result
+from .call import LATER
+from .limits import FILE_HANDLES, FILE_WAITING_BYTES, FILE_WIDTH, STREAM_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..host.statx import CachedLookup
     from ..host.workers import Workers
-    from ..protocol.jsonrpc import RequestId
-    from .connection import Connection
+    from ..transport.base import Serving
+    from .call import Call, Channel, Later
+    from .services import Services
 
     # What a piece of work returns is known to the one who finishes it.
     Work = Callable[[], Any]
-    Finish = Callable[[Any], "str | None"]
+    Finish = Callable[[Any], "Result | None"]
     Done = Callable[[Any, BaseException | None], None]
+
+_WRITES = "writes"  # the reason not to read on, while much waits for a disk
 
 
 class Handle:
@@ -55,10 +60,10 @@ class Handle:
 class FileWork:
     """All of it for one connection."""
 
-    def __init__(self, connection: Connection, workers: Workers, cached: CachedLookup) -> None:
-        self.cached = cached
-        self._connection = connection
-        self._workers = workers
+    def __init__(self, channel: Channel, services: Services) -> None:
+        self.cached = services.cached
+        self._channel = channel
+        self._workers: Workers = services.workers
         self._lanes = Lanes(FILE_WIDTH)
         self._gone = False
         self._waiting_bytes = 0
@@ -75,7 +80,7 @@ class FileWork:
 
     def run(
         self,
-        request_id: RequestId,
+        call: Call,
         work: Work,
         *,
         looks: tuple[str, ...] = (),
@@ -84,32 +89,42 @@ class FileWork:
         finish: Finish | None = None,
         failed: Callable[[], None] | None = None,
         brings: int = 0,
-    ) -> None:
-        """Does `work` in a thread when its turn has come, and answers with what `finish` makes of its result.
+    ) -> Later:
+        """Does `work` in a thread when its turn has come, and answers with its result, written there too.
 
-        Without `finish` the result is the JSON text. A `finish` that gives None has answered itself. `brings`
-        is how many bytes it came with: when too many wait for a disk, the connection is not read on.
+        With `finish`, with what that makes of it on the loop; None when it has answered itself. `brings` is
+        how many bytes it came with: when too many wait for a disk, the connection is not read on.
         """
-        self._connection.peer.wait(request_id)
+        call.later()
         self._brought(brings)
+
+        def written() -> Any:
+            result = work()
+            return result.wire() if isinstance(result, Result) and finish is None else result
 
         def done(result: Any, failure: BaseException | None) -> None:
             self._brought(-brings)
             if failure is not None:
                 if failed is not None:
                     failed()
-                self.refuse(request_id, failure)
-                return
-            text = result if finish is None else finish(result)
-            if text is not None:
-                self._answer(request_id, text)
+                self.refuse(call, failure)
+            elif finish is None:
+                call.send(result)
+            elif (answer := finish(result)) is not None:
+                call.answer(answer)
 
-        self._in_turn(work, done, looks, changes, makes)
+        self._in_turn(written, done, looks, changes, makes)
+        return LATER
+
+    def refuse(self, call: Call, failure: BaseException) -> None:
+        """Answers with what the operating system said, or with a fault."""
+        call.refuse(files.failed(failure) if isinstance(failure, OSError) else failure)
 
     def _brought(self, change: int) -> None:
-        self._waiting_bytes += change
-        if not self._gone:
-            self._connection.hold_for_files(self._waiting_bytes > FILE_WAITING_BYTES)
+        if change:
+            self._waiting_bytes += change
+            if not self._gone:
+                self._channel.hold(_WRITES, self._waiting_bytes > FILE_WAITING_BYTES)
 
     def _in_turn(
         self,
@@ -134,25 +149,6 @@ class FileWork:
         claim = Claim(looks, changes, begin, makes)
         if self._lanes.add(claim):
             begin()
-
-    def _answer(self, request_id: RequestId, text: str) -> None:
-        if not self._gone:
-            self._connection.peer.answered(request_id)
-            self._connection.reply(jsonrpc.result_text(request_id, text))
-
-    def refuse(self, request_id: RequestId, failure: BaseException) -> None:
-        error: OutfitterError
-        if isinstance(failure, OSError):
-            error = files.failed(failure)
-        elif isinstance(failure, OutfitterError):
-            error = failure
-        else:
-            warn("server", "file work failed: %r", failure)
-            error = FileFailed("internal error")
-        note("server", ">", "file work refused: %s", error.slug)
-        if not self._gone:
-            self._connection.peer.answered(request_id)
-            self._connection.reply(jsonrpc.error(request_id, *codes.of(error)))
 
     # Handles
 
@@ -211,21 +207,14 @@ class FileWork:
 
         self._in_turn(close, _nothing, (), (handle_claim(handle_id),))
 
-    # Answers
+    # Large files
 
-    def answer_parts(self, request_id: RequestId, *parts: bytes) -> None:
-        """An answer that is large enough not to be put together first; the result's JSON text in parts."""
-        if self._gone:
-            return
-        self._connection.peer.answered(request_id)
-        self._connection.reply_parts(jsonrpc.result_head(request_id), *parts, b"}")
-
-    def stream(self, request_id: RequestId, fd: int, size: int) -> None:
+    def stream(self, call: Call, fd: int, size: int) -> None:
         """Answers fs/readFile block by block: memory stays flat, however large the file is."""
         if self._gone:
             self._workers.run(lambda: os.close(fd), _nothing)
             return
-        self._streams.append(_Stream(self, request_id, fd, size))
+        self._streams.append(_Stream(self, self._workers, call, fd, size))
         if len(self._streams) == 1:
             self._streams[0].begin()
 
@@ -252,9 +241,11 @@ class FileWork:
 class _Stream:
     """One large file on its way out, as fragments of one message."""
 
-    def __init__(self, owner: FileWork, request_id: RequestId, fd: int, size: int) -> None:
+    def __init__(self, owner: FileWork, workers: Workers, call: Call, fd: int, size: int) -> None:
         self._owner = owner
-        self._request_id = request_id
+        self._workers = workers
+        self._call = call
+        self._transport: Serving | None = None
         self._fd = fd
         self._offset = 0
         self._left = size  # a file that grows meanwhile is sent as it was: the end must come
@@ -263,17 +254,13 @@ class _Stream:
         self._ended = False
 
     def begin(self) -> None:
-        connection = self._owner._connection
-        connection.peer.answered(self._request_id)
-        connection.transport.begin_message(
-            jsonrpc.result_head(self._request_id), b'{"dataBase64":"', wake=self.go_on
-        )
+        self._transport = self._call.stream(FILE_HEAD, self.go_on)
         self._read()
 
     def _read(self) -> None:
         self._reading = True
         fd, offset, length = self._fd, self._offset, min(STREAM_BYTES, self._left)
-        self._owner._workers.run(lambda: base64.encode(files.read_block(fd, offset, length)), self._got)
+        self._workers.run(lambda: base64.encode(files.read_block(fd, offset, length)), self._got)
 
     def _got(self, block: bytes, failure: BaseException | None) -> None:
         self._reading = False
@@ -282,17 +269,18 @@ class _Stream:
             return
         if failure is not None:
             # Half an answer is on its way; nothing but an end can follow it.
-            warn("server", "a file could not be read to its end: %s", failure)
+            fault("server", "a file could not be read to its end", failure)
             self.abandon()
-            self._owner._connection.transport.close(1011, "a file could not be read to its end")
+            assert self._transport is not None
+            self._transport.close(1011, "a file could not be read to its end")
             return
         self._ready = block
         self.go_on()
 
     def go_on(self) -> None:
         """Sends what is ready if there is room, and reads on."""
-        transport = self._owner._connection.transport
-        if self._ready is None or not transport.has_room:
+        transport = self._transport
+        if self._ready is None or transport is None or not transport.has_room:
             return
         block, self._ready = self._ready, None
         self._offset += STREAM_BYTES
@@ -301,7 +289,7 @@ class _Stream:
             transport.send_fragment(block)
             self._read()
             return
-        transport.end_message(block, b'"}}')
+        transport.end_message(block, FILE_TAIL, b"}")
         self._close()
         self._owner.streamed(self)
 
@@ -313,7 +301,7 @@ class _Stream:
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            self._owner._workers.run(lambda: os.close(fd), _nothing)
+            self._workers.run(lambda: os.close(fd), _nothing)
 
 
 def handle_claim(handle_id: str) -> str:
@@ -327,6 +315,3 @@ def _begun() -> None:
 
 def _nothing(_: object, __: BaseException | None) -> None:
     """For work whose result nobody waits for."""
-
-
-__all__ = ["STREAMED_READ_BYTES", "FileWork", "Handle"]

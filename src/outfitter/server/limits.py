@@ -80,8 +80,3 @@ SEARCH_MEMORY_BYTES = 2 << 30
 WALKERS = 2
 # How long such a process waits for the next walk; it holds 10 MB.
 WALKER_IDLE_SECONDS = 60
-# A client that starts a command less than so long after the last one runs a series of short ones: the end of
-# the next is looked for, for so long, before the loop sleeps. And so is the echo of what is written.
-QUICK_SERIES_SECONDS = 0.0012
-QUICK_COMMAND_SECONDS = 0.0005
-QUICK_ECHO_SECONDS = 0.00015

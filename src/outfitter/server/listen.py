@@ -134,6 +134,7 @@ class _LazyServer:
     def get(self) -> Server:
         if self._server is None:
             from ..host.memory import keep_freed_memory
+            from ..pace import EpollPace
             from ..providers import inherited
             from .server import Server
 
@@ -147,14 +148,15 @@ class _LazyServer:
                 retain=self._retain,
                 left=self._left,
                 base=self._base,
+                pace=EpollPace(self._loop),
             )
             try:
                 # A login shell that is to be asked is asked now, once, before any command.
-                self._server.environments.contract.prepare()
+                self._server.contract.prepare()
             except FileInvalid:
                 # It was right when we started. Each command says what is wrong.
                 warn("server", "no snapshot of the login shell: the user's configuration has mistakes")
-            self._server.sessions.own_process()
+            self._server.own_process()
         return self._server
 
     def connect(self, transport: WebSocketTransport) -> None:

@@ -14,18 +14,22 @@ from collections import deque
 from ..core.launch import Launch
 from ..errors import FileFailed, HostUnsupported, OutfitterError, Refused
 from ..host.facts import own_program
+from ..host.files import failed
 from ..host.spawn import Stdio
 from ..log import warn
-from ..protocol.jsontext import dumps
+from ..protocol.results import Written
 from .limits import SEARCH_GRACE_SECONDS, SEARCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..loop import Timer
-    from ..protocol.jsonrpc import RequestId
     from ..protocol.search import SearchParams
-    from .connection import Connection
-    from .files import FileWork
+    from .call import Call, Channel
+    from .services import Services
+
+    Over = Callable[["_Search", bytes, BaseException | None], None]
 
 _STDERR_SHOWN = 2000  # bytes of a failure in the log
 
@@ -33,35 +37,36 @@ _STDERR_SHOWN = 2000  # bytes of a failure in the log
 class Searches:
     """At most `SEARCHES` run at a time; the others wait in the order they came."""
 
-    def __init__(self, connection: Connection, work: FileWork) -> None:
-        self.connection = connection
-        self._work = work
+    def __init__(self, channel: Channel, services: Services) -> None:
+        self._services = services
         self._running: set[_Search] = set()
-        self._waiting: deque[tuple[RequestId, SearchParams]] = deque()
+        self._waiting: deque[tuple[Call, SearchParams]] = deque()
         self._gone = False
 
-    def begin(self, request_id: RequestId, params: SearchParams) -> None:
+    def begin(self, call: Call, params: SearchParams) -> None:
         if not self._gone:
-            self._waiting.append((request_id, params))
+            self._waiting.append((call, params))
             self._start()
 
     def _start(self) -> None:
         while self._waiting and len(self._running) < SEARCHES:
-            request_id, params = self._waiting.popleft()
+            call, params = self._waiting.popleft()
             try:
-                self._running.add(_Search(self, request_id, params))
-            except (OutfitterError, OSError) as error:
-                self._work.refuse(request_id, error)
+                self._running.add(_Search(self._services, call, params, self._ended))
+            except OSError as error:
+                call.refuse(failed(error))
+            except OutfitterError as error:
+                call.refuse(error)
 
-    def ended(self, search: _Search, answer: bytes, failure: BaseException | None) -> None:
+    def _ended(self, search: _Search, answer: bytes, failure: BaseException | None) -> None:
         self._running.discard(search)
         if self._gone:
             return
-        if failure is not None:
-            self._work.refuse(search.request_id, failure)
-        else:
-            self._work.answer_parts(search.request_id, answer)
+        search.call.done(None if failure is not None else Written([answer]), failure)
         self._start()
+
+    def drained(self) -> None:
+        pass
 
     def lost(self) -> None:
         self._gone = True
@@ -73,19 +78,18 @@ class Searches:
 class _Search:
     """One that runs. Raises LaunchFailed, HostUnsupported, OSError."""
 
-    def __init__(self, owner: Searches, request_id: RequestId, params: SearchParams) -> None:
-        self.request_id = request_id
-        self._owner = owner
-        sessions = owner.connection.server.sessions
-        self._loop = sessions.loop
+    def __init__(self, services: Services, call: Call, params: SearchParams, over: Over) -> None:
+        self.call = call
+        self._over = over
+        self._loop = services.loop
         if not sys.executable:
             raise HostUnsupported("this server does not know its Python interpreter, which searching needs")
         files = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("query", "answer", "complaint")]
         try:
-            os.pwrite(files[0], dumps(params.encode()).encode(), 0)
-            env = owner.connection.server.environments.for_ourselves()
+            os.pwrite(files[0], params.text().encode(), 0)
+            env = services.environments.for_ourselves()
             launch = Launch(sys.executable, own_program("server.searcher"), "/", env)
-            pid = sessions.spawner.spawn(launch, Stdio(files[0], files[1], files[2]))
+            pid = services.sessions.spawner.spawn(launch, Stdio(files[0], files[1], files[2]))
             self._pidfd = os.pidfd_open(pid)
         except BaseException:
             for fd in files:
@@ -117,7 +121,7 @@ class _Search:
         failure = self._failure(answer)
         for fd in (self._pidfd, self._answer, self._complaint):
             os.close(fd)
-        self._owner.ended(self, answer[1:], failure)
+        self._over(self, answer[1:], failure)
 
     def _failure(self, answer: bytes) -> BaseException | None:
         text = answer[1:].decode("utf-8", "replace") if answer[:1] != b"+" else ""

@@ -12,8 +12,7 @@ import signal
 from ..errors import Refused
 from ..host.files import failed
 from ..host.search import Query, Search, interrupt
-from ..protocol.jsontext import loads, quote
-from ..protocol.search import SearchParams
+from ..protocol.search import SearchParams, error_text, match_text, search_text
 from ..protocol.uri import from_path
 from .limits import (
     SEARCH_BYTES,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     with open(0, encoding="utf-8") as file:
-        params = SearchParams.decode(loads(file.read()))
+        params = SearchParams.read(file.read())
     seconds = params.timeout_ms / 1000
     _limit_ourselves(seconds)
     try:
@@ -84,20 +83,14 @@ def _search(params: SearchParams, seconds: float) -> str:
         _error_text,
     )
     search.run()
-    truncated = "true" if search.truncated else "false"
-    return (
-        f'{{"matches":[{",".join(search.matches)}],"filesSearched":{search.files_searched},'
-        f'"filesSkipped":{search.files_skipped},"truncated":{truncated},'
-        f'"errors":[{",".join(search.errors)}]}}'
+    return search_text(
+        search.matches, search.files_searched, search.files_skipped, search.truncated, search.errors
     )
 
 
 def _match_text(path: str, match: Match) -> str:
-    return (
-        f'{{"path":{quote(from_path(path))},"line":{match.line},"column":{match.column},'
-        f'"text":{quote(match.text)},"start":{match.start},"end":{match.end}}}'
-    )
+    return match_text(from_path(path), match.line, match.column, match.text, match.start, match.end)
 
 
 def _error_text(path: str, message: str) -> str:
-    return f'{{"path":{quote(from_path(path))},"message":{quote(message)}}}'
+    return error_text(from_path(path), message)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from ..protocol.jsontext import dumps
+from ..pace import Pace
 from .connection import Connection
-from .environment import Environments
-from .limits import WATCHED_FOLDERS_TOTAL
-from .sessions import Sessions
+from .services import Services
 from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..host.statx import CachedLookup
-    from ..host.watching import Watching
-    from ..host.workers import Workers
+    from ..contract.contract import Contract
     from ..loop import Loop
     from ..transport.base import Serving
-    from .asking import Asking
-    from .walking import Walkers
 
 
 class Server:
@@ -38,91 +32,41 @@ class Server:
         retain: bool = True,
         left: Callable[[], None] | None = None,
         base: str = "daemon",
+        pace: Pace | None = None,
     ) -> None:
-        self.sessions = Sessions(loop, settings)
-        self.environments = Environments(executor, settings.session_retention if retain else 0.0, base)
-        self.connections: set[Connection] = set()
+        retention = settings.session_retention if retain else 0.0
+        self._services = Services(
+            loop, settings, executor, retention=retention, base=base, pace=pace or Pace()
+        )
+        self._connections: set[Connection] = set()
         self._retain = retain
         self._left = left
-        self._info = ""
-        self._loop = loop
-        # Ours has it, an application's own loop has not.
-        self.answered: Callable[..., None] | None = getattr(loop, "answered", None)
-        self._workers: Workers | None = None
-        self._watching: Watching | None = None
-        self._cached: CachedLookup | None = None
-        self._walkers: Walkers | None = None
-        self._asking: Asking | None = None
 
-    def connect(self, transport: Serving) -> Connection:
+    @property
+    def contract(self) -> Contract:
+        """The environment contract of the commands."""
+        return self._services.environments.contract
+
+    def own_process(self) -> None:
+        """This process exists for the server alone: it may adopt orphans and raise its own limits."""
+        self._services.sessions.own_process()
+
+    def connect(self, transport: Serving) -> None:
         """Serves one connection; the transport may start delivering after this."""
-        connection = Connection(self, transport)
-        self.connections.add(connection)
-        return connection
+        self._connections.add(Connection(self._services, transport, self._disconnected))
 
-    def disconnected(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+    def _disconnected(self, connection: Connection) -> None:
+        self._connections.discard(connection)
         session, connection.session = connection.session, None
         if session is not None and self._retain:
-            self.sessions.detach(session, connection)
+            self._services.sessions.detach(session, connection)
         elif session is not None:
-            self.sessions.end(session)
+            self._services.sessions.end(session)
         if self._left is not None:
             self._left()
 
-    @property
-    def workers(self) -> Workers:
-        """Threads for what may block; most servers' first need is long after their start."""
-        if self._workers is None:
-            from ..host.workers import Workers
-
-            self._workers = Workers(self._loop)
-        return self._workers
-
-    @property
-    def asking(self) -> Asking:
-        """What providers are being asked."""
-        if self._asking is None:
-            from .asking import Asking
-
-            self._asking = Asking(self, self._loop)
-        return self._asking
-
-    @property
-    def walkers(self) -> Walkers:
-        if self._walkers is None:
-            from .walking import Walkers
-
-            self._walkers = Walkers(self.environments.for_ourselves())
-        return self._walkers
-
-    @property
-    def cached(self) -> CachedLookup:
-        if self._cached is None:
-            from ..host.statx import CachedLookup
-
-            self._cached = CachedLookup()
-        return self._cached
-
-    @property
-    def watching(self) -> Watching:
-        """What the kernel tells about files, for all connections. Raises HostUnsupported, FileFailed."""
-        if self._watching is None:
-            from ..host.watching import Watching
-
-            self._watching = Watching(self._loop, WATCHED_FOLDERS_TOTAL)
-        return self._watching
-
-    def info_text(self) -> str:
-        """environment/info as JSON text; nothing in it changes while the server runs."""
-        if not self._info:
-            self._info = dumps(self.environments.info())
-        return self._info
-
     def stop(self, reason: str = "server is stopping") -> None:
         """Ends every session and all descendants, then tells every peer."""
-        self.sessions.stop()
-        if self._watching is not None:
-            self._watching.close()
-        for connection in list(self.connections):
-            connection.transport.close(1001, reason)
+        self._services.stop()
+        for connection in list(self._connections):
+            connection.close(1001, reason)

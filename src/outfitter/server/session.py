@@ -10,62 +10,83 @@ from collections import deque
 
 from ..core.stdin import WAITING_BYTES, WAITING_WRITES, WriteIds
 from ..errors import Refused
-from ..log import warn
-from ..protocol import base64
-from ..protocol.jsonrpc import result_text
-from ..protocol.jsontext import dumps
-from ..protocol.process import Notices
-from .limits import CATCH_UP_SECONDS
+from ..protocol.process import ACCEPTED, STDIN_CLOSED, Notices, ReadResult
+from .limits import CATCH_UP_SECONDS, LONGEST_WAIT_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
     from ..contract.base import Base
     from ..core.launch import Launch
     from ..core.output import Chunk, Page
     from ..host.process import Process
-    from ..loop import Timer
-    from ..protocol.jsonrpc import Request, RequestId
-    from ..protocol.process import ReadParams, WriteParams
-    from .connection import Connection
-    from .sessions import Sessions
+    from ..host.spawn import Spawner
+    from ..loop import Loop, Timer
+    from ..pace import Pace
+    from ..protocol.process import ReadParams, WriteParams, WriteResult
+    from ..protocol.results import Result
+    from .settings import Settings
     from .shells import ShellStart
 
-ACCEPTED = '{"status":"accepted"}'
-STDIN_CLOSED = '{"status":"stdinClosed"}'
+    class Outlet(Protocol):
+        """What a session needs of the connection that it is attached to."""
+
+        @property
+        def full(self) -> bool: ...
+        def push(self, *messages: bytes) -> bool: ...
+        def push_parts(self, *messages: tuple[bytes, ...]) -> bool: ...
+        def probe(self, seconds: float) -> None: ...
+        def close(self, code: int, reason: str) -> None: ...
+
+    class Waiting(Protocol):
+        """What a session needs of a call that it answers later."""
+
+        def later(self) -> object: ...
+        def answer(self, result: Result) -> None: ...
+
+    class Registry(Protocol):
+        """What a session needs of all of them."""
+
+        @property
+        def loop(self) -> Loop: ...
+        @property
+        def pace(self) -> Pace: ...
+        @property
+        def settings(self) -> Settings: ...
+        @property
+        def spawner(self) -> Spawner: ...
+        def launch(self, session: Session, process_id: str, launch: Launch) -> Process: ...
+        def reaped(self, process: Process) -> None: ...
+
+
 _SHORT = 2048  # of output, which is rather joined than sent in parts
-UNKNOWN_PROCESS = '{"status":"unknownProcess"}'
 
 
 class _WaitingRead:
     """A process/read that waits for news or for its time."""
 
-    __slots__ = ("params", "request_id", "timer")
+    __slots__ = ("call", "params", "timer")
 
-    def __init__(self, request_id: RequestId, params: ReadParams) -> None:
-        self.request_id = request_id
+    def __init__(self, call: Waiting, params: ReadParams) -> None:
+        self.call = call
         self.params = params
         self.timer: Timer | None = None
-
-
-def _told(shell: ShellStart) -> bytes:
-    """What became of a shell's environment, as JSON; a fault in telling it does not stop an exit."""
-    try:
-        return dumps(shell.report()).encode()
-    except Exception:
-        warn("server", "no report about startup files", exc_info=True)
-        return b""
 
 
 class Session:
     """One client's processes, across its connections."""
 
-    def __init__(self, session_id: str, number: int, registry: Sessions) -> None:
+    def __init__(self, session_id: str, number: int, registry: Registry) -> None:
         self.id = session_id
         self.number = number
-        self.connection: Connection | None = None
+        self.connection: Outlet | None = None
         self.processes: dict[str, Process] = {}
         self.running = 0
-        self.starting: dict[str, list[Request]] = {}  # what waits for processes that are not started yet
+        self.starting: dict[
+            str, list[Callable[[], None]]
+        ] = {}  # what waits for processes that are not started yet
         self.summaries = False  # whether the client wants to hear about environments
         self.base: Base | None = None  # the environment that it brought along
         self._registry = registry
@@ -73,7 +94,7 @@ class Session:
         self._notices: dict[Process, Notices] = {}
         self._shells: dict[Process, ShellStart] = {}
         self._reads: dict[Process, list[_WaitingRead]] = {}
-        self._writes: dict[Process, deque[tuple[RequestId, WriteParams]]] = {}
+        self._writes: dict[Process, deque[tuple[Waiting, WriteParams]]] = {}
         self._waiting_bytes = 0
         self._answering_writes = False
         self._paused: set[Process] = set()
@@ -84,10 +105,10 @@ class Session:
 
     # Connection
 
-    def attach(self, connection: Connection) -> None:
+    def attach(self, connection: Outlet) -> None:
         self.connection = connection
 
-    def reattach(self, connection: Connection) -> None:
+    def reattach(self, connection: Outlet) -> None:
         """Attaches a client that comes back and will ask, process by process, for what it missed.
 
         Until it has, output waits in the pipes: the stock client gives a command up when more than 256
@@ -189,7 +210,13 @@ class Session:
         if connection is not None and connection.full:
             self._paused.add(process)
             return 0
-        return self._registry.appetite()
+        return self._registry.pace.appetite()
+
+    def much(self, fd: int) -> None:
+        self._registry.pace.much(fd)
+
+    def little(self) -> None:
+        self._registry.pace.little()
 
     def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
         told = b""
@@ -197,7 +224,7 @@ class Session:
             self._registry.reaped(process)
             shell = self._shells.pop(process, None)
             if shell is not None:
-                told = _told(shell)
+                told = shell.report_text()
         connection = self.connection
         if connection is not None:
             notices = self._notices[process]
@@ -259,18 +286,17 @@ class Session:
 
     # Reading
 
-    def read(self, process: Process, request_id: RequestId, params: ReadParams, longest: float) -> str | None:
+    def read(self, process: Process, call: Waiting, params: ReadParams) -> ReadResult | None:
         """The answer to process/read, or None when it comes later."""
         if self._catching_up:
             self._caught_up([process])
         log = process.log
         if params.wait_ms == 0 or log.ready(params.after_seq):
-            return page_text(log.read(params.after_seq, params.max_bytes))
-        assert self.connection is not None
-        self.connection.peer.wait(request_id)
-        waiting = _WaitingRead(request_id, params)
+            return _result(log.read(params.after_seq, params.max_bytes))
+        call.later()
+        waiting = _WaitingRead(call, params)
         waiting.timer = self._loop.call_later(
-            min(params.wait_ms / 1000, longest), self._read_due, process, waiting
+            min(params.wait_ms / 1000, LONGEST_WAIT_SECONDS), self._read_due, process, waiting
         )
         self._reads.setdefault(process, []).append(waiting)
         return None
@@ -301,17 +327,11 @@ class Session:
 
     def _answer_read(self, process: Process, waiting: _WaitingRead) -> None:
         page = process.log.read(waiting.params.after_seq, waiting.params.max_bytes)
-        self._answer(waiting.request_id, page_text(page))
-
-    def _answer(self, request_id: RequestId, text: str) -> None:
-        connection = self.connection
-        if connection is not None:
-            connection.peer.answered(request_id)
-            connection.reply(result_text(request_id, text))
+        waiting.call.answer(_result(page))
 
     # Writing
 
-    def write(self, process: Process, request_id: RequestId, params: WriteParams) -> str | None:
+    def write(self, process: Process, call: Waiting, params: WriteParams) -> WriteResult | None:
         """The answer to process/write, or None while it waits for room. Writes keep their order."""
         if process.writes is not None and params.write_id in process.writes:
             return ACCEPTED
@@ -326,13 +346,12 @@ class Session:
                 f"stdin of process {process.process_id} is full and too many writes wait for room; "
                 "wait for their answers first"
             )
-        assert self.connection is not None
-        self.connection.peer.wait(request_id)
-        self._writes.setdefault(process, deque()).append((request_id, params))
+        call.later()
+        self._writes.setdefault(process, deque()).append((call, params))
         self._waiting_bytes += len(params.chunk)
         return None
 
-    def _write_now(self, process: Process, params: WriteParams) -> str:
+    def _write_now(self, process: Process, params: WriteParams) -> WriteResult:
         if not process.write(params.chunk, eof=params.eof):
             return STDIN_CLOSED
         if process.writes is None:
@@ -344,15 +363,15 @@ class Session:
         """Stdin has room again, or is closed: answers the writes that waited."""
         waiting = self._writes.get(process)
         while waiting and (not process.stdin_open or process.stdin_has_room()):
-            request_id, params = waiting.popleft()
+            call, params = waiting.popleft()
             self._waiting_bytes -= len(params.chunk)
             if process.writes is not None and params.write_id in process.writes:
-                text = ACCEPTED
+                result = ACCEPTED
             elif not process.stdin_open:
-                text = STDIN_CLOSED
+                result = STDIN_CLOSED
             else:
-                text = self._write_now(process, params)
-            self._answer(request_id, text)
+                result = self._write_now(process, params)
+            call.answer(result)
         if waiting is not None and not waiting:
             self._writes.pop(process, None)
 
@@ -389,20 +408,12 @@ class Session:
         self._shells.clear()
 
 
-def page_text(page: Page) -> str:
-    """The result of process/read as JSON text."""
-    chunks = ",".join(
-        f'{{"seq":{chunk.seq},"stream":"{chunk.stream.decode()}","chunk":"{base64.encode_text(chunk.data)}"}}'
-        for chunk in page.chunks
+def _result(page: Page) -> ReadResult:
+    return ReadResult(
+        [(chunk.seq, chunk.stream.decode(), bytes(chunk.data)) for chunk in page.chunks],
+        page.next_seq,
+        page.exited,
+        page.exit_code,
+        page.closed,
+        dropped_bytes=page.dropped_bytes,
     )
-    code = "null" if page.exit_code is None else page.exit_code
-    # Only when something is missing, so that an answer without loss is the reference's to the letter.
-    dropped = f',"droppedBytes":{page.dropped_bytes}' if page.dropped_bytes else ""
-    return (
-        f'{{"chunks":[{chunks}],"nextSeq":{page.next_seq},"exited":{_json(page.exited)},"exitCode":{code},'
-        f'"closed":{_json(page.closed)},"failure":null,"sandboxDenied":false{dropped}}}'
-    )
-
-
-def _json(value: bool) -> str:
-    return "true" if value else "false"

@@ -10,7 +10,7 @@ from ..core.output import Budget
 from ..core.session import SessionBook
 from ..errors import HostUnsupported
 from ..host.orphans import Orphans
-from ..host.process import READ_SIZE, SHARED_READ_SIZE, WIDE_READ_SIZE, Process
+from ..host.process import Process
 from ..host.spawn import Spawner
 from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
@@ -21,35 +21,23 @@ from .session import Session
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
-    from collections.abc import Callable
 
     from ..core.launch import Launch
     from ..loop import Loop, Timer
-    from .connection import Connection
+    from ..pace import Pace
+    from .session import Outlet
     from .settings import Settings
 
 # How long stopping waits for a killed process to be gone; only one in the kernel's hands takes longer.
 _REAP_SECONDS = 1.0
-# Reads since a peer wanted something, after which what it wanted is probably over,
-_QUIET = 32
-# after which the one process that runs counts as a stream that nobody disturbs: 3 MB, or some ms,
-_ALONE = 64
-# and after which all that run do: 30 MB.
-_UNDISTURBED = 512
-# A read where other clients are connected, whose next request waits for it: 1.5 instead of 1.9 ms for a
-# command now and then, and the stream 6 % slower.
-_ATTENTIVE = WIDE_READ_SIZE // 2
-# What all streams together may read beside a command that was just started, before they wait for its end. As
-# much as there is time for while a short command runs on another processor: 170 MB/s beside one every 0.8 ms.
-# With 64 KiB its p95 is a tenth less, and the stream half as fast.
-_TURN = 144 << 10
 
 
 class Sessions:
     """All sessions of a server, and what they share to run processes."""
 
-    def __init__(self, loop: Loop, settings: Settings) -> None:
+    def __init__(self, loop: Loop, settings: Settings, pace: Pace) -> None:
         self.loop = loop
+        self.pace = pace
         self.settings = settings
         self._limit = min(settings.max_sessions, NO_SESSION)
         self._book = SessionBook(settings.session_retention, self._limit)
@@ -71,10 +59,6 @@ class Sessions:
         self._orphans: Orphans | None = None
         self._leaders: set[int] = set()
         self._others: set[LockType] = set()
-        self._hurry: Callable[[], int] | None = getattr(loop, "hurry", None)
-        self._expect: Callable[[], None] | None = getattr(loop, "expect", None)
-        self._turns = self._turn = 0  # reads that are left to others beside a new command, and their size
-        self._quiet = 0  # reads of output since a peer wanted something
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -103,7 +87,7 @@ class Sessions:
 
     # Holding
 
-    def create(self, connection: Connection) -> Session:
+    def create(self, connection: Outlet) -> Session:
         """A new session for this connection. Raises Refused at the limit."""
         session_id = _uuid4()
         if len(self._book) >= self._limit:
@@ -113,6 +97,7 @@ class Sessions:
         self._numbers.add(number)
         session = self._sessions[session_id] = Session(session_id, number, self)
         session.attach(connection)
+        self.pace.clients = self._book.held
         note("server", "=", "session opened, %d in all", len(self._sessions))
         return session
 
@@ -124,7 +109,7 @@ class Sessions:
                 return
 
     def resume(
-        self, session_id: str, connection: Connection, probe: float, *, take_over: bool = False
+        self, session_id: str, connection: Outlet, probe: float, *, take_over: bool = False
     ) -> Session:
         """Attaches a detached session. Raises SessionAttached, Refused.
 
@@ -134,18 +119,20 @@ class Sessions:
         held = self._sessions.get(session_id)
         if held is not None and held.connection is not None:
             if take_over:
-                held.connection.transport.close(TAKEN_OVER, "another client has taken the session over")
+                held.connection.close(TAKEN_OVER, "another client has taken the session over")
             else:
                 held.connection.probe(probe)
         self._book.resume(session_id, connection, self.loop.time())
         session = self._sessions[session_id]
         session.reattach(connection)
+        self.pace.clients = self._book.held
         note("server", "=", "session resumed")
         return session
 
-    def detach(self, session: Session, connection: Connection) -> None:
+    def detach(self, session: Session, connection: Outlet) -> None:
         """The connection is gone; the session waits for another."""
         deadline = self._book.detach(session.id, connection, self.loop.time())
+        self.pace.clients = self._book.held
         if deadline is None:
             return
         session.detach()
@@ -178,44 +165,20 @@ class Sessions:
             budget=self._budget,
             started_ms=int(time.time() * 1000),
         )
-        if self._leaders and self._hurry is not None:
-            self._turns = self._hurry()
-            self._turn = max(SHARED_READ_SIZE, _TURN // self._turns) if self._turns else 0
+        self.pace.started()
         self._leaders.add(process.pid)
         return process
 
-    @property
-    def running(self) -> int:
-        """Processes of all sessions whose leader has not ended."""
-        return len(self._leaders)
-
-    def appetite(self) -> int:
-        """How much a process may read at a time: more while nothing but its output goes on.
-
-        Much more is half as fast again for one stream, but far slower for a command beside it.
-        """
-        self._quiet += 1
-        if self._turns:
-            self._turns -= 1
-            return self._turn
-        if self._quiet > (_ALONE if len(self._leaders) < 2 else _UNDISTURBED):
-            return WIDE_READ_SIZE if self._book.held < 2 else _ATTENTIVE
-        return READ_SIZE if self._quiet > _QUIET else SHARED_READ_SIZE
-
-    def disturbed(self) -> None:
-        """A peer wants something."""
-        self._quiet = 0
-
     def reaped(self, process: Process) -> None:
         self._leaders.discard(process.pid)
-        if self._leaders and self._expect is not None:
-            self._expect()  # its client may start another, before the output of others goes on
+        self.pace.ended()
 
     # Ending
 
     def end(self, session: Session) -> None:
         """The end of a session: its processes and whatever descends from them."""
         self._book.forget(session.id)
+        self.pace.clients = self._book.held
         if self._sessions.pop(session.id, None) is None:
             return
         session.detach()

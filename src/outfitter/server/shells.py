@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 from ..contract.settings import LOGINS, STARTUPS
-from ..log import note, warn
-from ..shell.start import Probe, prepare, seen, whole
+from ..log import fault, note, warn
+from ..protocol.process import encoded
+from ..shell.start import Probe, seen, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ..contract.contract import Contract
     from ..contract.settings import Settings
@@ -29,31 +30,39 @@ _REMEMBERED = 256  # reports that are not said again; then all are forgotten
 _said: dict[int, Json] = {}
 
 
+class Reporting:
+    """A pipe on which a shell says what its environment is after startup files. Raises HostUnsupported."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        from ..host.privatefifo import PrivateFifo
+
+        self.fifo: PrivateFifo = PrivateFifo(env)
+        self.mark = os.urandom(16).hex()
+
+    @property
+    def probe(self) -> Probe:
+        return Probe(self.fifo.path, self.mark)
+
+
 class ShellStart:
-    """One shell's start. `argv` and `env` are what is executed; `report` tells afterwards what came of it."""
+    """One shell that was started; `report` tells afterwards what its startup files did.
+
+    `told`: the client hears of it; else the log does.
+    """
 
     def __init__(
-        self,
-        plan: Plan,
-        env: Mapping[str, str],
-        contract: Contract,
-        fifo: PrivateFifo | None,
-        mark: str,
-        told: bool,
+        self, plan: Plan, env: Mapping[str, str], contract: Contract, reporting: Reporting | None, told: bool
     ) -> None:
-        """`told`: the client hears of it; else the log does."""
         self._plan = plan
         self._told = told
         self._contract = contract
         self._given = env
-        self._fifo = fifo
-        self._asked = fifo is not None
-        self._mark = mark
+        self._fifo = None if reporting is None else reporting.fifo
+        self._asked = reporting is not None
+        self._mark = "" if reporting is None else reporting.mark
         self._data: bytearray | None = bytearray()
         self._loop: Loop | None = None
         self._outcome: Json = {"reported": False}
-        self.argv: Sequence[str] = plan.argv
-        self.env = plan.environment(env) if plan.withheld or plan.added else env
 
     def listen(self, loop: Loop) -> None:
         """Takes the shell's report as it comes: a pipe holds less than a large environment."""
@@ -77,8 +86,8 @@ class ShellStart:
         self.close()
         try:
             self._outcome = self._noted(report)
-        except Exception:
-            warn("server", "no report about startup files", exc_info=True)
+        except Exception as error:
+            fault("server", "no report about startup files", error)
 
     def close(self) -> None:
         fifo, self._fifo = self._fifo, None
@@ -116,6 +125,14 @@ class ShellStart:
         self.close()
         told.update(self._outcome)
         return told
+
+    def report_text(self) -> bytes:
+        """The report as it goes with the exit; a fault in telling it does not stop an exit."""
+        try:
+            return encoded(self.report())
+        except Exception as error:
+            fault("server", "no report about startup files", error)
+            return b""
 
     def _noted(self, report: bytes) -> Json:
         """What the startup files changed; said in the log where the client does not ask, but once.
@@ -160,58 +177,28 @@ def _placed(change: Mapping[str, object]) -> str:
     return f"{name}, {change['file']}:{change['line']})" if "file" in change else f"{name})"
 
 
-def plan_shell(
-    program: str,
-    argv: Sequence[str],
-    cwd: str,
-    env: Mapping[str, str],
-    contract: Contract,
-    asked: ContractParams | None,
-    *,
-    report: bool,
-    wrapped: bool = False,
-    settings: Settings | None = None,
-) -> ShellStart | None:
-    """How to start a shell; None for anything else. Raises LoginRejected.
+def reporting(startup: str, env: Mapping[str, str], *, wanted: bool) -> Reporting | None:
+    """A way for a shell to report, where its startup files run and somebody wants to know what they did."""
+    if startup == "enforce" or not (wanted or startup == "report"):
+        return None
+    from ..errors import HostUnsupported
 
-    `settings`: what holds for that folder, where it has been looked up already.
-    `report` says that somebody wants to know what the startup files did. A `wrapped` one gets its environment
-    from a tool in front of it: what that is cannot be put right, or compared, so no startup file is let in.
-    """
-    login, startup = modes(settings or contract.settings(cwd), asked)
-    if wrapped:
-        login, startup = ("reject" if login == "reject" else "strip"), "enforce"
-    fifo = None
-    mark = ""
-    probe = None
-    if startup != "enforce" and (report or startup == "report"):
-        from ..errors import HostUnsupported
-        from ..host.privatefifo import PrivateFifo
-
-        try:
-            fifo = PrivateFifo(env)
-            mark = os.urandom(16).hex()
-            probe = Probe(fifo.path, mark)
-        except HostUnsupported as error:
-            note("server", "!", "no report about startup files: %s", error)
     try:
-        plan = prepare(program, argv, login=login, startup=startup, env=env, cwd=cwd, probe=probe)
-    except BaseException:
-        if fifo is not None:
-            fifo.close()
-        raise
-    if (plan is None or not plan.probe) and fifo is not None:
-        fifo.close()
-        fifo = None
-    return None if plan is None else ShellStart(plan, env, contract, fifo, mark, report)
+        return Reporting(env)
+    except HostUnsupported as error:
+        note("server", "!", "no report about startup files: %s", error)
+        return None
 
 
-def modes(settings: Settings, asked: ContractParams | None) -> tuple[str, str]:
+def modes(settings: Settings, asked: ContractParams | None, *, wrapped: bool = False) -> tuple[str, str]:
     """What becomes of a login flag and of startup files: the request's word, within what is configured.
 
     A person may ask for more than is configured, but for a login shell that is rejected; a model only for
-    less.
+    less. A `wrapped` shell gets its environment from a tool in front of it: what that is cannot be put right,
+    or compared, so no startup file is let in.
     """
+    if wrapped:
+        return ("reject" if modes(settings, asked)[0] == "reject" else "strip"), "enforce"
     login, startup = settings.login, settings.startup
     if asked is None or (asked.login is None and asked.startup is None):
         return login, startup

@@ -11,9 +11,10 @@ import signal
 
 from ..host.files import failed
 from ..host.walk import walk
+from ..protocol.fileresults import walk_text
 from ..protocol.filesystem import WalkParams
-from ..protocol.jsontext import in_pieces, loads, quote
 from ..protocol.uri import encode_name
+from ..record import replace
 from .limits import WALK_SECONDS, WALKER_IDLE_SECONDS
 
 TYPE_CHECKING = False
@@ -29,7 +30,7 @@ def main() -> None:
             if not line:
                 return
             signal.alarm(0)
-            params = WalkParams.decode(loads(line.decode()))
+            params = WalkParams.read(line.decode())
             try:
                 pieces, kind = pieces_of(walk_for(params)), b"+"
             except OSError as error:
@@ -49,27 +50,10 @@ def _write(fd: int, data: bytes) -> None:
 def walk_for(params: WalkParams, most: int | None = None) -> Walk:
     """The walk of a request; with `most`, of so many names at the most."""
     if most is not None and most < params.max_entries:
-        params = WalkParams(
-            params.path,
-            params.max_depth,
-            params.max_directories,
-            most,
-            params.follow_directories,
-            params.prune_hidden,
-        )
+        params = replace(params, max_entries=most)
     return walk(params.path.local_path(), params.path.text, params, encode_name, WALK_SECONDS)
 
 
 def pieces_of(done: Walk) -> list[bytes]:
     """The result's JSON text, in pieces: one of megabytes costs more to allocate than to fill."""
-    entries = in_pieces([_group_text(*group) for group in done.groups])
-    errors = ",".join(f'{{"path":{quote(one)},"message":{quote(text)}}}' for one, text in done.errors)
-    end = f'],"errors":[{errors}],"truncated":{"true" if done.truncated else "false"}}}'
-    return [b'{"entries":[', *entries, end.encode()]
-
-
-def _group_text(prefix: str, names: list[str], kind: str) -> str:
-    """Entries of one folder and kind; what stands in a URI needs no quoting."""
-    end = f'","kind":"{kind}"}}'
-    start = f'{{"path":{quote(prefix)[:-1]}'
-    return start + f"{end},{start}".join(names) + end
+    return walk_text(done.groups, done.errors, done.truncated)

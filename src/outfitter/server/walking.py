@@ -15,7 +15,6 @@ import time
 from ..errors import FileFailed
 from ..host.facts import own_program
 from ..host.spawn import limits_are_ours
-from ..protocol.jsontext import dumps
 from .limits import WALK_SECONDS, WALKERS
 from .walker import pieces_of, walk_for
 
@@ -42,7 +41,7 @@ class Walkers:
         done = walk_for(params, _SMALL)
         if not done.truncated or params.max_entries <= _SMALL:
             return pieces_of(done)
-        request = dumps(params.encode()).encode() + b"\n"
+        request = params.text().encode() + b"\n"
         walker = self._take()
         while walker is not None:
             answer = walker.ask(request)

@@ -13,19 +13,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..formats.ignore import Rules
     from ..host.watching import Watching
-    from ..loop import Timer
-    from .connection import Connection
+    from ..loop import Loop, Timer
+    from .call import Channel
+    from .services import Services
 
 
 class Watches:
     """All of them, and the one for missing paths. Raises HostUnsupported, FileFailed."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        server = connection.server
-        self._loop = server.sessions.loop
-        self._workers = server.workers
-        self._watching = server.watching
+    def __init__(self, channel: Channel, services: Services) -> None:
+        self._channel = channel
+        self._loop = services.loop
+        self._workers = services.workers
+        self._watching = services.watching
         self._last_missing = 0
         self._missing: Missing | None = None
         self._folders: dict[str, FolderWatch] = {}
@@ -57,7 +57,7 @@ class Watches:
     def missing_changed(self, missing: Missing) -> None:
         if self._missing is missing:
             self._end_missing()
-            self._connection.push(MissingChangedNotice(missing.watch_id).encode())
+            self._channel.push(MissingChangedNotice(missing.watch_id).message())
 
     def _end_missing(self) -> None:
         missing, self._missing = self._missing, None
@@ -74,7 +74,7 @@ class Watches:
             raise Refused(f"watch `{watch_id}` already exists")
         if len(self._folders) >= WATCHES:
             raise Refused(f"at most {WATCHES} watches may be open per connection")
-        watch = self._folders[watch_id] = FolderWatch(self._connection, watch_id, debounce)
+        watch = self._folders[watch_id] = FolderWatch(self._channel, self._loop, watch_id, debounce)
         watch.tree = TreeWatch(
             self._loop,
             self._workers,
@@ -132,8 +132,9 @@ class FolderWatch:
 
     tree: TreeWatch
 
-    def __init__(self, connection: Connection, watch_id: str, debounce: float) -> None:
-        self._connection = connection
+    def __init__(self, channel: Channel, loop: Loop, watch_id: str, debounce: float) -> None:
+        self._channel = channel
+        self._loop = loop
         self._watch_id = watch_id
         self._debounce = debounce
         self._timer: Timer | None = None
@@ -142,11 +143,11 @@ class FolderWatch:
     def told(self) -> None:
         """There are changes. They wait from the first one on: a flood does not put them off."""
         if self._timer is None and not self._due:
-            self._timer = self._connection.server.sessions.loop.call_later(self._debounce, self._tell)
+            self._timer = self._loop.call_later(self._debounce, self._tell)
 
     def _tell(self) -> None:
         self._timer = None
-        if self._connection.full:
+        if self._channel.full:
             self._due = True
             return
         self._due = False
@@ -154,7 +155,7 @@ class FolderWatch:
         if changes or overflow:
             told = [(from_path(self.tree.full(path)), kind) for path, kind in changes]
             notice = ChangedNotice(self._watch_id, told, overflow or self.tree.incomplete)
-            self._connection.push(notice.encode())
+            self._channel.push(notice.message())
 
     def drained(self) -> None:
         if self._due:

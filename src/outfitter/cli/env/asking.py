@@ -37,7 +37,8 @@ def explain(flags: Flags, show: str = "names", *, programs: Sequence[str] = (), 
     target = where(flags)
     if target is None:
         contract, question = here(flags)
-        return answers.explain(contract, question, show, programs=programs, login=login)
+        found: dict[str, Any] = answers.explain(contract, question, show, programs=programs, login=login)
+        return found
 
     async def ask(client: Client) -> Json:
         return await client.explain(**_wire(flags), show=show, programs=programs, login=login)
@@ -50,7 +51,8 @@ def resolve(flags: Flags, show: str = "names") -> Json:
     target = where(flags)
     if target is None:
         contract, question = here(flags)
-        return answers.resolve(contract, question, show)
+        found: dict[str, Any] = answers.resolve(contract, question, show)
+        return found
 
     async def ask(client: Client) -> Json:
         return await client.environment(**_wire(flags), show=show)

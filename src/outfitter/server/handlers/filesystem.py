@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect
 
 from ...errors import Refused
 from ...host import files
-from ...protocol import base64
-from ...protocol.jsontext import in_pieces, quote
+from ...protocol.fileresults import BlockResult, FileResult, Listing, MetadataResult, OpenResult, PathResult
+from ...protocol.results import DONE, Written
 from ...protocol.uri import from_path
 from ..files import FileWork, handle_claim
 from ..limits import STREAMED_READ_BYTES
@@ -31,21 +30,14 @@ if TYPE_CHECKING:
         WriteBlockParams,
         WriteFileParams,
     )
-    from ...protocol.jsonrpc import Request
+    from ...protocol.results import Done
     from ...protocol.uri import FileUri
-    from ..connection import Connection
+    from ..call import Call, Later
     from ..files import Handle
 
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)  # read what is in memory, or say so
 # What the stock client takes in one message; a larger one would cost it its connection.
 _STOCK_CLIENT, _STOCK_CLIENT_BYTES = "codex-environment", 48 << 20
-
-
-def work_of(connection: Connection) -> FileWork:
-    if connection.files is None:
-        server = connection.server
-        connection.files = FileWork(connection, server.workers, server.cached)
-    return connection.files
 
 
 def native(path: FileUri) -> str:
@@ -58,12 +50,12 @@ def native(path: FileUri) -> str:
 # One file
 
 
-def read_file(connection: Connection, request: Request, params: FileParams) -> None:
+def read_file(call: Call, params: FileParams) -> Later:
     path, follow = native(params.path), params.follow
-    work = work_of(connection)
-    limit = _STOCK_CLIENT_BYTES if connection.client_name == _STOCK_CLIENT else files.MAX_READ
+    work = call.feature(FileWork)
+    limit = _STOCK_CLIENT_BYTES if call.client_name == _STOCK_CLIENT else files.MAX_READ
 
-    def read() -> tuple[int, int, bytes]:
+    def read() -> tuple[int, int, Written | None]:
         fd, found = files.open_read(path, follow)
         try:
             if found.st_size > limit:
@@ -75,20 +67,20 @@ def read_file(connection: Connection, request: Request, params: FileParams) -> N
                 raise Refused(f"file is too large to read: limit is {limit} bytes")
             if found.st_size > STREAMED_READ_BYTES:
                 kept, fd = fd, -1
-                return kept, found.st_size, b""
-            return -1, 0, base64.encode(_read_whole(fd, found.st_size, limit))
+                return kept, found.st_size, None
+            # Written here, in the thread, not on the loop.
+            return -1, 0, Written(FileResult(_read_whole(fd, found.st_size, limit)).wire())
         finally:
             if fd >= 0:
                 os.close(fd)
 
-    def finish(result: tuple[int, int, bytes]) -> None:
-        fd, size, text = result
+    def finish(result: tuple[int, int, Written | None]) -> Written | None:
+        fd, size, written = result
         if fd >= 0:
-            work.stream(request.id, fd, size)
-        else:
-            work.answer_parts(request.id, b'{"dataBase64":"', text, b'"}')
+            work.stream(call, fd, size)
+        return written
 
-    work.run(request.id, read, looks=(path,), finish=finish)
+    return work.run(call, read, looks=(path,), finish=finish)
 
 
 def _read_whole(fd: int, size: int, limit: int) -> bytes:
@@ -105,59 +97,58 @@ def _read_whole(fd: int, size: int, limit: int) -> bytes:
     return parts[0] if len(parts) == 2 else b"".join(parts)
 
 
-def write_file(connection: Connection, request: Request, params: WriteFileParams) -> None:
+def write_file(call: Call, params: WriteFileParams) -> Later:
     path, follow = native(params.path), params.follow
 
-    def write() -> str:
+    def write() -> Done:
         files.write_file(path, params.pieces(), follow)
-        return "{}"
+        return DONE
 
-    work_of(connection).run(request.id, write, changes=(path,), brings=len(params.data))
+    return call.feature(FileWork).run(call, write, changes=(path,), brings=len(params.data))
 
 
-def get_metadata(connection: Connection, request: Request, params: FileParams) -> str | None:
+def get_metadata(call: Call, params: FileParams) -> MetadataResult | Later:
     path, follow = native(params.path), params.follow
-    work = work_of(connection)
+    work = call.feature(FileWork)
     if follow and work.free(path):
         known = work.cached.find(path)
         if known is not None:
-            answered = connection.server.answered
-            if answered is not None:
-                answered()
-            return _metadata_text(known)
-    work.run(request.id, lambda: _metadata_text(files.metadata(path, follow)), looks=(path,))
-    return None
+            call.services.pace.answered()
+            return _metadata(known)
+    return work.run(call, lambda: _metadata(files.metadata(path, follow)), looks=(path,))
 
 
-def _metadata_text(known: Metadata) -> str:
-    return (
-        f'{{"isDirectory":{_json(known.is_directory)},"isFile":{_json(known.is_file)},'
-        f'"isSymlink":{_json(known.is_symlink)},"size":{known.size},'
-        f'"createdAtMs":{known.created_ms},"modifiedAtMs":{known.modified_ms},'
-        # Ours: what a copy needs to be one.
-        f'"mode":{known.mode & 0o7777}}}'
+def _metadata(known: Metadata) -> MetadataResult:
+    return MetadataResult(
+        known.is_directory,
+        known.is_file,
+        known.is_symlink,
+        known.size,
+        known.created_ms,
+        known.modified_ms,
+        known.mode & 0o7777,  # ours: what a copy needs to be one
     )
 
 
-def canonicalize(connection: Connection, request: Request, params: PathParams) -> None:
+def canonicalize(call: Call, params: PathParams) -> Later:
     path = native(params.path)
-    work_of(connection).run(
-        request.id, lambda: f'{{"path":{quote(from_path(files.canonicalize(path)))}}}', looks=(path,)
+    return call.feature(FileWork).run(
+        call, lambda: PathResult(from_path(files.canonicalize(path))), looks=(path,)
     )
 
 
 # Folders
 
 
-def create_directory(connection: Connection, request: Request, params: CreateDirectoryParams) -> None:
+def create_directory(call: Call, params: CreateDirectoryParams) -> Later:
     path, recursive, follow = native(params.path), params.recursive, params.follow
 
-    def create() -> str:
+    def create() -> Done:
         files.create_directory(path, recursive, follow)
-        return "{}"
+        return DONE
 
     # On its way it may make what a later request needs.
-    work_of(connection).run(request.id, create, changes=(path,), makes=_top(path) if recursive else ())
+    return call.feature(FileWork).run(call, create, changes=(path,), makes=_top(path) if recursive else ())
 
 
 def _top(path: str) -> tuple[str, ...]:
@@ -166,118 +157,66 @@ def _top(path: str) -> tuple[str, ...]:
     return (f"/{first}",) if first else ()
 
 
-def read_directory(connection: Connection, request: Request, params: PathParams) -> None:
+def read_directory(call: Call, params: PathParams) -> Later:
     path = native(params.path)
-
-    def listing() -> list[bytes]:
-        plain, others = files.scan_directory(path)
-        texts = []
-        place = 0
-        for other in others:
-            following = bisect(plain, other[0], place)
-            texts += _files_text(path, plain[place:following])
-            texts.append(_entry_text(path, *other))
-            place = following
-        texts += _files_text(path, plain[place:] if place else plain)
-        return [b'{"entries":[', *in_pieces(texts), b"]}"]
-
-    work = work_of(connection)
-    work.run(request.id, listing, looks=(path,), finish=lambda parts: work.answer_parts(request.id, *parts))
+    return call.feature(FileWork).run(call, lambda: Listing(path, *files.scan_directory(path)), looks=(path,))
 
 
-def _files_text(folder: str, names: list[str]) -> list[str]:
-    """Files, sorted. Nearly always their names need no quoting, and are put together at once."""
-    if not names:
-        return []
-    joined = "".join(names)
-    if len(quote(joined)) != len(joined) + 2:
-        return [_entry_text(folder, name, False, True) for name in names]
-    kind = _KINDS[False, True]
-    return ['{"fileName":"' + f'"{kind},{{"fileName":"'.join(names) + f'"{kind}']
-
-
-_KINDS = {
-    (True, False): ',"isDirectory":true,"isFile":false}',
-    (False, True): ',"isDirectory":false,"isFile":true}',
-    (False, False): ',"isDirectory":false,"isFile":false}',
-}
-
-
-def _entry_text(folder: str, name: str, is_directory: bool, is_file: bool) -> str:
-    kind = _KINDS[is_directory, is_file]
-    if name.isascii():
-        return f'{{"fileName":{quote(name)}{kind}'
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        # A name that is not UTF-8 cannot be addressed by its text; its URI (ours) can.
-        shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        uri = from_path(f"{folder.rstrip('/')}/{name}")
-        return f'{{"fileName":{quote(shown)},"uri":{quote(uri)}{kind}'
-    return f'{{"fileName":{quote(name)}{kind}'
-
-
-def walk(connection: Connection, request: Request, params: WalkParams) -> None:
+def walk(call: Call, params: WalkParams) -> Later:
     path = native(params.path)
-    walkers = connection.server.walkers
-    work = work_of(connection)
-    work.run(
-        request.id,
-        lambda: walkers.walk(params),
-        looks=(path,),
-        finish=lambda parts: work.answer_parts(request.id, *parts),
-    )
+    walkers = call.services.walkers
+    return call.feature(FileWork).run(call, lambda: Written(walkers.walk(params)), looks=(path,))
 
 
-def remove(connection: Connection, request: Request, params: RemoveParams) -> None:
+def remove(call: Call, params: RemoveParams) -> Later:
     path, recursive, force, follow = native(params.path), params.recursive, params.force, params.follow
 
-    def take_away() -> str:
+    def take_away() -> Done:
         files.remove(path, recursive, force, follow)
-        return "{}"
+        return DONE
 
-    work_of(connection).run(request.id, take_away, changes=(path,))
+    return call.feature(FileWork).run(call, take_away, changes=(path,))
 
 
-def copy(connection: Connection, request: Request, params: CopyParams) -> None:
+def copy(call: Call, params: CopyParams) -> Later:
     source, destination = native(params.source), native(params.destination)
 
-    def duplicate() -> str:
+    def duplicate() -> Done:
         files.copy(source, destination, params.recursive)
-        return "{}"
+        return DONE
 
     makes = _top(destination) if params.recursive else ()
-    work_of(connection).run(request.id, duplicate, looks=(source,), changes=(destination,), makes=makes)
+    return call.feature(FileWork).run(call, duplicate, looks=(source,), changes=(destination,), makes=makes)
 
 
-def rename(connection: Connection, request: Request, params: RenameParams) -> None:
+def rename(call: Call, params: RenameParams) -> Later:
     from ...host.rename import rename as rename_file
 
     source, destination = native(params.source), native(params.destination)
 
-    def give_name() -> str:
+    def give_name() -> Done:
         rename_file(source, destination, replace=params.replace)
-        return "{}"
+        return DONE
 
-    work_of(connection).run(request.id, give_name, changes=(source, destination))
+    return call.feature(FileWork).run(call, give_name, changes=(source, destination))
 
 
-def chmod(connection: Connection, request: Request, params: ChmodParams) -> None:
+def chmod(call: Call, params: ChmodParams) -> Later:
     path, mode, follow = native(params.path), params.mode, params.follow
 
-    def set_mode() -> str:
+    def set_mode() -> Done:
         files.chmod(path, mode, follow)
-        return "{}"
+        return DONE
 
-    work_of(connection).run(request.id, set_mode, changes=(path,))
+    return call.feature(FileWork).run(call, set_mode, changes=(path,))
 
 
 # Streams
 
 
-def open_file(connection: Connection, request: Request, params: OpenParams) -> None:
+def open_file(call: Call, params: OpenParams) -> Later:
     path, handle_id = native(params.path), params.handle_id
-    work = work_of(connection)
+    work = call.feature(FileWork)
 
     def opener(handle: Handle) -> None:
         if params.mode == "read":
@@ -289,29 +228,26 @@ def open_file(connection: Connection, request: Request, params: OpenParams) -> N
             handle.replacement = files.Replacement(path, special=False)
             handle.fd = handle.replacement.fd
 
-    def open_it() -> str:
-        work.open(handle_id, path, opener)
-        return f'{{"handleId":{quote(handle_id)}}}'
-
-    def opened(text: str) -> str:
+    def opened(_: object) -> OpenResult:
         work.opened(handle_id, path)
-        return text
+        return OpenResult(handle_id)
 
     claim = handle_claim(handle_id)
     reads = params.mode == "read"
-    work.run(
-        request.id,
-        open_it,
+    later = work.run(
+        call,
+        lambda: work.open(handle_id, path, opener),
         looks=(path,) if reads else (),
         changes=(claim,) if reads else (claim, path),
         finish=opened,
         failed=lambda: work.opened(handle_id, path),
     )
     work.will_open(handle_id, path)
+    return later
 
 
-def read_block(connection: Connection, request: Request, params: ReadBlockParams) -> None:
-    work = work_of(connection)
+def read_block(call: Call, params: ReadBlockParams) -> BlockResult | Later:
+    work = call.feature(FileWork)
     handle_id = params.handle_id
     claim = (handle_claim(handle_id),)
     if _NO_WAIT and work.free(*claim):
@@ -319,11 +255,9 @@ def read_block(connection: Connection, request: Request, params: ReadBlockParams
         if handle.replacement is None:
             block = _read_at_once(handle.fd, params.offset, params.length)
             if block is not None:
-                eof = b'","eof":true}' if len(block) < params.length else b'","eof":false}'
-                work.answer_parts(request.id, b'{"chunk":"', base64.encode(block), eof)
-                return
+                return BlockResult(block, len(block) < params.length)
 
-    def read() -> tuple[bytes, bytes]:
+    def read() -> BlockResult:
         handle = work.handle(handle_id)
         try:
             if handle.replacement is not None:
@@ -334,17 +268,14 @@ def read_block(connection: Connection, request: Request, params: ReadBlockParams
         except OSError:
             handle.lost = True  # the reference forgets a handle whose read failed
             raise
-        return base64.encode(block), b"true" if len(block) < params.length else b"false"
-
-    def finish(result: tuple[bytes, bytes]) -> None:
-        work.answer_parts(request.id, b'{"chunk":"', result[0], b'","eof":', result[1], b"}")
+        return BlockResult(block, len(block) < params.length)
 
     def failed() -> None:
         handle = work.handles.get(handle_id)
         if handle is not None and handle.lost:
             work.forget(handle_id, handle)
 
-    work.run(request.id, read, looks=claim, finish=finish, failed=failed)
+    return work.run(call, read, looks=claim, failed=failed)
 
 
 def _read_at_once(fd: int, offset: int, length: int) -> bytes | None:
@@ -359,43 +290,38 @@ def _read_at_once(fd: int, offset: int, length: int) -> bytes | None:
     return bytes(buffer) if count == length else bytes(memoryview(buffer)[:count])
 
 
-def write_block(connection: Connection, request: Request, params: WriteBlockParams) -> None:
-    work = work_of(connection)
+def write_block(call: Call, params: WriteBlockParams) -> Later:
+    work = call.feature(FileWork)
     handle_id = params.handle_id
 
-    def write() -> str:
+    def write() -> Done:
         replacement = work.handle(handle_id).replacement
         if replacement is None:
             raise OSError(9, os.strerror(9))
         replacement.write_at(params.chunk, params.offset)
-        return "{}"
+        return DONE
 
     # One after the other: of two that overlap, the later one counts.
-    work.run(request.id, write, changes=(handle_claim(handle_id),), brings=len(params.chunk))
+    return work.run(call, write, changes=(handle_claim(handle_id),), brings=len(params.chunk))
 
 
-def close_file(connection: Connection, request: Request, params: CloseParams) -> str | None:
+def close_file(call: Call, params: CloseParams) -> Done | Later:
     """Ends a handle; a replacement takes its place with this, and not before."""
-    work = work_of(connection)
+    work = call.feature(FileWork)
     handle_id = params.handle_id
     claim = handle_claim(handle_id)
     if work.free(claim) and handle_id not in work.handles:
-        return "{}"
+        return DONE
 
-    def close() -> str:
+    def close() -> Done:
         handle = work.handles.pop(handle_id, None)
         if handle is None:
-            return "{}"
+            return DONE
         try:
             if handle.replacement is not None and not params.discard and not handle.lost:
                 handle.replacement.commit()
         finally:
             handle.close()
-        return "{}"
+        return DONE
 
-    work.run(request.id, close, changes=(claim, *work.paths_of(handle_id)))
-    return None
-
-
-def _json(value: bool) -> str:
-    return "true" if value else "false"
+    return work.run(call, close, changes=(claim, *work.paths_of(handle_id)))

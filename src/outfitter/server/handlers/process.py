@@ -3,162 +3,94 @@
 from __future__ import annotations
 
 from ...contract.contract import Ready
-from ...core.launch import Launch
-from ...errors import InvalidParams, Refused
-from ...protocol.jsontext import dumps, quote
-from ...protocol.process import ProcessSummary
+from ...errors import Refused
+from ...protocol.process import UNKNOWN_PROCESS, ListResult, ProcessSummary, TerminateResult
+from ...protocol.results import DONE
 from ...protocol.uri import from_path
-from ...shell.start import is_shell
-from ..limits import (
-    LONGEST_WAIT_SECONDS,
-    QUICK_COMMAND_SECONDS,
-    QUICK_ECHO_SECONDS,
-    QUICK_SERIES_SECONDS,
-)
-from ..session import UNKNOWN_PROCESS
-from ..shells import plan_shell
+from .. import starting
+from ..call import LATER
+from ..limits import LONGEST_WAIT_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ...host.process import Process
     from ...protocol.environment import NoParams
-    from ...protocol.jsonrpc import Request
-    from ...protocol.jsontext import Json
     from ...protocol.process import (
         AttachParams,
         ReadParams,
+        ReadResult,
         ResizeParams,
         SignalParams,
         StartParams,
+        StartResult,
         TerminateParams,
         WriteParams,
+        WriteResult,
     )
-    from ..connection import Connection
-    from ..session import Session
-
-DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
+    from ...protocol.results import Done
+    from ..call import Call, Later
 
 
-def start(connection: Connection, request: Request, params: StartParams) -> str | None:
-    session = _session(connection)
-    try:
-        cwd = params.cwd.local_path()
-    except ValueError as error:
-        raise InvalidParams(
-            f"cwd URI `{params.cwd.text}` is not valid on this exec-server host: {error}"
-        ) from None
-    if params.restriction is not None:
-        raise InvalidParams("sandbox intent cannot be enforced on this executor")
-    if not params.argv:
-        raise InvalidParams("argv must not be empty")
-    program = params.argv[0]
-    argv: Sequence[str] = params.argv if params.arg0 is None else [params.arg0, *params.argv[1:]]
-    environments = connection.server.environments
-    asked = environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty)
-    ready = environments.contract.next(asked, session.base)
-    if not isinstance(ready, Ready):
-        told = params.process_id if params.contract is not None else None
-        connection.server.asking.first(connection, request, ready, params.process_id, tell=told)
-        return None
-    resolved = environments.contract.environment(ready)
-    env: Mapping[str, str] = resolved.values
-    shell = None
-    if is_shell(program):
-        shell = plan_shell(
-            program,
-            argv,
-            cwd,
-            env,
-            environments.contract,
-            params.contract,
-            report=session.summaries,
-            wrapped=bool(ready.prefix),
-            settings=ready.settings,
-        )
-        if shell is not None:
-            argv, env = shell.argv, shell.env
-    if ready.prefix:
-        if params.arg0 is not None:
-            raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")
-        program, argv = ready.prefix[0], [*ready.prefix, program, *argv[1:]]
-    rows = cols = 0
-    if params.tty:
-        rows, cols = DEFAULT_ROWS, DEFAULT_COLS
-        if params.size is not None:
-            rows, cols = params.size.rows, params.size.cols
-    launch = Launch(program, argv, cwd, env, pipe_stdin=params.pipe_stdin, rows=rows, cols=cols)
-    session.start(params.process_id, launch, shell)
-    answered = connection.server.answered
-    if answered is not None and connection.server.sessions.running == 1:
-        answered(QUICK_SERIES_SECONDS, QUICK_COMMAND_SECONDS)
-    more = ""
-    if ready.warnings:
-        if params.contract is not None:
-            more = f',"warnings":{dumps(list(ready.warnings))}'
-        else:
-            environments.say(ready.warnings)  # its protocol has no place for it
-    if session.summaries:
-        more += f',"environment":{dumps(environments.summary(resolved, session.base, shell))}'
-    return f'{{"processId":{quote(params.process_id)},"sandboxType":"none"{more}}}'
+def start(call: Call, params: StartParams) -> StartResult | Later:
+    services = call.services
+    ready = services.environments.contract.next(starting.asked(call, params), call.session.base)
+    if isinstance(ready, Ready):
+        return starting.start(call, params, ready)
+    tell = params.process_id if params.contract is not None else None
+    services.asking.first(call, ready, lambda: call.run(start, params), params.process_id, tell=tell)
+    return LATER
 
 
-def read(connection: Connection, request: Request, params: ReadParams) -> str | None:
-    session = _session(connection)
-    return session.read(session.get(params.process_id), request.id, params, LONGEST_WAIT_SECONDS)
+def read(call: Call, params: ReadParams) -> ReadResult | Later:
+    session = call.session
+    return session.read(session.get(params.process_id), call, params) or LATER
 
 
-def write(connection: Connection, request: Request, params: WriteParams) -> str | None:
-    session = _session(connection)
+def write(call: Call, params: WriteParams) -> WriteResult | Later:
+    session = call.session
     process = session.processes.get(params.process_id)
     if process is None:
         return UNKNOWN_PROCESS
-    answer = session.write(process, request.id, params)
-    if connection.server.answered is not None:
-        connection.server.answered(look=QUICK_ECHO_SECONDS)
-    return answer
+    result = session.write(process, call, params)
+    call.services.pace.wrote()
+    return result or LATER
 
 
-def signal(connection: Connection, request: Request, params: SignalParams) -> str:
-    process = _session(connection).processes.get(params.process_id)
+def signal(call: Call, params: SignalParams) -> Done:
+    process = call.session.processes.get(params.process_id)
     if process is not None:
         process.interrupt()
-    return "{}"
+    return DONE
 
 
-def terminate(connection: Connection, request: Request, params: TerminateParams) -> str:
-    process = _session(connection).processes.get(params.process_id)
+def terminate(call: Call, params: TerminateParams) -> TerminateResult:
+    process = call.session.processes.get(params.process_id)
     grace = min(params.grace_ms / 1000, LONGEST_WAIT_SECONDS)
-    running = process is not None and process.terminate(grace)
-    return '{"running":true}' if running else '{"running":false}'
+    return TerminateResult(process is not None and process.terminate(grace))
 
 
-def resize(connection: Connection, request: Request, params: ResizeParams) -> str:
-    process = _session(connection).get(params.process_id)
+def resize(call: Call, params: ResizeParams) -> Done:
+    process = call.session.get(params.process_id)
     if not process.resize(params.size.rows, params.size.cols):
         raise Refused(f"process {params.process_id} has no open terminal")
-    return "{}"
+    return DONE
 
 
-def list_processes(connection: Connection, request: Request, params: NoParams) -> str:
+def list_processes(call: Call, params: NoParams) -> ListResult:
     """The processes of this session, oldest first. Command lines are not shown: they may hold secrets."""
-    processes = _session(connection).processes.values()
-    return dumps({"processes": [_summary(process) for process in processes]})
+    return ListResult([_summary(process) for process in call.session.processes.values()])
 
 
-def attach(connection: Connection, request: Request, params: AttachParams) -> str | None:
+def attach(call: Call, params: AttachParams) -> Later:
     """Answers with the state, then sends what is retained after `afterSeq` again."""
-    from ...protocol.jsonrpc import result
-
-    session = _session(connection)
+    session = call.session
     process = session.get(params.process_id)
-    connection.reply(result(request.id, _summary(process)))
-    connection.push(*session.replay(process, params.after_seq))
-    return None
+    call.answer(_summary(process))
+    call.push(session.replay(process, params.after_seq))
+    return LATER
 
 
-def _summary(process: Process) -> Json:
+def _summary(process: Process) -> ProcessSummary:
     log = process.log
     return ProcessSummary(
         process.process_id,
@@ -173,10 +105,4 @@ def _summary(process: Process) -> Json:
         log.exit_code,
         log.closed,
         log.dropped_bytes,
-    ).encode()
-
-
-def _session(connection: Connection) -> Session:
-    session = connection.session
-    assert session is not None, "the handshake guarantees a session"
-    return session
+    )

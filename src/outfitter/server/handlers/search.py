@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import os
 
-from .filesystem import native, work_of
+from ..files import FileWork
+from ..search import Searches
+from .filesystem import native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...protocol.jsonrpc import Request
     from ...protocol.search import SearchParams
-    from ..connection import Connection
+    from ..call import Call, Later
 
 
-def search(connection: Connection, request: Request, params: SearchParams) -> None:
+def search(call: Call, params: SearchParams) -> Later:
     """Finds what earlier requests have written; later ones need not wait for it to end."""
     path = native(params.path)
-    work = work_of(connection)
-    if connection.searches is None:
-        from ..search import Searches
-
-        connection.searches = Searches(connection, work)
-    searches = connection.searches
+    searches = call.feature(Searches)
 
     def begin(_: object) -> None:
-        searches.begin(request.id, params)
+        searches.begin(call, params)
 
-    work.run(request.id, lambda: os.stat(path), looks=(path,), finish=begin)
+    return call.feature(FileWork).run(call, lambda: os.stat(path), looks=(path,), finish=begin)

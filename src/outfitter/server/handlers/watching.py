@@ -4,36 +4,31 @@ from __future__ import annotations
 
 from ...errors import FileFailed, HostUnsupported, Refused
 from ...log import note
+from ...protocol.results import DONE
+from ...protocol.watching import WatchResult
+from ..files import FileWork
 from ..limits import MISSING_PATHS
-from .filesystem import native, work_of
+from ..watching import Watches
+from .filesystem import native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...formats.ignore import Rules
     from ...host.treewatch import Listing
     from ...protocol.filesystem import WatchMissingParams
-    from ...protocol.jsonrpc import Request
+    from ...protocol.results import Done
     from ...protocol.watching import UnwatchParams, WatchParams
-    from ..connection import Connection
-    from ..watching import Watches
+    from ..call import Call, Later
 
-WATCHING, NOT_WATCHING = '{"watching":true}', '{"watching":false}'
+WATCHING, NOT_WATCHING = WatchResult(True), WatchResult(False)
 # The name of the watch for missing paths among the things that requests touch; no path begins so.
 _MISSING = "\0watchMissing"
 
 
-def watches_of(connection: Connection) -> Watches:
-    if connection.watches is None:
-        from ..watching import Watches
-
-        connection.watches = Watches(connection)
-    return connection.watches
-
-
-def watch_missing(connection: Connection, request: Request, params: WatchMissingParams) -> str | None:
+def watch_missing(call: Call, params: WatchMissingParams) -> WatchResult | Later:
     """Waits for one of the paths to appear. What cannot be watched is no error, as in the reference."""
     try:
-        watches = watches_of(connection)
+        watches = call.feature(Watches)
     except (HostUnsupported, FileFailed) as error:
         note("server", "!", "paths cannot be watched: %s", error)
         return NOT_WATCHING
@@ -49,33 +44,32 @@ def watch_missing(connection: Connection, request: Request, params: WatchMissing
         watches.answered_missing(new, armed=False)
         return NOT_WATCHING
 
-    def finish(armed: bool) -> str:
+    def finish(armed: bool) -> WatchResult:
         watches.answered_missing(new, armed=armed)
         return WATCHING if armed else NOT_WATCHING
 
-    work_of(connection).run(
-        request.id,
+    return call.feature(FileWork).run(
+        call,
         lambda: new.watch.arm(missing, present),
         looks=tuple(missing) if present is None else (*missing, present),
         changes=(_MISSING,),
         finish=finish,
     )
-    return None
 
 
-def watch(connection: Connection, request: Request, params: WatchParams) -> None:
+def watch(call: Call, params: WatchParams) -> Later:
     path, watch_id = native(params.path), params.watch_id
-    watches = watches_of(connection)
+    watches = call.feature(Watches)
     reserved = watches.reserve(
         watch_id, path, params.recursive, _rules(params.ignore), params.debounce_ms / 1000
     )
 
-    def finish(listing: Listing) -> str:
+    def finish(listing: Listing) -> WatchResult:
         reserved.tree.begin(listing)
         return WATCHING
 
-    work_of(connection).run(
-        request.id,
+    return call.feature(FileWork).run(
+        call,
         reserved.tree.arm,
         looks=(path,),
         changes=(_claim(watch_id),),
@@ -96,16 +90,15 @@ def _claim(watch_id: str) -> str:
     return f"\0watch {watch_id}"
 
 
-def unwatch(connection: Connection, request: Request, params: UnwatchParams) -> str | None:
+def unwatch(call: Call, params: UnwatchParams) -> Done | Later:
     """Ends a watch, after whatever was asked of it before."""
-    watches, work = watches_of(connection), work_of(connection)
+    watches, work = call.feature(Watches), call.feature(FileWork)
     claim = _claim(params.watch_id)
 
-    def end(_: object) -> str:
+    def end(_: object) -> Done:
         watches.end(params.watch_id)
-        return "{}"
+        return DONE
 
     if work.free(claim):
         return end(None)
-    work.run(request.id, lambda: None, changes=(claim,), finish=end)
-    return None
+    return work.run(call, lambda: None, changes=(claim,), finish=end)

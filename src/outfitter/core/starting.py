@@ -1,0 +1,65 @@
+"""How a command is really started: a list of pure steps, each a `Launch` made of another.
+
+A step may have something to say about what it did, a note; who starts the command reads them. The order of
+the steps is the order of the words in front of the command, from the inside out.
+"""
+
+from __future__ import annotations
+
+from ..errors import InvalidParams
+from ..record import replace
+from ..shell.start import prepare
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..shell.start import Plan, Probe
+    from .launch import Launch
+
+    Note = Plan
+    Step = Callable[[Launch], tuple[Launch, Note | None]]
+
+
+def through(launch: Launch, steps: Iterable[Step]) -> tuple[Launch, tuple[Note, ...]]:
+    """The launch that all steps make of one, and their notes."""
+    notes = []
+    for step in steps:
+        launch, note = step(launch)
+        if note is not None:
+            notes.append(note)
+    return launch, tuple(notes)
+
+
+def shell(login: str, startup: str, probe: Probe | None) -> Step:
+    """A shell does not undo the contract: its flags and its environment keep startup files out, or make good
+    what they do. Anything but a shell stays as it is. Raises LoginRejected."""
+
+    def step(launch: Launch) -> tuple[Launch, Note | None]:
+        plan = prepare(
+            launch.program,
+            launch.argv,
+            login=login,
+            startup=startup,
+            env=launch.env,
+            cwd=launch.cwd,
+            probe=probe,
+        )
+        if plan is None:
+            return launch, None
+        env = plan.environment(launch.env) if plan.withheld or plan.added else launch.env
+        return replace(launch, argv=plan.argv, env=env), plan
+
+    return step
+
+
+def wrap(prefix: tuple[str, ...]) -> Step:
+    """A tool in front of the command makes its environment. Raises InvalidParams."""
+
+    def step(launch: Launch) -> tuple[Launch, Note | None]:
+        if launch.renamed:
+            raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")
+        argv = [*prefix, launch.program, *launch.argv[1:]]
+        return replace(launch, program=prefix[0], argv=argv), None
+
+    return step

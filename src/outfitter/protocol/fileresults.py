@@ -1,0 +1,263 @@
+"""Results of fs/*. Files and folders are most of what a server sends, so their text is written by hand."""
+
+from __future__ import annotations
+
+from bisect import bisect
+
+from ..errors import InvalidParams
+from ..record import record
+from . import base64
+from .fields import Fields, unsigned, wrong
+from .jsontext import in_pieces, quote
+from .results import Result, flag
+from .uri import from_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .jsontext import Json
+
+
+# One file
+
+
+@record
+class FileResult(Result):
+    """fs/readFile: all of a file."""
+
+    data: bytes
+
+    @classmethod
+    def decode(cls, result: Json) -> FileResult:
+        return cls(Fields(result, "FileResult").base64("dataBase64"))
+
+    def wire(self) -> list[bytes]:
+        return [FILE_HEAD, base64.encode(self.data), FILE_TAIL]
+
+
+# A large file is sent block by block; these go before the first block and behind the last.
+FILE_HEAD, FILE_TAIL = b'{"dataBase64":"', b'"}'
+
+
+@record
+class MetadataResult(Result):
+    """fs/getMetadata; times are milliseconds since 1970, 0 where they are not known.
+
+    `mode` are the permission bits (ours), None where the server does not say.
+    """
+
+    is_directory: bool
+    is_file: bool
+    is_symlink: bool
+    size: int
+    created_ms: int
+    modified_ms: int
+    mode: int | None = None
+
+    @classmethod
+    def decode(cls, result: Json) -> MetadataResult:
+        fields = Fields(result, "MetadataResult")
+        return cls(
+            fields.flag("isDirectory"),
+            fields.flag("isFile"),
+            fields.flag("isSymlink"),
+            unsigned(fields.raw("size")),
+            _signed(fields, "createdAtMs"),
+            _signed(fields, "modifiedAtMs"),
+            fields.unsigned_or_none("mode"),
+        )
+
+    def wire(self) -> str:
+        mode = "" if self.mode is None else f',"mode":{self.mode}'
+        return (
+            f'{{"isDirectory":{flag(self.is_directory)},"isFile":{flag(self.is_file)},'
+            f'"isSymlink":{flag(self.is_symlink)},"size":{self.size},'
+            f'"createdAtMs":{self.created_ms},"modifiedAtMs":{self.modified_ms}{mode}}}'
+        )
+
+
+def _signed(fields: Fields, name: str) -> int:
+    value = fields.raw(name)
+    if type(value) is not int:
+        raise InvalidParams(f"invalid type of `{name}`, expected i64")
+    return value
+
+
+@record
+class PathResult(Result):
+    """fs/canonicalize: a URI without links and dots."""
+
+    path: str
+
+    @classmethod
+    def decode(cls, result: Json) -> PathResult:
+        return cls(Fields(result, "PathResult").text("path"))
+
+    def encode(self) -> Json:
+        return {"path": self.path}
+
+
+@record
+class OpenResult(Result):
+    """fs/open: the name of the handle."""
+
+    handle_id: str
+
+    @classmethod
+    def decode(cls, result: Json) -> OpenResult:
+        return cls(Fields(result, "OpenResult").text("handleId"))
+
+    def encode(self) -> Json:
+        return {"handleId": self.handle_id}
+
+
+@record
+class BlockResult(Result):
+    """fs/readBlock."""
+
+    chunk: bytes
+    eof: bool
+
+    @classmethod
+    def decode(cls, result: Json) -> BlockResult:
+        fields = Fields(result, "BlockResult")
+        return cls(fields.base64("chunk"), fields.flag("eof"))
+
+    def wire(self) -> list[bytes]:
+        end = b'","eof":true}' if self.eof else b'","eof":false}'
+        return [b'{"chunk":"', base64.encode(self.chunk), end]
+
+
+# Folders
+
+
+@record
+class EntryResult:
+    """One name of fs/readDirectory; `uri` (ours) is there when the name is not UTF-8."""
+
+    name: str
+    is_directory: bool
+    is_file: bool
+    uri: str | None = None
+
+    @classmethod
+    def decode(cls, result: Json) -> EntryResult:
+        fields = Fields(result, "EntryResult")
+        return cls(
+            fields.text("fileName"),
+            fields.flag("isDirectory"),
+            fields.flag("isFile"),
+            fields.text_or_none("uri"),
+        )
+
+
+@record
+class EntriesResult(Result):
+    """fs/readDirectory. A server writes a `Listing` instead."""
+
+    entries: list[EntryResult]
+
+    @classmethod
+    def decode(cls, result: Json) -> EntriesResult:
+        entries = Fields(result, "EntriesResult").raw("entries")
+        if type(entries) is not list:
+            raise wrong(entries, "a sequence")
+        return cls([EntryResult.decode(one) for one in entries])
+
+
+@record
+class Listing(Result):
+    """What a server says of a folder: names of plain files, and `others` as (name, is a folder, is a file);
+    both sorted."""
+
+    folder: str
+    files: list[str]
+    others: list[tuple[str, bool, bool]]
+
+    def wire(self) -> list[bytes]:
+        files = self.files
+        texts: list[str] = []
+        place = 0
+        for other in self.others:
+            following = bisect(files, other[0], place)
+            texts += _files_text(self.folder, files[place:following])
+            texts.append(_entry_text(self.folder, *other))
+            place = following
+        texts += _files_text(self.folder, files[place:] if place else files)
+        return [b'{"entries":[', *in_pieces(texts), b"]}"]
+
+
+def _files_text(folder: str, names: list[str]) -> list[str]:
+    """Files, sorted. Nearly always their names need no quoting, and are put together at once."""
+    if not names:
+        return []
+    joined = "".join(names)
+    if len(quote(joined)) != len(joined) + 2:
+        return [_entry_text(folder, name, False, True) for name in names]
+    kind = _KINDS[False, True]
+    return ['{"fileName":"' + f'"{kind},{{"fileName":"'.join(names) + f'"{kind}']
+
+
+_KINDS = {
+    (True, False): ',"isDirectory":true,"isFile":false}',
+    (False, True): ',"isDirectory":false,"isFile":true}',
+    (False, False): ',"isDirectory":false,"isFile":false}',
+}
+
+
+def _entry_text(folder: str, name: str, is_directory: bool, is_file: bool) -> str:
+    kind = _KINDS[is_directory, is_file]
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        # A name that is not UTF-8 cannot be addressed by its text; its URI (ours) can.
+        shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        uri = from_path(f"{folder.rstrip('/')}/{name}")
+        return f'{{"fileName":{quote(shown)},"uri":{quote(uri)}{kind}'
+    return f'{{"fileName":{quote(name)}{kind}'
+
+
+@record
+class WalkResult(Result):
+    """fs/walk: `entries` are (URI, kind), `errors` are (URI, message)."""
+
+    entries: list[tuple[str, str]]
+    errors: list[tuple[str, str]]
+    truncated: bool
+
+    @classmethod
+    def decode(cls, result: Json) -> WalkResult:
+        fields = Fields(result, "WalkResult")
+        return cls(
+            _pairs(fields.raw("entries"), "kind"),
+            _pairs(fields.raw("errors"), "message"),
+            fields.flag("truncated"),
+        )
+
+
+def _pairs(members: Json, second: str) -> list[tuple[str, str]]:
+    if type(members) is not list:
+        raise wrong(members, "a sequence")
+    try:
+        # A walk has fifty thousand of them: looked at one by one only if something is wrong.
+        return [(one["path"], one[second]) for one in members]
+    except (KeyError, TypeError):
+        found = [Fields(one, "WalkResult") for one in members]
+        return [(one.text("path"), one.text(second)) for one in found]
+
+
+def walk_text(
+    groups: Iterable[tuple[str, list[str], str]], errors: Iterable[tuple[str, str]], truncated: bool
+) -> list[bytes]:
+    """A walk's JSON text, in pieces. A group is a folder's URI, names as they stand in a URI, and a kind."""
+    entries = in_pieces([_group_text(*group) for group in groups])
+    complaints = ",".join([f'{{"path":{quote(one)},"message":{quote(text)}}}' for one, text in errors])
+    return [b'{"entries":[', *entries, f'],"errors":[{complaints}],"truncated":{flag(truncated)}}}'.encode()]
+
+
+def _group_text(prefix: str, names: list[str], kind: str) -> str:
+    """Entries of one folder and kind; what stands in a URI needs no quoting."""
+    end = f'","kind":"{kind}"}}'
+    start = f'{{"path":{quote(prefix)[:-1]}'
+    return start + f"{end},{start}".join(names) + end

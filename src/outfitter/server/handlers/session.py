@@ -1,0 +1,24 @@
+"""initialize."""
+
+from __future__ import annotations
+
+from ...protocol.session import InitializeResult
+from ..limits import PROBE_SECONDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...protocol.session import InitializeParams
+    from ..call import Call
+
+
+def initialize(call: Call, params: InitializeParams) -> InitializeResult:
+    sessions = call.services.sessions
+    if params.resume_session_id is None:
+        session = sessions.create(call.channel)
+    else:
+        session = sessions.resume(
+            params.resume_session_id, call.channel, PROBE_SECONDS, take_over=params.take_over
+        )
+    session.summaries = params.environment_summary
+    call.greet(session, params.client_name)
+    return InitializeResult(session.id, call.services.info)

@@ -1,0 +1,90 @@
+"""process/start, once nothing is left to be asked: the launch, its steps, and what the client is told."""
+
+from __future__ import annotations
+
+from ..core.launch import Launch
+from ..core.starting import shell, through, wrap
+from ..errors import InvalidParams
+from ..protocol.process import StartResult
+from ..shell.start import is_shell
+from .shells import ShellStart, modes, reporting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..contract.contract import Asked, Ready
+    from ..core.starting import Step
+    from ..protocol.process import StartParams
+    from .call import Call
+
+DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
+
+
+def asked(call: Call, params: StartParams) -> Asked:
+    """What the request says about its environment. Raises InvalidParams."""
+    try:
+        cwd = params.cwd.local_path()
+    except ValueError as error:
+        raise InvalidParams(
+            f"cwd URI `{params.cwd.text}` is not valid on this exec-server host: {error}"
+        ) from None
+    if params.restriction is not None:
+        raise InvalidParams("sandbox intent cannot be enforced on this executor")
+    if not params.argv:
+        raise InvalidParams("argv must not be empty")
+    environments = call.services.environments
+    return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty)
+
+
+def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
+    """Starts the command. Raises Refused, LaunchFailed, LoginRejected, InvalidParams, EnvironmentTooLarge."""
+    session, environments = call.session, call.services.environments
+    resolved = environments.contract.environment(ready)
+    launch = _launch(params, ready.asked.cwd, resolved.values)
+    steps: list[Step] = []
+    report = None
+    if is_shell(launch.program):
+        settings = ready.settings or environments.contract.settings(launch.cwd)
+        login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix))
+        report = reporting(startup, launch.env, wanted=session.summaries)
+        steps.append(shell(login, startup, None if report is None else report.probe))
+    if ready.prefix:
+        steps.append(wrap(ready.prefix))
+    started = None
+    try:
+        final, notes = through(launch, steps) if steps else (launch, ())
+        for plan in notes:
+            reports = report if plan.probe else None
+            started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
+        session.start(params.process_id, final, started)
+    except BaseException:
+        if report is not None:
+            report.fifo.close()
+        raise
+    if report is not None and (started is None or not started.reports):
+        report.fifo.close()
+    told = environments.summary(resolved, session.base, started) if session.summaries else None
+    if params.contract is not None:
+        return StartResult(params.process_id, warnings=ready.warnings, environment=told)
+    environments.say(ready.warnings)  # its protocol has no place for them
+    return StartResult(params.process_id, environment=told)
+
+
+def _launch(params: StartParams, cwd: str, env: Mapping[str, str]) -> Launch:
+    rows = cols = 0
+    if params.tty:
+        rows, cols = DEFAULT_ROWS, DEFAULT_COLS
+        if params.size is not None:
+            rows, cols = params.size.rows, params.size.cols
+    argv = params.argv if params.arg0 is None else [params.arg0, *params.argv[1:]]
+    return Launch(
+        params.argv[0],
+        argv,
+        cwd,
+        env,
+        pipe_stdin=params.pipe_stdin,
+        rows=rows,
+        cols=cols,
+        renamed=params.arg0 is not None,
+    )
