@@ -252,8 +252,8 @@ def test_stalled_reader_that_comes_back_gets_every_answer(server: Server) -> Non
 
 # Long lives
 
-# Standard streams, listener, epoll, the wake-up pipe, the watchdog's pipe and pidfd.
-IDLE_DESCRIPTORS = 9
+# Standard streams, listener, epoll, what wakes it from threads and signals, the watchdog's pipe and pidfd.
+IDLE_DESCRIPTORS = 10
 
 
 @pytest.mark.parametrize("flags", [("--process-retention", "0"), ()], ids=["forgets", "default retention"])
