@@ -213,3 +213,18 @@ def test_the_protocol_page_is_up_to_date() -> None:
     script = ROOT / "scripts" / "protocol-page"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# A server writes these from what it has at hand, not from the type that a client reads.
+WRITTEN_OTHERWISE = {"fs/readDirectory", "fs/walk", "fs/search"}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_result_is_read_by_its_type_and_written_as_it_was(name: str) -> None:
+    told = REQUESTS[name]["result"]
+    result = METHODS[name].result.decode(told)
+    if name in WRITTEN_OTHERWISE:
+        return
+    wire = result.wire()
+    text = wire if isinstance(wire, str) else b"".join(wire).decode()
+    assert json.loads(text) == told
