@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from outfitter.protocol.methods import METHODS
-from outfitter.protocol.methods import CAPABILITIES
+from outfitter.protocol.methods import CAPABILITIES, METHODS
 from tests.support.servers import serving
 from tests.support.wire import Wire
 
