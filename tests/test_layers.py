@@ -13,9 +13,9 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
-# `record`, `log` and `loop` belong to no layer: like `errors`, they know nothing of Outfitter. `loop` is
-# there so that everything with effects is written against one interface, asyncio's or ours.
-GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "VERSION"}
+# `record`, `log`, `loop` and `stdlib` belong to no layer: like `errors`, they know nothing of Outfitter.
+# `loop` is there so that everything with effects is written against one interface, asyncio's or ours.
+GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "stdlib", "VERSION"}
 # Tables and readers: what shells do, and how files are written.
 READERS = {"shell", "formats"}
 LAYERS: dict[str, set[str]] = {
@@ -23,7 +23,8 @@ LAYERS: dict[str, set[str]] = {
     "errors": {"earlyerrors"},
     "record": set(),
     "log": set(),
-    "loop": {"earlyerrors", "log"},
+    "stdlib": set(),
+    "loop": {"earlyerrors", "log", "stdlib"},
     "pace": {"loop"},
     "protocol": GROUND,
     "env": GROUND,
@@ -58,6 +59,9 @@ EFFECTS = {
     "threading",
     "signal",
 }
+# What pure code may take from `stdlib`, which also has sockets, signals and threads.
+PURE_NAMES = {"deque", "encode_basestring_ascii", "heapify", "heappop", "heappush"}
+PURE_NAMES |= {"json_encoder", "json_scanner", "sha1", "sha256"}
 PURE = ("earlyerrors", "errors", "record", "protocol", "env", "shell", "formats", "core")
 
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -109,6 +113,31 @@ def test_pure_code_touches_nothing(path: Path) -> None:
         f"line {line}: {module}" for line, module, ours in imports(path) if not ours and module in EFFECTS
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if unit_of(path) in PURE],
+    ids=lambda path: str(path.relative_to(PACKAGE)),
+)
+def test_pure_code_takes_only_what_is_pure_from_stdlib(path: Path) -> None:
+    taken = {
+        alias.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level and node.module == "stdlib"
+        for alias in node.names
+    }
+    assert taken <= PURE_NAMES
+
+
+def test_private_modules_are_named_in_one_place() -> None:
+    private = {
+        (unit_of(path), module)
+        for path in FILES
+        for _, module, ours in imports(path)
+        if not ours and module.startswith("_") and module != "__future__"
+    }
+    assert private == {("stdlib", "_json"), ("stdlib", "_thread")}  # the others are in its table
 
 
 def test_every_file_has_a_layer() -> None:

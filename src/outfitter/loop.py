@@ -11,11 +11,9 @@ import os
 import select
 import time
 
-# The C half of `heapq`, whose other half nobody needs: a third of a millisecond before /readyz can answer.
-from _heapq import heapify, heappop, heappush
-
 from .earlyerrors import HostUnsupported
 from .log import warn
+from .stdlib import heapify, heappop, heappush
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

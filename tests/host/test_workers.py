@@ -146,7 +146,7 @@ def test_machine_without_a_thread_to_give_is_an_error_of_the_work(
 
     workers = Workers(loop)
     with monkeypatch.context() as patched:
-        patched.setattr(_thread, "start_new_thread", none)
+        patched.setattr("outfitter.host.workers.start_new_thread", none)
         told = Told(loop, 1)
         workers.run(lambda: None, told)
         loop.run()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from _thread import allocate_lock, start_new_thread
 
+from ..stdlib import allocate_lock, start_new_thread
 from .plain import plain
 
 PATIENCE_SECONDS = 1.0  # as a server does

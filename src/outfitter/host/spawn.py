@@ -8,7 +8,6 @@ a child that exits with 127.
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import errno
 import os
@@ -17,6 +16,7 @@ from array import array
 
 from ..core.launch import Launch, candidates
 from ..errors import HostUnsupported, LaunchFailed
+from ..stdlib import allocate_lock
 from .pipes import Pipes
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ class Stdio:
         self.terminal = terminal
 
 
-limits_are_ours = _thread.allocate_lock()
+limits_are_ours = allocate_lock()
 
 
 class Spawner:

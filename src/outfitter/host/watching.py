@@ -7,11 +7,11 @@ missed. An event from before is never told: what waits in the kernel is handed o
 
 from __future__ import annotations
 
-import _thread
 from collections import deque
 
 from ..errors import FileFailed
 from ..log import warn
+from ..stdlib import allocate_lock
 from .inotify import IGNORED, OVERFLOW, UNMOUNT, Inotify
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ class Watching:
         self._loop = loop
         self._limit = limit
         self._inotify = Inotify()
-        self._lock = _thread.allocate_lock()
+        self._lock = allocate_lock()
         self._users: dict[int, list[tuple[Watcher, object, int]]] = {}  # by watch: who, their key, their bits
         self._watches: dict[Watcher, set[int]] = {}
         self._ready: deque[tuple[Watcher, object, int, str]] = deque()

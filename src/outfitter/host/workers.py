@@ -8,9 +8,9 @@ many do that no thread is left, the next ones wait.
 
 from __future__ import annotations
 
-import _thread
 import errno
-from _queue import Empty, SimpleQueue
+
+from ..stdlib import Empty, SimpleQueue, allocate_lock, start_new_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Workers:
         self._queue: SimpleQueue[tuple[Work, Done]] = SimpleQueue()
         self._threads = 0
         self._idle = 0  # threads that wait for work, less the work that waits for them
-        self._lock = _thread.allocate_lock()
+        self._lock = allocate_lock()
 
     def run(self, work: Work, done: Done) -> None:
         """Calls `work` in a thread, then `done` with its result or exception on the loop."""
@@ -44,7 +44,7 @@ class Workers:
             self._idle -= 1
             if self._idle < 0 and self._threads < self._limit:
                 try:
-                    _thread.start_new_thread(self._serve, ())
+                    start_new_thread(self._serve, ())
                     self._threads += 1
                     self._idle += 1
                 except RuntimeError:

@@ -7,9 +7,7 @@ holds, reading it costs memory proportional to its length and never more than `M
 
 from __future__ import annotations
 
-# The C halves of the json package: importing the package itself brings `re`, ten milliseconds on the
-# way to the first command. CPython has had them under these names since 3.0.
-from _json import encode_basestring_ascii, make_encoder, make_scanner
+from ..stdlib import encode_basestring_ascii, json_encoder, json_scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,38 +119,19 @@ def _constant(name: str) -> Json:
     raise JsonError(f"expected value, found {name}")
 
 
-class _Context:
-    """What the C scanner reads its settings from."""
-
-    strict = True
-    object_hook = None
-    object_pairs_hook = staticmethod(_object)
-    parse_float = float
-    parse_int = int
-    parse_constant = staticmethod(_constant)
-    memo: dict[str, str] = {}
-
-
-# Typed as if it took a scanner; it takes anything with these attributes.
-_scan = make_scanner(_Context)  # type: ignore[arg-type]
-
-
 def _any_int(digits: str) -> int | float:
     return int(digits) if len(digits) < 64 else float(digits)
 
 
-class _HugeContext(_Context):
-    parse_int = staticmethod(_any_int)  # type: ignore[assignment]
-
-
-_scan_huge = make_scanner(_HugeContext)  # type: ignore[arg-type]
+_scan = json_scanner(_object, int, _constant)
+_scan_huge = json_scanner(_object, _any_int, _constant)
 
 
 def _not_json(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-_encode = make_encoder(None, _not_json, encode_basestring_ascii, None, ":", ",", False, False, False)
+_encode = json_encoder(_not_json)
 
 
 def _check_size(text: str) -> None:

@@ -143,11 +143,7 @@ def new_key(random: bytes) -> str:
 def accept_key(key: str) -> str:
     from binascii import b2a_base64
 
-    try:
-        # hashlib brings OpenSSL: five milliseconds before the first handshake.
-        from _sha1 import sha1  # type: ignore[import-not-found]
-    except ImportError:
-        from hashlib import sha1
+    from ..stdlib import sha1
 
     return b2a_base64(sha1(key.encode("ascii") + _GUID).digest(), newline=False).decode()
 

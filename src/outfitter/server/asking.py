@@ -6,10 +6,9 @@ the same process waits behind it, so that nothing overtakes a start.
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-
 from ..core.marks import NO_SESSION
 from ..protocol.environment import WaitingNotice
+from ..stdlib import allocate_lock
 from .limits import FIRST_NEWS_SECONDS
 
 TYPE_CHECKING = False

@@ -11,27 +11,17 @@ from ..log import warn
 from ..protocol.methods import CAPABILITIES
 from ..protocol.session import EnvironmentInfo
 from ..protocol.uri import from_path, parse
+from ..stdlib import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from hashlib import sha256
 
     from ..contract.base import Base
     from ..env.resolve import Resolved
     from ..protocol.environment import BaseParams, ContractParams, EnvPolicyParams
     from ..protocol.jsontext import Json
     from .shells import ShellStart
-else:
-    # hashlib brings OpenSSL: five milliseconds before the first handshake.
-    try:
-        from _sha2 import sha256  # since 3.12
-    except ImportError:
-        try:
-            from _sha256 import sha256
-        except ImportError:
-            from hashlib import sha256
-
 
 _REMEMBERED = 256  # warnings that are not said again; then all are forgotten
 

@@ -6,7 +6,6 @@ heart is done at once.
 
 from __future__ import annotations
 
-import _thread
 import os
 
 from ..core.lanes import Claim, Lanes
@@ -16,6 +15,7 @@ from ..log import fault
 from ..protocol import base64
 from ..protocol.fileresults import FILE_HEAD, FILE_TAIL
 from ..protocol.results import Result
+from ..stdlib import allocate_lock
 from .call import LATER
 from .limits import FILE_HANDLES, FILE_WAITING_BYTES, FILE_WIDTH, STREAM_BYTES
 
@@ -69,7 +69,7 @@ class FileWork:
         self._waiting_bytes = 0
         self.handles: dict[str, Handle] = {}
         self._opening: list[tuple[str, str]] = []
-        self._reserving = _thread.allocate_lock()
+        self._reserving = allocate_lock()
         self._streams: list[_Stream] = []
 
     # Work

@@ -169,8 +169,7 @@ class _LazyServer:
 
 def _on_signals(loop: EpollLoop, stop: Callable[[], None]) -> None:
     """Calls `stop` from the loop when we are asked to end."""
-    # The module behind `signal`, which wraps every number in an enum and imports that first.
-    from _signal import SIG_IGN, getsignal, set_wakeup_fd, signal  # type: ignore[import-not-found]
+    from ..stdlib import SIG_IGN, getsignal, set_wakeup_fd, signal
 
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     for number in (_SIGHUP, _SIGINT, _SIGTERM):

@@ -20,11 +20,10 @@ from .session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _thread import LockType
-
     from ..core.launch import Launch
     from ..loop import Loop, Timer
     from ..pace import Pace
+    from ..stdlib import LockType
     from .session import Outlet
     from .settings import Settings
 

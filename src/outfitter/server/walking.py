@@ -7,7 +7,6 @@ threads, and may block.
 
 from __future__ import annotations
 
-import _thread
 import os
 import select
 import time
@@ -15,6 +14,7 @@ import time
 from ..errors import FileFailed
 from ..host.facts import own_program
 from ..host.spawn import limits_are_ours
+from ..stdlib import allocate_lock
 from .limits import WALK_SECONDS, WALKERS
 from .walker import pieces_of, walk_for
 
@@ -34,7 +34,7 @@ class Walkers:
         self._env = env
         self._idle: list[_Walker] = []
         self._count = 0
-        self._lock = _thread.allocate_lock()
+        self._lock = allocate_lock()
 
     def walk(self, params: WalkParams) -> list[bytes]:
         """The result's JSON text, in pieces. Raises OSError, FileFailed."""

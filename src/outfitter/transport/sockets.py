@@ -6,11 +6,7 @@ setsockopt, shutdown) is the same object.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from socket import socket
-else:
-    from _socket import socket
+from ..stdlib import socket
 
 _AF_INET, _AF_INET6, _SOCK_STREAM = 2, 10, 1
 _SOL_SOCKET, _SO_REUSEADDR = 1, 2

@@ -9,12 +9,12 @@ from ..earlyerrors import RemoteProtocolError
 from ..log import warn
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, Response, answer
+from ..stdlib import deque
 from .base import HIGH, LOW
 from .sockets import accept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
     from socket import socket
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from ..protocol.upgrade import Gate
     from ..protocol.websocket import Payload
     from .base import Receiver
-else:
-    # What `collections` takes it from: the package costs 2.5 ms before /readyz can answer.
-    from _collections import deque
 
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
 # What unfinished messages of all connections may take together: eight of the largest.

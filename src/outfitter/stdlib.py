@@ -1,0 +1,129 @@
+"""The C halves of standard modules without the Python around them: the only place that names private modules.
+
+A name is looked up when it is first imported from here, so an importer pays for its own names alone. Where
+an interpreter has no such private module, the public one takes its place: slower to import, otherwise the
+same.
+
+| names | the public module costs, before /readyz or the first command |
+|---|---|
+| deque | 2.5 ms |
+| heapify, heappop, heappush | 0.3 ms |
+| JSON | 11 ms: it brings `re` |
+| sha1, sha256 | 4 ms: it brings OpenSSL |
+| SIG_IGN, getsignal, set_wakeup_fd, signal | 6 ms: it wraps every number in an enum |
+| socket | 11 ms: it brings `selectors` and `enum` |
+| Empty, SimpleQueue | 6 ms: it brings `threading` |
+| LockType, allocate_lock, start_new_thread | 5 ms; `_thread` is documented, and `threading` needs it, too |
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _thread import LockType, allocate_lock, start_new_thread
+    from collections import deque
+    from collections.abc import Callable, Iterable
+    from hashlib import sha1, sha256
+    from heapq import heapify, heappop, heappush
+    from json.encoder import encode_basestring_ascii
+    from queue import Empty, SimpleQueue
+    from signal import SIG_IGN, getsignal, set_wakeup_fd, signal
+    from socket import socket
+    from typing import Any
+
+    __all__ = [
+        "SIG_IGN",
+        "Empty",
+        "LockType",
+        "SimpleQueue",
+        "allocate_lock",
+        "deque",
+        "encode_basestring_ascii",
+        "getsignal",
+        "heapify",
+        "heappop",
+        "heappush",
+        "json_encoder",
+        "json_scanner",
+        "set_wakeup_fd",
+        "sha1",
+        "sha256",
+        "signal",
+        "socket",
+        "start_new_thread",
+    ]
+else:
+    _HEAP = ("_heapq", "heapq")
+    _QUEUE = ("_queue", "queue")
+    _SIGNAL = ("_signal", "signal")
+    _THREAD = ("_thread",)
+    # The modules that have a name, the first that exists is taken.
+    HOMES = {
+        "Empty": _QUEUE,
+        "LockType": _THREAD,
+        "SIG_IGN": _SIGNAL,
+        "SimpleQueue": _QUEUE,
+        "allocate_lock": _THREAD,
+        "deque": ("_collections", "collections"),
+        "encode_basestring_ascii": ("_json", "json.encoder"),
+        "getsignal": _SIGNAL,
+        "heapify": _HEAP,
+        "heappop": _HEAP,
+        "heappush": _HEAP,
+        "set_wakeup_fd": _SIGNAL,
+        "sha1": ("_sha1", "hashlib"),
+        "sha256": ("_sha2", "_sha256", "hashlib"),  # the first since 3.12
+        "signal": _SIGNAL,
+        "socket": ("_socket", "socket"),
+        "start_new_thread": _THREAD,
+    }
+
+    def __getattr__(name):
+        for home in HOMES.get(name, ()):
+            try:
+                module = __import__(home, None, None, (name,))
+            except ImportError:
+                continue
+            found = globals()[name] = getattr(module, name)
+            return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def json_scanner(
+    pairs: Callable[[list[tuple[str, Any]]], Any],
+    integer: Callable[[str], Any],
+    constant: Callable[[str], Any],
+) -> Callable[[str, int], tuple[Any, int]]:
+    """Gives the JSON value at a place of a text and where it ends. It raises StopIteration, ValueError."""
+    try:
+        from _json import make_scanner
+    except ImportError:
+        from json import JSONDecoder
+
+        # Its `raw_decode` would turn StopIteration into another error.
+        decoder: Any = JSONDecoder(object_pairs_hook=pairs, parse_int=integer, parse_constant=constant)
+        return decoder.scan_once  # type: ignore[no-any-return]
+
+    class Settings:
+        strict = True
+        object_hook = None
+        object_pairs_hook = staticmethod(pairs)
+        parse_float = float
+        parse_int = staticmethod(integer)
+        parse_constant = staticmethod(constant)
+        memo: dict[str, str] = {}
+
+    # Typed as if it took a decoder; it takes anything with these attributes.
+    return make_scanner(Settings)  # type: ignore[arg-type]
+
+
+def json_encoder(default: Callable[[object], object]) -> Callable[[object, int], Iterable[str]]:
+    """Writes a value as compact JSON text in ASCII, in parts. The second argument is 0."""
+    try:
+        from _json import encode_basestring_ascii, make_encoder
+    except ImportError:
+        from json import JSONEncoder
+
+        encoder = JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":"), default=default)
+        return lambda value, _: encoder.iterencode(value)
+    return make_encoder(None, default, encode_basestring_ascii, None, ":", ",", False, False, False)
