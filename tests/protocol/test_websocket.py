@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+import sys
+import tomllib
 import tracemalloc
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from fuzz import frames as fuzz
@@ -35,6 +39,31 @@ quick = settings(deadline=None, max_examples=80)
 FIN = 0x80
 LIMIT = 1000
 Event = tuple[int, bytes | str]
+
+
+@pytest.fixture(params=["with the extra", "without it"])
+def masking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Masks large payloads with the function of the `speed` extra, or with ours where it is not installed."""
+    monkeypatch.setattr(ws, "_large", None)
+    if request.param == "without it":
+        monkeypatch.setattr(sys, "path", [])
+    return ws._load().__name__
+
+
+def test_the_function_of_the_extra_is_found_where_it_is_installed(
+    masking: str, request: pytest.FixtureRequest
+) -> None:
+    with_it = "with the extra" in request.node.callspec.id
+    assert masking == ("apply_mask" if with_it else "_mask_large")
+
+
+def test_the_versions_of_the_extra_are_those_that_are_tested() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    [extra] = project["project"]["optional-dependencies"]["speed"]
+    assert extra in project["dependency-groups"]["test"]
+    name, _, above = extra.partition(",<")
+    installed = int(version("websockets").split(".")[0])
+    assert int(name.removeprefix("websockets>=")) <= installed < int(above)
 
 
 def read(data: bytes, *, masked: bool = True, limit: int = LIMIT, step: int = 0) -> list[Event]:
@@ -121,6 +150,7 @@ def test_alone_or_among_others_the_same_is_read(data: bytes) -> None:
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 70000])
 @pytest.mark.parametrize("step", [0, 7])
+@pytest.mark.usefixtures("masking")
 def test_a_message_of_any_size_is_read(size: int, masked: bool, step: int) -> None:
     payload = bytes(index % 251 for index in range(size))
     text = "é" * (size // 2)
@@ -491,7 +521,7 @@ def test_any_reason_fits_a_close_frame(reason: str) -> None:
 def test_a_mask_is_the_key_over_and_over(payload: bytes, key: bytes) -> None:
     expected = bytes(byte ^ key[place % 4] for place, byte in enumerate(payload))
     assert mask(payload, key) == expected
-    assert ws._slow_mask(payload, key) == expected
+    assert ws._mask_small(payload, key) == ws._mask_large(payload, key) == expected
     assert mask(mask(payload, key), key) == payload
 
 

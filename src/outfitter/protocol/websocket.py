@@ -22,7 +22,7 @@ MAX_FRAME_OUT = 8 << 20
 # A frame longer than this is taken as it comes; what comes is kept in pieces of at least a quarter of it.
 _LONG = 256 << 10
 _PIECE = 64 << 10
-# Below this a mask is applied as one big integer, which needs no import; above it, in C.
+# Below this a mask is applied as one big integer, which needs no import; see `_load` for what is above it.
 _SMALL = 4096
 
 
@@ -282,42 +282,45 @@ def parse_close(payload: bytes) -> tuple[int, str]:
 
 def mask(payload: bytes, key: bytes) -> bytes:
     """The payload XORed with the repeated key: masks and unmasks."""
+    if len(payload) > _SMALL:
+        return (_large or _load())(payload, key)
+    return _mask_small(payload, key)
+
+
+def _mask_small(payload: bytes, key: bytes) -> bytes:
     length = len(payload)
-    if length <= _SMALL:
-        pad = (key * (length // 4 + 1))[:length]
-        return (int.from_bytes(payload, "little") ^ int.from_bytes(pad, "little")).to_bytes(length, "little")
-    return _c_mask()(payload, key)
+    pad = (key * (length // 4 + 1))[:length]
+    return (int.from_bytes(payload, "little") ^ int.from_bytes(pad, "little")).to_bytes(length, "little")
 
 
-def _load_c_mask() -> Callable[[bytes, bytes], bytes]:
-    """The C function of the websockets package, without the 60 ms its package import costs."""
-    from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
-
-    package = PathFinder.find_spec("websockets")
-    places = package.submodule_search_locations if package is not None else None
-    found = PathFinder.find_spec("speedups", places) if places else None
-    if found is None or found.loader is None:
-        return _slow_mask
-    module = module_from_spec(found)
-    found.loader.exec_module(module)
-    apply: Callable[[bytes, bytes], bytes] = getattr(module, "apply_mask", _slow_mask)
-    return apply
-
-
-def _slow_mask(payload: bytes, key: bytes) -> bytes:
-    # A wheel without the C part: four table look-ups over every fourth byte, all in C loops.
-    out = bytearray(payload)
+def _mask_large(payload: bytes, key: bytes) -> bytes:
+    # Four table look-ups over every fourth byte, all in C loops: twice as fast as one big integer.
+    out = bytearray(len(payload))
     for place in range(4):
-        table = bytes(value ^ key[place] for value in range(256))
+        table = _mask_small(_EVERY_BYTE, key[place : place + 1] * 4)
         out[place::4] = payload[place::4].translate(table)
     return bytes(out)
 
 
-_loaded: list[Callable[[bytes, bytes], bytes]] = []
+_EVERY_BYTE = bytes(range(256))
+_large: Callable[[bytes, bytes], bytes] | None = None
 
 
-def _c_mask() -> Callable[[bytes, bytes], bytes]:
-    if not _loaded:
-        _loaded.append(_load_c_mask())
-    return _loaded[0]
+def _load() -> Callable[[bytes, bytes], bytes]:
+    """How large payloads are masked: by the C function of the `speed` extra (50 times as fast) or by ours.
+
+    The function is loaded without its package, whose import costs 60 ms.
+    """
+    global _large
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    _large = _mask_large
+    package = PathFinder.find_spec("websockets")
+    places = package.submodule_search_locations if package is not None else None
+    found = PathFinder.find_spec("speedups", places) if places else None
+    if found is not None and found.loader is not None:
+        module = module_from_spec(found)
+        found.loader.exec_module(module)
+        _large = getattr(module, "apply_mask", _mask_large)
+    return _large
