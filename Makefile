@@ -15,7 +15,9 @@ help:
 $(VENV)/.ready: pyproject.toml scripts/setup
 	@scripts/setup $(PYTHON) $(VENV)
 
+# With the bytecode, as a wheel is installed: no start has to compile, or to be able to write what it compiled.
 setup: $(VENV)/.ready
+	@$(BIN)/python -m compileall -q src/outfitter
 
 # The peers and programs that tests talk to; says plainly what it cannot install.
 tools: setup
