@@ -462,6 +462,7 @@ def test_nothing_that_trusts_by_itself_is_asked(account: Account) -> None:
 # Commands that mise starts
 
 
+@real
 @pytest.mark.parametrize("name", ["CI", "BUILD_NUMBER", "MISE_YES"])
 def test_where_mise_would_trust_by_itself_it_starts_no_command(account: Account, name: str) -> None:
     account.record(account.write("mise.toml", '[env]\nX = "1"\n'))
