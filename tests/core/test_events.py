@@ -117,6 +117,26 @@ def test_read_that_overlaps_what_is_there_doubles_nothing() -> None:
     assert order.merge(missed([(1, A), (2, B), (3, C), (4, D)], 5)) == [C, D]
 
 
+@pytest.mark.parametrize("known", [1, 2])
+def test_read_that_overlaps_what_was_handed_out_keeps_none_of_it(known: int) -> None:
+    big = Output("stdout", bytes(EARLY_BYTES))
+    order = after(*[A, B][:known])
+    assert order.merge(missed([(known, big)], known + 1)) == []
+    assert order.receive(known + 2, big) == []  # alone it is not too much
+
+
+def test_read_that_overlaps_what_waits_keeps_it_once() -> None:
+    big = Output("stdout", bytes(EARLY_BYTES))
+    order = after(A)
+    assert order.receive(3, big) == []
+    assert order.merge(missed([(2, B), (3, big)], 4)) == [B, big]
+    assert order.receive(5, big) == []
+
+
+def test_limits_are_sixteen_times_the_references() -> None:
+    assert (EARLY_EVENTS, EARLY_BYTES) == (16 * 256, 16 << 20)
+
+
 def test_read_with_nothing_new_gives_nothing() -> None:
     assert after(A, B).merge(missed([], 3)) == []
 

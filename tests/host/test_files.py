@@ -548,6 +548,21 @@ def test_reader_of_a_fifo_that_leaves_is_an_error(tmp_path: Path) -> None:
     leaving.join()
 
 
+def test_reader_of_a_fifo_that_takes_nothing_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    monkeypatch.setattr(files, "_TAKER_SECONDS", 0.01)
+    assert number_of(lambda: write(fifo, bytes(1 << 20))) == "EAGAIN"
+    os.close(reading)
+
+
+def test_limits_are_the_documented_ones() -> None:
+    assert (files.MAX_READ, files.MAX_LISTED, files._TAKER_SECONDS) == (512 << 20, 50_000, 30.0)
+
+
 def test_device_is_written_and_stays_what_it_is() -> None:
     before = os.stat("/dev/null")
     write("/dev/null", b"x")
@@ -671,6 +686,34 @@ def test_file_that_is_a_mount_is_filled_in_place(mounted: Path) -> None:
         replacement.commit()
     assert elsewhere.read_bytes() == b"x" * 10
     assert sorted(os.listdir(mounted.parent)) == ["elsewhere", "here"]
+
+
+def test_name_that_cannot_be_given_to_another_file_is_filled_and_no_descriptor_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    path = tmp_path / "file"
+    path.write_bytes(b"old and longer")
+    identity, before = path.stat().st_ino, len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", busy)
+        write(path, b"new")
+    assert (path.read_bytes(), path.stat().st_ino) == (b"new", identity)
+    assert os.listdir(tmp_path) == ["file"]
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_file_that_is_written_as_it_is_leaves_no_descriptor(places: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    update = files.Update(str(places / "file"))
+    update.write_at(b"X", 1)
+    update.commit()
+    update.discard()
+    with pytest.raises(Refused):
+        files.Update("/dev/null")
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 # Full disks and sudden deaths

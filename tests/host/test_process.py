@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -213,6 +216,47 @@ def test_owner_that_takes_no_more_stops_the_reading(host: Host) -> None:
     assert (len(recorder.text()), recorder.text("stderr")) == (3_000_000, b"end\n")
 
 
+def test_output_that_is_held_to_the_end_comes_after_the_exit(host: Host) -> None:
+    process, recorder = host.start("read line; echo out", pipe_stdin=True)
+    process.hold()
+    process.write(b"go\n")
+    host.until(lambda: process.exited)
+    assert recorder.events == [(1, "exited", 0)]
+    process.resume()
+    host.until(lambda: process.closed)
+    assert recorder.events[1:] == [(2, "stdout", b"out\n"), (3, "closed")]
+
+
+def test_output_that_is_held_for_a_while_comes_before_the_exit(host: Host) -> None:
+    process, recorder = host.start("read line; echo out", pipe_stdin=True)
+    process.hold(to_the_end=False)
+    process.write(b"go\n")
+    host.until(lambda: process.closed)
+    assert recorder.events == [(1, "stdout", b"out\n"), (2, "exited", 0), (3, "closed")]
+
+
+def test_user_who_has_pipes_enough_keeps_the_usual_one(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    sizes: list[int] = []
+    read = os.read
+
+    def refuse(fd: int, command: int, size: int) -> int:
+        asked.append(size)
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def reading(fd: int, size: int) -> bytes:
+        sizes.append(size)
+        return read(fd, size)
+
+    _, recorder = host.start("exec yes")
+    recorder.hunger = WIDE_READ_SIZE
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "fcntl", refuse)
+        patched.setattr(os, "read", reading)
+        host.until(lambda: len(recorder.text()) > 40 * READ_SIZE)
+    assert (asked, set(sizes)) == ([WIDE_READ_SIZE], {READ_SIZE})
+
+
 def test_a_stream_that_is_alone_is_read_in_large_pieces_and_nothing_of_it_is_lost(host: Host) -> None:
     process, recorder = host.start("seq 3000000; echo end >&2")
     recorder.hunger = WIDE_READ_SIZE
@@ -278,6 +322,34 @@ def test_terminal_that_is_closed_by_its_command_closes_the_process(host: Host) -
     process, recorder = host.start("echo hi; exit 2", rows=24, cols=80)
     host.until(lambda: process.closed)
     assert recorder.events == [(1, "pty", b"hi\r\n"), (2, "exited", 2), (3, "closed")]
+
+
+def test_terminal_that_was_held_when_its_command_ended_is_read_and_closed(host: Host) -> None:
+    process, recorder = host.start("read line; echo out", rows=24, cols=80)
+    process.hold()
+    process.write(b"go\n")
+    host.until(lambda: process.exited)
+    assert recorder.events == [(1, "exited", 0)]
+    process.resume()
+    host.until(lambda: process.closed)
+    assert (recorder.text("pty"), recorder.events[-1][1]) == (b"go\r\nout\r\n", "closed")
+
+
+def test_terminal_that_everybody_closed_can_be_opened_again(host: Host, tmp_path: Path) -> None:
+    fifo = tmp_path / "go"
+    os.mkfifo(fifo)
+    script = f"exec </dev/null >/dev/null 2>&1; read line <{fifo}; echo again >/dev/tty"
+    process, recorder = host.start(script, rows=24, cols=80)
+    host.run(0.15 * SECOND)  # it is found closed, and found so again
+    fifo.write_text("go\n")
+    host.until(lambda: process.closed)
+    assert recorder.events == [(1, "pty", b"again\r\n"), (2, "exited", 0), (3, "closed")]
+
+
+def test_input_ends_with_the_leader_for_whoever_still_reads_it(host: Host) -> None:
+    process, recorder = host.start("exec 3<&0; { cat <&3; echo end; } & exit 0", pipe_stdin=True)
+    host.until(lambda: process.closed)
+    assert recorder.text() == b"end\n"
 
 
 def test_failed_start_leaves_nothing_behind(host: Host) -> None:

@@ -133,6 +133,21 @@ def test_raised_limit_of_files_is_ours_alone() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+def test_limit_of_files_that_may_not_be_raised_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(resource, "setrlimit", refuse)
+            Spawner().raise_file_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (256, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 def test_what_is_remembered_of_one_start_is_not_taken_for_another(tmp_path: Path) -> None:
     spawner = Spawner()
     text = 'echo "$PWD $A"; cat; echo error >&2'

@@ -12,9 +12,11 @@ import pytest
 
 from outfitter.core.launch import Launch
 from outfitter.core.marks import Marks
+from outfitter.host import tree
 from outfitter.host.spawn import Spawner, Stdio
 from outfitter.host.tree import Trees, kill_marked, kill_session_members, marked, new_nonce, usable
 from outfitter.loop import EpollLoop
+from tests.support.handloop import HandLoop
 from tests.support.machine import alive, running, wait_gone, wait_until
 
 pytestmark = pytest.mark.skipif(not usable(), reason="this machine does not let us set RLIMIT_RTTIME")
@@ -141,6 +143,29 @@ def test_kills_that_come_together_take_the_groups_at_once_and_the_rest_in_one_lo
         wait_gone([pid for _, _, pids in planted for pid in pids])
     finally:
         loop.close()
+
+
+def test_look_that_found_all_is_the_last(grove: Grove) -> None:
+    loop = HandLoop()
+    leader, mark, pids = grove.plant(ESCAPE, 2)
+    Trees(loop, grove.marks).kill(leader, mark, reaped=False)
+    loop.advance(1.0)
+    wait_gone(pids)
+    assert loop.waiting == 0
+
+
+def test_tree_that_grows_while_it_is_killed_is_looked_at_again(
+    grove: Grove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "_ROUNDS", 1)  # then any tree seems to grow
+    loop = HandLoop()
+    leader, mark, pids = grove.plant(ESCAPE, 2)
+    Trees(loop, grove.marks).kill(leader, mark, reaped=False)
+    loop.advance(tree._SWEEP_SECONDS)
+    assert loop.waiting == 1
+    wait_gone(pids)
+    loop.advance(tree._AGAIN_SECONDS)
+    assert loop.waiting == 0
 
 
 def test_ourselves_and_the_unmarked_are_never_found(grove: Grove) -> None:

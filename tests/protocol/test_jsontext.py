@@ -138,6 +138,10 @@ def test_duplicate_keys_are_refused_however_they_are_spelled(text: str) -> None:
     assert refusal(text) == "duplicate JSON object key `id`"
 
 
+def test_the_key_that_is_there_twice_is_named() -> None:
+    assert refusal('{"a":1,"b":2,"c":3,"b":4,"c":5}') == "duplicate JSON object key `b`"
+
+
 def test_equal_keys_of_different_objects_are_no_duplicates() -> None:
     assert loads('[{"a":{"a":1}},{"a":2}]') == [{"a": {"a": 1}}, {"a": 2}]
 

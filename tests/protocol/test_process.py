@@ -19,6 +19,7 @@ from outfitter.protocol.process import (
     AttachParams,
     Notices,
     ReadParams,
+    ReadResult,
     ResizeParams,
     SignalParams,
     StartParams,
@@ -165,6 +166,13 @@ def test_a_snapshot_is_checked_and_otherwise_ignored() -> None:
     assert start(shellSnapshot={"scopeId": "s" * 256, "shell": shell}) == StartParams.decode(START)
 
 
+@pytest.mark.parametrize("name", ["name", "path"])
+def test_the_shell_of_a_snapshot_has_a_name_and_a_path(name: str) -> None:
+    shell = {"name": "sh", "path": "/bin/sh"}
+    del shell[name]
+    assert start_refusal(shellSnapshot={"scopeId": "s", "shell": shell}) == f"missing field `{name}`"
+
+
 def sandbox(kind: str) -> dict[str, object]:
     return {"permissions": {"type": kind}, "windowsSandboxLevel": "disabled"}
 
@@ -299,6 +307,7 @@ starts = st.builds(
     st.booleans(),
     st.none() | texts,
     st.none() | sizes,
+    st.none() | texts,
 )
 requests = st.one_of(
     starts,
@@ -327,6 +336,38 @@ def test_what_only_we_know_is_sent_only_when_asked_for() -> None:
         {"processId": "p"},
         {"processId", "argv", "cwd", "env", "tty", "envPolicy", "pipeStdin", "arg0"},
     ]
+
+
+# What a server answers
+
+READ: dict[str, Any] = {
+    "chunks": [{"seq": 1, "stream": "stdout", "chunk": "QQ=="}],
+    "nextSeq": 3,
+    "exited": True,
+    "exitCode": 0,
+    "closed": False,
+}
+
+
+def test_every_member_of_a_read_is_read() -> None:
+    assert ReadResult.decode({**READ, "failure": "f", "sandboxDenied": True}) == ReadResult(
+        [(1, "stdout", b"A")], 3, True, 0, False, "f", True
+    )
+    assert ReadResult.decode({**READ, "exitCode": None}).exit_code is None
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"chunks": {}}, "invalid type: map, expected a sequence"),
+        ({"chunks": None}, "invalid type: null, expected a sequence"),
+        ({"exitCode": "0"}, 'invalid type: string "0", expected i32'),
+        ({"exitCode": True}, "invalid type: boolean `true`, expected i32"),
+        ({"exitCode": 0.5}, "invalid type: number, expected i32"),
+    ],
+)
+def test_an_odd_answer_to_a_read_is_refused(members: dict[str, object], text: str) -> None:
+    assert refusal(ReadResult.decode, {**READ, **members}) == text
 
 
 # Notices

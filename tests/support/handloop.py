@@ -28,6 +28,11 @@ class HandLoop:
         self._readers: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
         self._writers: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
 
+    @property
+    def waiting(self) -> int:
+        """How many timers have not been called yet."""
+        return sum(timer.callback is not None for _, _, timer in self._timers)
+
     def time(self) -> float:
         return self.now
 

@@ -252,7 +252,6 @@ class Replacement:
         else:
             with _Parent(path) as parent:
                 self._folder, self._name = os.dup(parent.fd), parent.name
-                os.set_inheritable(self._folder, False)
             try:
                 self._old = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
             except FileNotFoundError:
