@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from outfitter.cli.commands import cli
 from outfitter.cli.flags import SERVE, Flag, read_plain
+from tests.support import servers
 from tests.support.machine import SECOND, alive, wait_gone
 from tests.support.pipes import piping
 from tests.support.servers import command, end, environment, serving
@@ -326,3 +328,15 @@ def test_a_signal_it_was_started_to_ignore_is_ignored(tmp_path: Path) -> None:
         assert popen.wait(10) == 0
     finally:
         end(popen)
+
+
+def test_traceback_of_a_test_server_fails_its_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (
+        "import sys; print('Traceback', file=sys.stderr, flush=True); print('ws://x', flush=True); input()"
+    )
+    monkeypatch.setattr(servers, "command", lambda *_: [sys.executable, "-c", script])
+    wrong = pytest.raises(AssertionError, match="the server has a fault:\nTraceback")
+    with wrong, serving("outfitter", tmp_path):
+        pass
+    with serving("codex", tmp_path):  # the reference's log is its own affair
+        pass

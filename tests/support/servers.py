@@ -63,9 +63,14 @@ def serving(
     cwd: Path | None = None,
     listen: str = "ws://127.0.0.1:0",
 ) -> Iterator[Server]:
-    """A server of this kind, listening on loopback, ended by pid when the block ends."""
+    """A server of this kind, listening on loopback, ended by pid when the block ends.
+
+    A traceback of ours in its log is a fault of the server, whatever the test looked at.
+    """
     (home / ".codex").mkdir(parents=True, exist_ok=True)
-    with (home / f"{kind}.stderr").open("ab") as stderr:
+    log = home / f"{kind}.stderr"
+    with log.open("ab") as stderr:
+        begin = stderr.tell()
         popen = subprocess.Popen(
             command(kind, "--listen", listen, *args),
             stdin=subprocess.DEVNULL,
@@ -81,11 +86,13 @@ def serving(
             popen.wait(START_SECONDS)
             raise RuntimeError(
                 f"{kind} server did not start (exit {popen.returncode}): "
-                + (home / f"{kind}.stderr").read_text(errors="replace")[-2000:]
+                + log.read_text(errors="replace")[-2000:]
             )
         yield Server(kind, popen, line, home)
     finally:
         end(popen)
+    said = log.read_bytes()[begin:].decode(errors="replace")
+    assert kind != "outfitter" or "Traceback" not in said, f"the server has a fault:\n{said[-4000:]}"
 
 
 def end(popen: subprocess.Popen[bytes]) -> None:
