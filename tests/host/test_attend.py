@@ -40,14 +40,8 @@ class Reporter:
     def attend(self, seconds: float, settles: Callable[[bytes], str] = lambda taken: "") -> str:
         deadline = time.monotonic() + seconds
         try:
-            return attend(
-                self.child.pid,
-                self.report,
-                self.output,
-                deadline,
-                take=lambda: settles(self.take()),
-                hear=self.hear,
-            )
+            hear = {self.report: lambda _: True, self.output: self.hear}
+            return attend(self.child.pid, deadline, hear, lambda: settles(self.take()))
         finally:
             self.child.kill()
             self.child.wait()

@@ -1,4 +1,4 @@
-"""Attends a program that reports through a pipe of its own, until that settles it, it ends, or time is up."""
+"""Attends a program until what it says settles the matter, it ends, or time is up."""
 
 from __future__ import annotations
 
@@ -9,37 +9,32 @@ from math import ceil
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 def attend(
-    pid: int,
-    report: int,
-    output: int,
-    deadline: float,
-    *,
-    take: Callable[[], str],
-    hear: Callable[[int], bool],
+    pid: int, deadline: float, hear: Mapping[int, Callable[[int], bool]], settled: Callable[[], str]
 ) -> str:
-    """Returns "timeout", "exited", or what `take` says that settles it.
+    """Returns "timeout", "exited", or what `settled` says.
 
-    `take` is called when there is something to read from `report`, and once more when the program has ended:
-    what it wrote before that is in the pipe. `hear` reads its `output`, and is False at the end of that.
+    `hear` has what reads each descriptor, and is False at its end. `settled` is asked whenever something was
+    there to read, and once more when the program has ended: what it wrote before that is in the pipe.
     """
     pidfd = os.pidfd_open(pid)
     try:
         waiting = select.poll()
-        for fd in (report, output, pidfd):
+        for fd in (*hear, pidfd):
             waiting.register(fd, select.POLLIN)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
                 return "timeout"
             ready = {fd for fd, _ in waiting.poll(ceil(left * 1000))}
-            if output in ready and not hear(output):
-                waiting.unregister(output)
-            if (report in ready or pidfd in ready) and (settled := take()):
-                return settled
+            for fd in ready - {pidfd}:
+                if not hear[fd](fd):
+                    waiting.unregister(fd)
+            if ready and (what := settled()):
+                return what
             if pidfd in ready:
                 return "exited"
     finally:

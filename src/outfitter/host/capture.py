@@ -191,7 +191,8 @@ class _Run:
                 os.close(stdin)
         os.set_blocking(ours, False)
         try:
-            outcome = attend(self._pid, self._fifo.fd, ours, deadline, take=self._take, hear=self._hear)
+            hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`
+            outcome = attend(self._pid, deadline, hear, self._take)
         finally:
             if self._report is None:
                 self._seen = self._exported()

@@ -7,14 +7,13 @@ limit that takes everything it started with it.
 from __future__ import annotations
 
 import os
-import select
 import time
-from math import ceil
 
 from ..core.launch import Launch
 from ..core.marks import Marks
 from ..errors import LaunchFailed
 from ..record import fill, record
+from .attend import attend
 from .spawn import Spawner, Stdio
 from .tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
 from .watchdog import Watchdog
@@ -113,8 +112,12 @@ def _run(
     os.set_blocking(out, False)
     os.set_blocking(err, False)
     said, complaint = bytearray(), bytearray()
+    hear = {
+        out: lambda fd: _read(fd, said, output + 1),
+        err: lambda fd: _read(fd, complaint, TAIL_BYTES),
+    }
     try:
-        outcome = _wait(pid, out, err, said, complaint, begun + timeout, output)
+        outcome = attend(pid, begun + timeout, hear, lambda: "too-large" if len(said) > output else "")
     finally:
         code = end_tree(pid, carried)
         _read(out, said, output + 1)
@@ -125,32 +128,6 @@ def _run(
         outcome = "too-large"
     seconds = time.monotonic() - begun
     return Ran(argv, outcome, code, bytes(said[:output]), bytes(complaint[-TAIL_BYTES:]), seconds)
-
-
-def _wait(
-    pid: int, out: int, err: int, said: bytearray, complaint: bytearray, deadline: float, most: int
-) -> str:
-    """Returns when it has ended, said too much, or its time is up."""
-    pidfd = os.pidfd_open(pid)
-    try:
-        waiting = select.poll()
-        for fd in (out, err, pidfd):
-            waiting.register(fd, select.POLLIN)
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return "timeout"
-            ready = {fd for fd, _ in waiting.poll(ceil(left * 1000))}
-            if out in ready and not _read(out, said, most + 1):
-                waiting.unregister(out)
-            if err in ready and not _read(err, complaint, TAIL_BYTES):
-                waiting.unregister(err)
-            if len(said) > most:
-                return "too-large"
-            if pidfd in ready:
-                return "exited"
-    finally:
-        os.close(pidfd)
 
 
 def _read(fd: int, into: bytearray, keep: int) -> bool:

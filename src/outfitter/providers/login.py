@@ -156,7 +156,8 @@ class _Asking:
             os.close(null)
         os.set_blocking(ours, False)
         try:
-            outcome = attend(self._pid, self._fifo.fd, ours, deadline, take=self._take, hear=self._hear)
+            hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`
+            outcome = attend(self._pid, deadline, hear, self._take)
         finally:
             code = end_tree(self._pid, self._mark)
             self._hear(ours)  # nobody writes any more: all that is left
