@@ -6,11 +6,14 @@ Callback style: bytes in, calls out. A transport calls its receiver's `message` 
 
 from __future__ import annotations
 
+from ..stdlib import deque
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
+    from ..loop import Loop
     from ..protocol.websocket import Payload
 
     class Receiver(Protocol):
@@ -66,3 +69,69 @@ if TYPE_CHECKING:
 
 HIGH = 1 << 20  # output waits above this: a megabyte in flight hides any round trip
 LOW = 256 << 10  # and goes on below this, so that the pipe to the peer never runs dry
+
+
+class Outgoing:
+    """What a server's end sends: a message in pieces, those that wait behind it, what is not sent yet."""
+
+    receiver: Receiver
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._outbox: deque[bytes | memoryview] = deque()
+        self.buffered = 0
+        self._crowded = False
+        self._closing = False  # nothing more is sent or delivered
+        self._deferred: list[bytes | memoryview] | None = None  # what waits for a message in pieces to end
+        self._deferred_bytes = 0
+        self._wake: Callable[[], None] | None = None  # who sends that message
+
+    def _push(self, pieces: list[bytes | memoryview]) -> None:
+        """Sends what can be sent now, and queues the rest."""
+        raise NotImplementedError
+
+    def _push_message(self, pieces: list[bytes | memoryview]) -> None:
+        if self._deferred is None:
+            self._push(pieces)
+        else:
+            size = sum(map(len, pieces))
+            self._deferred += pieces
+            self._deferred_bytes += size
+            self.buffered += size
+            self._crowded = self._crowded or self.buffered > LOW
+
+    @property
+    def has_room(self) -> bool:
+        return self.buffered - self._deferred_bytes < HIGH
+
+    def _begun(self, wake: Callable[[], None]) -> None:
+        """The first piece of a message was sent."""
+        self._deferred, self._wake = [], wake
+
+    def _ended(self) -> None:
+        """The last piece of it was sent."""
+        deferred, self._deferred, self._wake = self._deferred, None, None
+        self.buffered -= self._deferred_bytes
+        self._deferred_bytes = 0
+        if deferred:
+            self._push(deferred)
+        if self._crowded and self.buffered <= LOW:  # all of it went at once: nothing else would say so
+            self._loop.call_soon(self._drained)
+
+    def _sent(self, size: int) -> None:
+        """The peer's kernel, or ours for it, has taken so much of the queue."""
+        outbox = self._outbox
+        self.buffered -= size
+        while outbox and size >= len(outbox[0]):
+            size -= len(outbox.popleft())
+        if size:
+            outbox[0] = memoryview(outbox[0])[size:]
+
+    def _drained(self) -> None:
+        if self._closing:
+            return
+        if self._wake is not None and self.buffered - self._deferred_bytes <= LOW:
+            self._wake()
+        if self._crowded and self.buffered <= LOW and not self._closing:
+            self._crowded = False
+            self.receiver.drained()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import select
-from collections import deque
 
 from ..errors import RemoteProtocolError
 from ..protocol.lines import LineReader
-from .base import HIGH, LOW
+from ..stdlib import deque
+from .base import LOW, Outgoing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..loop import Loop
-    from .base import Receiver
 
 MAX_LINE = 64 << 20  # the reference's limit
 _READ_SIZE = 64 << 10
@@ -23,17 +22,15 @@ _BATCH = 8  # messages handled in one go
 _LAST_WORDS_SECONDS = 1.0
 
 
-class StdioTransport:
+class StdioTransport(Outgoing):
     """Messages as lines. There is no way to say why it closes, so reasons go to the receiver only."""
-
-    receiver: Receiver
 
     def __init__(
         self, loop: Loop, reading: int, writing: int, names: tuple[str, str] = ("input", "output")
     ) -> None:
+        super().__init__(loop)
         self.peer = "stdio"
         self._names = names  # what the two are called when they fail
-        self._loop = loop
         self._in = reading
         self._out = writing
         self._lines = LineReader(MAX_LINE)
@@ -41,14 +38,7 @@ class StdioTransport:
         self._watched = False
         self._pollable = True
         self._hold = False
-        self._ended = False
-        self._outbox: deque[bytes | memoryview] = deque()
-        self.buffered = 0
-        self._crowded = False
-        self._deferred: list[bytes] | None = None  # what waits for a message in pieces to end
-        self._deferred_bytes = 0
-        self._wake: Callable[[], None] | None = None  # who sends that message
-        self._lost = False
+        self._at_end = False  # of the input
         os.set_blocking(writing, False)
 
     def begin(self) -> None:
@@ -57,7 +47,7 @@ class StdioTransport:
     # Receiving
 
     def _watch(self) -> None:
-        wanted = not (self._lost or self._hold or self._inbox or self._ended)
+        wanted = not (self._closing or self._hold or self._inbox or self._at_end)
         if wanted == self._watched:
             return
         self._watched = wanted
@@ -98,19 +88,19 @@ class StdioTransport:
             self._lose(error.reason)
             return
         if not data:
-            self._ended = True
+            self._at_end = True
         if not self._pollable:
             self._watched = False
         self._deliver()
 
     def _deliver(self) -> None:
         for _ in range(_BATCH):
-            if not self._inbox or self._hold or self._lost:
+            if not self._inbox or self._hold or self._closing:
                 break
             self.receiver.message(self._inbox.popleft())
-        if self._inbox and not self._hold and not self._lost:
+        if self._inbox and not self._hold and not self._closing:
             self._loop.call_soon(self._deliver)
-        elif self._ended and not self._inbox:
+        elif self._at_end and not self._inbox:
             self._lose(f"standard {self._names[0]} ended")
             return
         self._watch()
@@ -118,57 +108,37 @@ class StdioTransport:
     # Sending
 
     def send(self, *messages: bytes) -> None:
-        pieces: list[bytes] = []
+        pieces: list[bytes | memoryview] = []
         for message in messages:
             pieces += (message, b"\n")
         self._push_message(pieces)
 
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
-        pieces: list[bytes] = []
+        pieces: list[bytes | memoryview] = []
         for parts in messages:
             pieces += (*parts, b"\n")
         self._push_message(pieces)
 
-    def _push_message(self, pieces: list[bytes]) -> None:
-        if self._deferred is None:
-            self._push(pieces)
-        else:
-            size = sum(map(len, pieces))
-            self._deferred += pieces
-            self._deferred_bytes += size
-            self.buffered += size
-            self._crowded = self._crowded or self.buffered > LOW
-
-    @property
-    def has_room(self) -> bool:
-        return self.buffered - self._deferred_bytes < HIGH
-
     def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None:
         self._push(list(parts))
-        self._deferred, self._wake = [], wake
+        self._begun(wake)
 
     def send_fragment(self, *parts: bytes) -> None:
         self._push(list(parts))
 
     def end_message(self, *parts: bytes) -> None:
         self._push([*parts, b"\n"])
-        deferred, self._deferred, self._wake = self._deferred, None, None
-        self.buffered -= self._deferred_bytes
-        self._deferred_bytes = 0
-        if deferred:
-            self._push(deferred)
-        if self._crowded and self.buffered <= LOW:  # all of it went at once: nothing else would say so
-            self._loop.call_soon(self._drained)
+        self._ended()
 
-    def _push(self, pieces: list[bytes]) -> None:
-        if self._lost:
+    def _push(self, pieces: list[bytes | memoryview]) -> None:
+        if self._closing:
             return
         idle = not self._outbox
         self._outbox.extend(pieces)
         self.buffered += sum(map(len, pieces))
         if idle:
             self._writable()
-            if self._outbox and not self._lost:
+            if self._outbox and not self._closing:
                 self._loop.add_writer(self._out, self._writable)
         self._crowded = self._crowded or self.buffered > LOW
 
@@ -184,21 +154,10 @@ class StdioTransport:
             self._loop.remove_writer(self._out)
             self._loop.call_soon(self._lose, f"standard {self._names[1]} failed: {error.strerror}")
             return
-        self.buffered -= sent
-        while outbox and sent >= len(outbox[0]):
-            sent -= len(outbox.popleft())
-        if sent:
-            outbox[0] = memoryview(outbox[0])[sent:]
+        self._sent(sent)
         if not outbox:
             self._loop.remove_writer(self._out)
         self._drained()
-
-    def _drained(self) -> None:
-        if self._wake is not None and self.buffered - self._deferred_bytes <= LOW:
-            self._wake()
-        if self._crowded and self.buffered <= LOW and not self._lost:
-            self._crowded = False
-            self.receiver.drained()
 
     def probe(self, seconds: float) -> None:
         """A pipe's other end is there or it is not: nothing to ask."""
@@ -209,9 +168,9 @@ class StdioTransport:
         self._lose(reason)
 
     def _lose(self, reason: str) -> None:
-        if self._lost:
+        if self._closing:
             return
-        self._lost = True
+        self._closing = True
         self._watch()
         if self._outbox:
             self._loop.remove_writer(self._out)

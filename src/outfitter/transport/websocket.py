@@ -10,7 +10,7 @@ from ..log import warn
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, Response, answer
 from ..stdlib import deque
-from .base import HIGH, LOW
+from .base import LOW, Outgoing
 from .sockets import accept
 
 TYPE_CHECKING = False
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..loop import Loop, Timer
     from ..protocol.upgrade import Gate
     from ..protocol.websocket import Payload
-    from .base import Receiver
 
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
 # What unfinished messages of all connections may take together: eight of the largest.
@@ -177,14 +176,12 @@ class _Incoming:
         self._sock.close()
 
 
-class WebSocketTransport:
+class WebSocketTransport(Outgoing):
     """The server's end of one upgraded connection."""
 
-    receiver: Receiver
-
     def __init__(self, loop: Loop, sock: socket, peer: str, listener: Listener) -> None:
+        super().__init__(loop)
         self.peer = peer
-        self._loop = loop
         self._sock = sock
         self._fd = sock.fileno()
         self._listener = listener
@@ -193,13 +190,6 @@ class WebSocketTransport:
         self._delivering = False
         self._reading = False
         self._hold = False
-        self._outbox: deque[bytes | memoryview] = deque()
-        self.buffered = 0
-        self._crowded = False
-        self._closing = False  # nothing more is sent or delivered
-        self._deferred: list[bytes | memoryview] | None = None  # what waits for a message in pieces to end
-        self._deferred_bytes = 0
-        self._wake: Callable[[], None] | None = None  # who sends that message
         self._told = False  # the receiver knows that the connection is lost
         self._gone = False  # the socket is closed
         now = loop.time()
@@ -346,36 +336,16 @@ class WebSocketTransport:
                 out += parts
         self._push_message(out)
 
-    def _push_message(self, pieces: list[bytes | memoryview]) -> None:
-        if self._deferred is None:
-            self._push(pieces)
-        else:
-            size = sum(map(len, pieces))
-            self._deferred += pieces
-            self._deferred_bytes += size
-            self.buffered += size
-            self._crowded = self._crowded or self.buffered > LOW
-
-    @property
-    def has_room(self) -> bool:
-        return self.buffered - self._deferred_bytes < HIGH
-
     def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None:
         self._fragment(ws.TEXT, parts)
-        self._deferred, self._wake = [], wake
+        self._begun(wake)
 
     def send_fragment(self, *parts: bytes) -> None:
         self._fragment(ws.CONTINUATION, parts)
 
     def end_message(self, *parts: bytes) -> None:
         self._fragment(ws.CONTINUATION, parts, final=True)
-        deferred, self._deferred, self._wake = self._deferred, None, None
-        self.buffered -= self._deferred_bytes
-        self._deferred_bytes = 0
-        if deferred:
-            self._push(deferred)
-        if self._crowded and self.buffered <= LOW:  # all of it went at once: nothing else would say so
-            self._loop.call_soon(self._drained)
+        self._ended()
 
     def _fragment(self, opcode: int, parts: tuple[bytes, ...], *, final: bool = False) -> None:
         if not self._closing and not self._gone:
@@ -419,25 +389,13 @@ class WebSocketTransport:
         except OSError as error:
             self._lose(f"connection failed: {error.strerror}")
             return
-        self.buffered -= sent
         self._moved = self._loop.time()
-        while outbox and sent >= len(outbox[0]):
-            sent -= len(outbox.popleft())
-        if sent:
-            outbox[0] = memoryview(outbox[0])[sent:]
+        self._sent(sent)
         if not outbox:
             self._loop.remove_writer(self._fd)
             if self._closing:
                 self._half_close()
         self._drained()
-
-    def _drained(self) -> None:
-        if self._wake is not None and self.buffered - self._deferred_bytes <= LOW and not self._closing:
-            self._wake()
-        if self._crowded and self.buffered <= LOW:
-            self._crowded = False
-            if not self._closing:
-                self.receiver.drained()
 
     # Keep-alive
 
