@@ -30,53 +30,20 @@ if TYPE_CHECKING:
     from signal import SIG_IGN, getsignal, set_wakeup_fd, signal
     from socket import socket
     from typing import Any
-
-    __all__ = [
-        "SIG_IGN",
-        "Empty",
-        "LockType",
-        "SimpleQueue",
-        "allocate_lock",
-        "deque",
-        "encode_basestring_ascii",
-        "getsignal",
-        "heapify",
-        "heappop",
-        "heappush",
-        "json_encoder",
-        "json_scanner",
-        "set_wakeup_fd",
-        "sha1",
-        "sha256",
-        "signal",
-        "socket",
-        "start_new_thread",
-    ]
 else:
-    _HEAP = ("_heapq", "heapq")
-    _QUEUE = ("_queue", "queue")
-    _SIGNAL = ("_signal", "signal")
-    _THREAD = ("_thread",)
-    # The modules that have a name, the first that exists is taken.
-    HOMES = {
-        "Empty": _QUEUE,
-        "LockType": _THREAD,
-        "SIG_IGN": _SIGNAL,
-        "SimpleQueue": _QUEUE,
-        "allocate_lock": _THREAD,
-        "deque": ("_collections", "collections"),
-        "encode_basestring_ascii": ("_json", "json.encoder"),
-        "getsignal": _SIGNAL,
-        "heapify": _HEAP,
-        "heappop": _HEAP,
-        "heappush": _HEAP,
-        "set_wakeup_fd": _SIGNAL,
-        "sha1": ("_sha1", "hashlib"),
-        "sha256": ("_sha2", "_sha256", "hashlib"),  # the first since 3.12
-        "signal": _SIGNAL,
-        "socket": ("_socket", "socket"),
-        "start_new_thread": _THREAD,
+    _NAMES = {
+        ("_collections", "collections"): ("deque",),
+        ("_heapq", "heapq"): ("heapify", "heappop", "heappush"),
+        ("_json", "json.encoder"): ("encode_basestring_ascii",),
+        ("_queue", "queue"): ("Empty", "SimpleQueue"),
+        ("_sha1", "hashlib"): ("sha1",),
+        ("_sha2", "_sha256", "hashlib"): ("sha256",),  # the first since 3.12
+        ("_signal", "signal"): ("SIG_IGN", "getsignal", "set_wakeup_fd", "signal"),
+        ("_socket", "socket"): ("socket",),
+        ("_thread",): ("LockType", "allocate_lock", "start_new_thread"),
     }
+    # The modules that have a name: the first that exists is taken.
+    HOMES = {name: homes for homes, names in _NAMES.items() for name in names}
 
     def __getattr__(name):
         for home in HOMES.get(name, ()):
