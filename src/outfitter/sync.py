@@ -17,8 +17,9 @@ from weakref import WeakValueDictionary
 
 # First: importing the module of that name would put it in the place of the public function.
 from . import local as _public  # noqa: F401
-from .client.client import CONTRACT, MAX_OUTPUT, Completed
+from .client.commands import MAX_OUTPUT, Completed
 from .client.connect import connect as connect_async
+from .client.environment import CONTRACT
 from .client.files import BLOCK_BYTES
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from .client.client import Client as AsyncClient
-    from .client.client import Contract, EnvContract, EnvPolicy
-    from .client.files import Entry, FileInfo, Found, Walked
+    from .client.environment import ByContract, EnvContract, EnvPolicy
+    from .client.files import FileInfo, FolderEntry, Found, Walked
     from .client.files import Files as AsyncFiles
     from .client.files import RemoteFile as AsyncFile
     from .client.process import RemoteProcess as AsyncProcess
-    from .client.watch import Changes
+    from .client.watch import FileChanges
     from .client.watch import Watch as AsyncWatch
     from .core.events import Exited
     from .errors import OutfitterError
@@ -182,7 +183,7 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | Contract | None = CONTRACT,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
         tty: tuple[int, int] | None = None,
         stdin: bool = False,
@@ -214,7 +215,7 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | Contract | None = CONTRACT,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
         input: bytes | None = None,
         timeout: float | None = None,
@@ -242,7 +243,7 @@ class Client:
         argv: Sequence[str],
         cwd: str | None,
         env: Mapping[str, str] | None,
-        policy: EnvPolicy | Contract | None,
+        policy: EnvPolicy | ByContract | None,
         contract: EnvContract | None,
         input: bytes | None,
         timeout: float | None,
@@ -311,7 +312,7 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | Contract | None = CONTRACT,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
         tty: bool = False,
         show: str = "names",
@@ -335,7 +336,7 @@ class Client:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | Contract | None = CONTRACT,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
         tty: bool = False,
         show: str = "names",
@@ -429,8 +430,7 @@ class Client:
     def _end(self, *processes: RemoteProcess) -> None:
         """Ends commands that nobody wants any more, as a cancelled `run` does."""
         for process in processes:
-            process._process.abandon()
-            self._client.clean_up(process._process)
+            process._process._feed.end()
 
 
 class RemoteProcess:
@@ -499,7 +499,7 @@ class RemoteProcess:
     def _take(self, limit: float | None = None) -> Iterator[Output | Exited]:
         """The events. Raises TimedOut when they have not all come within `limit` seconds."""
         deadline = None if limit is None else time.monotonic() + limit
-        events = cast("Events", aiter(self._process))
+        events = aiter(self._process)
         try:
             while True:
                 event = self._next()
@@ -542,7 +542,7 @@ class RemoteProcess:
             async for event in events:
                 self._taken.append(event)
                 size += len(event.data) if isinstance(event, Output) else 0
-                if size >= _BATCH_BYTES or not self._process._events:
+                if size >= _BATCH_BYTES or not self._process._feed.queue:
                     return True
         return False
 
@@ -558,6 +558,10 @@ class RemoteProcess:
         if not self._reading:
             self._taken.clear()
         return await self._process.wait()
+
+    def discard(self) -> None:
+        """Drops output that waits or is still to come; see `outfitter.RemoteProcess.discard`."""
+        self._background.post(self._process.discard)
 
     # Control
 
@@ -625,7 +629,7 @@ class Files:
     def make_directory(self, path: str, *, recursive: bool = True) -> None:
         self._background.call(lambda: self._files.make_directory(path, recursive=recursive))
 
-    def list(self, path: str) -> list_of[Entry]:
+    def list(self, path: str) -> list_of[FolderEntry]:
         """What a folder holds."""
         return self._background.call(lambda: self._files.list(path))
 
@@ -722,10 +726,10 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[Changes]:
-        changes = cast("AsyncGenerator[Changes, None]", aiter(self._watch))
+    def __iter__(self) -> Iterator[FileChanges]:
+        changes = aiter(self._watch)
 
-        async def next_changes() -> Changes | None:
+        async def next_changes() -> FileChanges | None:
             return await anext(changes, None)
 
         try:
@@ -772,7 +776,7 @@ class RemoteFile:
 
     def blocks(self, offset: int = 0) -> Iterator[bytes]:
         """Blocks from here to the end, a few of them asked for ahead."""
-        blocks = cast("AsyncGenerator[bytes, None]", self._file.blocks(offset))
+        blocks = self._file.blocks(offset)
 
         async def next_block() -> bytes:
             return await anext(blocks, b"")

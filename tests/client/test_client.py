@@ -14,7 +14,7 @@ from tests.support.wire import b64
 
 @with_a_peer(opened=False)
 async def test_handshake_is_initialize_then_initialized(peer: Peer) -> None:
-    opening = asyncio.ensure_future(peer.client.open())
+    opening = asyncio.ensure_future(peer.session.open())
     request = await peer.request("initialize")
     assert request["params"] == {"clientName": "outfitter", "resumeSessionId": None}
     peer.answer(request, {"sessionId": "s", "environmentInfo": INFO})
@@ -28,7 +28,7 @@ async def test_handshake_is_initialize_then_initialized(peer: Peer) -> None:
 @with_a_peer(opened=False)
 async def test_older_server_is_asked_for_its_info(peer: Peer) -> None:
     # X12
-    opening = asyncio.ensure_future(peer.client.open())
+    opening = asyncio.ensure_future(peer.session.open())
     peer.answer(await peer.request("initialize"), {"sessionId": "s"})
     await peer.request("initialized")
     peer.answer(await peer.request("environment/info"), INFO)
@@ -40,7 +40,7 @@ async def test_older_server_is_asked_for_its_info(peer: Peer) -> None:
 @with_a_peer(opened=False)
 async def test_server_that_cannot_say_who_it_is_is_accepted(peer: Peer) -> None:
     # X12
-    opening = asyncio.ensure_future(peer.client.open())
+    opening = asyncio.ensure_future(peer.session.open())
     peer.answer(await peer.request("initialize"), {"sessionId": "s"})
     await peer.request("initialized")
     peer.refuse(await peer.request("environment/info"), -32601)

@@ -10,6 +10,7 @@ from ..errors import DialFailed
 from ..transport.dial import dial, parse_address
 from ..transport.program import launch
 from .client import Client
+from .session import RemoteSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ async def open_websocket(
     async def dial_it() -> Dialled:
         return await dial(address, token=token, limit=connect_timeout, tls=tls)
 
-    client = Client(
+    session = RemoteSession(
         dial_it,
         where=address.text,
         resumable=True,
@@ -46,7 +47,7 @@ async def open_websocket(
         on_state=on_state,
         summaries=summaries,
     )
-    return await _opened(client, resume, take_over)
+    return await _opened(session, resume, take_over)
 
 
 async def open_program(
@@ -66,7 +67,7 @@ async def open_program(
     async def start_it() -> Dialled:
         return await launch(argv, env=None if env is None else {**os.environ, **env}, cwd=cwd)
 
-    client = Client(
+    session = RemoteSession(
         start_it,
         where=argv[0] if argv else "",
         resumable=False,
@@ -76,16 +77,16 @@ async def open_program(
     )
     if not argv:
         raise DialFailed("no program is given", retryable=False)
-    return await _opened(client)
+    return await _opened(session)
 
 
-async def _opened(client: Client, resume: str | None = None, take_over: bool = False) -> Client:
+async def _opened(session: RemoteSession, resume: str | None = None, take_over: bool = False) -> Client:
     try:
-        await client.open(resume, take_over=take_over)
+        await session.open(resume, take_over=take_over)
     except BaseException:
-        await client.aclose()
+        await session.aclose()
         raise
-    return client
+    return Client(session)
 
 
 @contextlib.asynccontextmanager

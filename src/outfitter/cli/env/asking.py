@@ -124,7 +124,7 @@ def there(target: Target, question: Callable[[Client], Awaitable[_T]]) -> _T:
 
 
 def _wire(flags: Flags) -> dict[str, Any]:
-    from ...client.client import CONTRACT
+    from ...client.environment import CONTRACT
 
     return {
         "cwd": flags["cwd"],

@@ -132,7 +132,7 @@ class There:
 
     def known(self, producer: str) -> dict[str, str]:
         """What commands get there, but for secrets and for what the same file has said before."""
-        from ...client.client import EnvContract
+        from ...client.environment import EnvContract
 
         async def ask(client: Client) -> dict[str, str]:
             contract = EnvContract(scope=self._scope)
