@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,42 @@ async def test_loss_fails_every_call_and_every_process(peer: Peer) -> None:
     assert seen == [Output("stdout", b"seen")]  # what came before is not lost
     with pytest.raises(SessionExpired):
         await peer.client.call("later", None)
+
+
+# Odd answers
+
+
+@pytest.mark.parametrize("odd", [None, [], "ready", {}, {"status": None}], ids=str)
+def test_answer_that_says_nothing_is_no_status(odd: Any) -> None:
+    @with_a_peer()
+    async def scenario(peer: Peer) -> None:
+        process, _ = await peer.started()
+        calls = [peer.client.status(), process.write(b"x"), process.terminate()]
+        methods = ["environment/status", "process/write", "process/terminate"]
+        answers = []
+        for call, method in zip(calls, methods, strict=True):
+            waiting = asyncio.ensure_future(call)  # type: ignore[arg-type]
+            peer.answer(await peer.request(method), odd)
+            answers.append(await waiting)
+        assert answers[2] is False and not {*answers[:2]} & {"accepted", "ready"}
+
+    scenario()
+
+
+@pytest.mark.parametrize("odd", [None, [], {}, {"warnings": "x"}, {"warnings": None}], ids=str)
+def test_command_is_started_though_the_answer_is_odd(odd: Any) -> None:
+    @with_a_peer()
+    async def scenario(peer: Peer) -> None:
+        starting = asyncio.ensure_future(peer.client.start(["x"], cwd="/"))
+        request = await peer.request("process/start")
+        peer.answer(request, odd)
+        process = await starting
+        assert (process.warnings, process.environment) == ([], None)
+        peer.exited(process.process_id, 1, 4)
+        peer.closed(process.process_id, 2)
+        assert await process.wait() == 4
+
+    scenario()
 
 
 # Events
