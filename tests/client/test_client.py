@@ -248,3 +248,19 @@ async def test_reader_that_does_not_read_holds_the_connection_back(peer: Peer) -
         if isinstance(event, Output):
             total += len(event.data)
     assert (total, peer.far.buffered) == (size * count, 0)
+
+
+@with_a_peer()
+async def test_discarded_output_is_neither_kept_nor_waited_for(peer: Peer) -> None:
+    process, ident = await peer.started()
+    size, count = 1 << 20, 20
+    for seq in range(1, count + 1):
+        peer.output(ident, seq, bytes(size))
+    await peer.until(lambda: peer.far.buffered > 8 * size)
+    process.discard()
+    for seq in range(count + 1, 2 * count + 1):
+        peer.output(ident, seq, bytes(size))
+    peer.exited(ident, 2 * count + 1, 3)
+    peer.closed(ident, 2 * count + 2)
+    assert await events(process) == [Exited(3)]
+    assert peer.session.waiting == 0

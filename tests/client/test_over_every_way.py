@@ -24,6 +24,7 @@ from outfitter import (
     RequestFailed,
     SessionExpired,
     TimedOut,
+    connect,
 )
 from tests.client.peer import Peer, events, with_a_peer
 from tests.client.ways import NAMES, Way, opened
@@ -69,6 +70,17 @@ def over_sockets(scenario: Callable[[Way], Coroutine[Any, Any, None]]) -> Callab
 
     test.__name__ = scenario.__name__
     return test
+
+
+@over_sockets
+async def test_awaited_client_is_closed_by_hand(way: Way) -> None:
+    client = await connect(way.url)
+    process = await client.start(["sleep", "60"])
+    await client.aclose()
+    with pytest.raises(SessionExpired, match="the client is closed"):
+        await client.run(["true"])
+    async with connect(way.url, resume=client.session_id) as again:
+        assert await (await again.attach(process.process_id)).wait() == 137
 
 
 async def gone(pids: list[int]) -> None:

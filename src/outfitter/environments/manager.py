@@ -15,7 +15,7 @@ import contextlib
 import shlex
 from typing import TYPE_CHECKING
 
-from ..client.connect import open_program, open_websocket
+from ..client.connect import connect, open_program
 from ..errors import EnvironmentReplaced, EnvironmentUnknown, OutfitterError
 from ..record import record
 from .connection import EnvironmentConnection, Opened, Tasks
@@ -277,7 +277,7 @@ async def open_declared(
     Raises DialFailed, RequestFailed, SettingInvalid.
     """
     if declared.url is not None:
-        return await open_websocket(
+        return await connect(
             declared.url,
             token=declared.token,
             resume=resume,
