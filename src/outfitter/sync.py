@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from .client.watch import Watch as AsyncWatch
     from .core.events import Output
     from .errors import OutfitterError
+    from .protocol.documents import (
+        BaseAnswer,
+        Change,
+        EventAnswer,
+        Explanation,
+        OverlayAnswer,
+        PutAnswer,
+        Resolution,
+    )
     from .protocol.environment import BaseParams
     from .protocol.jsontext import Json
     from .protocol.process import ProcessSummary
@@ -221,7 +230,7 @@ class Client(BlockingClient):
         tty: bool = False,
         show: str = "names",
         digest_key: bytes | None = None,
-    ) -> dict[str, Json]:
+    ) -> Resolution:
         """What a command would get: its variables, fingerprints, and whose environment it is."""
         return self._background.call(
             lambda: self._client.environment(
@@ -240,7 +249,7 @@ class Client(BlockingClient):
         show: str = "names",
         programs: Sequence[str] = (),
         login: bool = False,
-    ) -> dict[str, Json]:
+    ) -> Explanation:
         """Why each variable of a command would be what it is, and where those that it lost went."""
         return self._background.call(
             lambda: self._client.explain(
@@ -255,11 +264,11 @@ class Client(BlockingClient):
             )
         )
 
-    def compare(self, cwd: str, other: str) -> list[Json]:
+    def compare(self, cwd: str, other: str) -> list[Change]:
         """The differences between what commands would get in two directories; never a value."""
         return self._background.call(lambda: self._client.compare(cwd, other))
 
-    def base(self, params: BaseParams) -> dict[str, Json]:
+    def base(self, params: BaseParams) -> BaseAnswer:
         """Says whose environment commands start from; returns that base, and what differs by name."""
         return self._background.call(lambda: self._client.base(params))
 
@@ -277,7 +286,7 @@ class Client(BlockingClient):
         strict: bool = False,
         merge: bool = False,
         order: Sequence[str] = (),
-    ) -> dict[str, Json]:
+    ) -> PutAnswer:
         """What `producer` adds to commands with `EnvContract(scope=scope)`, in place of its former words."""
         return self._background.call(
             lambda: self._client.put_overlay(
@@ -295,7 +304,7 @@ class Client(BlockingClient):
             )
         )
 
-    def overlay(self, scope: str) -> dict[str, Json]:
+    def overlay(self, scope: str) -> OverlayAnswer:
         """Who has said what for a scope: `contributions` with names, never with values. CapabilityMissing."""
         return self._background.call(lambda: self._client.overlay(scope))
 
@@ -311,7 +320,7 @@ class Client(BlockingClient):
         to: str | None = None,
         unset: Sequence[str] = (),
         hide_secrets: bool = False,
-    ) -> dict[str, Json]:
+    ) -> EventAnswer:
         """Something has happened to a session: "new", "resume", "clear", "compact", "fork", "cwd", "root"."""
         return self._background.call(
             lambda: self._client.overlay_event(scope, event, to=to, unset=unset, hide_secrets=hide_secrets)

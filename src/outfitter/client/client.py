@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..errors import TimedOut
+from ..protocol.session import StatusResult
 from .commands import CommandCalls
 from .environment import EnvironmentCalls
 from .files import Files
@@ -91,10 +92,10 @@ class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
         """
         try:
             async with asyncio.timeout(_STATUS_SECONDS):
-                result = await self.call("environment/status", None, wait=False)
+                found = await self._session.ask(StatusResult, "environment/status", None, wait=False)
         except TimeoutError:
             raise TimedOut(_STATUS_SECONDS) from None
-        return str(result.get("status", "")) if isinstance(result, dict) else ""
+        return found.status
 
     def resolve(self, path: str | None) -> FileUri:
         """The URI of a path on the executor; relative ones, and None, start in its working directory.

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..core.events import Output
-from ..errors import ConnectionLost, OutfitterError, OutputTooLarge, TimedOut
-from ..protocol.process import ProcessSummary, StartParams, TerminalSize
+from ..errors import ConnectionLost, InvalidParams, OutfitterError, OutputTooLarge, TimedOut
+from ..protocol.process import ListResult, StartParams, StartResult, TerminalSize
 from ..record import record
 from .environment import CONTRACT, wire_policy
 from .process import ProcessFeed, RemoteProcess
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..protocol.jsontext import Json
+    from ..protocol.process import ProcessSummary
     from .environment import ByContract, EnvContract, EnvPolicy
     from .session import RemoteSession
 
@@ -94,10 +95,11 @@ class CommandCalls:
                 session.end(feed.process_id)
             raise
         feed.started = True
-        if isinstance(result, dict):
-            feed.environment = result.get("environment")
-            warnings = result.get("warnings")
-            feed.warnings = [str(one) for one in warnings] if isinstance(warnings, list) else []
+        try:
+            told = StartResult.decode(result)
+            feed.environment, feed.warnings = told.environment, list(told.warnings)
+        except InvalidParams:
+            pass  # it runs all the same
         if feed.closed:
             session.processes.pop(feed.process_id, None)
         return process
@@ -176,8 +178,7 @@ class CommandCalls:
         Raises CapabilityMissing on servers that cannot list them.
         """
         self._session.require("processList", "list its processes")
-        result = await self._session.call("process/list", None, repeat=True)
-        return [ProcessSummary.decode(entry) for entry in result["processes"]]
+        return (await self._session.ask(ListResult, "process/list", None, repeat=True)).processes
 
     async def attach(self, process_id: str, *, after: int = 0) -> RemoteProcess:
         """Takes up a process of this session by its id.

@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidParams
-from ..protocol.environment import BaseParams, ContractParams, DiffParams, EnvPolicyParams, ResolveParams
+from ..protocol.environment import (
+    BaseParams,
+    BaseResult,
+    ContractParams,
+    DiffParams,
+    DiffResult,
+    EnvPolicyParams,
+    ExplainResult,
+    ResolveParams,
+    ResolveResult,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..protocol.jsontext import Json
+    from ..protocol.documents import BaseAnswer, Change, Explanation, Resolution
     from .session import RemoteSession
 
 #: Which of the executor's variables a command inherits: inherit ("all", "core", "none"),
@@ -78,14 +88,15 @@ class EnvironmentCalls:
         tty: bool = False,
         show: str = "names",
         digest_key: bytes | None = None,
-    ) -> dict[str, Json]:
+    ) -> Resolution:
         """What a command would get: its variables, fingerprints, and whose environment it is.
 
         `show` is "names", "values" (all but secrets) or "secrets". Raises CapabilityMissing.
         """
         self._session.require("environmentExplain", "tell what a command would get")
         params = self._question(env, policy, contract, cwd, tty=tty, show=show, digest_key=digest_key)
-        return await self._ask("resolve", params)
+        result = await self._session.ask(ResolveResult, "environment/resolve", params.encode(), repeat=True)
+        return result.told
 
     async def explain(
         self,
@@ -98,7 +109,7 @@ class EnvironmentCalls:
         show: str = "names",
         programs: Sequence[str] = (),
         login: bool = False,
-    ) -> dict[str, Json]:
+    ) -> Explanation:
         """Why each variable of a command would be what it is, and where those that it lost went.
 
         `programs` are looked up in its PATH; `login` also asks what a login shell would make of it. Values
@@ -108,30 +119,26 @@ class EnvironmentCalls:
         params = self._question(
             env, policy, contract, cwd, tty=tty, show=show, programs=programs, login=login
         )
-        return await self._ask("explain", params)
+        result = await self._session.ask(ExplainResult, "environment/explain", params.encode(), repeat=True)
+        return result.told
 
-    async def compare(self, cwd: str, other: str) -> list[Json]:
+    async def compare(self, cwd: str, other: str) -> list[Change]:
         """The differences between what commands would get in two directories; never a value."""
         self._session.require("environmentExplain", "compare environments")
         params = DiffParams(
             self._question(None, CONTRACT, None, cwd), self._question(None, CONTRACT, None, other)
         )
-        differences: list[Json] = (await self._ask("diff", params))["differences"]
-        return differences
+        result = await self._session.ask(DiffResult, "environment/diff", params.encode(), repeat=True)
+        return result.differences
 
-    async def base(self, params: BaseParams) -> dict[str, Json]:
+    async def base(self, params: BaseParams) -> BaseAnswer:
         """Says whose environment commands start from; returns that base, and what differs by name.
 
         Only for a server of the same user on the same machine: it may send this process's environment.
         """
         self._session.require("environmentContract", "start commands from another environment than its own")
-        return await self._ask("base", params)
-
-    async def _ask(self, what: str, params: ResolveParams | DiffParams | BaseParams) -> dict[str, Json]:
-        result: dict[str, Json] = await self._session.call(
-            f"environment/{what}", params.encode(), repeat=True
-        )
-        return result
+        result = await self._session.ask(BaseResult, "environment/base", params.encode(), repeat=True)
+        return result.encode()
 
 
 def wire_policy(

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import CapabilityMissing, Disconnected, FileChanged, InvalidParams, RequestFailed
 from ..protocol.codes import NOT_FOUND
-from ..protocol.fileresults import BlockResult, EntryResult, MetadataResult
+from ..protocol.fileresults import (
+    BlockResult,
+    EntriesResult,
+    FileResult,
+    MetadataResult,
+    PathResult,
+    WalkResult,
+)
 from ..protocol.filesystem import (
     ChmodParams,
     CloseParams,
@@ -40,7 +47,6 @@ from .watch import Watch, WatchFeed
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from ..protocol.fields import Fields
     from ..protocol.jsontext import Json
     from ..protocol.uri import FileUri
     from .session import RemoteSession
@@ -87,8 +93,8 @@ class Files:
         if follow and (await self._stat(uri, follow)).size > AT_ONCE_BYTES:
             async with await self.open(path) as file:
                 return b"".join([block async for block in file])
-        result = await self._call("fs/readFile", FileParams(uri, follow).encode())
-        return _fields(result).base64("dataBase64")
+        params = FileParams(uri, follow).encode()
+        return (await self._session.ask(FileResult, "fs/readFile", params, repeat=True)).data
 
     async def write(self, path: str, data: bytes, *, follow: bool = True) -> None:
         """New content for a file, which is made if need be; its folder must exist."""
@@ -133,7 +139,8 @@ class Files:
         return await self._stat(self._uri(path), follow)
 
     async def _stat(self, uri: FileUri, follow: bool) -> FileInfo:
-        return FileInfo.decode(await self._call("fs/getMetadata", FileParams(uri, follow).encode()))
+        params = FileParams(uri, follow).encode()
+        return await self._session.ask(FileInfo, "fs/getMetadata", params, repeat=True)
 
     async def exists(self, path: str) -> bool:
         """Whether there is anything by that name; a link to nothing is nothing."""
@@ -147,8 +154,8 @@ class Files:
 
     async def canonicalize(self, path: str) -> str:
         """The path without links and dots. It must exist."""
-        result = await self._call("fs/canonicalize", PathParams(self._uri(path)).encode())
-        return native(_fields(result).text("path"))
+        params = PathParams(self._uri(path)).encode()
+        return native((await self._session.ask(PathResult, "fs/canonicalize", params, repeat=True)).path)
 
     # Folders
 
@@ -160,10 +167,11 @@ class Files:
     async def list(self, path: str) -> list[FolderEntry]:
         """What a folder holds; links by what they lead to."""
         uri = self._uri(path)
-        result = await self._call("fs/readDirectory", PathParams(uri).encode())
+        params = PathParams(uri).encode()
+        result = await self._session.ask(EntriesResult, "fs/readDirectory", params, repeat=True)
         folder = native(uri.text).rstrip("/")
         found = []
-        for one in map(EntryResult.decode, _fields(result).raw("entries")):
+        for one in result.entries:
             place = native(one.uri) if one.uri is not None else f"{folder}/{one.name}"
             found.append(FolderEntry(one.name, place, one.is_directory, one.is_file))
         return found
@@ -180,11 +188,11 @@ class Files:
     ) -> Walked:
         """A tree, folder by folder, within these bounds; `hidden=False` does not enter hidden folders."""
         params = WalkParams(self._uri(path), depth, directories, entries, follow, not hidden)
-        fields = _fields(await self._call("fs/walk", params.encode()))
+        result = await self._session.ask(WalkResult, "fs/walk", params.encode(), repeat=True)
         return Walked(
-            [(native(one["path"]), one["kind"]) for one in fields.raw("entries")],
-            [(native(one["path"]), one["message"]) for one in fields.raw("errors")],
-            fields.flag("truncated"),
+            [(native(path), kind) for path, kind in result.entries],
+            [(native(path), message) for path, message in result.errors],
+            result.truncated,
         )
 
     # Changing names
@@ -263,7 +271,7 @@ class Files:
             honour_ignore_files=honour_ignore_files,
             timeout_ms=int(timeout * 1000),
         )
-        return Found.decode(await self._call("fs/search", params.encode()))
+        return await self._session.ask(Found, "fs/search", params.encode(), repeat=True)
 
     # Calls
 
@@ -322,7 +330,7 @@ class RemoteFile:
     async def _identify(self) -> tuple[int, int, int]:
         """What tells this file from another one that takes its name."""
         params = FileParams(self.uri).encode()
-        info = FileInfo.decode(await self._session.call("fs/getMetadata", params, repeat=True))
+        info = await self._session.ask(FileInfo, "fs/getMetadata", params, repeat=True)
         return info.size, info.modified_ms, info.created_ms
 
     async def __aenter__(self) -> RemoteFile:
@@ -345,7 +353,7 @@ class RemoteFile:
             handle = self._handle
             try:
                 params = ReadBlockParams(handle, offset, length).encode()
-                return BlockResult.decode(await self._session.call("fs/readBlock", params)).chunk
+                return (await self._session.ask(BlockResult, "fs/readBlock", params)).chunk
             except Disconnected:
                 await self._reopen(handle)
             except RequestFailed as error:
@@ -453,9 +461,3 @@ def native(text: str) -> str:
         return parse(text).local_path()
     except (InvalidParams, ValueError):
         return text
-
-
-def _fields(result: Json) -> Fields:
-    from ..protocol.fields import Fields
-
-    return Fields(result, "Result")

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..protocol.overlay import DropParams, EventParams, ListParams, PutParams
+from ..protocol.overlay import (
+    DropParams,
+    DropResult,
+    EventParams,
+    EventResult,
+    ListParams,
+    OverlayResult,
+    PutParams,
+    PutResult,
+)
+from .session import R
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ..protocol.documents import EventAnswer, OverlayAnswer, PutAnswer
     from ..protocol.jsontext import Json
     from .session import RemoteSession
 
@@ -32,7 +43,7 @@ class OverlayCalls:
         strict: bool = False,
         merge: bool = False,
         order: Sequence[str] = (),
-    ) -> dict[str, Json]:
+    ) -> PutAnswer:
         """What `producer` adds to commands with `EnvContract(scope=scope)`, in place of its former words.
 
         `producer` is "user", or "hook:NAME", "plugin:NAME", "file:PATH", "editor:NAME"; the session is
@@ -52,23 +63,18 @@ class OverlayCalls:
             merge=merge,
             order=tuple(order),
         )
-        result: dict[str, Json] = await self._overlay("put", params.encode())
-        return result
+        return (await self._ask(PutResult, "put", params)).encode()
 
-    async def overlay(self, scope: str) -> dict[str, Json]:
+    async def overlay(self, scope: str) -> OverlayAnswer:
         """Who has said what for a scope: `contributions` with names, never with values. CapabilityMissing."""
-        params = ListParams(scope).encode()
-        result: dict[str, Json] = await self._overlay("list", params)
-        return result
+        return (await self._ask(OverlayResult, "list", ListParams(scope))).encode()
 
     async def drop_overlay(self, scope: str, producer: str | None = None, names: Sequence[str] = ()) -> bool:
         """Forgets a producer, or what it has said of some variables; whether there was anything.
 
         Without a producer the session has ended: all of it is forgotten, what a fork took away included.
         """
-        params = DropParams(scope, producer, tuple(names)).encode()
-        result = await self._overlay("drop", params)
-        return result["dropped"] is True
+        return (await self._ask(DropResult, "drop", DropParams(scope, producer, tuple(names)))).dropped
 
     async def overlay_event(
         self,
@@ -78,17 +84,23 @@ class OverlayCalls:
         to: str | None = None,
         unset: Sequence[str] = (),
         hide_secrets: bool = False,
-    ) -> dict[str, Json]:
+    ) -> EventAnswer:
         """Something has happened to a session: "new", "resume", "clear", "compact", "fork", "cwd", "root".
 
         A "fork" copies the overlay to the scope `to`; for a subagent without the variables `unset`, and
         without secrets. Returns the `contributions` that there are now, whose hooks must be `rerun` with
         which `reason`, and what is `lost`. Raises RequestFailed, CapabilityMissing.
         """
-        params = EventParams(scope, event, to, tuple(unset), hide_secrets).encode()
-        result: dict[str, Json] = await self._overlay("event", params, repeat=False)
-        return result
+        params = EventParams(scope, event, to, tuple(unset), hide_secrets)
+        return (await self._ask(EventResult, "event", params, repeat=False)).encode()
 
-    async def _overlay(self, what: str, params: Json, *, repeat: bool = True) -> Json:
+    async def _ask(
+        self,
+        kind: type[R],
+        what: str,
+        params: PutParams | ListParams | DropParams | EventParams,
+        *,
+        repeat: bool = True,
+    ) -> R:
         self._session.require("environmentOverlay", "keep overlays")
-        return await self._session.call(f"environment/overlay/{what}", params, repeat=repeat)
+        return await self._session.ask(kind, f"environment/overlay/{what}", params.encode(), repeat=repeat)

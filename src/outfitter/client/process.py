@@ -22,7 +22,9 @@ from ..protocol.process import (
     SignalParams,
     TerminalSize,
     TerminateParams,
+    TerminateResult,
     WriteParams,
+    WriteResult,
 )
 
 if TYPE_CHECKING:
@@ -137,8 +139,7 @@ class RemoteProcess:
         self._next_write += 1
         params = WriteParams(self.process_id, data, write_id, eof).encode()
         # Sent again after a break: the server knows the id and applies it once.
-        result = await self._session.call("process/write", params, repeat=True)
-        return str(result.get("status")) if isinstance(result, dict) else ""
+        return (await self._session.ask(WriteResult, "process/write", params, repeat=True)).status
 
     async def interrupt(self) -> None:
         """SIGINT, as Ctrl-C gives it. Raises Disconnected when it is not known to have arrived."""
@@ -152,8 +153,7 @@ class RemoteProcess:
         offered = self._session.offers("processTerminateGrace")
         params = TerminateParams(self.process_id, int(grace * 1000) if offered else 0).encode()
         # Sent again after a break, unlike the reference's client: it ends the same process or none.
-        result = await self._session.call("process/terminate", params, repeat=True)
-        return bool(result.get("running")) if isinstance(result, dict) else False
+        return (await self._session.ask(TerminateResult, "process/terminate", params, repeat=True)).running
 
     async def resize(self, rows: int, cols: int) -> None:
         """Tells the command's terminal its new size. Raises CapabilityMissing on servers that cannot."""
@@ -239,7 +239,7 @@ class ProcessFeed:
         self.sandbox_denied = False
         try:
             self.sandbox_denied = (await self._read()).sandbox_denied
-        except (OutfitterError, InvalidParams):
+        except OutfitterError:
             pass  # the command has ended all the same
 
     def abandon(self) -> None:
@@ -309,7 +309,7 @@ class ProcessFeed:
         return ReadParams(self.process_id, self._order.last).encode()
 
     async def _read(self) -> ReadResult:
-        return ReadResult.decode(await self._session.call("process/read", self._missed_params(), repeat=True))
+        return await self._session.ask(ReadResult, "process/read", self._missed_params(), repeat=True)
 
     async def catch_up(self, connection: ClientConnection) -> None:
         """Reads what happened while there was no connection. Raises Disconnected only.

@@ -10,12 +10,13 @@ import itertools
 import os
 import posixpath
 import secrets
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..core.recovery import CONNECTED, FAILED
-from ..errors import CapabilityMissing, InvalidParams, OutfitterError, SettingInvalid
+from ..errors import CapabilityMissing, InvalidParams, Malformed, OutfitterError, SettingInvalid
 from ..protocol import uri
 from ..protocol.process import TerminateParams
+from ..protocol.results import Result
 from ..protocol.session import EnvironmentInfo
 from ..protocol.watching import ChangedNotice
 from .link import Link
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from ..protocol.jsontext import Json
     from .connection import ClientConnection, Notice, ProcessNotice
     from .link import Dial
+
+R = TypeVar("R", bound=Result)
 
 # Output received but not yet taken by the caller. Above this the connection is not read, so a caller
 # that does not iterate slows the command down instead of filling memory.
@@ -112,8 +115,8 @@ class RemoteSession:
         if self.info is None:
             # Older servers say who they are only when asked, and some not even then.
             try:
-                self.info = EnvironmentInfo.decode(await self.call("environment/info", None))
-            except (OutfitterError, InvalidParams):
+                self.info = await self.ask(EnvironmentInfo, "environment/info", None)
+            except OutfitterError:
                 pass
 
     async def aclose(self) -> None:
@@ -153,6 +156,16 @@ class RemoteSession:
         finally:
             self._calls -= 1
             self.queued(0)
+
+    async def ask(
+        self, kind: type[R], method: str, params: Json, *, repeat: bool = False, wait: bool = True
+    ) -> R:
+        """The answer to a call as its type. Raises Malformed when the answer cannot be read."""
+        result = await self.call(method, params, repeat=repeat, wait=wait)
+        try:
+            return kind.decode(result)
+        except InvalidParams as error:
+            raise Malformed(f"the server's answer to `{method}` is unusable: {error}") from None
 
     def later(self, method: str, params: Json) -> None:
         """A call whose answer nobody waits for, and that may be lost with the connection."""
