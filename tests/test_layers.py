@@ -113,31 +113,6 @@ def test_pure_code_touches_nothing(path: Path) -> None:
     assert not wrong
 
 
-def needs(path: Path) -> set[Path]:
-    """The files of ours that a file imports, for types or at run time."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.ImportFrom) or not node.level:
-            continue
-        folder = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
-        places = [folder.with_suffix(".py"), *(folder / f"{alias.name}.py" for alias in node.names)]
-        found |= {place for place in places if place.exists()}
-    return found
-
-
-def circle(paths: list[Path]) -> list[str]:
-    """Files that need each other, as far as they are among these."""
-    left = {path: needs(path) & {*paths} for path in paths}
-    while free := {path for path, needed in left.items() if not needed & {*left}}:
-        left = {path: needed for path, needed in left.items() if path not in free}
-    return sorted(str(path.relative_to(PACKAGE)) for path in left)
-
-
-@pytest.mark.parametrize("unit", ["client", "environments"])
-def test_no_file_needs_itself_in_a_circle(unit: str) -> None:
-    assert circle([path for path in FILES if unit_of(path) == unit]) == []
-
-
 def test_every_file_has_a_layer() -> None:
     assert {unit_of(path) for path in FILES} <= set(LAYERS) | EDGE
 

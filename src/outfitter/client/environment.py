@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParams
 from ..protocol.environment import (
@@ -54,29 +54,15 @@ class EnvironmentCalls:
 
     def _question(
         self,
-        env: Mapping[str, str] | None,
-        policy: EnvPolicy | ByContract | None,
-        contract: ContractParams | None,
         cwd: str | None,
-        *,
-        tty: bool = False,
-        show: str = "names",
-        programs: Sequence[str] = (),
-        login: bool = False,
-        digest_key: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
+        contract: EnvContract | None = None,
+        **more: Any,  # the other members, as they are
     ) -> ResolveParams:
         wire, contract = wire_policy(self._session, policy, contract)
-        return ResolveParams(
-            dict(env or {}),
-            wire,
-            tty,
-            contract,
-            self._session.resolve(cwd),
-            show,
-            tuple(programs),
-            login,
-            digest_key,
-        )
+        here = self._session.resolve(cwd)
+        return ResolveParams(dict(env or {}), wire, contract=contract, cwd=here, **more)
 
     async def environment(
         self,
@@ -94,7 +80,7 @@ class EnvironmentCalls:
         `show` is "names", "values" (all but secrets) or "secrets". Raises CapabilityMissing.
         """
         self._session.require("environmentExplain", "tell what a command would get")
-        params = self._question(env, policy, contract, cwd, tty=tty, show=show, digest_key=digest_key)
+        params = self._question(cwd, env, policy, contract, tty=tty, show=show, digest_key=digest_key)
         result = await self._session.ask(ResolveResult, "environment/resolve", params.encode(), repeat=True)
         return result.told
 
@@ -116,18 +102,15 @@ class EnvironmentCalls:
         are not in it unless `show` asks for them. Raises CapabilityMissing on servers that cannot tell.
         """
         self._session.require("environmentExplain", "explain an environment")
-        params = self._question(
-            env, policy, contract, cwd, tty=tty, show=show, programs=programs, login=login
-        )
+        more = {"tty": tty, "show": show, "programs": programs, "login": login}
+        params = self._question(cwd, env, policy, contract, **more)
         result = await self._session.ask(ExplainResult, "environment/explain", params.encode(), repeat=True)
         return result.told
 
     async def compare(self, cwd: str, other: str) -> list[Change]:
         """The differences between what commands would get in two directories; never a value."""
         self._session.require("environmentExplain", "compare environments")
-        params = DiffParams(
-            self._question(None, CONTRACT, None, cwd), self._question(None, CONTRACT, None, other)
-        )
+        params = DiffParams(self._question(cwd), self._question(other))
         result = await self._session.ask(DiffResult, "environment/diff", params.encode(), repeat=True)
         return result.differences
 

@@ -14,14 +14,13 @@ from ..protocol.overlay import (
     PutParams,
     PutResult,
 )
-from .session import R
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..protocol.documents import EventAnswer, OverlayAnswer, PutAnswer
     from ..protocol.jsontext import Json
-    from .session import RemoteSession
+    from .session import R, RemoteSession
 
 
 class OverlayCalls:

@@ -10,25 +10,54 @@ import itertools
 import os
 import posixpath
 import secrets
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from ..core.recovery import CONNECTED, FAILED
 from ..errors import CapabilityMissing, InvalidParams, Malformed, OutfitterError, SettingInvalid
 from ..protocol import uri
 from ..protocol.process import TerminateParams
-from ..protocol.results import Result
 from ..protocol.session import EnvironmentInfo
 from ..protocol.watching import ChangedNotice
 from .link import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from typing import Protocol, TypeVar
 
     from ..protocol.jsontext import Json
+    from ..protocol.results import Result
     from .connection import ClientConnection, Notice, ProcessNotice
     from .link import Dial
 
-R = TypeVar("R", bound=Result)
+    R = TypeVar("R", bound=Result)
+
+    class FedProcess(Protocol):
+        """A process that hears of its session."""
+
+        process_id: str
+        started: bool
+        kept: bool
+
+        @property
+        def over(self) -> bool: ...
+        def receive(self, notice: ProcessNotice) -> None: ...
+        async def catch_up(self, connection: ClientConnection) -> None: ...
+        def abandon(self) -> None: ...
+        def fail(self, error: OutfitterError) -> None: ...
+
+    class ProcessHandle(Protocol):
+        """What the caller has of a process; the session talks to what feeds it."""
+
+        @property
+        def _feed(self) -> FedProcess: ...
+
+    class FedWatch(Protocol):
+        """A watch that hears of its session."""
+
+        def receive(self, notice: ChangedNotice) -> None: ...
+        async def renew(self) -> None: ...
+        def fail(self, error: OutfitterError) -> None: ...
+
 
 # Output received but not yet taken by the caller. Above this the connection is not read, so a caller
 # that does not iterate slows the command down instead of filling memory.
@@ -36,36 +65,6 @@ _QUEUED_BYTES = 8 << 20
 # While a call waits for its answer, which may stand behind such output, everything is read up to this.
 _QUEUED_BYTES_CALLING = 64 << 20
 _CLOSE_SECONDS = 2.0  # for ending what still runs when the client is closed
-
-
-class FedProcess(Protocol):
-    """A process that hears of its session."""
-
-    process_id: str
-    started: bool
-    kept: bool
-
-    @property
-    def over(self) -> bool: ...
-    def receive(self, notice: ProcessNotice) -> None: ...
-    async def catch_up(self, connection: ClientConnection) -> None: ...
-    def abandon(self) -> None: ...
-    def fail(self, error: OutfitterError) -> None: ...
-
-
-class ProcessHandle(Protocol):
-    """What the caller has of a process; the session talks to what feeds it."""
-
-    @property
-    def _feed(self) -> FedProcess: ...
-
-
-class FedWatch(Protocol):
-    """A watch that hears of its session."""
-
-    def receive(self, notice: ChangedNotice) -> None: ...
-    async def renew(self) -> None: ...
-    def fail(self, error: OutfitterError) -> None: ...
 
 
 class RemoteSession:
