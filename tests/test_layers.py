@@ -39,6 +39,8 @@ LAYERS: dict[str, set[str]] = {
     "agents": GROUND | READERS | {"env", "core"},
     "web": GROUND | {"env"},
     "client": GROUND | {"protocol", "core", "transport"},
+    # What the plain client is built on.
+    "blocking": GROUND | {"core", "client"},
     # Above `local`: this machine is one of the environments.
     "environments": GROUND | {"formats", "protocol", "core", "transport", "client", "local"},
     "server": GROUND | READERS | {"protocol", "env", "core", "transport", "host", "providers", "contract"},

@@ -17,8 +17,10 @@ __version__ = VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import sync
-    from .client.client import CONTRACT, Client, Completed, EnvContract, EnvPolicy
+    from .client.client import Client
+    from .client.commands import Completed
     from .client.connect import connect
+    from .client.environment import CONTRACT, EnvContract, EnvPolicy
     from .client.process import RemoteProcess
     from .core.events import Exited, Output
     from .errors import (
@@ -72,10 +74,10 @@ __all__ = [
 
 _HOMES = {
     "Client": ".client.client",
-    "Completed": ".client.client",
-    "CONTRACT": ".client.client",
-    "EnvContract": ".client.client",
-    "EnvPolicy": ".client.client",
+    "Completed": ".client.commands",
+    "CONTRACT": ".client.environment",
+    "EnvContract": ".client.environment",
+    "EnvPolicy": ".client.environment",
     "Exited": ".core.events",
     "Output": ".core.events",
     "RemoteProcess": ".client.process",

@@ -7,6 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from .client.client import Client
+from .client.session import RemoteSession
 from .providers import inherited
 from .server.server import Server
 from .server.settings import Settings
@@ -36,16 +37,18 @@ async def local(
     async def reach() -> Dialled:
         return near
 
-    client = Client(reach, where="this machine", resumable=False, same_machine=True, summaries=summaries)
+    session = RemoteSession(
+        reach, where="this machine", resumable=False, same_machine=True, summaries=summaries
+    )
     try:
         contract = server.contract
         if contract.settings(None).snapshot != "none":
             await asyncio.to_thread(contract.prepare)  # a login shell takes its time, which is not the loop's
         server.connect(far)  # at once before the client is at the other end: only then can it be closed
-        await client.open()
-        yield client
+        await session.open()
+        yield Client(session)
     finally:
         try:
-            await client.aclose()
+            await session.aclose()
         finally:  # also when that is cancelled
             server.stop("the local executor is closed")

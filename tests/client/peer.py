@@ -9,6 +9,7 @@ from typing import Any
 
 from outfitter.client.client import Client
 from outfitter.client.process import RemoteProcess
+from outfitter.client.session import RemoteSession
 from outfitter.core.events import Exited, Output
 from outfitter.errors import DialFailed
 from outfitter.transport.memory import MemoryTransport, pair
@@ -32,13 +33,14 @@ class Peer:
         self.unreachable = False
         self.refusing = False
         self._news = asyncio.Event()
-        self.client = Client(
+        self.session = RemoteSession(
             self._dial,
             where="a peer",
             resumable=resumable,
             recovery_timeout=recovery_timeout,
             on_state=self._changed,
         )
+        self.client = Client(self.session)
 
     def _changed(self, state: str) -> None:
         self.states.append(state)
@@ -106,7 +108,7 @@ class Peer:
         assert await self.request("initialized") == {"method": "initialized", "params": {}}
 
     async def opened(self, capabilities: Iterable[str] = ALL) -> None:
-        opening = asyncio.ensure_future(self.client.open())
+        opening = asyncio.ensure_future(self.session.open())
         await self.greet(capabilities)
         await opening
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
 from outfitter.core.events import Exited, Output
-from outfitter.errors import OutputLost, RequestFailed, SessionExpired
+from outfitter.errors import OutputLost, ProtocolError, RequestFailed, SessionExpired
 from tests.client.peer import INFO, Peer, events, with_a_peer
 from tests.support.wire import b64
 
 
 @with_a_peer(opened=False)
 async def test_handshake_is_initialize_then_initialized(peer: Peer) -> None:
-    opening = asyncio.ensure_future(peer.client.open())
+    opening = asyncio.ensure_future(peer.session.open())
     request = await peer.request("initialize")
     assert request["params"] == {"clientName": "outfitter", "resumeSessionId": None}
     peer.answer(request, {"sessionId": "s", "environmentInfo": INFO})
@@ -28,7 +30,7 @@ async def test_handshake_is_initialize_then_initialized(peer: Peer) -> None:
 @with_a_peer(opened=False)
 async def test_older_server_is_asked_for_its_info(peer: Peer) -> None:
     # X12
-    opening = asyncio.ensure_future(peer.client.open())
+    opening = asyncio.ensure_future(peer.session.open())
     peer.answer(await peer.request("initialize"), {"sessionId": "s"})
     await peer.request("initialized")
     peer.answer(await peer.request("environment/info"), INFO)
@@ -40,7 +42,7 @@ async def test_older_server_is_asked_for_its_info(peer: Peer) -> None:
 @with_a_peer(opened=False)
 async def test_server_that_cannot_say_who_it_is_is_accepted(peer: Peer) -> None:
     # X12
-    opening = asyncio.ensure_future(peer.client.open())
+    opening = asyncio.ensure_future(peer.session.open())
     peer.answer(await peer.request("initialize"), {"sessionId": "s"})
     await peer.request("initialized")
     peer.refuse(await peer.request("environment/info"), -32601)
@@ -118,6 +120,47 @@ async def test_loss_fails_every_call_and_every_process(peer: Peer) -> None:
     assert seen == [Output("stdout", b"seen")]  # what came before is not lost
     with pytest.raises(SessionExpired):
         await peer.client.call("later", None)
+
+
+# Odd answers
+
+
+@pytest.mark.parametrize("odd", [None, [], "ready", {}, {"status": 1, "running": 1}], ids=str)
+def test_answer_that_cannot_be_read_is_an_error(odd: Any) -> None:
+    @with_a_peer()
+    async def scenario(peer: Peer) -> None:
+        process, _ = await peer.started()
+        calls: dict[str, Coroutine[Any, Any, object]] = {
+            "environment/status": peer.client.status(),
+            "process/write": process.write(b"x"),
+            "process/terminate": process.terminate(),
+            "process/list": peer.client.processes(),
+            "environment/explain": peer.client.explain(),
+        }
+        for method, call in calls.items():
+            waiting = asyncio.ensure_future(call)
+            peer.answer(await peer.request(method), odd)
+            with pytest.raises(ProtocolError, match=f"the server's answer to `{method}` is unusable: "):
+                await waiting
+        assert peer.client.state == "connected"
+
+    scenario()
+
+
+@pytest.mark.parametrize("odd", [None, [], {}, {"warnings": "x"}, {"warnings": None}], ids=str)
+def test_command_is_started_though_the_answer_is_odd(odd: Any) -> None:
+    @with_a_peer()
+    async def scenario(peer: Peer) -> None:
+        starting = asyncio.ensure_future(peer.client.start(["x"], cwd="/"))
+        request = await peer.request("process/start")
+        peer.answer(request, odd)
+        process = await starting
+        assert (process.warnings, process.environment) == ([], None)
+        peer.exited(process.process_id, 1, 4)
+        peer.closed(process.process_id, 2)
+        assert await process.wait() == 4
+
+    scenario()
 
 
 # Events
@@ -211,3 +254,19 @@ async def test_reader_that_does_not_read_holds_the_connection_back(peer: Peer) -
         if isinstance(event, Output):
             total += len(event.data)
     assert (total, peer.far.buffered) == (size * count, 0)
+
+
+@with_a_peer()
+async def test_discarded_output_is_neither_kept_nor_waited_for(peer: Peer) -> None:
+    process, ident = await peer.started()
+    size, count = 1 << 20, 20
+    for seq in range(1, count + 1):
+        peer.output(ident, seq, bytes(size))
+    await peer.until(lambda: peer.far.buffered > 8 * size)
+    process.discard()
+    for seq in range(count + 1, 2 * count + 1):
+        peer.output(ident, seq, bytes(size))
+    peer.exited(ident, 2 * count + 1, 3)
+    peer.closed(ident, 2 * count + 2)
+    assert await events(process) == [Exited(3)]
+    assert peer.session.waiting == 0

@@ -12,7 +12,7 @@ import pytest
 import outfitter
 import outfitter.sync
 from outfitter import CONTRACT, CapabilityMissing, EnvContract, EnvPolicy, RequestFailed
-from outfitter.client.client import INHERIT_ALL
+from outfitter.client.environment import INHERIT_ALL, wire_policy
 from outfitter.env.fingerprint import value_digest
 from outfitter.protocol.environment import BaseParams, EnvPolicyParams
 from outfitter.record import replace
@@ -92,18 +92,18 @@ def test_a_server_without_contracts_is_asked_for_everything(place: Place) -> Non
     async def scenario() -> None:
         async with outfitter.local(environment=place.environ()) as client:
             assert client.info is not None
-            client.info = replace(
+            client._session.info = replace(
                 client.info, capabilities=frozenset({"environmentExplain"})
             )  # what such a server says
-            assert client._wire_policy(CONTRACT, None) == (INHERIT_ALL, None)
+            assert wire_policy(client._session, CONTRACT, None) == (INHERIT_ALL, None)
             policy = EnvPolicyParams("core", True, (), (), ())
-            assert client._wire_policy(policy, None) == (policy, None)
-            assert client._wire_policy(None, None) == (None, None)
+            assert wire_policy(client._session, policy, None) == (policy, None)
+            assert wire_policy(client._session, None, None) == (None, None)
             with pytest.raises(CapabilityMissing):
                 await client.run(["true"], contract=EnvContract(login="strip"))
             with pytest.raises(CapabilityMissing):
                 await client.base(BaseParams("client", 1, {}))
-            client.info = replace(client.info, capabilities=frozenset())
+            client._session.info = replace(client.info, capabilities=frozenset())
             for call in (client.environment(), client.explain(), client.compare("/", "/")):
                 with pytest.raises(CapabilityMissing):
                     await call

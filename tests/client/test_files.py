@@ -13,7 +13,7 @@ import pytest
 
 import outfitter
 from outfitter import CapabilityMissing, Client, Disconnected, RequestFailed
-from outfitter.client.files import Entry
+from outfitter.client.files import FolderEntry
 from outfitter.errors import FileChanged
 from outfitter.protocol.codes import NOT_FOUND
 from outfitter.record import replace
@@ -91,8 +91,8 @@ async def test_folders_are_made_listed_walked_and_removed(client: Client, way: W
     await files.write(f"{folder}/t/b ü%", b"x")
     listed = sorted(await files.list(f"{folder}/t"), key=lambda entry: entry.name)
     assert listed == [
-        Entry("b ü%", f"{folder}/t/b ü%", False, True),
-        Entry("sub", f"{folder}/t/sub", True, False),
+        FolderEntry("b ü%", f"{folder}/t/b ü%", False, True),
+        FolderEntry("sub", f"{folder}/t/sub", True, False),
     ]
     walked = await files.walk(f"{folder}/t")
     assert (sorted(walked.entries), walked.errors, walked.truncated) == (
@@ -317,7 +317,7 @@ async def test_close_on_another_connection_is_no_success(peer: Peer) -> None:
     # The server answers {} for a handle that it does not know: nothing was written.
     info = peer.client.info
     assert info is not None
-    peer.client.info = replace(info, capabilities=info.capabilities | {"fileWriteStreaming"})
+    peer.session.info = replace(info, capabilities=info.capabilities | {"fileWriteStreaming"})
     starting = asyncio.ensure_future(peer.client.files.open("/a", "replace"))
     peer.answer(await peer.request("fs/open"), {"handleId": "f1"})
     file = await starting

@@ -24,6 +24,7 @@ from outfitter import (
     RequestFailed,
     SessionExpired,
     TimedOut,
+    connect,
 )
 from outfitter.client import link
 from tests.client.peer import Peer, events, with_a_peer
@@ -70,6 +71,17 @@ def over_sockets(scenario: Callable[[Way], Coroutine[Any, Any, None]]) -> Callab
 
     test.__name__ = scenario.__name__
     return test
+
+
+@over_sockets
+async def test_awaited_client_is_closed_by_hand(way: Way) -> None:
+    client = await connect(way.url)
+    process = await client.start(["sleep", "60"])
+    await client.aclose()
+    with pytest.raises(SessionExpired, match="the client is closed"):
+        await client.run(["true"])
+    async with connect(way.url, resume=client.session_id) as again:
+        assert await (await again.attach(process.process_id)).wait() == 137
 
 
 async def gone(pids: list[int]) -> None:
@@ -826,7 +838,7 @@ async def test_command_can_be_ended_while_the_limit_is_reached(client: Client, w
         await asyncio.sleep(0)
         with pytest.raises(Overloaded):
             await client.status()
-        client.clean_up(process)
+        client._session.end(process.process_id)
         assert await process.wait() == 137
         await asyncio.gather(*reads)
 
@@ -835,24 +847,24 @@ async def test_command_can_be_ended_while_the_limit_is_reached(client: Client, w
 async def test_output_that_nobody_takes_is_held_back_and_then_arrives_whole(client: Client, way: Way) -> None:
     size = 64 << 20
     process = await client.start(["sh", "-c", f"yes | head -c {size}"])
-    while client._queued <= 8 << 20:  # what it may hold before it stops reading
+    while client._session.waiting <= 8 << 20:  # what it may hold before it stops reading
         await asyncio.sleep(0.01 * SECOND)
     await asyncio.sleep(0.3 * SECOND)  # an absence has no event
-    assert client._queued < 9 << 20
+    assert client._session.waiting < 9 << 20
     most = total = 0
     async for event in process:
         if isinstance(event, Output):
             assert event.data in (b"y\n" * (len(event.data) // 2), b"\ny" * (len(event.data) // 2))
             total += len(event.data)
-            most = max(most, client._queued)
-    assert (total, process.exit_code, client._queued) == (size, 0, 0)
+            most = max(most, client._session.waiting)
+    assert (total, process.exit_code, client._session.waiting) == (size, 0, 0)
     assert most < 9 << 20
 
 
 @over_every_way
 async def test_command_beside_output_that_nobody_takes_can_be_ended(client: Client, way: Way) -> None:
     flood = await client.start(["yes"])
-    while client._queued <= 8 << 20:
+    while client._session.waiting <= 8 << 20:
         await asyncio.sleep(0.01 * SECOND)
     assert await flood.terminate() is True
     assert await flood.wait() == 137

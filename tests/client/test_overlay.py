@@ -82,7 +82,9 @@ def test_a_server_that_keeps_none_is_not_asked(tmp_path: Path) -> None:
     async def ask() -> None:
         async with outfitter.local() as client:
             assert client.info is not None
-            client.info = replace(client.info, capabilities=client.info.capabilities - {"environmentOverlay"})
+            client._session.info = replace(
+                client.info, capabilities=client.info.capabilities - {"environmentOverlay"}
+            )
             for contract in (EnvContract(scope="t"), EnvContract(overlays=("rocm",))):
                 with pytest.raises(CapabilityMissing, match="keep overlays"):
                     await client.run(["true"], contract=contract)

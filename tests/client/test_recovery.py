@@ -112,6 +112,32 @@ async def test_process_that_the_server_forgot_fails_alone(peer: Peer) -> None:
     await peer.until(lambda: peer.states == ["recovering", "connected"])
 
 
+@pytest.mark.parametrize(
+    "odd, complaint",
+    [
+        ({"chunks": {}}, "invalid type: map, expected a sequence"),
+        ({"chunks": [{"seq": 1, "stream": "stdin", "chunk": ""}]}, "unknown variant `stdin`"),
+        ({"exitCode": "3"}, 'invalid type: string "3", expected i32'),
+        ({"exitCode": True}, "invalid type: boolean `true`, expected i32"),
+        ({"nextSeq": -1}, "invalid number"),
+    ],
+    ids=str,
+)
+def test_process_whose_events_cannot_be_read_fails_alone(odd: Message, complaint: str) -> None:
+    @with_a_peer(resumable=True)
+    async def scenario(peer: Peer) -> None:
+        process, ident = await peer.started()
+        peer.cut()
+        await resumed(peer)
+        peer.answer(await peer.request("process/read"), page(next_seq=1) | odd)
+        with pytest.raises(OutputLost) as raised:
+            await process.wait()
+        assert str(raised.value).startswith(f"process {ident} cannot be followed any more: {complaint}")
+        await peer.until(lambda: peer.states == ["recovering", "connected"])
+
+    scenario()
+
+
 # Requests that were under way
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.client.client import Client
+from outfitter.client.session import RemoteSession
 from outfitter.errors import RequestFailed
 from outfitter.server.server import Server as ExecServer
 from outfitter.server.settings import Settings
@@ -341,9 +342,9 @@ class Local:
         async def reach() -> MemoryTransport:
             return near
 
-        client = Client(reach, where="here", resumable=False, same_machine=True)
-        await client.open()
-        return client
+        session = RemoteSession(reach, where="here", resumable=False, same_machine=True)
+        await session.open()
+        return Client(session)
 
 
 @pytest.fixture

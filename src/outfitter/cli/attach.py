@@ -78,7 +78,7 @@ async def _attach(
         try:
             status = await follower.run()
         except LeftRunning as left:
-            leave(client, process, started, records, left)
+            leave(client, process, started, records, left, attached=True)
             raise
         if started is not None and not follower.lost:
             records.remove(started)

@@ -19,9 +19,7 @@ _STARTUP = {"enforce": "startup files off", "repair": "startup files repaired", 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
 
 
-def report(
-    told: dict[str, Any], shell: Json, startup: Json, differences: Json, paint: Paint
-) -> Iterator[str]:
+def report(told: Json, shell: Json, startup: Json, differences: Json, paint: Paint) -> Iterator[str]:
     """The lines: a summary, what was refused, the shell, its startup files, the server.
 
     `told` is the explanation; `shell` is how a shell was started and `startup` what came of it, None for

@@ -245,7 +245,7 @@ class Follower:
             raise LeftRunning(status, "the server does not answer", silent=True) from None
         except OutfitterError as error:
             raise LeftRunning(status, str(error)) from None
-        self._process.abandon()  # else what nobody reads any more would hold up the goodbye
+        self._process.discard()  # else what nobody reads any more would hold up the goodbye
         return status
 
     def _give_up(self) -> None:

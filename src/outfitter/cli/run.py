@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..client.client import CONTRACT
+from ..client.environment import CONTRACT
 from ..errors import OutfitterError, RequestFailed
 from . import base, explain, terminal
 from .colour import Paint, wants_colour
@@ -171,11 +171,17 @@ class _Run:
 
 
 def leave(
-    client: Client, process: RemoteProcess, started: Started | None, records: Records, left: LeftRunning
+    client: Client,
+    process: RemoteProcess,
+    started: Started | None,
+    records: Records,
+    left: LeftRunning,
+    *,
+    attached: bool = False,
 ) -> None:
     """Says how to come back to a command that is not ended."""
     if started is None:
-        left.silent = left.silent and process.kept  # else it is ended, which takes its time
+        left.silent = left.silent and attached  # else it is ended, which takes its time
         say(str(left))
         return
     process.keep()

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..client.client import EnvContract, EnvPolicy
+    from ..client.environment import EnvContract, EnvPolicy
     from ..contract.contract import Asked
     from ..env.policy import Policy
 
@@ -52,7 +52,7 @@ def asked(flags: Flags, cwd: str) -> Asked:
 
 def wire_policy(flags: Flags) -> EnvPolicy | None:
     """For a client; None when there is none."""
-    from ..client.client import EnvPolicy
+    from ..client.environment import EnvPolicy
 
     if not has_policy(flags):
         return None
@@ -67,7 +67,7 @@ def wire_policy(flags: Flags) -> EnvPolicy | None:
 
 def wire_contract(flags: Flags) -> EnvContract | None:
     """For a client; None when it says nothing, so that servers without a contract can be asked as well."""
-    from ..client.client import EnvContract
+    from ..client.environment import EnvContract
 
     unset = tuple(flags["unset"])
     # Only `run` starts shells, and only it has `startup`: `login` of `env explain` is another word.

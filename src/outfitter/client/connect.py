@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -10,15 +9,39 @@ from ..errors import DialFailed
 from ..transport.dial import dial, parse_address
 from ..transport.program import launch
 from .client import Client
+from .session import RemoteSession
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from ssl import SSLContext
 
     from ..transport.base import Dialled
 
 
-async def open_websocket(
+class Opening:
+    """A client for an `async with` block; awaited, one that the caller closes with `aclose()`."""
+
+    def __init__(self, session: RemoteSession, resume: str | None = None, take_over: bool = False) -> None:
+        self._session = session
+        self._resume = resume
+        self._take_over = take_over
+
+    def __await__(self) -> Generator[object, None, Client]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> Client:
+        try:
+            await self._session.open(self._resume, take_over=self._take_over)
+        except BaseException:
+            await self._session.aclose()
+            raise
+        return Client(self._session)
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.aclose()
+
+
+def connect(
     url: str,
     *,
     token: str | None = None,
@@ -30,78 +53,7 @@ async def open_websocket(
     on_state: Callable[[str], None] | None = None,
     tls: SSLContext | None = None,
     summaries: bool = False,
-) -> Client:
-    """A client of the server at this URL; the caller closes it. See `connect` for the arguments."""
-    address = parse_address(url)
-
-    async def dial_it() -> Dialled:
-        return await dial(address, token=token, limit=connect_timeout, tls=tls)
-
-    client = Client(
-        dial_it,
-        where=address.text,
-        resumable=True,
-        initialize_timeout=initialize_timeout,
-        recovery_timeout=recovery_timeout,
-        on_state=on_state,
-        summaries=summaries,
-    )
-    return await _opened(client, resume, take_over)
-
-
-async def open_program(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: str | None = None,
-    initialize_timeout: float = 10.0,
-    on_state: Callable[[str], None] | None = None,
-    summaries: bool = False,
-) -> Client:
-    """A client of a program that it starts, with `env` on top of this process's environment.
-
-    The program ends with the client. Its session cannot be resumed: the pipes are gone with it.
-    """
-
-    async def start_it() -> Dialled:
-        return await launch(argv, env=None if env is None else {**os.environ, **env}, cwd=cwd)
-
-    client = Client(
-        start_it,
-        where=argv[0] if argv else "",
-        resumable=False,
-        initialize_timeout=initialize_timeout,
-        on_state=on_state,
-        summaries=summaries,
-    )
-    if not argv:
-        raise DialFailed("no program is given", retryable=False)
-    return await _opened(client)
-
-
-async def _opened(client: Client, resume: str | None = None, take_over: bool = False) -> Client:
-    try:
-        await client.open(resume, take_over=take_over)
-    except BaseException:
-        await client.aclose()
-        raise
-    return client
-
-
-@contextlib.asynccontextmanager
-async def connect(
-    url: str,
-    *,
-    token: str | None = None,
-    resume: str | None = None,
-    take_over: bool = False,
-    connect_timeout: float = 10.0,
-    initialize_timeout: float = 10.0,
-    recovery_timeout: float | None = None,
-    on_state: Callable[[str], None] | None = None,
-    tls: SSLContext | None = None,
-    summaries: bool = False,
-) -> AsyncIterator[Client]:
+) -> Opening:
     """A client of the exec-server at a `ws://` or `wss://` URL: ours, or `codex exec-server`.
 
     `token` is sent as a bearer token, over TLS or to this machine only. `resume` takes up the session of a
@@ -113,19 +65,48 @@ async def connect(
 
     Raises DialFailed, RequestFailed, SettingInvalid.
     """
-    client = await open_websocket(
-        url,
-        token=token,
-        resume=resume,
-        take_over=take_over,
-        connect_timeout=connect_timeout,
+    address = parse_address(url)
+
+    async def dial_it() -> Dialled:
+        return await dial(address, token=token, limit=connect_timeout, tls=tls)
+
+    session = RemoteSession(
+        dial_it,
+        where=address.text,
+        resumable=True,
         initialize_timeout=initialize_timeout,
         recovery_timeout=recovery_timeout,
         on_state=on_state,
-        tls=tls,
         summaries=summaries,
     )
-    try:
-        yield client
-    finally:
-        await client.aclose()
+    return Opening(session, resume, take_over)
+
+
+def open_program(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    initialize_timeout: float = 10.0,
+    on_state: Callable[[str], None] | None = None,
+    summaries: bool = False,
+) -> Opening:
+    """A client of a program that it starts, with `env` on top of this process's environment.
+
+    The program ends with the client. Its session cannot be resumed: the pipes are gone with it.
+    """
+    if not argv:
+        raise DialFailed("no program is given", retryable=False)
+
+    async def start_it() -> Dialled:
+        return await launch(argv, env=None if env is None else {**os.environ, **env}, cwd=cwd)
+
+    session = RemoteSession(
+        start_it,
+        where=argv[0],
+        resumable=False,
+        initialize_timeout=initialize_timeout,
+        on_state=on_state,
+        summaries=summaries,
+    )
+    return Opening(session)

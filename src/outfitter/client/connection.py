@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from ..protocol.websocket import Payload
     from ..transport.base import Dialled
 
-    Notice = OutputNotice | ExitedNotice | ClosedNotice | ChangedNotice | WaitingNotice
+    ProcessNotice = OutputNotice | ExitedNotice | ClosedNotice | WaitingNotice
+    Notice = ProcessNotice | ChangedNotice
 
 MAX_MESSAGE = 64 << 20  # what servers take, ours and the reference
 

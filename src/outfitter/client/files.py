@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import CapabilityMissing, Disconnected, FileChanged, InvalidParams, RequestFailed
 from ..protocol.codes import NOT_FOUND
-from ..protocol.fileresults import BlockResult, EntryResult, MetadataResult
+from ..protocol.fileresults import (
+    BlockResult,
+    EntriesResult,
+    FileResult,
+    MetadataResult,
+    PathResult,
+    WalkResult,
+)
 from ..protocol.filesystem import (
     ChmodParams,
     CloseParams,
@@ -35,15 +42,14 @@ from ..protocol.search import SearchParams, SearchResult
 from ..protocol.uri import parse
 from ..protocol.watching import WatchParams
 from ..record import record
-from .watch import Watch
+from .watch import Watch, WatchFeed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from ..protocol.fields import Fields
     from ..protocol.jsontext import Json
     from ..protocol.uri import FileUri
-    from .client import Client
+    from .session import RemoteSession
 
 AT_ONCE_BYTES = 4 << 20  # one message; above, blocks are quicker to begin with and never held whole twice
 BLOCK_BYTES = 1 << 20  # the largest the protocol has
@@ -54,7 +60,7 @@ Found = SearchResult
 
 
 @record
-class Entry:
+class FolderEntry:
     """A name in a folder. `path` finds it, also when its name is no text."""
 
     name: str
@@ -75,8 +81,8 @@ class Walked:
 class Files:
     """The files of one executor."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, session: RemoteSession) -> None:
+        self._session = session
         self._handles = itertools.count(1)
 
     # One file
@@ -87,13 +93,13 @@ class Files:
         if follow and (await self._stat(uri, follow)).size > AT_ONCE_BYTES:
             async with await self.open(path) as file:
                 return b"".join([block async for block in file])
-        result = await self._call("fs/readFile", FileParams(uri, follow).encode())
-        return _fields(result).base64("dataBase64")
+        params = FileParams(uri, follow).encode()
+        return (await self._session.ask(FileResult, "fs/readFile", params, repeat=True)).data
 
     async def write(self, path: str, data: bytes, *, follow: bool = True) -> None:
         """New content for a file, which is made if need be; its folder must exist."""
         uri = self._uri(path)
-        if len(data) <= AT_ONCE_BYTES or not follow or not self._client.offers("fileWriteStreaming"):
+        if len(data) <= AT_ONCE_BYTES or not follow or not self._session.offers("fileWriteStreaming"):
             # Writing the same content twice is the same as once, so it may be repeated.
             await self._call("fs/writeFile", WriteFileParams(uri, data, follow).encode())
             return
@@ -119,11 +125,11 @@ class Files:
         if mode not in ("read", "replace", "update"):
             raise InvalidParams(f'mode is "read", "replace" or "update", not {mode!r}')
         if mode == "update":
-            self._client.require("fsOpenUpdate", "write into a file as it is")
-        if mode == "replace" and not self._client.offers("fileWriteStreaming"):
+            self._session.require("fsOpenUpdate", "write into a file as it is")
+        if mode == "replace" and not self._session.offers("fileWriteStreaming"):
             raise CapabilityMissing("fileWriteStreaming", "write a file in blocks")
-        file = RemoteFile(self._client, self._uri(path), mode, self._new_handle)
-        await file.begin()
+        file = RemoteFile(self._session, self._uri(path), mode, self._new_handle)
+        await file._begin()
         return file
 
     def _new_handle(self) -> str:
@@ -133,7 +139,8 @@ class Files:
         return await self._stat(self._uri(path), follow)
 
     async def _stat(self, uri: FileUri, follow: bool) -> FileInfo:
-        return FileInfo.decode(await self._call("fs/getMetadata", FileParams(uri, follow).encode()))
+        params = FileParams(uri, follow).encode()
+        return await self._session.ask(FileInfo, "fs/getMetadata", params, repeat=True)
 
     async def exists(self, path: str) -> bool:
         """Whether there is anything by that name; a link to nothing is nothing."""
@@ -147,8 +154,8 @@ class Files:
 
     async def canonicalize(self, path: str) -> str:
         """The path without links and dots. It must exist."""
-        result = await self._call("fs/canonicalize", PathParams(self._uri(path)).encode())
-        return native(_fields(result).text("path"))
+        params = PathParams(self._uri(path)).encode()
+        return native((await self._session.ask(PathResult, "fs/canonicalize", params, repeat=True)).path)
 
     # Folders
 
@@ -157,15 +164,16 @@ class Files:
         params = CreateDirectoryParams(self._uri(path), recursive).encode()
         await self._call("fs/createDirectory", params, repeat=recursive)
 
-    async def list(self, path: str) -> list[Entry]:
+    async def list(self, path: str) -> list[FolderEntry]:
         """What a folder holds; links by what they lead to."""
         uri = self._uri(path)
-        result = await self._call("fs/readDirectory", PathParams(uri).encode())
+        params = PathParams(uri).encode()
+        result = await self._session.ask(EntriesResult, "fs/readDirectory", params, repeat=True)
         folder = native(uri.text).rstrip("/")
         found = []
-        for one in map(EntryResult.decode, _fields(result).raw("entries")):
+        for one in result.entries:
             place = native(one.uri) if one.uri is not None else f"{folder}/{one.name}"
-            found.append(Entry(one.name, place, one.is_directory, one.is_file))
+            found.append(FolderEntry(one.name, place, one.is_directory, one.is_file))
         return found
 
     async def walk(
@@ -180,11 +188,11 @@ class Files:
     ) -> Walked:
         """A tree, folder by folder, within these bounds; `hidden=False` does not enter hidden folders."""
         params = WalkParams(self._uri(path), depth, directories, entries, follow, not hidden)
-        fields = _fields(await self._call("fs/walk", params.encode()))
+        result = await self._session.ask(WalkResult, "fs/walk", params.encode(), repeat=True)
         return Walked(
-            [(native(one["path"]), one["kind"]) for one in fields.raw("entries")],
-            [(native(one["path"]), one["message"]) for one in fields.raw("errors")],
-            fields.flag("truncated"),
+            [(native(path), kind) for path, kind in result.entries],
+            [(native(path), message) for path, message in result.errors],
+            result.truncated,
         )
 
     # Changing names
@@ -201,13 +209,13 @@ class Files:
 
     async def rename(self, source: str, destination: str, *, replace: bool = False) -> None:
         """Raises RequestFailed when the destination exists, unless `replace`; CapabilityMissing."""
-        self._client.require("fsRename", "rename files")
+        self._session.require("fsRename", "rename files")
         params = RenameParams(self._uri(source), self._uri(destination), replace)
         await self._call("fs/rename", params.encode(), repeat=False)
 
     async def chmod(self, path: str, mode: int, *, follow: bool = True) -> None:
         """Raises RequestFailed, CapabilityMissing."""
-        self._client.require("fsChmod", "change the mode of files")
+        self._session.require("fsChmod", "change the mode of files")
         await self._call("fs/chmod", ChmodParams(self._uri(path), mode, follow).encode())
 
     # Following and finding
@@ -225,17 +233,12 @@ class Files:
         `debounce` seconds are waited for more of them; `ignore` are patterns as in a .gitignore file. Links
         are not followed. Raises RequestFailed, CapabilityMissing.
         """
-        self._client.require("fsWatch", "watch files")
+        self._session.require("fsWatch", "watch files")
         watch_id = f"w{next(self._handles)}"
         params = WatchParams(watch_id, self._uri(path), recursive, int(debounce * 1000), tuple(ignore))
-        watch = Watch(self._client, params)
-        self._client.remember_watch(watch)
-        try:
-            await watch.begin()
-        except BaseException:
-            self._client.forget_watch(watch)
-            raise
-        return watch
+        feed = WatchFeed(self._session, params)
+        await feed.begin()
+        return Watch(feed)
 
     async def search(
         self,
@@ -255,7 +258,7 @@ class Files:
 
         `include` and `exclude` are patterns as in a .gitignore file. Raises RequestFailed, CapabilityMissing.
         """
-        self._client.require("fsSearch", "search files")
+        self._session.require("fsSearch", "search files")
         params = SearchParams(
             self._uri(path),
             pattern,
@@ -268,24 +271,26 @@ class Files:
             honour_ignore_files=honour_ignore_files,
             timeout_ms=int(timeout * 1000),
         )
-        return Found.decode(await self._call("fs/search", params.encode()))
+        return await self._session.ask(Found, "fs/search", params.encode(), repeat=True)
 
     # Calls
 
     def _uri(self, path: str) -> FileUri:
-        return self._client.resolve(path)
+        return self._session.resolve(path)
 
     async def _call(self, method: str, params: Json, *, repeat: bool = True) -> Json:
-        return await self._client.call(method, params, repeat=repeat)
+        return await self._session.call(method, params, repeat=repeat)
 
 
 class RemoteFile:
     """An open file. Iterate over it for its blocks, or read and write at any place."""
 
-    def __init__(self, client: Client, uri: FileUri, mode: str, new_handle: Callable[[], str]) -> None:
-        self.uri = uri
-        self.mode = mode
-        self._client = client
+    def __init__(
+        self, session: RemoteSession, uri: FileUri, mode: str, new_handle: Callable[[], str]
+    ) -> None:
+        self._uri = uri
+        self._mode = mode
+        self._session = session
         self._new_handle = new_handle
         self._handle = ""
         self._generation = 0  # of the connection that the handle belongs to
@@ -295,27 +300,37 @@ class RemoteFile:
         self._failure: BaseException | None = None
         self._closed = False
 
-    async def begin(self) -> None:
+    @property
+    def uri(self) -> FileUri:
+        """Where the file is."""
+        return self._uri
+
+    @property
+    def mode(self) -> str:
+        """ "read", "replace" or "update"."""
+        return self._mode
+
+    async def _begin(self) -> None:
         self._handle = await self._open()
         if self.mode == "read":
             self._identity = await self._identify()
 
     async def _open(self) -> str:
         handle = self._new_handle()
-        self._generation = self._client.generation
+        self._generation = self._session.link.generation
         try:
-            await self._client.call("fs/open", OpenParams(handle, self.uri, self.mode).encode())
+            await self._session.call("fs/open", OpenParams(handle, self.uri, self.mode).encode())
         except BaseException as error:
             # It may be open all the same; the server forgets it with the connection at the latest.
             if not isinstance(error, RequestFailed | Disconnected):
-                self._client.later("fs/close", CloseParams(handle).encode())
+                self._session.later("fs/close", CloseParams(handle).encode())
             raise
         return handle
 
     async def _identify(self) -> tuple[int, int, int]:
         """What tells this file from another one that takes its name."""
         params = FileParams(self.uri).encode()
-        info = FileInfo.decode(await self._client.call("fs/getMetadata", params, repeat=True))
+        info = await self._session.ask(FileInfo, "fs/getMetadata", params, repeat=True)
         return info.size, info.modified_ms, info.created_ms
 
     async def __aenter__(self) -> RemoteFile:
@@ -338,12 +353,12 @@ class RemoteFile:
             handle = self._handle
             try:
                 params = ReadBlockParams(handle, offset, length).encode()
-                return BlockResult.decode(await self._client.call("fs/readBlock", params)).chunk
+                return (await self._session.ask(BlockResult, "fs/readBlock", params)).chunk
             except Disconnected:
                 await self._reopen(handle)
             except RequestFailed as error:
                 # A call that waited for the next connection finds no handle there.
-                if error.code != NOT_FOUND or self._generation == self._client.generation:
+                if error.code != NOT_FOUND or self._generation == self._session.link.generation:
                     raise
                 await self._reopen(handle)
 
@@ -355,10 +370,10 @@ class RemoteFile:
             if await self._identify() != self._identity:
                 raise FileChanged(f"{native(self.uri.text)} was changed while the connection was down")
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncGenerator[bytes, None]:
         return self.blocks()
 
-    async def blocks(self, offset: int = 0) -> AsyncIterator[bytes]:
+    async def blocks(self, offset: int = 0) -> AsyncGenerator[bytes, None]:
         """Blocks from here to the end, a few of them asked for ahead."""
         ahead: deque[asyncio.Task[bytes]] = deque()
         try:
@@ -396,14 +411,14 @@ class RemoteFile:
     async def _write(self, data: bytes, offset: int) -> None:
         params = WriteBlockParams(self._handle, offset, data).encode()
         try:
-            await self._client.call("fs/writeBlock", params)
+            await self._session.call("fs/writeBlock", params)
         except RequestFailed:
             self._check_connection()
             raise
 
     def _check_connection(self) -> None:
         """Raises Disconnected when the handle went with an earlier connection, and what it had with it."""
-        if self._generation != self._client.generation:
+        if self._generation != self._session.link.generation:
             raise Disconnected("the connection broke before the file was written")
 
     def _written(self, task: asyncio.Task[None]) -> None:
@@ -424,10 +439,10 @@ class RemoteFile:
             self.abandon()
             raise self._failure
         if self.mode == "read":
-            self._client.later("fs/close", CloseParams(self._handle).encode())
+            self._session.later("fs/close", CloseParams(self._handle).encode())
             return
         self._check_connection()
-        await self._client.call("fs/close", CloseParams(self._handle).encode())
+        await self._session.call("fs/close", CloseParams(self._handle).encode())
         # Closing a handle that is not there is no error; it only means that nothing was written.
         self._check_connection()
 
@@ -436,8 +451,8 @@ class RemoteFile:
         self._closed = True
         for task in self._writes:
             task.cancel()
-        if self._handle and self._generation == self._client.generation:
-            self._client.later("fs/close", CloseParams(self._handle, discard=True).encode())
+        if self._handle and self._generation == self._session.link.generation:
+            self._session.later("fs/close", CloseParams(self._handle, discard=True).encode())
 
 
 def native(text: str) -> str:
@@ -446,9 +461,3 @@ def native(text: str) -> str:
         return parse(text).local_path()
     except (InvalidParams, ValueError):
         return text
-
-
-def _fields(result: Json) -> Fields:
-    from ..protocol.fields import Fields
-
-    return Fields(result, "Result")

@@ -10,25 +10,30 @@ import secrets
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..core.events import Closed, EventOrder, Exited, Missed, Output
+from ..core.events import CLOSED, Closed, EventOrder, Exited, Missed, Output
 from ..errors import InvalidParams, OutfitterError, OutputLost, RequestFailed
+from ..protocol.environment import WaitingNotice
 from ..protocol.process import (
+    ExitedNotice,
+    OutputNotice,
     ReadParams,
     ReadResult,
     ResizeParams,
     SignalParams,
     TerminalSize,
     TerminateParams,
+    TerminateResult,
     WriteParams,
+    WriteResult,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from ..core.events import Event
     from ..protocol.jsontext import Json
-    from .client import Client
-    from .connection import ClientConnection
+    from .connection import ClientConnection, ProcessNotice
+    from .session import RemoteSession
 
 # Input goes in pieces of this size, one at a time: the server holds as much of a slow command's input.
 _PIECE = 1 << 20
@@ -37,178 +42,74 @@ _PIECE = 1 << 20
 class RemoteProcess:
     """A started command. Iterate over it for its events, in order, up to its close."""
 
-    def __init__(self, client: Client, process_id: str, *, tty: bool = False) -> None:
-        self.process_id = process_id
+    tty: bool
+    """Whether it has a terminal: known of a command that this client started."""
+
+    def __init__(self, session: RemoteSession, feed: ProcessFeed, *, tty: bool = False) -> None:
+        self._session = session
+        self._feed = feed
         self.tty = tty
-        self.exit_code: int | None = None
-        self.sandbox_denied: bool | None = None
-        self.environment: Json = None  # the server's summary, if the client asked for summaries
-        self.warnings: list[str] = []  # what is wrong with its environment, in the server's words
-        self.on_waiting: Callable[[str], object] | None = None
-        self.startup: Json = None  # and, after its exit, what a shell's startup files did
-        self.missed = 0  # events that were dropped before a process was attached to
-        self.started = False  # the server has said so; before that its output is not asked for again
-        self.kept = False  # leave it running when the client is closed
-        self._client = client
-        self._order = EventOrder()
-        self._events: deque[Output | Exited] = deque()
-        self._queued = 0
         self._next_write = 1
-        self._write_prefix = ""
         self._writing = asyncio.Lock()
-        self._closed = False
-        self._failure: OutfitterError | None = None
-        self._news = asyncio.Event()
-        self._readers = 0
-        self._abandoned = False
 
     def __repr__(self) -> str:
         return f"<RemoteProcess {self.process_id}>"
 
     @property
-    def closed(self) -> bool:
-        """Whether every event has come."""
-        return self._closed
+    def process_id(self) -> str:
+        """Its name within the session."""
+        return self._feed.process_id
 
     @property
-    def over(self) -> bool:
-        """Whether no more events will come, for whatever reason."""
-        return self._closed or self._failure is not None
+    def exit_code(self) -> int | None:
+        """Known once the command has ended."""
+        return self._feed.exit_code
+
+    @property
+    def sandbox_denied(self) -> bool | None:
+        """Whether the sandbox interfered, once that is known."""
+        return self._feed.sandbox_denied
+
+    @property
+    def environment(self) -> Json:
+        """The server's summary of its environment, if the client asked for summaries."""
+        return self._feed.environment
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with its environment, in the server's words."""
+        return self._feed.warnings
+
+    @property
+    def startup(self) -> Json:
+        """What a shell's startup files did, after its exit, if the client asked for summaries."""
+        return self._feed.startup
+
+    @property
+    def missed(self) -> int:
+        """How many events the server had dropped before this client attached to the process."""
+        return self._feed.missed
+
+    @property
+    def closed(self) -> bool:
+        """Whether every event has come."""
+        return self._feed.closed
 
     # Events
 
-    async def __aiter__(self) -> AsyncIterator[Output | Exited]:
-        self._readers += 1
-        try:
-            while True:
-                while self._events:
-                    event = self._events.popleft()
-                    if isinstance(event, Output):
-                        self._queued -= len(event.data)
-                        self._client.queued(-len(event.data))
-                    yield event
-                if self._failure is not None:
-                    raise self._failure.with_traceback(None)
-                if self._closed:
-                    break
-                self._news.clear()
-                await self._news.wait()
-        finally:
-            self._readers -= 1
-            self._news.set()  # who waits for the end takes over
-        if self.sandbox_denied is None:
-            await self._ask_denied()
+    def __aiter__(self) -> AsyncGenerator[Output | Exited, None]:
+        return self._feed.events()
 
     async def wait(self) -> int:
         """Waits for the end; returns the exit code.
 
         Output that nobody else is iterating over is discarded. Raises what iterating raises.
         """
-        while self._readers and not self.over:
-            self._news.clear()
-            await self._news.wait()
-        if self._readers == 0:
-            async for _ in self:
-                pass
-        if self._failure is not None:
-            raise self._failure.with_traceback(None)
-        assert self.exit_code is not None
-        return self.exit_code
+        return await self._feed.wait()
 
-    async def _ask_denied(self) -> None:
-        """A server that did not say whether its sandbox interfered is asked, once."""
-        self.sandbox_denied = False
-        try:
-            result = await self._client.call("process/read", self._missed_params(), repeat=True)
-            self.sandbox_denied = ReadResult.decode(result).sandbox_denied
-        except (OutfitterError, InvalidParams):
-            pass  # the command has ended all the same
-
-    def receive(self, seq: int, event: Event) -> None:
-        """An event with its number. Delivers in order, each once."""
-        if self.over:
-            return
-        try:
-            self._deliver(self._order.receive(seq, event))
-        except OutputLost as error:
-            self._give_up(error)
-
-    def _deliver(self, events: list[Event]) -> None:
-        for event in events:
-            if isinstance(event, Closed):
-                self._closed = True
-                continue
-            if isinstance(event, Exited):
-                self.exit_code = event.code
-                self.sandbox_denied = event.sandbox_denied
-            elif self._abandoned:
-                continue
-            else:
-                self._queued += len(event.data)
-                self._client.queued(len(event.data))
-            self._events.append(event)
-        if events:
-            self._news.set()
-
-    def _give_up(self, error: OutfitterError) -> None:
-        """Its output has a hole: nobody can use the rest."""
-        self.fail(error)
-        self._client.clean_up(self)
-
-    def fail(self, error: OutfitterError) -> None:
-        """No more events will come."""
-        if not self.over:
-            self._failure = error
-            self._news.set()
-
-    def abandon(self) -> None:
-        """Nobody will read this output: what is queued goes, and what comes is not kept."""
-        self._abandoned = True
-        self._events.clear()
-        self._client.queued(-self._queued)
-        self._queued = 0
-
-    # Making up for what was missed
-
-    def _missed_params(self) -> Json:
-        return ReadParams(self.process_id, self._order.last).encode()
-
-    async def catch_up(self, connection: ClientConnection) -> None:
-        """Reads what happened while there was no connection. Raises Disconnected only.
-
-        What the server cannot give any more fails this process and no other.
-        """
-        try:
-            result = ReadResult.decode(await connection.call("process/read", self._missed_params()))
-            if result.failure is not None:
-                raise OutputLost(result.failure)
-            self._deliver(self._order.merge(_missed(result)))
-        except (RequestFailed, InvalidParams) as error:
-            self.fail(OutputLost(f"process {self.process_id} cannot be followed any more: {error}"))
-        except OutputLost as error:
-            self._give_up(error)
-
-    async def follow(self, after: int) -> None:
-        """Takes up a process that is running already. Raises RequestFailed, ConnectionLost."""
-        self._order.skip_to(after + 1)
-        result = ReadResult.decode(
-            await self._client.call("process/read", self._missed_params(), repeat=True)
-        )
-        # Only the oldest output is ever dropped: what is retained has no hole but that of the exit.
-        end = result.next_seq - int(result.closed)
-        first = min((seq for seq, _, _ in result.chunks), default=end)
-        exit_before = result.exited and end - first == len(result.chunks)
-        start = max(after + 1, first - int(exit_before))
-        self._order.skip_to(start)
-        self.started = True
-        # The server takes each write id once, and whoever held the process before has used some.
-        self._write_prefix = f"{secrets.token_hex(6)}-"
-        self._deliver(self._order.merge(_missed(result)))
-        self.missed = start - after - 1
-        if result.exited and self.exit_code is None:  # the exit was not after `after`
-            self._order.exit_known = True
-            self.exit_code, self.sandbox_denied = result.exit_code, result.sandbox_denied
-        self._closed = self._closed or result.closed
+    def discard(self) -> None:
+        """Drops output that waits or is still to come, so that it does not slow the command down."""
+        self._feed.abandon()
 
     # Control
 
@@ -228,43 +129,222 @@ class RemoteProcess:
     async def close_stdin(self) -> str:
         """Ends the input; on a terminal it types Ctrl-D. Raises CapabilityMissing on servers that cannot."""
         async with self._writing:
-            if self.tty and not self._client.offers("processStdinEof"):
+            if self.tty and not self._session.offers("processStdinEof"):
                 return await self._write(b"\x04", eof=False)
-            self._client.require("processStdinEof", "end a command's input")
+            self._session.require("processStdinEof", "end a command's input")
             return await self._write(b"", eof=True)
 
     async def _write(self, data: bytes, *, eof: bool) -> str:
-        write_id = f"{self._write_prefix}{self._next_write}"
+        write_id = f"{self._feed.write_prefix}{self._next_write}"
         self._next_write += 1
         params = WriteParams(self.process_id, data, write_id, eof).encode()
         # Sent again after a break: the server knows the id and applies it once.
-        result = await self._client.call("process/write", params, repeat=True)
-        return str(result.get("status")) if isinstance(result, dict) else ""
+        return (await self._session.ask(WriteResult, "process/write", params, repeat=True)).status
 
     async def interrupt(self) -> None:
         """SIGINT, as Ctrl-C gives it. Raises Disconnected when it is not known to have arrived."""
-        await self._client.call("process/signal", SignalParams(self.process_id).encode())
+        await self._session.call("process/signal", SignalParams(self.process_id).encode())
 
     async def terminate(self, grace: float = 0.0) -> bool:
         """Ends the command and everything it started; True if it was still running.
 
         With `grace` it gets SIGTERM first and so many seconds to end by itself, where the server knows how.
         """
-        offered = self._client.offers("processTerminateGrace")
+        offered = self._session.offers("processTerminateGrace")
         params = TerminateParams(self.process_id, int(grace * 1000) if offered else 0).encode()
         # Sent again after a break, unlike the reference's client: it ends the same process or none.
-        result = await self._client.call("process/terminate", params, repeat=True)
-        return bool(result.get("running")) if isinstance(result, dict) else False
+        return (await self._session.ask(TerminateResult, "process/terminate", params, repeat=True)).running
 
     async def resize(self, rows: int, cols: int) -> None:
         """Tells the command's terminal its new size. Raises CapabilityMissing on servers that cannot."""
-        self._client.require("processResize", "resize a terminal")
+        self._session.require("processResize", "resize a terminal")
         params = ResizeParams(self.process_id, TerminalSize(rows, cols)).encode()
-        await self._client.call("process/resize", params)
+        await self._session.call("process/resize", params)
 
     def keep(self) -> None:
         """Leaves the command running when the client is closed, for as long as the server keeps sessions."""
-        self.kept = True
+        self._feed.kept = True
+
+
+class ProcessFeed:
+    """What the session tells of a process: its events in order, each once, across connections."""
+
+    def __init__(
+        self, session: RemoteSession, process_id: str, on_waiting: Callable[[str], object] | None = None
+    ) -> None:
+        self.process_id = process_id
+        self.exit_code: int | None = None
+        self.sandbox_denied: bool | None = None
+        self.environment: Json = None
+        self.warnings: list[str] = []
+        self.startup: Json = None
+        self.missed = 0
+        self.started = False  # the server has said so; before that its output is not asked for again
+        self.kept = False  # left running when the client is closed
+        self.closed = False
+        self.queue: deque[Output | Exited] = deque()
+        self.write_prefix = ""
+        self._session = session
+        self._on_waiting = on_waiting
+        self._order = EventOrder()
+        self._queued = 0
+        self._failure: OutfitterError | None = None
+        self._news = asyncio.Event()
+        self._readers = 0
+        self._abandoned = False
+
+    @property
+    def over(self) -> bool:
+        """Whether no more events will come, for whatever reason."""
+        return self.closed or self._failure is not None
+
+    # For the caller
+
+    async def events(self) -> AsyncGenerator[Output | Exited, None]:
+        self._readers += 1
+        try:
+            while True:
+                while self.queue:
+                    event = self.queue.popleft()
+                    if isinstance(event, Output):
+                        self._queued -= len(event.data)
+                        self._session.queued(-len(event.data))
+                    yield event
+                if self._failure is not None:
+                    raise self._failure.with_traceback(None)
+                if self.closed:
+                    break
+                self._news.clear()
+                await self._news.wait()
+        finally:
+            self._readers -= 1
+            self._news.set()  # whoever waits for the end takes over
+        if self.sandbox_denied is None:
+            await self._ask_denied()
+
+    async def wait(self) -> int:
+        while self._readers and not self.over:
+            self._news.clear()
+            await self._news.wait()
+        if self._readers == 0:
+            async for _ in self.events():
+                pass
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
+        assert self.exit_code is not None
+        return self.exit_code
+
+    async def _ask_denied(self) -> None:
+        """A server that did not say whether its sandbox interfered is asked, once."""
+        self.sandbox_denied = False
+        try:
+            self.sandbox_denied = (await self._read()).sandbox_denied
+        except OutfitterError:
+            pass  # the command has ended all the same
+
+    def abandon(self) -> None:
+        """Nobody will read this output: what is queued goes, and what comes is not kept."""
+        self._abandoned = True
+        self.queue.clear()
+        self._session.queued(-self._queued)
+        self._queued = 0
+
+    def end(self) -> None:
+        """Nobody wants the command any more: it is ended in the background."""
+        self.abandon()
+        self._session.end(self.process_id)
+
+    # From the session
+
+    def receive(self, notice: ProcessNotice) -> None:
+        if isinstance(notice, WaitingNotice):
+            if self._on_waiting is not None:
+                self._on_waiting(notice.what)
+            return
+        event: Event = CLOSED
+        if isinstance(notice, OutputNotice):
+            event = Output(notice.stream, notice.data)
+        elif isinstance(notice, ExitedNotice):
+            event = Exited(notice.exit_code, notice.sandbox_denied)
+            if notice.environment is not None:
+                self.startup = notice.environment
+        if self.over:
+            return
+        try:
+            self._deliver(self._order.receive(notice.seq, event))
+        except OutputLost as error:
+            self._give_up(error)
+
+    def _deliver(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Closed):
+                self.closed = True
+                continue
+            if isinstance(event, Exited):
+                self.exit_code = event.code
+                self.sandbox_denied = event.sandbox_denied
+            elif self._abandoned:
+                continue
+            else:
+                self._queued += len(event.data)
+                self._session.queued(len(event.data))
+            self.queue.append(event)
+        if events:
+            self._news.set()
+
+    def _give_up(self, error: OutfitterError) -> None:
+        """Its output has a hole: nobody can use the rest."""
+        self.fail(error)
+        self._session.end(self.process_id)
+
+    def fail(self, error: OutfitterError) -> None:
+        """No more events will come."""
+        if not self.over:
+            self._failure = error
+            self._news.set()
+
+    # Making up for what was missed
+
+    def _missed_params(self) -> Json:
+        return ReadParams(self.process_id, self._order.last).encode()
+
+    async def _read(self) -> ReadResult:
+        return await self._session.ask(ReadResult, "process/read", self._missed_params(), repeat=True)
+
+    async def catch_up(self, connection: ClientConnection) -> None:
+        """Reads what happened while there was no connection. Raises Disconnected only.
+
+        What the server cannot give any more fails this process and no other.
+        """
+        try:
+            result = ReadResult.decode(await connection.call("process/read", self._missed_params()))
+            if result.failure is not None:
+                raise OutputLost(result.failure)
+            self._deliver(self._order.merge(_missed(result)))
+        except (RequestFailed, InvalidParams) as error:
+            self.fail(OutputLost(f"process {self.process_id} cannot be followed any more: {error}"))
+        except OutputLost as error:
+            self._give_up(error)
+
+    async def follow(self, after: int) -> None:
+        """Attaches to a process that is running already. Raises RequestFailed, ConnectionLost."""
+        self._order.skip_to(after + 1)
+        result = await self._read()
+        # Only the oldest output is ever dropped: what is retained has no hole but that of the exit.
+        end = result.next_seq - int(result.closed)
+        first = min((seq for seq, _, _ in result.chunks), default=end)
+        exit_before = result.exited and end - first == len(result.chunks)
+        start = max(after + 1, first - int(exit_before))
+        self._order.skip_to(start)
+        self.started = True
+        # The server takes each write id once, and whoever held the process before has used some.
+        self.write_prefix = f"{secrets.token_hex(6)}-"
+        self._deliver(self._order.merge(_missed(result)))
+        self.missed = start - after - 1
+        if result.exited and self.exit_code is None:  # the exit was not after `after`
+            self._order.exit_known = True
+            self.exit_code, self.sandbox_denied = result.exit_code, result.sandbox_denied
+        self.closed = self.closed or result.closed
 
 
 def _missed(result: ReadResult) -> Missed:

@@ -11,16 +11,16 @@ from ..protocol.watching import UnwatchParams
 from ..record import record
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from ..protocol.watching import ChangedNotice, WatchParams
-    from .client import Client
+    from .session import RemoteSession
 
 _WAITING = 1000  # notices that nobody has taken; then they become one that says "look for yourself"
 
 
 @record
-class Changes:
+class FileChanges:
     """What changed: (URI, "created", "modified" or "removed"). With `overflow` that is not all: look anew."""
 
     changes: list[tuple[str, str]]
@@ -30,21 +30,17 @@ class Changes:
 class Watch:
     """Iterate over it for changes, in `async with`; it ends with the block.
 
-    A server forgets a watch with its connection. After a recovery it is set up again, and what happened in
-    between is told as an overflow.
+    A server forgets a watch with its connection. After a recovery the watch is set up again, and reports what
+    happened in between as an overflow.
     """
 
-    def __init__(self, client: Client, params: WatchParams) -> None:
-        self.watch_id = params.watch_id
-        self._client = client
-        self._params = params
-        self._changes: deque[Changes] = deque()
-        self._news = asyncio.Event()
-        self._failure: OutfitterError | None = None
-        self._closed = False
+    def __init__(self, feed: WatchFeed) -> None:
+        self._feed = feed
 
-    async def begin(self) -> None:
-        await self._client.call("fs/watch", self._params.encode())
+    @property
+    def watch_id(self) -> str:
+        """Its name within the connection."""
+        return self._feed.watch_id
 
     async def __aenter__(self) -> Watch:
         return self
@@ -52,7 +48,39 @@ class Watch:
     async def __aexit__(self, *_: object) -> None:
         self.close()
 
-    async def __aiter__(self) -> AsyncIterator[Changes]:
+    def __aiter__(self) -> AsyncGenerator[FileChanges, None]:
+        return self._feed.changes()
+
+    def close(self) -> None:
+        """Ends the watch."""
+        self._feed.close()
+
+
+class WatchFeed:
+    """What the session tells of a watch, and how the watch is set up again."""
+
+    def __init__(self, session: RemoteSession, params: WatchParams) -> None:
+        self.watch_id = params.watch_id
+        self._session = session
+        self._params = params
+        self._changes: deque[FileChanges] = deque()
+        self._news = asyncio.Event()
+        self._failure: OutfitterError | None = None
+        self._closed = False
+
+    async def begin(self) -> None:
+        """Sets the watch up for the first time. Raises RequestFailed, ConnectionLost."""
+        self._session.watches[self.watch_id] = self
+        try:
+            await self._set_up()
+        except BaseException:
+            self._session.watches.pop(self.watch_id, None)
+            raise
+
+    async def _set_up(self) -> None:
+        await self._session.call("fs/watch", self._params.encode())
+
+    async def changes(self) -> AsyncGenerator[FileChanges, None]:
         while True:
             while self._changes:
                 yield self._changes.popleft()
@@ -64,35 +92,37 @@ class Watch:
             await self._news.wait()
 
     def close(self) -> None:
-        """Ends it."""
         if not self._closed:
             self._closed = True
             self._news.set()
-            self._client.forget_watch(self)
-            self._client.later("fs/unwatch", UnwatchParams(self.watch_id).encode())
+            self._session.watches.pop(self.watch_id, None)
+            self._session.later("fs/unwatch", UnwatchParams(self.watch_id).encode())
 
-    # From the client
+    # From the session
 
     def receive(self, notice: ChangedNotice) -> None:
         if len(self._changes) >= _WAITING:
             self._changes.clear()
-            self._changes.append(Changes([], overflow=True))
+            self._add(FileChanges([], overflow=True))
         else:
-            self._changes.append(Changes(notice.changes, notice.overflow))
+            self._add(FileChanges(notice.changes, notice.overflow))
+
+    def _add(self, changes: FileChanges) -> None:
+        self._changes.append(changes)
         self._news.set()
 
     async def renew(self) -> None:
-        """Sets it up again on a new connection."""
+        """Sets the watch up again on a new connection."""
         try:
-            await self.begin()
+            await self._set_up()
         except SessionExpired as error:
             self.fail(error)
         except OutfitterError as error:
-            if self._client.failed is None and self._client.state == "connected":
+            link = self._session.link
+            if link.failure is None and link.state == "connected":
                 self.fail(error)  # what was watched is gone
             return
-        self._changes.append(Changes([], overflow=True))
-        self._news.set()
+        self._add(FileChanges([], overflow=True))
 
     def fail(self, error: OutfitterError) -> None:
         if not self._closed and self._failure is None:

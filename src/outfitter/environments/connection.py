@@ -75,7 +75,7 @@ class _Attempt:
             self.of_others.set_exception(error)
 
 
-class Connection:
+class EnvironmentConnection:
     """`open` makes a client; `reopens` says whether it may be asked again after a client was lost."""
 
     def __init__(

@@ -15,10 +15,10 @@ import contextlib
 import shlex
 from typing import TYPE_CHECKING
 
-from ..client.connect import open_program, open_websocket
+from ..client.connect import connect, open_program
 from ..errors import EnvironmentReplaced, EnvironmentUnknown, OutfitterError
 from ..record import record
-from .connection import Connection, Opened, Tasks
+from .connection import EnvironmentConnection, Opened, Tasks
 from .file import LOCAL, check, shown_url
 from .lifecycle import OPENING
 
@@ -51,7 +51,7 @@ class Environment:
     """One environment, as its name stood when it was asked for. Its uses share one connection."""
 
     def __init__(
-        self, id: str, declared: Declared | None, connection: Connection, step: Step | None = None
+        self, id: str, declared: Declared | None, connection: EnvironmentConnection, step: Step | None = None
     ) -> None:
         self.id = id
         self.declared = declared  # None for this machine
@@ -238,7 +238,7 @@ class EnvironmentManager(_Names):
         return Step(self, self._default)
 
     def _add(self, environment_id: str, declared: Declared | None) -> Environment:
-        connection = Connection(
+        connection = EnvironmentConnection(
             environment_id,
             lambda: self._opener(declared),
             self._tasks,
@@ -277,7 +277,7 @@ async def open_declared(
     Raises DialFailed, RequestFailed, SettingInvalid.
     """
     if declared.url is not None:
-        return await open_websocket(
+        return await connect(
             declared.url,
             token=declared.token,
             resume=resume,

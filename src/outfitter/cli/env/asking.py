@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from ...client.client import Client
     from ...contract.contract import Asked, Contract
+    from ...protocol.jsontext import Json
     from ..target import Target
     from ..wishes import Flags
 
-    Json = dict[str, Any]  # as it would be on the wire
     _T = TypeVar("_T")
 
 # Looked up in every explanation, where they exist: what people ask about.
@@ -37,8 +37,7 @@ def explain(flags: Flags, show: str = "names", *, programs: Sequence[str] = (), 
     target = where(flags)
     if target is None:
         contract, question = here(flags)
-        found: dict[str, Any] = answers.explain(contract, question, show, programs=programs, login=login)
-        return found
+        return answers.explain(contract, question, show, programs=programs, login=login)
 
     async def ask(client: Client) -> Json:
         return await client.explain(**_wire(flags), show=show, programs=programs, login=login)
@@ -51,8 +50,7 @@ def resolve(flags: Flags, show: str = "names") -> Json:
     target = where(flags)
     if target is None:
         contract, question = here(flags)
-        found: dict[str, Any] = answers.resolve(contract, question, show)
-        return found
+        return answers.resolve(contract, question, show)
 
     async def ask(client: Client) -> Json:
         return await client.environment(**_wire(flags), show=show)
@@ -124,7 +122,7 @@ def there(target: Target, question: Callable[[Client], Awaitable[_T]]) -> _T:
 
 
 def _wire(flags: Flags) -> dict[str, Any]:
-    from ...client.client import CONTRACT
+    from ...client.environment import CONTRACT
 
     return {
         "cwd": flags["cwd"],

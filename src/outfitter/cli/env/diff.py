@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...contract.contract import Contract
     from ...env.lock import Lock
     from ...env.resolve import Resolved
+    from ...protocol.jsontext import Json
     from ..wishes import Flags
 
 # Any word will do: a secret of which only the presence is known, a value that cannot be compared.
@@ -181,7 +182,7 @@ class _Comparison:
         assert where.target is not None, "it is a server"
         cwd, show = self._flags["cwd"], "values" if self._flags["values"] else "names"
 
-        async def ask(client: Client) -> tuple[asking.Json, asking.Json]:
+        async def ask(client: Client) -> tuple[Json, Json]:
             there = await client.environment(cwd=cwd, show=show, digest_key=self._key)
             return there, await client.explain(cwd=cwd)
 

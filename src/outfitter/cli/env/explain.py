@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...protocol.jsontext import Json
     from ..wishes import Flags
-    from .asking import Json
 
 
 def explain(names: Sequence[str], flags: Flags) -> int:

@@ -11,8 +11,9 @@ from .session import place, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ...protocol.jsontext import Json
     from ..wishes import Flags
-    from .session import Here, Json, There
+    from .session import Here, There
 
 _LARGEST = 1 << 20  # the largest environment, by default
 

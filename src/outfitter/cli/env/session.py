@@ -11,16 +11,13 @@ from .output import printable, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ...client.client import Client
     from ...contract.contract import Contract
     from ...contract.settings import Settings
     from ...env.overlay import Contribution
+    from ...protocol.jsontext import Json
     from ..target import Target
     from ..wishes import Flags
-
-    Json = dict[str, Any]  # as it would be on the wire
 
 
 def place(flags: Flags) -> Here | There:
@@ -132,7 +129,7 @@ class There:
 
     def known(self, producer: str) -> dict[str, str]:
         """What commands get there, but for secrets and for what the same file has said before."""
-        from ...client.client import EnvContract
+        from ...client.environment import EnvContract
 
         async def ask(client: Client) -> dict[str, str]:
             contract = EnvContract(scope=self._scope)

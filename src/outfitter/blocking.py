@@ -1,0 +1,444 @@
+"""What `outfitter.sync` is built on: a thread with a loop, calls from other threads, events taken in batches.
+
+Each block has a thread of its own with an asyncio loop. A call hands a coroutine over and waits for it;
+one that is interrupted there (Ctrl-C) is cancelled here, with all that cancelling it means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from weakref import WeakValueDictionary
+
+from .client.commands import Completed
+from .core.events import Output
+from .errors import Refused, SessionExpired, TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from .client.client import Client
+    from .client.process import RemoteProcess
+    from .core.events import Exited
+
+    Events = AsyncGenerator[Output | Exited, None]
+
+T = TypeVar("T")
+A = TypeVar("A")  # of the async client
+S = TypeVar("S")  # its twin here
+
+# What one crossing takes of the output that waits. More would only be held twice.
+_BATCH_BYTES = 1 << 20
+# For the clean-up of a call or a block that was interrupted: closing takes 2 s at most where all is well.
+_CLEAN_UP_SECONDS = 5.0
+# A signal that comes just before a wait begins does not end it: how long until Ctrl-C is noticed then.
+_LOOK_SECONDS = 1.0
+
+
+class Block(Generic[S]):
+    """A `with` block. A class: in a generator, Ctrl-C may come between its `yield` and the block."""
+
+    def __init__(
+        self, context: AbstractAsyncContextManager[Client], kind: Callable[[Background, Client], S]
+    ) -> None:
+        self._background = Background(context)
+        self._kind = kind
+
+    def __enter__(self) -> S:
+        refuse_in_a_loop()
+        try:
+            return self._kind(self._background, self._background.open())
+        except BaseException:
+            self._background.close()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._background.close()
+
+
+class BlockingClient:
+    """What the plain client has by hand: `run` for output that the caller's thread takes at its own pace."""
+
+    def __init__(self, background: Background, client: Client) -> None:
+        self._background = background
+        self._client = client
+
+    def _run(
+        self,
+        start: Callable[[], Coroutine[Any, Any, RemoteProcess]],
+        on_output: Callable[[Output], object],
+        input: bytes | None,
+        timeout: float | None,
+    ) -> Completed:
+        if input is not None:
+            self._client.require("processStdinEof", "end a command's input")
+        started: list[RemoteProcess] = []  # filled over there: an interruption here cannot lose it
+        feeding = None
+
+        async def begin() -> RemoteProcess:
+            started.append(await start())
+            return started[0]
+
+        def end() -> None:
+            for one in started:
+                one._feed.end()
+
+        async def feed(data: bytes) -> None:
+            if await process.write(data) == "accepted":
+                await process.close_stdin()
+
+        try:
+            process = self._background.call(begin)
+            if input is not None:
+                feeding = self._background.begin(lambda: feed(input))
+            for event in BlockingProcess(self._background, process)._take(timeout):
+                if isinstance(event, Output):
+                    on_output(event)
+        except BaseException:
+            self._background.post(end)
+            raise
+        finally:
+            if feeding is not None:
+                self._background.post(feeding.drop)
+        assert process.exit_code is not None
+        denied = bool(process.sandbox_denied)
+        return Completed(process.exit_code, b"", b"", denied, process.environment, process.startup)
+
+
+class BlockingProcess:
+    """What the plain process has by hand: its events, and the wait for its end."""
+
+    def __init__(self, background: Background, process: RemoteProcess) -> None:
+        self._background = background
+        self._process = process
+        # Taken over the threads, but by no loop yet: what one loop leaves, the next one gets.
+        self._taken: deque[Output | Exited] = deque()
+        self._reading: set[Events] = set()  # used on the background thread only
+
+    def __repr__(self) -> str:
+        return repr(self._process)
+
+    def __iter__(self) -> Iterator[Output | Exited]:
+        return self._take()
+
+    def _take(self, limit: float | None = None) -> Iterator[Output | Exited]:
+        """The events. Raises TimedOut when they have not all come within `limit` seconds."""
+        deadline = None if limit is None else time.monotonic() + limit
+        events = aiter(self._process)
+        try:
+            while True:
+                event = self._next()
+                if event is not None:
+                    yield event
+                elif not self._wait_for_more(events, limit, deadline):
+                    return
+        finally:
+            # Not waited for: this may be the garbage collector, in any thread.
+            self._background.begin(lambda: self._leave(events))
+
+    def _next(self) -> Output | Exited | None:
+        try:
+            return self._taken.popleft()
+        except IndexError:  # not asked beforehand: another thread may take the last one
+            return None
+
+    def _wait_for_more(self, events: Events, limit: float | None, deadline: float | None) -> bool:
+        left = None
+        # What has come may be taken slowly: only the command's own time is limited.
+        if limit is not None and deadline is not None and not self._process.closed:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut(limit)
+        try:
+            return self._background.call(lambda: self._fetch(events, left))
+        except TimeoutError:
+            if limit is None:
+                raise
+            raise TimedOut(limit) from None
+
+    async def _fetch(self, events: Events, seconds: float | None) -> bool:
+        """Takes what is there, once something is; False at the end.
+
+        What it takes is never lost with its answer, should the caller be interrupted just then.
+        """
+        self._reading.add(events)
+        size = 0
+        async with asyncio.timeout(seconds):
+            async for event in events:
+                self._taken.append(event)
+                size += len(event.data) if isinstance(event, Output) else 0
+                if size >= _BATCH_BYTES or not self._process._feed.queue:
+                    return True
+        return False
+
+    async def _leave(self, events: Events) -> None:
+        self._reading.discard(events)
+        await events.aclose()
+
+    def wait(self) -> int:
+        """Waits for the end; returns the exit code. See `outfitter.RemoteProcess.wait`."""
+        return self._background.call(self._wait)
+
+    async def _wait(self) -> int:
+        if not self._reading:
+            self._taken.clear()
+        return await self._process.wait()
+
+
+class Background:
+    """A thread that runs a loop, on which an async client lives and calls are carried out."""
+
+    def __init__(self, context: AbstractAsyncContextManager[Client]) -> None:
+        self._context = context
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opened: _Answer[Client] = _Answer()
+        self._over: _Answer[None] = _Answer()
+        self._stopping = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+        self.closed = False
+        # Orders calls before the close. Reentrant: collecting garbage may post while this thread does.
+        self._lock = threading.RLock()
+        self._thread = threading.Thread(target=self._run, name="outfitter.sync", daemon=True)
+        # One handle for each of the async client's, by the id() of what it keeps alive. Used on the thread.
+        self._twins: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+    def open(self) -> Client:
+        """The client, once it is connected. Raises what connecting raises."""
+        self._thread.start()
+        self._opened.wait()
+        return self._opened.get()
+
+    def close(self) -> None:
+        """Ends the client and the thread. Raises what ending the client raises."""
+        try:
+            if not self._begin_closing():
+                return
+            self._over.wait()
+            # What is left may be a name that is still being looked up, which nobody can cancel.
+            self._thread.join(_CLEAN_UP_SECONDS)
+        except BaseException:
+            # Ctrl-C again. Closing goes on, for otherwise commands would; but not for ever.
+            if self._begin_closing():
+                self._over.wait(_CLEAN_UP_SECONDS)
+            raise
+        if self._over.error is not None and self._over.error is not self._opened.error:
+            raise self._over.error
+
+    def _begin_closing(self) -> bool:
+        """False when there is nothing to wait for: the thread has not begun, and will not."""
+        with self._lock:
+            self.closed = True
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._stop)
+            return self._loop is not None
+
+    def post(self, callback: Callable[[], object]) -> bool:
+        """Has it called on the thread, without waiting; False when that has ended."""
+        with self._lock:
+            if self.closed or self._loop is None:
+                return False
+            self._loop.call_soon_threadsafe(callback)
+            return True
+
+    # What a coroutine yields and is sent is the loop's business, hence Any.
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> _Call[T]:
+        """Has a coroutine carried out, without waiting."""
+        call = _Call(self, work, None)
+        self.post(call.begin)
+        return call
+
+    def call(
+        self, work: Callable[[], Coroutine[Any, Any, T]], *, undo: Callable[[T], object] | None = None
+    ) -> T:
+        """The result of a coroutine. When the wait for it is interrupted, it is cancelled.
+
+        `undo` gets the result of one that was too fast for that. Raises SessionExpired after the close.
+        """
+        refuse_in_a_loop()
+        call = _Call(self, work, undo)
+        try:
+            if not self.post(call.begin):
+                raise self.gone()
+            call.answer.wait()
+            if call.answer.error is None:
+                return call.answer.get()
+        except BaseException:
+            if self.post(call.drop):
+                call.answer.wait(_CLEAN_UP_SECONDS)
+            raise
+        raise call.answer.error
+
+    def make(
+        self,
+        kind: Callable[[Background, A], S],
+        work: Callable[[], Coroutine[Any, Any, A]],
+        *,
+        undo: Callable[[S], object] | None = None,
+    ) -> S:
+        """The plain handle of what a coroutine returns: always the same one."""
+
+        async def made() -> S:
+            original = await work()
+            twin: S | None = self._twins.get(id(original))
+            if twin is None:
+                twin = self._twins[id(original)] = kind(self, original)
+            return twin
+
+        return self.call(made, undo=undo)
+
+    def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        """The items of an async generator, one crossing for each."""
+
+        async def following() -> tuple[T, ...]:
+            async for item in items:
+                return (item,)
+            return ()
+
+        try:
+            while item := self.call(following):
+                yield item[0]
+        finally:
+            self.begin(items.aclose)  # not waited for: this may be the garbage collector, in any thread
+
+    def gone(self) -> SessionExpired:
+        """The error of a call that comes too late."""
+        opened = self._opened.done and self._opened.error is None
+        failure = self._opened.get().failed if opened else None
+        return SessionExpired(str(failure or "the client is closed"))
+
+    # On the thread
+
+    def _run(self) -> None:
+        # At its end the runner cancels the calls of other threads that are still waited for.
+        with asyncio.Runner() as runner:
+            with self._lock:
+                if self.closed:
+                    return
+                self._loop = runner.get_loop()
+            try:
+                runner.run(self._live())
+                self._over.set(None)
+            except BaseException as error:
+                if not self._opened.done:
+                    self._opened.fail(error)
+                self._over.fail(error)
+            finally:
+                with self._lock:
+                    self.closed = True
+
+    async def _live(self) -> None:
+        """Opens the client and closes it, in one task, as `async with` wants it."""
+        self._life = asyncio.current_task()
+        if self._stopping.is_set():
+            return
+        async with self._context as client:
+            self._opened.set(client)
+            await self._stopping.wait()
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        if self._life is not None and not self._opened.done:
+            self._life.cancel()
+
+
+class _Call(Generic[T]):
+    """A coroutine on the background thread; `answer` is what somebody elsewhere waits for."""
+
+    def __init__(
+        self,
+        background: Background,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        undo: Callable[[T], object] | None,
+    ) -> None:
+        self.answer: _Answer[T] = _Answer()
+        self._background = background
+        self._work = work
+        self._undo = undo
+        self._task: asyncio.Task[T] | None = None
+        self._unwanted = False
+
+    # On the thread
+
+    def begin(self) -> None:
+        if self._unwanted:
+            return
+        if self._background.closed:
+            self.answer.fail(self._background.gone())
+            return
+        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task.add_done_callback(self._end)
+
+    def drop(self) -> None:
+        """Nobody waits for it any more."""
+        self._unwanted = True
+        if self._task is not None:
+            self._task.cancel()
+        elif not self.answer.done:  # it has not begun
+            self.answer.fail(self._background.gone())
+        elif self._undo is not None and self.answer.error is None:
+            self._undo(self.answer.get())
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        # Forgotten here: in the caller's thread its weak references would swallow an interruption.
+        self._task = None
+        if task.cancelled():
+            # By its caller, who does not look; or by the end of the block.
+            self.answer.fail(self._background.gone())
+        elif (error := task.exception()) is not None:
+            self.answer.fail(error)
+        else:
+            if self._unwanted and self._undo is not None:
+                self._undo(task.result())
+            self.answer.set(task.result())
+
+
+class _Answer(Generic[T]):
+    """What one thread waits for and the background thread gives.
+
+    Not a Future: Ctrl-C in the midst of its Condition may leave that locked, and stop who answers.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error: BaseException | None = None
+        self._result: T | None = None
+        self._pending = threading.Lock()
+        self._pending.acquire()
+
+    def set(self, result: T) -> None:
+        self._result = result
+        self.done = True
+        self._pending.release()
+
+    def fail(self, error: BaseException) -> None:
+        self.error = error
+        self.done = True
+        self._pending.release()
+
+    def wait(self, seconds: float = math.inf) -> None:
+        """Returns when it is there, or when the time is up."""
+        deadline = time.monotonic() + seconds
+        while not self.done and (left := deadline - time.monotonic()) > 0:
+            self._pending.acquire(timeout=min(left, _LOOK_SECONDS))
+
+    def get(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return cast("T", self._result)
+
+
+def refuse_in_a_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise Refused(
+        "outfitter.sync would block the asyncio loop of this thread: use outfitter.local() or "
+        "outfitter.connect() with `async with`, and await their calls"
+    )

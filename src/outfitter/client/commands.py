@@ -1,0 +1,213 @@
+"""Running commands: the part of a client that starts them, runs them to their end, and finds them again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ..core.events import Output
+from ..errors import ConnectionLost, InvalidParams, OutfitterError, OutputTooLarge, TimedOut
+from ..protocol.process import ListResult, StartParams, StartResult, TerminalSize
+from ..record import record
+from .environment import CONTRACT, wire_policy
+from .process import ProcessFeed, RemoteProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..protocol.jsontext import Json
+    from ..protocol.process import ProcessSummary
+    from .environment import ByContract, EnvContract, EnvPolicy
+    from .session import RemoteSession
+
+# What `run` collects unless told otherwise: a log that nobody reads fits, a runaway command does not.
+MAX_OUTPUT = 256 << 20
+
+
+@record
+class Completed:
+    """What `run` returns: the exit code and all output.
+
+    `environment` is the server's summary of the command's environment, and `startup` what a shell's startup
+    files did, if the client asked for summaries.
+    """
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    sandbox_denied: bool = False
+    environment: Json = None
+    startup: Json = None
+
+
+class CommandCalls:
+    """The part of `Client` that runs commands."""
+
+    _session: RemoteSession
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
+        contract: EnvContract | None = None,
+        tty: tuple[int, int] | None = None,
+        stdin: bool = False,
+        arg0: str | None = None,
+        on_waiting: Callable[[str], object] | None = None,
+    ) -> RemoteProcess:
+        """Starts a command.
+
+        `cwd` is a path on the executor; without one, or relative, it begins where the executor says it is.
+        `env` goes on top of what `policy` lets through; with `policy=None` it is the whole environment.
+        `contract` says more about who speaks in `env`, what to take away, and what a shell may do.
+        `tty` gives it a terminal of that many rows and columns, `stdin` a writable input. `on_waiting` is
+        told, now and then, what the server waits for before it can start the command (a provider, a setup).
+
+        A start that was under way when the connection broke raises Disconnected: it is not repeated, and
+        what it may have started is ended.
+        """
+        session = self._session
+        feed = ProcessFeed(session, session.new_process_id(), on_waiting)
+        wire, contract = wire_policy(session, policy, contract)
+        params = StartParams(
+            feed.process_id,
+            list(argv),
+            session.resolve(cwd),
+            dict(env or {}),
+            tty is not None,
+            wire,
+            stdin,
+            arg0,
+            size=TerminalSize(*tty) if tty is not None and session.offers("processResize") else None,
+            contract=contract,
+        )
+        # Registered first: output may overtake the answer.
+        process = session.processes[feed.process_id] = RemoteProcess(session, feed, tty=tty is not None)
+        try:
+            result = await session.call("process/start", params.encode())
+        except BaseException as error:
+            session.processes.pop(feed.process_id, None)
+            # Refused is refused; anything else, and it may have started.
+            if not isinstance(error, OutfitterError) or isinstance(error, ConnectionLost):
+                session.end(feed.process_id)
+            raise
+        feed.started = True
+        try:
+            told = StartResult.decode(result)
+            feed.environment, feed.warnings = told.environment, list(told.warnings)
+        except InvalidParams:
+            pass  # it runs all the same
+        if feed.closed:
+            session.processes.pop(feed.process_id, None)
+        return process
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
+        contract: EnvContract | None = None,
+        input: bytes | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - it also ends the command
+        max_output: int = MAX_OUTPUT,
+        on_output: Callable[[Output], object] | None = None,
+    ) -> Completed:
+        """Runs a command to its end and collects its output.
+
+        `input` is what it reads from stdin; without it, stdin is empty. `on_output` gets each piece of
+        output as it comes, which is then not collected. A command that is not wanted any more is ended
+        with all it started: cancelled, `timeout` (TimedOut, a TimeoutError), more than `max_output` bytes
+        to collect (OutputTooLarge).
+        """
+        if input is not None:
+            self._session.require("processStdinEof", "end a command's input")
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        try:
+            # A server that does not answer takes of the same time.
+            async with asyncio.timeout_at(deadline):
+                process = await self.start(
+                    argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=input is not None
+                )
+        except TimeoutError:
+            raise TimedOut(timeout or 0.0) from None
+        parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        feeding = None if input is None else asyncio.create_task(_feed(process, input))
+        collected = 0
+        try:
+            async with asyncio.timeout_at(deadline) as time_limit:
+                async for event in process:
+                    if not isinstance(event, Output):
+                        continue
+                    if on_output is not None:
+                        on_output(event)
+                        continue
+                    collected += len(event.data)
+                    parts[event.stream].append(event.data)
+                    if collected > max_output:
+                        raise OutputTooLarge(max_output)
+        except BaseException as error:
+            process._feed.end()
+            stdout, stderr = b"".join(parts["stdout"]), b"".join(parts["stderr"])
+            if isinstance(error, OutputTooLarge):
+                raise OutputTooLarge(max_output, stdout, stderr) from None
+            if isinstance(error, TimeoutError) and timeout is not None and time_limit.expired():
+                raise TimedOut(timeout, stdout, stderr) from None
+            raise
+        finally:
+            if feeding is not None:
+                feeding.cancel()
+                await asyncio.gather(feeding, return_exceptions=True)
+        assert process.exit_code is not None
+        return Completed(
+            process.exit_code,
+            b"".join(parts["stdout"]),
+            b"".join(parts["stderr"]),
+            bool(process.sandbox_denied),
+            process.environment,
+            process.startup,
+        )
+
+    async def processes(self) -> list[ProcessSummary]:
+        """The processes of this session, oldest first, finished ones for as long as the server keeps them.
+
+        Raises CapabilityMissing on servers that cannot list them.
+        """
+        self._session.require("processList", "list its processes")
+        return (await self._session.ask(ListResult, "process/list", None, repeat=True)).processes
+
+    async def attach(self, process_id: str, *, after: int = 0) -> RemoteProcess:
+        """Takes up a process of this session by its id.
+
+        Its events come from the one after `after` on, or from the oldest that is left: `missed` of the
+        handle is how many are not. Who attaches to a process did not start it, so it is not ended with this
+        client. Raises RequestFailed when there is no such process.
+        """
+        processes = self._session.processes
+        known = processes.get(process_id)
+        if isinstance(known, RemoteProcess):
+            return known
+        feed = ProcessFeed(self._session, process_id)
+        feed.kept = True
+        process = processes[process_id] = RemoteProcess(self._session, feed)
+        try:
+            await feed.follow(after)
+        except BaseException:
+            processes.pop(process_id, None)
+            raise
+        if feed.over:
+            processes.pop(process_id, None)
+        return process
+
+
+async def _feed(process: RemoteProcess, data: bytes) -> None:
+    """Gives a command its input; one that does not want it is not an error."""
+    try:
+        if await process.write(data) == "accepted":
+            await process.close_stdin()
+    except OutfitterError:
+        pass  # the stream of its output tells

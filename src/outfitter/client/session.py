@@ -1,0 +1,273 @@
+"""One session on one exec-server, as its handles use it: calls, news, a bound on output that waits.
+
+Handles (processes, files, watches) know this class. The session knows them by the protocols below.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import posixpath
+import secrets
+from typing import TYPE_CHECKING
+
+from ..core.recovery import CONNECTED, FAILED
+from ..errors import CapabilityMissing, InvalidParams, Malformed, OutfitterError, SettingInvalid
+from ..protocol import uri
+from ..protocol.process import TerminateParams
+from ..protocol.session import EnvironmentInfo
+from ..protocol.watching import ChangedNotice
+from .link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Protocol, TypeVar
+
+    from ..protocol.jsontext import Json
+    from ..protocol.results import Result
+    from .connection import ClientConnection, Notice, ProcessNotice
+    from .link import Dial
+
+    R = TypeVar("R", bound=Result)
+
+    class FedProcess(Protocol):
+        """A process that hears of its session."""
+
+        process_id: str
+        started: bool
+        kept: bool
+
+        @property
+        def over(self) -> bool: ...
+        def receive(self, notice: ProcessNotice) -> None: ...
+        async def catch_up(self, connection: ClientConnection) -> None: ...
+        def abandon(self) -> None: ...
+        def fail(self, error: OutfitterError) -> None: ...
+
+    class ProcessHandle(Protocol):
+        """What the caller has of a process; the session talks to what feeds it."""
+
+        @property
+        def _feed(self) -> FedProcess: ...
+
+    class FedWatch(Protocol):
+        """A watch that hears of its session."""
+
+        def receive(self, notice: ChangedNotice) -> None: ...
+        async def renew(self) -> None: ...
+        def fail(self, error: OutfitterError) -> None: ...
+
+
+# Output received but not yet taken by the caller. Above this the connection is not read, so a caller
+# that does not iterate slows the command down instead of filling memory.
+_QUEUED_BYTES = 8 << 20
+# While a call waits for its answer, which may stand behind such output, everything is read up to this.
+_QUEUED_BYTES_CALLING = 64 << 20
+_CLOSE_SECONDS = 2.0  # for ending what still runs when the client is closed
+
+
+class RemoteSession:
+    """The inside of a `Client`."""
+
+    def __init__(
+        self,
+        dial: Dial,
+        *,
+        where: str,
+        resumable: bool,
+        initialize_timeout: float = 10.0,
+        recovery_timeout: float | None = None,
+        on_state: Callable[[str], None] | None = None,
+        same_machine: bool = False,
+        summaries: bool = False,
+    ) -> None:
+        self.where = where  # for people
+        self.info: EnvironmentInfo | None = None
+        self.processes: dict[str, ProcessHandle] = {}
+        self.watches: dict[str, FedWatch] = {}
+        self.waiting = 0  # bytes of output that nobody has taken yet
+        self.link = Link(
+            dial,
+            resumable=resumable,
+            initialize_timeout=initialize_timeout,
+            recovery_timeout=recovery_timeout,
+            noticed=self._noticed,
+            catch_up=self._catch_up,
+            changed=self._changed,
+            summaries=summaries,
+        )
+        self._on_state = on_state
+        self._same_machine = same_machine
+        self._cleaning: set[asyncio.Task[None]] = set()
+        # Unguessable, so that ids stay apart when another client takes the session over.
+        self._prefix = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self._names = itertools.count(1)
+        self._held = False
+        self._calls = 0
+
+    # Life
+
+    async def open(self, resume: str | None = None, *, take_over: bool = False) -> None:
+        """Connects and shakes hands. Raises DialFailed, RequestFailed, SettingInvalid."""
+        self.info = (await self.link.open(resume, take_over=take_over)).info
+        if self.info is None:
+            # Older servers say who they are only when asked, and some not even then.
+            try:
+                self.info = await self.ask(EnvironmentInfo, "environment/info", None)
+            except OutfitterError:
+                pass
+
+    async def aclose(self) -> None:
+        """Ends what this client started and still runs, except kept processes, and the connection."""
+        feeds = self._feeds()
+        running = [one for one in feeds if not one.kept and not one.over]
+        for one in feeds:
+            one.abandon()  # output that nobody takes must not hold up the answers
+        if (running or self._cleaning) and self.link.failure is None:
+            try:
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await asyncio.gather(*(self._end(one.process_id) for one in running), *self._cleaning)
+            except TimeoutError:
+                pass  # the server ends them when it has waited long enough for us
+        self._on_state = None  # a caller who closes the client knows
+        await self.link.close()
+        for task in self._cleaning:
+            task.cancel()
+        await asyncio.gather(*self._cleaning, return_exceptions=True)
+
+    # Calls
+
+    def offers(self, capability: str) -> bool:
+        return self.info is not None and capability in self.info.capabilities
+
+    def require(self, capability: str, what: str) -> None:
+        if not self.offers(capability):
+            raise CapabilityMissing(capability, what)
+
+    async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
+        """See `Client.call`."""
+        # An answer may stand behind output that nobody takes: while a call waits for one, more is read.
+        self._calls += 1
+        self.queued(0)
+        try:
+            return await self.link.call(method, params, repeat=repeat, wait=wait)
+        finally:
+            self._calls -= 1
+            self.queued(0)
+
+    async def ask(
+        self, kind: type[R], method: str, params: Json, *, repeat: bool = False, wait: bool = True
+    ) -> R:
+        """The answer to a call as its type. Raises Malformed when the answer cannot be read."""
+        result = await self.call(method, params, repeat=repeat, wait=wait)
+        try:
+            return kind.decode(result)
+        except InvalidParams as error:
+            raise Malformed(f"the server's answer to `{method}` is unusable: {error}") from None
+
+    def later(self, method: str, params: Json) -> None:
+        """A call whose answer nobody waits for, and that may be lost with the connection."""
+
+        async def quietly() -> None:
+            try:
+                await self.link.call(method, params)
+            except OutfitterError:
+                pass
+
+        self._in_background(quietly())
+
+    def end(self, process_id: str) -> None:
+        """Ends what may run and nobody wants, in the background, after a recovery if need be."""
+        if self.link.failure is None:
+            self._in_background(self._end(process_id))
+
+    async def _end(self, process_id: str) -> None:
+        await self.link.clean_up("process/terminate", TerminateParams(process_id).encode())
+
+    def _in_background(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+
+    def new_process_id(self) -> str:
+        return f"{self._prefix}-{next(self._names)}"
+
+    def resolve(self, path: str | None) -> uri.FileUri:
+        """See `Client.resolve`."""
+        if path is not None and path.startswith("file:"):
+            return uri.parse(path)
+        base = None if self._same_machine or self.info is None else self.info.cwd
+        if base is None:
+            try:
+                here = os.path.abspath(path or ".")
+            except FileNotFoundError:
+                raise SettingInvalid(
+                    "the current directory does not exist any more: change to another one"
+                ) from None
+            return uri.parse(uri.from_path(here))
+        if path is None:
+            return base
+        try:
+            here = base.local_path()
+        except ValueError:
+            # Another path convention: only its own URIs can name places there.
+            raise InvalidParams(f"{path!r} cannot be joined to {base.text}: give a file: URI") from None
+        return uri.parse(uri.from_path(posixpath.normpath(posixpath.join(here, path))))
+
+    # From the link
+
+    def _noticed(self, notice: Notice) -> None:
+        if isinstance(notice, ChangedNotice):
+            watch = self.watches.get(notice.watch_id)
+            if watch is not None:
+                watch.receive(notice)
+            return
+        process = self.processes.get(notice.process_id)
+        if process is not None:
+            process._feed.receive(notice)
+            self._forget_if_over(process._feed)
+
+    def _feeds(self) -> list[FedProcess]:
+        return [process._feed for process in self.processes.values()]
+
+    async def _catch_up(self, connection: ClientConnection) -> None:
+        live = [one for one in self._feeds() if one.started and not one.over]
+        await asyncio.gather(*(one.catch_up(connection) for one in live))
+        for one in live:
+            self._forget_if_over(one)
+
+    def _forget_if_over(self, feed: FedProcess) -> None:
+        if feed.over and feed.started:
+            self.processes.pop(feed.process_id, None)
+
+    def _changed(self, state: str) -> None:
+        if state is FAILED:
+            assert self.link.failure is not None
+            for feed in self._feeds():
+                feed.fail(self.link.failure)
+            self.processes.clear()
+            for watch in self.watches.values():
+                watch.fail(self.link.failure)
+        else:
+            if state is CONNECTED:
+                for watch in self.watches.values():
+                    self._in_background(watch.renew())
+            self._held = False  # a new connection reads from the start
+            self.queued(0)
+        if self._on_state is not None:
+            self._on_state(state)
+
+    def queued(self, change: int) -> None:
+        """Keeps count of output that waits for its reader; holds the connection back above the bound."""
+        self.waiting += change
+        connection = self.link.connection
+        if connection is None:
+            return
+        bound = _QUEUED_BYTES_CALLING if self._calls else _QUEUED_BYTES
+        if self._held and self.waiting <= bound // 2:
+            self._held = False
+            connection.transport.resume_reading()
+        elif not self._held and self.waiting > bound:
+            self._held = True
+            connection.transport.pause_reading()
