@@ -103,3 +103,13 @@ def test_values_match_patterns() -> None:
             assert (x, y) == (1, 2)
         case _:
             pytest.fail("the pattern does not match")
+
+
+def test_the_thousandth_value_is_made_as_the_first() -> None:
+    for number in range(300):
+        point = Point(number, tags=["a"], notes={"b": "c"})  # type: ignore[arg-type]
+        assert (point.x, point.y, point.tags, point.notes) == (number, 0, ("a",), {"b": "c"})
+        assert Checked(number, number).high == number + 1
+        for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"x": 1}), ((1,), {"z": 1})):
+            with pytest.raises(TypeError, match="Same"):
+                Same(*args, **kwargs)

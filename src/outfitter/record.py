@@ -70,12 +70,33 @@ def replace(value: T, **changes: object) -> T:
     return copy
 
 
-def _write_later(cls: type, names: list[str], defaults: dict[str, object]) -> None:
-    """Writes `__init__` when the first value is made: most classes of a program never have one."""
+# Values of a class before its `__init__` is worth writing: that takes as long as twenty of them.
+_FEW = 20
 
-    def __init__(self: object, *args: Any, **kwargs: Any) -> None:
-        cls.__init__ = _written(cls, names, defaults)  # type: ignore[misc]
-        cls.__init__(self, *args, **kwargs)  # type: ignore[misc]
+
+def _write_later(cls: type, names: list[str], defaults: dict[str, object]) -> None:
+    """Writes `__init__` when it is used often: most classes of a program have few values, or none."""
+    places = names[: names.index("_")] if "_" in names else names
+    known = set(fields(cls))
+    post: Any = getattr(cls, "__post_init__", None)
+    made = 0
+
+    def __init__(self: object, *args: Any, **given: Any) -> None:
+        nonlocal made
+        made += 1
+        contents = {**defaults, **given, **dict(zip(places, args, strict=False))}
+        wrong = len(args) > len(places) or not given.keys().isdisjoint(places[: len(args)])
+        if made > _FEW or wrong or contents.keys() != known:
+            # Worth it now; and where something is wrong, the written one says what.
+            cls.__init__ = _written(cls, names, defaults)  # type: ignore[misc]
+            cls.__init__(self, *args, **given)  # type: ignore[misc]
+            return
+        for name, content in contents.items():
+            if defaults.get(name) == ():
+                content = tuple(content)
+            _set(self, name, {} if content is EMPTY else content)
+        if post is not None:
+            post(self)
 
     cls.__init__ = __init__  # type: ignore[misc]
 

@@ -8,23 +8,31 @@ click builds from the same table.
 
 from __future__ import annotations
 
-from ..record import record
 
-
-@record
 class Flag:
-    """One option: `kind` is "text", "count" (1 or more), "seconds", "flag", "list" or "pairs" (A=B)."""
+    """One option: `kind` is "text", "count" (1 or more), "seconds", "flag", "list" or "pairs" (A=B).
 
-    option: str
-    kind: str
-    help: str
-    default: object = None
-    metavar: str = ""
-    choices: tuple[str, ...] = ()
+    Not a record: all are made before the first line of `outfitter serve`, and each would take longer.
+    """
 
-    @property
-    def name(self) -> str:
-        return self.option.lstrip("-").replace("-", "_")
+    __slots__ = ("choices", "default", "help", "kind", "metavar", "name", "option")
+
+    def __init__(
+        self,
+        option: str,
+        kind: str,
+        help: str,
+        default: object = None,
+        metavar: str = "",
+        choices: tuple[str, ...] = (),
+    ) -> None:
+        self.option = option
+        self.name = option.lstrip("-").replace("-", "_")
+        self.kind = kind
+        self.help = help
+        self.default = default
+        self.metavar = metavar
+        self.choices = choices
 
 
 SERVE: tuple[Flag, ...] = (

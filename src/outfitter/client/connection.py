@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import Disconnected, InvalidParams, LocalProtocolError, Malformed, RequestFailed
 from ..log import note, warn
 from ..protocol import codes, jsonrpc
-from ..protocol.methods import NOTICES
+from ..protocol.notices import NOTICES
 from ..protocol.process import quick_output
 from ..transport.base import HIGH
 

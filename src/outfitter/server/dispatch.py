@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..errors import MethodUnknown
 from ..log import note
+from ..protocol.loading import load
 from ..protocol.methods import METHODS
 from .call import Call
 
@@ -64,9 +65,6 @@ def dispatch(connection: Asking, request: Request) -> None:
 
 
 def _load(method: Method) -> Handler:
-    from importlib import import_module
-
-    module, _, name = method.handler.partition(".")
-    handler: Handler = getattr(import_module(f".handlers.{module}", __package__), name)
+    handler: Handler = load(f"{__package__}.handlers", method.handler)
     _handlers[method.handler] = handler
     return handler

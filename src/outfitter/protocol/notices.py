@@ -1,0 +1,27 @@
+"""What a server says of itself, and how a client reads it."""
+
+from __future__ import annotations
+
+from . import environment, process, watching
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .jsontext import Json
+
+    Notice = (
+        process.OutputNotice
+        | process.ExitedNotice
+        | process.ClosedNotice
+        | watching.ChangedNotice
+        | environment.WaitingNotice
+    )
+
+NOTICES: dict[str, Callable[[Json], Notice]] = {
+    "process/output": process.OutputNotice.decode,
+    "process/exited": process.ExitedNotice.decode,
+    "process/closed": process.ClosedNotice.decode,
+    "fs/changed": watching.ChangedNotice.decode,
+    "environment/waiting": environment.WaitingNotice.decode,
+}
