@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..contract.checks import STATUSES
-from ..contract.doctor import examine
+from ..contract.doctor.check import STATUSES
+from ..contract.doctor.report import examine
 from ..host import facts
 from ..providers import inherited
 from .colour import Paint, wants_colour

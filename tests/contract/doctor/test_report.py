@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outfitter.contract.base import base_of
-from outfitter.contract.checks import CHECKS
 from outfitter.contract.config import Configuration
 from outfitter.contract.contract import Contract
-from outfitter.contract.doctor import examine
+from outfitter.contract.doctor.registry import CHECKS
+from outfitter.contract.doctor.report import examine
 from outfitter.contract.setup import trust_of
 from outfitter.contract.setups.declared import plan
 from outfitter.host import facts
 
-DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "doctor.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference" / "doctor.md"
 
 
 @pytest.fixture
