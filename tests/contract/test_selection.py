@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from outfitter.contract import selection
+from outfitter.contract.freshness import TICK_NS
 from outfitter.contract.selection import Selection, Use
 from outfitter.contract.settings import Settings
-from outfitter.contract.way import TICK_NS
 from outfitter.errors import FileInvalid
 from outfitter.providers import registry
 from outfitter.providers.marks import MARKS

@@ -13,6 +13,7 @@ from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import RUNTIME, Origin
 from ..env.overlay import Contribution, Overlay, Rejection, encode, read, why_no_producer
 from ..errors import InvalidParams, OverlaysFull, OverlayUnknown, ScopeUnknown
+from .freshness import lasting, stamp_of
 from .places import kept_folder
 
 TYPE_CHECKING = False
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..env.lifecycle import Outcome
+    from .freshness import Stamp
     from .settings import EnvSettings, Settings
-
-    Signature = tuple[int, ...] | None  # None: it is not there
 
 # Sessions that are remembered: as many as a server has, if each has one thread.
 SCOPES = 256
@@ -37,7 +37,6 @@ LONGEST_SCOPE = 256  # characters; a thread's id has 36
 LARGEST_FILE = 4 << 20  # of what the user keeps for one worktree; JSON takes more room than what it says
 _NAMED = 256  # layers of named overlays that are remembered
 _PLACES = (".git", "outfitter.toml")  # what makes a folder a worktree's root
-_TICK_NS = 20_000_000  # twice the slowest clock tick that kernels stamp files with
 
 
 class Overlays:
@@ -309,7 +308,7 @@ class Kept:
 
     def __init__(self, state_folder: str) -> None:
         self.folder = kept_folder(state_folder)
-        self._seen: dict[str, tuple[Signature, Overlay]] = {}
+        self._seen: dict[str, tuple[Stamp, Overlay]] = {}
 
     @property
     def any(self) -> bool:
@@ -325,17 +324,16 @@ class Kept:
         """What is kept for the worktree of a directory: the same object while that is. Raises FileInvalid."""
         root = worktree_root(directory)
         path = self.path(root)
-        signature = _signature(path)
+        now = _stamp(path)
         known = self._seen.get(root)
-        if known is not None and known[0] == signature:
+        if known is not None and known[0] == now:
             return known[1]
+        lasts = lasting(now)
         before = Overlay(origin=_origin(path), prefix="kept:") if known is None else known[1]
-        overlay = before.only(() if signature is None else _read(path, root))
-        if _is_young(signature):
-            signature = (0,)  # it could change once more without a sign: looked at again
+        overlay = before.only(() if now is None else _read(path, root))
         if len(self._seen) >= SCOPES and root not in self._seen:
             del self._seen[next(iter(self._seen))]
-        self._seen[root] = (signature, overlay)
+        self._seen[root] = (lasts, overlay)
         return overlay
 
     def put(
@@ -494,17 +492,10 @@ def _write(path: str, root: str, overlay: Overlay) -> None:
         raise
 
 
-def _signature(path: str) -> Signature:
+def _stamp(path: str) -> Stamp:
     try:
-        info = os.lstat(path)
+        return stamp_of(os.lstat(path))
     except FileNotFoundError:
         return None
     except OSError as error:  # what is there may not be lost without a sign
         raise _unusable(path, f"cannot be read: {error.strerror}") from None
-    return (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
-
-
-def _is_young(signature: Signature) -> bool:
-    from time import time_ns
-
-    return signature is not None and abs(time_ns() - signature[1]) < _TICK_NS

@@ -11,7 +11,7 @@ import stat
 
 from ..providers.marks import MARKS
 from ..record import record
-from .way import Way
+from .freshness import Way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from ..env.redact import SHORTEST_MASKED, Secrets
 from ..errors import SettingInvalid, SetupBlocked, SetupFailed
 from ..record import record
 from ..shell.sourced import MaskedLines, changes
+from .freshness import settled, stamps, unchanged
 from .setups import declared, inputs
 from .setups.kept import Kept, Place
 from .setups.worktree import source_tree
-from .watching import Signature, settled, signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..env.resolve import Stack
     from ..providers.base import Trust
     from ..shell.sourced import Changes
+    from .freshness import Stamps
     from .settings import Settings, SetupSettings
     from .setups.declared import Plan
     from .trust import TrustStore
@@ -211,19 +212,19 @@ class _Known:
         "layer",
         "log",
         "reason",
-        "signature",
+        "stamps",
         "tail",
         "until",
         "watch",
     )
 
     def __init__(
-        self, use: SetupUse, layer: Layer, watch: tuple[str, ...], signature: Signature, digest: str = ""
+        self, use: SetupUse, layer: Layer, watch: tuple[str, ...], stamps: Stamps, digest: str = ""
     ) -> None:
         self.declared = use.declared
         self.layer = layer
         self.watch = watch
-        self.signature = signature
+        self.stamps = stamps
         self.digest = digest
         self.kept: Kept | None = None
         self.reason = layer.note
@@ -236,7 +237,7 @@ class _Known:
             return False
         if use.declared is not self.declared and use.declared != self.declared:
             return False
-        return signature(self.watch) == self.signature
+        return unchanged(self.watch, self.stamps)
 
 
 class _Work:
@@ -285,7 +286,7 @@ class _Work:
             return _Known(use, self._empty("blocked", _blocked(trust)), watch, before)
         digest = _digest(plan, found.digests)
         if old is not None and not again and self._still_holds(old, digest):
-            old.declared, old.watch, old.signature = use.declared, watch, before
+            old.declared, old.watch, old.stamps = use.declared, watch, before
             return old
         try:
             return self._once(_Look(plan, digest, found.digests, watch, before), again=again)
@@ -324,7 +325,7 @@ class _Work:
             why = "another process has been running it for longer than its time"
             return self._for_now(why, look.watch, self._stamped(look))
         with lock:
-            if signature((self._place.record,)) == look.signature[-1:]:
+            if stamps((self._place.record,)) == look.stamps[-1:]:
                 return self._alone(look, again=again)
         # Somebody was at it meanwhile, and may have changed the inputs.
         return self.done(None, again=again)
@@ -415,7 +416,7 @@ class _Work:
         )
         if changed:
             look.digests, look.digest = after, _digest(look.plan, after)
-            look.watch, look.signature = watch, stamps
+            look.watch, look.stamps = watch, stamps
         return tuple(changed)
 
     def _secret_among(self, said: Changes, env: Mapping[str, str]) -> frozenset[str]:
@@ -474,12 +475,12 @@ class _Work:
         id = f"setup:{self._use.worktree}"
         return Layer(SETUP, id, origin, producer=PROVIDER, state=state, note=note, cost_ms=cost)
 
-    def _stamped(self, look: _Look) -> Signature:
+    def _stamped(self, look: _Look) -> Stamps:
         """What was there before it ran, but for the record, which was written since."""
-        return (*look.signature[:-1], *signature((self._place.record,)))
+        return (*look.stamps[:-1], *stamps((self._place.record,)))
 
     def _for_now(
-        self, why: str, watch: tuple[str, ...], stamps: Signature, seconds: float = RETRY_SECONDS
+        self, why: str, watch: tuple[str, ...], stamps: Stamps, seconds: float = RETRY_SECONDS
     ) -> _Known:
         """A failure that says nothing about the setup: it is tried again soon."""
         known = _Known(self._use, self._empty("failed", why), watch, stamps)
@@ -490,7 +491,7 @@ class _Work:
 class _Look:
     """A setup as it was found."""
 
-    __slots__ = ("digest", "digests", "plan", "signature", "watch")
+    __slots__ = ("digest", "digests", "plan", "stamps", "watch")
 
     def __init__(
         self,
@@ -498,13 +499,13 @@ class _Look:
         digest: str,
         digests: dict[str, str | None],
         watch: tuple[str, ...],
-        signature: Signature,
+        stamps: Stamps,
     ) -> None:
         self.plan = plan
         self.digest = digest
         self.digests = digests
         self.watch = watch
-        self.signature = signature
+        self.stamps = stamps
 
 
 def _digest(plan: Plan, digests: Mapping[str, str | None]) -> str:
