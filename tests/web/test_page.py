@@ -16,7 +16,7 @@ from outfitter.env.layer import BASE, PROVIDER, REQUESTED, Layer
 from outfitter.env.origin import EXECUTOR, REQUEST, Origin
 from outfitter.env.policy import Policy
 from outfitter.env.resolve import resolve
-from outfitter.web.html import visible
+from outfitter.plain import plain
 from outfitter.web.page import render
 
 from .samples import tell, told
@@ -213,7 +213,7 @@ def test_hostile_texts_are_only_text() -> None:
     for text in HOSTILE:
         page = Reader(render(hostile(f"_{text}", f"x{text}", f"/{text}")))
         assert page.elements == PLAIN, text
-        assert visible(shown(text)) in page.text
+        assert plain(shown(text)) in page.text
 
 
 _TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40) | st.sampled_from(HOSTILE)

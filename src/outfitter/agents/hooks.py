@@ -11,6 +11,7 @@ from ..env.export import export
 from ..env.layer import OVERRIDE, PROVIDER, SNAPSHOT, trouble
 from ..env.redact import mask_pairs
 from ..errors import SettingInvalid
+from ..plain import unbroken
 from ..record import KW_ONLY, record
 
 TYPE_CHECKING = False
@@ -124,7 +125,7 @@ def told_withheld(names: Sequence[str]) -> str:
 
 def plain_line(text: str) -> str:
     """One line that moves no cursor and is not too long."""
-    clean = "".join(mark if mark.isprintable() else " " for mark in shown(text))
+    clean = unbroken(shown(text), " ")
     return clean if len(clean) <= LONGEST_LINE else f"{clean[: LONGEST_LINE - 3]}..."
 
 

@@ -12,11 +12,11 @@ from ..contract.contract import Asked, contract_of
 from ..contract.overlays import worktree_root
 from ..env.explain import shown
 from ..errors import OutfitterError
+from ..plain import plain
 from ..providers import inherited
 from .console import say
 from .env.asking import folder_of
 from .env.output import printable
-from .plain import plain
 
 if TYPE_CHECKING:
     from ..contract.contract import Contract
