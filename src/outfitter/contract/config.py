@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TypeVar
 
-    from ..formats.toml import Mistake
+    from ..formats.document import Mistake
     from .freshness import Stamp
 
     _Value = TypeVar("_Value")
@@ -347,7 +347,7 @@ def _remember(memory: dict[Any, Any], key: object, value: _Value, most: int) -> 
 
 
 def _nothing_to_import(user: FileSettings) -> Mistake:
-    from ..formats.toml import Mistake
+    from ..formats.document import Mistake
 
     problem = "`import.codex` names a file that does not exist"
     remedy = "correct the path, or write codex = true"

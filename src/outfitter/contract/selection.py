@@ -188,7 +188,8 @@ def check_names(settings: Settings) -> None:
     if not said:
         return
     from ..errors import SettingInvalid
-    from ..formats.toml import Mistake, refuse, shown, suggest
+    from ..formats.document import Mistake, refuse
+    from ..formats.toml import shown, suggest
     from ..providers.registry import find, known
 
     mistakes = []

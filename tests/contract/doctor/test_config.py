@@ -5,7 +5,7 @@ from __future__ import annotations
 from outfitter.contract.doctor.config import config_files, config_ignored
 from outfitter.contract.doctor.machine import Configured
 from outfitter.contract.settings import Settings, Source
-from outfitter.formats.toml import Mistake
+from outfitter.formats.document import Mistake
 
 from .build import FILE, configured, seen
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ...env.layer import Layer
     from ...env.resolve import Resolved
-    from ...formats.toml import Mistake
+    from ...formats.document import Mistake
 
     T = TypeVar("T")
 

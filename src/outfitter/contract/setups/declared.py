@@ -14,7 +14,8 @@ from json import dumps
 
 from ...errors import SettingInvalid
 from ...formats import jsonc
-from ...formats.toml import Table, parse, refuse
+from ...formats.document import refuse
+from ...formats.toml import Table, parse
 from ...providers.manifests import names, present, read_text
 from ...record import KW_ONLY, record, replace
 from .inputs import digest as file_digest
