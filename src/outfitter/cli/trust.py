@@ -90,12 +90,12 @@ def _entries(contract: Contract, folder: str) -> list[_Entry]:
         trust = projects.trust(use, context)
         entries.append(_Entry(use.provider.id, use.found.root, use.found.files, runs, trust))
     if settings.setup is not None:
-        from ..contract.setup import PROVIDER, trust_of
-        from ..contract.setups.declared import plan
+        from ..contract.setup.plan import make_plan
+        from ..contract.setup.setups import PROVIDER, trust_of
 
         setup = contract.setups.use(folder, settings)
         assert setup is not None, "it is declared"
-        found = plan(setup.declared)
+        found = make_plan(setup.declared)
         if found.script or found.text:
             trust = trust_of(projects.store, setup, found)
             entries.append(_Entry(PROVIDER, setup.worktree, found.files, [found.argv], trust))

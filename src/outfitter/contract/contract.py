@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .providers import Projects
     from .selection import Selection, Use
     from .settings import EnvSettings, PolicySettings, Settings
-    from .setup import Setups, SetupUse
+    from .setup.setups import Setups, SetupUse
 
 # Stacks that are remembered: clients send the same policy with every command, from a few directories.
 REMEMBERED_STACKS = 32
@@ -300,7 +300,7 @@ class Contract:
         """The setups of this executor's worktrees."""
         if self._setups is None:
             from ..host import facts
-            from .setup import Setups
+            from .setup.setups import Setups
 
             home = facts.home(self.base.values)
             self._setups = Setups(self.projects.store, self._state_folder, home)

@@ -16,7 +16,7 @@ from ..log import note
 from ..providers.base import MODES, SECONDS, Context, check_mode
 from ..shell.activation import scrub, tool_environment
 from .freshness import settled, stamps, unchanged
-from .setups.worktree import source_tree
+from .worktree import source_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

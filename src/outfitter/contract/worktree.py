@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...providers.files import read, upwards
+from ..providers.files import read, upwards
 
 _LARGEST = 16 << 10  # each of git's files that are read here is one line
 

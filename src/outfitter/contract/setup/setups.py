@@ -13,29 +13,30 @@ from hashlib import sha256
 from json import dumps
 from shlex import quote
 
-from ..env.layer import SETUP, Layer
-from ..env.lists import LIST_NAMES
-from ..env.origin import Origin
-from ..env.redact import SHORTEST_MASKED, Secrets
-from ..errors import SettingInvalid, SetupBlocked, SetupFailed
-from ..record import record
-from ..shell.sourced import MaskedLines, changes
-from .freshness import settled, stamps, unchanged
-from .setups import declared, inputs
-from .setups.kept import Kept, Place
-from .setups.worktree import source_tree
+from ...env.layer import SETUP, Layer
+from ...env.lists import LIST_NAMES
+from ...env.origin import Origin
+from ...env.redact import SHORTEST_MASKED, Secrets
+from ...errors import SettingInvalid, SetupBlocked, SetupFailed
+from ...record import record
+from ...shell.sourced import MaskedLines, changes
+from ..freshness import settled, stamps, unchanged
+from ..worktree import source_tree
+from . import inputs
+from .plan import make_plan, watched
+from .runs import SetupFiles, SetupRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..env.resolve import Stack
-    from ..providers.base import Trust
-    from ..shell.sourced import Changes
-    from .freshness import Stamps
-    from .settings import Settings, SetupSettings
-    from .setups.declared import Plan
-    from .trust import TrustStore
+    from ...env.resolve import Stack
+    from ...providers.base import Trust
+    from ...shell.sourced import Changes
+    from ..freshness import Stamps
+    from ..settings import Settings, SetupSettings
+    from ..trust import TrustStore
+    from .plan import SetupPlan
 
 PROVIDER = "setup"  # in our store of trust
 WORKTREE, SOURCE_TREE = "OUTFITTER_WORKTREE", "OUTFITTER_SOURCE_TREE"
@@ -72,7 +73,7 @@ class SetupUse:
 
 
 @record
-class Status:
+class SetupStatus:
     """How it is with a setup; nothing was run to know it.
 
     `state` is "blocked", "new", "running", "interrupted", "stale" (what it depends on has changed),
@@ -83,8 +84,8 @@ class Status:
     worktree: str
     state: str
     note: str
-    kept: Kept | None
-    plan: Plan | None
+    kept: SetupRun | None
+    plan: SetupPlan | None
     log: str
 
 
@@ -146,23 +147,23 @@ class Setups:
         known = self._known.get(use.worktree)
         return ("", "") if known is None else (known.layer.state, known.layer.note)
 
-    def place(self, use: SetupUse) -> Place:
+    def place(self, use: SetupUse) -> SetupFiles:
         """Where its record and its log are."""
-        return Place(self._state_folder, use.worktree)
+        return SetupFiles(self._state_folder, use.worktree)
 
-    def status(self, use: SetupUse) -> Status:
+    def status(self, use: SetupUse) -> SetupStatus:
         """How it is; runs nothing and waits for nobody."""
         place = self.place(use)
         kept = place.read()
         log = place.log if os.path.exists(place.log) else ""
         try:
-            plan = declared.plan(use.declared)
+            plan = make_plan(use.declared)
             digest = _digest(plan, inputs.read(use.worktree, use.declared.inputs).digests)
         except SettingInvalid as error:
-            return Status(use.worktree, "failed", str(error), kept, None, log)
+            return SetupStatus(use.worktree, "failed", str(error), kept, None, log)
 
-        def told(state: str, note: str = "") -> Status:
-            return Status(use.worktree, state, note, kept, plan, log)
+        def told(state: str, note: str = "") -> SetupStatus:
+            return SetupStatus(use.worktree, state, note, kept, plan, log)
 
         if not plan.script and not plan.text:
             return told("not-applicable", "there is nothing to run")
@@ -180,9 +181,9 @@ class Setups:
         return told(kept.state, kept.reason)
 
 
-def trust_of(store: TrustStore, use: SetupUse, plan: Plan) -> Trust:
+def trust_of(store: TrustStore, use: SetupUse, plan: SetupPlan) -> Trust:
     """Whether it may run here, and what to type."""
-    from ..providers.base import Trust
+    from ...providers.base import Trust
 
     if store.holds(PROVIDER, use.worktree, plan.digest):
         return Trust("trusted", "outfitter", plan.digest)
@@ -226,7 +227,7 @@ class _Known:
         self.watch = watch
         self.stamps = stamps
         self.digest = digest
-        self.kept: Kept | None = None
+        self.kept: SetupRun | None = None
         self.reason = layer.note
         self.log = ""
         self.tail = ""
@@ -273,10 +274,10 @@ class _Work:
         try:
             watch = self._watch()
             before = settled(watch)
-            plan = declared.plan(use.declared)
+            plan = make_plan(use.declared)
             found = inputs.read(use.worktree, use.declared.inputs)
         except SettingInvalid as error:
-            watch = declared.watched(use.declared)
+            watch = watched(use.declared)
             return self._for_now(str(error), watch, settled(watch))
         if not plan.script and not plan.text:
             layer = self._empty("not-applicable", f"{plan.label} has nothing to run")
@@ -298,7 +299,7 @@ class _Work:
         use = self._use
         _, files = inputs.find(use.worktree, use.declared.inputs)
         trust = self._store.path(PROVIDER, use.worktree)
-        return (*dict.fromkeys((*declared.watched(use.declared), *files, trust)), self._place.record)
+        return (*dict.fromkeys((*watched(use.declared), *files, trust)), self._place.record)
 
     def _still_holds(self, old: _Known, digest: str) -> bool:
         """Whether nothing but stamps has changed; or another process is at it, or has secrets of its own."""
@@ -340,12 +341,14 @@ class _Work:
         return self._run(look, why)
 
     def _run(self, look: _Look, why: str) -> _Known:
-        from ..host.capture import capture
+        from ...host.capture import capture
 
         use, plan = self._use, look.plan
         begun_ms, run = int(time.time() * 1000), os.urandom(8).hex()
         # Who finds this one, and nobody at it, knows that it was cut off.
-        self._place.write(Kept(use.worktree, "running", look.digest, plan.label, run=run, begun_ms=begun_ms))
+        self._place.write(
+            SetupRun(use.worktree, "running", look.digest, plan.label, run=run, begun_ms=begun_ms)
+        )
         env = {"HOME": self._home, **self._lower.values, **self._own}
         lines = None if self._log is None else MaskedLines(env, self._secrets, self._log)
         result = capture(
@@ -366,7 +369,7 @@ class _Work:
         said = changes(env, env if result.env is None else result.env, self._list_names, _CODEX_NAMES)
         secret = self._secret_among(said, env)
         changed = self._changed(look)
-        kept = Kept(
+        kept = SetupRun(
             use.worktree,
             "failed" if result.env is None else "applied",
             look.digest,
@@ -431,7 +434,7 @@ class _Work:
 
     # What it comes to
 
-    def _known(self, kept: Kept, look: _Look, said: Changes | None = None, why: str = "") -> _Known:
+    def _known(self, kept: SetupRun, look: _Look, said: Changes | None = None, why: str = "") -> _Known:
         """`said` has everything; a record lacks what is secret."""
         if kept.state == "failed":
             note = f"{kept.reason}; its output is in {self._place.log}"
@@ -446,7 +449,7 @@ class _Work:
             known.tail = self._place.read_log(_TAIL)
         return known
 
-    def _applied(self, kept: Kept, plan: Plan, said: Changes | None, why: str) -> Layer:
+    def _applied(self, kept: SetupRun, plan: SetupPlan, said: Changes | None, why: str) -> Layer:
         notes = [f"{kept.label}, {kept.seconds:.1f} s"]
         if why:
             notes.append(why)
@@ -495,7 +498,7 @@ class _Look:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SetupPlan,
         digest: str,
         digests: dict[str, str | None],
         watch: tuple[str, ...],
@@ -508,7 +511,7 @@ class _Look:
         self.stamps = stamps
 
 
-def _digest(plan: Plan, digests: Mapping[str, str | None]) -> str:
+def _digest(plan: SetupPlan, digests: Mapping[str, str | None]) -> str:
     """What stands for all that it depends on."""
     told = dumps([plan.digest, sorted(digests.items())])
     return f"sha256:{sha256(told.encode()).hexdigest()}"

@@ -27,7 +27,7 @@ _LOOK_SECONDS = 0.02
 
 
 @record
-class Kept:
+class SetupRun:
     """What came of the last run in a worktree; "running" when that was never told: it was cut off.
 
     `digest` stands for everything that it depends on, `inputs` has the digests of its files. `set`, `unset`
@@ -55,7 +55,9 @@ class Kept:
     lost: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
-        return f"Kept({self.worktree!r}, {self.state!r}, exports={self.names}, exit_code={self.exit_code})"
+        return (
+            f"SetupRun({self.worktree!r}, {self.state!r}, exports={self.names}, exit_code={self.exit_code})"
+        )
 
     @property
     def names(self) -> list[str]:
@@ -63,7 +65,7 @@ class Kept:
         return sorted({*self.set, *self.unset, *(one.variable for one in self.operations), *self.withheld})
 
 
-class Place:
+class SetupFiles:
     """The files of one worktree."""
 
     __slots__ = ("_folder", "lock", "log", "record", "worktree")
@@ -76,7 +78,7 @@ class Place:
         self.log = f"{self._folder}/{name}.log"
         self.lock = f"{self._folder}/{name}.lock"
 
-    def read(self) -> Kept | None:
+    def read(self) -> SetupRun | None:
         """The last record; None when there is none that could be ours."""
         data = self._data(self.record, _LARGEST)
         kept = None if data is None else _read(data)
@@ -87,7 +89,7 @@ class Place:
         data = self._data(self.log, most, end=True)
         return "" if data is None else data.decode("utf-8", "replace")
 
-    def write(self, kept: Kept) -> None:
+    def write(self, kept: SetupRun) -> None:
         """Raises SettingInvalid."""
         self._write(self.record, json.dumps(_told(kept)).encode())
 
@@ -117,7 +119,7 @@ class Place:
             os.close(fd)
         return False
 
-    def locked(self, deadline: float) -> Lock | None:
+    def locked(self, deadline: float) -> SetupLock | None:
         """The lock, for a `with`; None when others held it until the deadline. Raises SettingInvalid."""
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -128,7 +130,7 @@ class Place:
             while True:
                 try:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return Lock(fd)
+                    return SetupLock(fd)
                 except OSError as error:
                     if error.errno not in (errno.EAGAIN, errno.EACCES):
                         raise _cannot(self._folder, error) from None
@@ -177,7 +179,7 @@ class Place:
             raise _cannot(self._folder, error) from None
 
 
-class Lock:
+class SetupLock:
     """Held from its making to the end of the block, or of this process, whatever ends it."""
 
     __slots__ = ("_fd",)
@@ -185,7 +187,7 @@ class Lock:
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
-    def __enter__(self) -> Lock:
+    def __enter__(self) -> SetupLock:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -199,7 +201,7 @@ def _cannot(folder: str, error: OSError) -> SettingInvalid:
 # As text
 
 
-def _told(kept: Kept) -> dict[str, Any]:
+def _told(kept: SetupRun) -> dict[str, Any]:
     return {
         "worktree": kept.worktree,
         "state": kept.state,
@@ -222,11 +224,11 @@ def _told(kept: Kept) -> dict[str, Any]:
     }
 
 
-def _read(data: bytes) -> Kept | None:
+def _read(data: bytes) -> SetupRun | None:
     """None for what no version of ours has written. The folder is private: this is about accidents."""
     try:
         told = json.loads(data)
-        kept = Kept(
+        kept = SetupRun(
             told["worktree"],
             told["state"],
             told["digest"],
