@@ -9,7 +9,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..contract.contract import Asked, contract_of
-from ..contract.overlays import worktree_root
+from ..contract.worktree import worktree_root
 from ..env.explain import shown
 from ..errors import OutfitterError
 from ..plain import plain

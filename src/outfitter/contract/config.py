@@ -13,8 +13,9 @@ import stat
 
 from ..errors import FileInvalid, SettingInvalid
 from .freshness import Way, lasting, stamp
+from .merge import merge
 from .places import USER_FILE, codex_file, user_file
-from .settings import FileSettings, Settings, merge
+from .settings import FileSettings, Settings
 
 __all__ = [
     "PROJECT_FILE",

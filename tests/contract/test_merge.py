@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from outfitter.contract.merge import merge
 from outfitter.contract.settings import (
     DEFAULT,
     LOGINS,
@@ -16,7 +17,6 @@ from outfitter.contract.settings import (
     PolicySettings,
     Settings,
     Source,
-    merge,
 )
 
 
