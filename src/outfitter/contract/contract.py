@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .config import Configuration
     from .overlays import Overlays
     from .providers import Projects
-    from .selection import Selection, Use
+    from .selection import ProviderSelection, Use
     from .settings import Settings
     from .setup.setups import Setups, SetupUse
 
@@ -126,7 +126,7 @@ class Contract:
         self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
         self._key = b""
         self._plain: Settings | None = None
-        self._selection: Selection | None = None
+        self._selection: ProviderSelection | None = None
         self._projects: Projects | None = None
         self._setups: Setups | None = None
         self._overlays: Overlays | None = None
@@ -263,9 +263,9 @@ class Contract:
     def uses(self, directory: str, settings: Settings) -> list[Use]:
         """The providers that hold for commands in a directory, in their order. Raises SettingInvalid."""
         if self._selection is None:
-            from .selection import Selection
+            from .selection import ProviderSelection
 
-            self._selection = Selection()
+            self._selection = ProviderSelection()
         way = None if self._configuration is None else self._configuration.way(directory)
         return self._selection.uses(directory, settings, way)
 

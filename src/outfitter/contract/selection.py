@@ -90,7 +90,7 @@ class _Found:
         return self.way.holds()
 
 
-class Selection:
+class ProviderSelection:
     """The providers in use, by directory."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..env.layer import Operation
-    from ..formats.dotenv import Entry
+    from ..formats.dotenv import DotenvEntry
     from .base import Context
 
 _TOLD = 50  # mistakes in a note: who has more has named the wrong file
@@ -68,7 +68,7 @@ class Dotenv:
         if mistake:
             return Resolution("failed", note=mistake)
         watch = [below(found.root, name) for name in names]
-        entries: dict[str, tuple[Entry, str]] = {}
+        entries: dict[str, tuple[DotenvEntry, str]] = {}
         known = dict(context.env)
         wrong: list[str] = []
         for path in watch:
@@ -88,7 +88,7 @@ class Dotenv:
 
 
 def _resolution(
-    entries: Mapping[str, tuple[Entry, str]],
+    entries: Mapping[str, tuple[DotenvEntry, str]],
     context: Context,
     options: Mapping[str, object],
     watch: list[str],
@@ -120,7 +120,7 @@ def _resolution(
     )
 
 
-def _read(path: str, dialect: str, known: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
+def _read(path: str, dialect: str, known: Mapping[str, str]) -> tuple[list[DotenvEntry], list[str]]:
     data = read(path)
     if data is None:
         return [], [f"{path} cannot be read, or is larger than {FILE_BYTES} bytes"]

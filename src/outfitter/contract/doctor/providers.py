@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...record import KW_ONLY, record
-from ..selection import Selection
+from ..selection import ProviderSelection
 from ..settings import Settings
 from .check import Check, Finding
 from .machine import configured, given
@@ -39,7 +39,7 @@ def providers(machine: Machine) -> Providers:
     used = {layer.producer for layer in has.layers}
     others = [
         (use.provider.id, use.found.files[0])
-        for use in Selection().uses(machine.cwd, Settings())
+        for use in ProviderSelection().uses(machine.cwd, Settings())
         if use.provider.id not in used
     ]
     return Providers(layers, others, declared=machine.part(configured).settings.providers is not None)

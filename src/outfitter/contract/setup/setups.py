@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ...env.resolve import Stack
     from ...providers.base import Trust
-    from ...shell.sourced import Changes
+    from ...shell.sourced import ScriptChanges
     from ..freshness import Stamps
     from ..settings import Settings, SetupSettings
     from ..trust import TrustStore
@@ -422,7 +422,7 @@ class _Work:
             look.watch, look.stamps = watch, stamps
         return tuple(changed)
 
-    def _secret_among(self, said: Changes, env: Mapping[str, str]) -> frozenset[str]:
+    def _secret_among(self, said: ScriptChanges, env: Mapping[str, str]) -> frozenset[str]:
         """The exports that are secret: by their names, by their looks, or because a secret is in them."""
         holds = self._secrets.holds
         known = {value for name, value in (*env.items(), *said.set.items()) if holds(name, value)}
@@ -434,7 +434,7 @@ class _Work:
 
     # What it comes to
 
-    def _known(self, kept: SetupRun, look: _Look, said: Changes | None = None, why: str = "") -> _Known:
+    def _known(self, kept: SetupRun, look: _Look, said: ScriptChanges | None = None, why: str = "") -> _Known:
         """`said` has everything; a record lacks what is secret."""
         if kept.state == "failed":
             note = f"{kept.reason}; its output is in {self._place.log}"
@@ -449,7 +449,7 @@ class _Work:
             known.tail = self._place.read_log(_TAIL)
         return known
 
-    def _applied(self, kept: SetupRun, plan: SetupPlan, said: Changes | None, why: str) -> Layer:
+    def _applied(self, kept: SetupRun, plan: SetupPlan, said: ScriptChanges | None, why: str) -> Layer:
         notes = [f"{kept.label}, {kept.seconds:.1f} s"]
         if why:
             notes.append(why)
