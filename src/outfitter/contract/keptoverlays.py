@@ -6,6 +6,7 @@ import os
 
 from ..env.origin import Origin
 from ..env.overlay import Contribution, Overlay, Rejection, encode, read, why_no_producer
+from . import privatefile
 from .freshness import lasting, stamp_of
 from .places import kept_folder
 from .worktree import worktree_root
@@ -133,20 +134,11 @@ def _origin(path: str) -> Origin:
 def _read(path: str, root: str) -> tuple[Contribution, ...]:
     """What a file says. Raises FileInvalid: a word that is lost without a sign is worse."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        data = privatefile.read(path, LARGEST_FILE + 1)
+    except privatefile.NotOurs:
+        raise _unusable(path, "somebody else may have written it") from None
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}") from None
-    try:
-        found = os.fstat(fd)
-        if found.st_uid != os.getuid() or found.st_mode & 0o022:
-            raise _unusable(path, "somebody else may have written it")
-        data = b""
-        while len(data) <= LARGEST_FILE and (more := os.read(fd, LARGEST_FILE + 1 - len(data))):
-            data += more
-    except OSError as error:
-        raise _unusable(path, f"cannot be read: {error.strerror}") from None
-    finally:
-        os.close(fd)
     from json import loads
 
     try:
@@ -184,15 +176,7 @@ def _write(path: str, root: str, overlay: Overlay) -> None:
     data = dumps({"root": root, "contributions": told}).encode("utf-8", "surrogatepass")
     if len(data) > LARGEST_FILE:
         raise SettingInvalid(f"more than {LARGEST_FILE} bytes would be kept for {root}: keep less")
-    own = f"{path}.new"  # there is one writer at a time; what a killed one has left is written over
-    fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
-        os.rename(own, path)
-    except BaseException:
-        os.unlink(own)
-        raise
+    privatefile.write(path, data)
 
 
 def _stamp(path: str) -> Stamp:

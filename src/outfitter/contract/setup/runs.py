@@ -15,6 +15,7 @@ from hashlib import sha256
 from ...env.layer import Operation
 from ...errors import SettingInvalid
 from ...record import EMPTY, KW_ONLY, record
+from .. import privatefile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,14 +81,18 @@ class SetupFiles:
 
     def read(self) -> SetupRun | None:
         """The last record; None when there is none that could be ours."""
-        data = self._data(self.record, _LARGEST)
-        kept = None if data is None else _read(data)
+        try:
+            kept = _read(privatefile.read(self.record, _LARGEST))
+        except (OSError, privatefile.NotOurs):
+            return None
         return kept if kept is not None and kept.worktree == self.worktree else None
 
     def read_log(self, most: int) -> str:
         """The end of the last run's output."""
-        data = self._data(self.log, most, end=True)
-        return "" if data is None else data.decode("utf-8", "replace")
+        try:
+            return privatefile.read(self.log, most, end=True).decode("utf-8", "replace")
+        except (OSError, privatefile.NotOurs):
+            return ""
 
     def write(self, kept: SetupRun) -> None:
         """Raises SettingInvalid."""
@@ -142,40 +147,10 @@ class SetupFiles:
             os.close(fd)
             raise
 
-    def _data(self, path: str, most: int, *, end: bool = False) -> bytes | None:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return None
-        try:
-            found = os.fstat(fd)
-            if found.st_uid != os.getuid() or found.st_mode & 0o022:
-                return None  # somebody else may have written it
-            if end:
-                os.lseek(fd, max(0, found.st_size - most), os.SEEK_SET)
-            elif found.st_size > most:
-                return None
-            with open(fd, "rb", closefd=False) as file:
-                return file.read(most)
-        finally:
-            os.close(fd)
-
     def _write(self, path: str, data: bytes) -> None:
-        own = f"{path}.{os.urandom(8).hex()}"
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                with open(fd, "wb", closefd=False) as file:
-                    file.write(data)
-            finally:
-                os.close(fd)
-            os.rename(own, path)
+            privatefile.write(path, data)
         except OSError as error:
-            try:
-                os.unlink(own)
-            except OSError:
-                pass
             raise _cannot(self._folder, error) from None
 
 
