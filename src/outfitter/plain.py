@@ -17,6 +17,15 @@ def plain(text: str, keep: str = "\n\t") -> str:
     )
 
 
+def is_text(value: str) -> bool:
+    """Whether text can be written as UTF-8: what was none comes along as lone surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def unbroken(text: str, instead: str = "?") -> str:
     """Text on one line: `instead` stands for each character that cannot be printed."""
     return "".join(mark if mark.isprintable() else instead for mark in text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.env.diff import VariableChange, apply, brief, diff, diff_digests, encode, reverse
+from outfitter.env.diff import VariableChange, apply, diff, diff_digests, encode, reverse
 from outfitter.env.fingerprint import value_digest
 from outfitter.env.lists import LIST_NAMES
 from outfitter.env.names import SHELL_MAINTAINED
@@ -56,8 +56,7 @@ def test_each_kind() -> None:
         VariableChange("NEW", "added", after="2"),
         VariableChange("OTHER", "changed", before="1", after="2"),
     ]
-    assert brief(changes) == "-GONE ~MY_TOKEN +NEW ~OTHER"
-    assert repr(changes[1]) == "Difference(~MY_TOKEN)"
+    assert repr(changes[1]) == "VariableChange(~MY_TOKEN)"
 
 
 @pytest.mark.parametrize(

@@ -14,20 +14,8 @@ import stat
 from ..errors import FileInvalid, SettingInvalid
 from .freshness import Way, lasting, stamp
 from .merge import merge
-from .places import USER_FILE, codex_file, user_file
+from .places import codex_file, user_file
 from .settings import FileSettings, Settings
-
-__all__ = [
-    "PROJECT_FILE",
-    "USER_FILE",
-    "Configuration",
-    "codex_file",
-    "find_project_file",
-    "load",
-    "project_candidates",
-    "read_file",
-    "user_file",
-]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -171,36 +171,6 @@ class Settings:
     loosened something: (setting, value, source). `files` were looked at: (path, kind, exists).
     """
 
-    __slots__ = (
-        "allow_code_loading",
-        "allow_from",
-        "allowed_providers",
-        "daemon_environment",
-        "files",
-        "ignored",
-        "list_names",
-        "login",
-        "needed_providers",
-        "on_provider_failure",
-        "overlays",
-        "project_env",
-        "project_policy",
-        "provider_modes",
-        "provider_options",
-        "provider_timeout",
-        "providers",
-        "required_providers",
-        "secret_names",
-        "setup",
-        "snapshot",
-        "snapshot_timeout",
-        "sources",
-        "startup",
-        "total_bytes",
-        "user_env",
-        "user_policy",
-    )
-
     def __init__(self) -> None:
         """The defaults."""
         self.login = "strip"

@@ -47,7 +47,7 @@ class VariableChange:
     after: str | None = None
 
     def __repr__(self) -> str:
-        return f"Difference({_MARKS[self.kind]}{self.name})"
+        return f"VariableChange({_MARKS[self.kind]}{self.name})"
 
 
 def diff(
@@ -123,11 +123,6 @@ def reverse(differences: Iterable[VariableChange]) -> list[VariableChange]:
 
 
 # For people and programs
-
-
-def brief(differences: Iterable[VariableChange]) -> str:
-    """`+A ~PATH -B`: names only, in their order."""
-    return " ".join([f"{_MARKS[one.kind]}{shown(one.name)}" for one in differences])
 
 
 def encode(difference: VariableChange, show: str = "names", hidden: Collection[tuple[str, str]] = ()) -> Json:

@@ -14,7 +14,7 @@ from ..env.pathops import operations
 from ..errors import FileInvalid
 from ..formats import jsonc
 from ..record import replace
-from .base import Detection, Resolution, Trust
+from .base import Detection, ReadsFiles, Resolution
 from .files import upwards
 from .manifests import is_text, names, option, present, read_text
 
@@ -32,7 +32,7 @@ SIGNS = ("REMOTE_CONTAINERS", "CODESPACES")
 _MOST = 1000  # folders with a configuration of their own
 
 
-class Devcontainer:
+class Devcontainer(ReadsFiles):
     """`devcontainer = ["inside"]` in the configuration says that this is the container.
 
     Of several configurations, another text says which: "inside", ".devcontainer/api/devcontainer.json".
@@ -50,12 +50,6 @@ class Devcontainer:
                 note = f"there are {len(files)} configurations" if len(files) > 1 else ""
                 return Detection(folder, files, f"devcontainer:{folder}", note)
         return None
-
-    def trust(self, found: Detection, context: Context) -> Trust:
-        return Trust("not-needed")
-
-    def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return []
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [*found.files]

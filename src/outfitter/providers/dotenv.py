@@ -12,7 +12,7 @@ from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..env.pathops import operations
 from ..formats.dotenv import DIALECTS, parse
-from .base import Detection, Resolution, Trust
+from .base import Detection, ReadsFiles, Resolution
 from .files import FILE_BYTES, below, nearest, read
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _TOLD = 50  # mistakes in a note: who has more has named the wrong file
 
 
-class Dotenv:
+class Dotenv(ReadsFiles):
     """The files in `values`, in their order: a later one overrides, so `.env` comes before `.env.local`.
 
     Other options: `dialect` ("literal" or "expand-braces"), `allow_path` (PATH counts too), `plain` (names
@@ -51,12 +51,6 @@ class Dotenv:
             return None
         root, files = found
         return Detection(root, files, f"dotenv:{files[0]}")
-
-    def trust(self, found: Detection, context: Context) -> Trust:
-        return Trust("not-needed")
-
-    def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return []
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [below(found.root, name) for name in _names(self._chosen(context))[0]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from .. import plain
 from .files import read
 
 TYPE_CHECKING = False
@@ -109,13 +110,7 @@ def digest(paths: Iterable[str], use: str = "", *, root: str = "") -> str:
 
 def is_text(value: object) -> bool:
     """Whether a value out of JSON can be a variable's: JSON has strings that are no text in any encoding."""
-    if type(value) is not str:
-        return False
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return type(value) is str and plain.is_text(value)
 
 
 def option(options: Mapping[str, object], place: int = 0) -> str:

@@ -14,7 +14,7 @@ from ..errors import FileInvalid
 from ..formats import jsonc
 from ..record import replace
 from . import conda, venv
-from .base import Detection, Resolution, Trust
+from .base import Detection, ReadsFiles, Resolution
 from .files import nearest
 from .manifests import read_text
 
@@ -26,7 +26,7 @@ FILE = ".vscode/settings.json"
 KEY = "python.defaultInterpreterPath"
 
 
-class Vscode:
+class Vscode(ReadsFiles):
     """`python.defaultInterpreterPath`, with what its environment needs besides. Reading it needs no trust."""
 
     id = "vscode"
@@ -35,12 +35,6 @@ class Vscode:
     def detect(self, directory: str) -> Detection | None:
         found = nearest(directory, (FILE,))
         return None if found is None else Detection(found[0], found[1], f"vscode:{found[1][0]}")
-
-    def trust(self, found: Detection, context: Context) -> Trust:
-        return Trust("not-needed")
-
-    def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return []
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [os.path.join(found.root, FILE)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...errors import FileInvalid, SettingInvalid
 from ...record import KW_ONLY, record
-from ..config import codex_file, read_file
+from ..config import read_file
+from ..places import codex_file
 from .check import Check, Finding
 from .machine import Configured, configured
 

@@ -14,8 +14,9 @@ from ...errors import EnvironmentTooLarge, FileInvalid, Refused, SettingInvalid
 from ...host import facts
 from ...record import EMPTY, KW_ONLY, fill, record
 from ..base import base_of
-from ..config import Configuration, user_file
+from ..config import Configuration
 from ..contract import Asked, Contract
+from ..places import user_file
 from ..selection import check_names
 from ..settings import Settings
 
