@@ -329,10 +329,13 @@ def test_depth_that_tomllib_takes_is_taken() -> None:
 @settings(max_examples=500)
 def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
     try:
-        toml.parse(text, "f")
+        document = toml.parse(text, "f")
     except FileInvalid as error:
         [mistake] = error.mistakes
         assert 1 <= mistake.line <= text.count("\n") + 1
+    else:
+        assert document.value == tomllib.loads(text)
+        assert all(1 <= document.line(key) <= text.count("\n") + 1 for key in document.value)
 
 
 # Mistakes

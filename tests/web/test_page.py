@@ -261,7 +261,9 @@ _JSON = st.recursive(
     )
 )
 def test_an_object_of_any_shape_makes_a_page(told: dict[str, Any]) -> None:
-    render(told).encode()
+    page = render(told)
+    page.encode()
+    assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
 
 
 def test_an_empty_object_makes_a_page() -> None:

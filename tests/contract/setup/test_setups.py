@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.contract.config import Configuration
+from outfitter.contract.settings import Settings
 from outfitter.contract.setup.plan import make_plan
 from outfitter.contract.setup.runs import SetupFiles
 from outfitter.contract.setup.setups import Setups, SetupUse, trust_of
@@ -464,6 +465,44 @@ def test_what_cannot_be_kept_holds_for_this_process(site: Site, monkeypatch: pyt
         layer = site.layer()
     assert (layer.values["A"], site.runs()) == ("1", 1)
     assert "no space left" in layer.note
+
+
+def test_one_that_cannot_be_started_leaves_no_record_and_is_tried_again_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.script("export A=1")
+    site.allow()
+    path, site.env["PATH"] = site.env["PATH"], "/nowhere"  # no bash is there
+    layer = site.layer()
+    assert (layer.state, site.runs()) == ("failed", 0)
+    assert list((site.state / "setups").glob("*.json")) == []  # else it would have been cut off
+    assert site.setups.status(site.use()).state == "new"
+    site.env["PATH"] = path
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 9)
+    assert site.layer().state == "failed"
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 11)
+    assert (site.layer().state, site.runs()) == ("applied", 1)
+
+
+def test_inputs_that_it_makes_unreadable_are_told_at_the_next_look(site: Site) -> None:
+    site.script("rm made.lock; mkdir made.lock; export A=1", 'inputs = ["made.lock"]\n')
+    site.write("made.lock", "1")
+    site.allow()
+    use = site.use()
+    site.setups.run(use, site.lower(), Settings())
+    assert site.setups.layer(use, site.lower()).values["A"] == "1"
+    later = site.layer()
+    assert later.state == "failed" and "name what is in it" in later.note
+
+
+def test_what_did_not_run_has_its_cost_in_milliseconds(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.script("export A=1")
+    clock = iter(range(1_000))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    layer = site.layer()
+    assert layer.state == "blocked"
+    assert layer.cost_ms in [seconds * 1000 for seconds in range(1, 9)]
 
 
 def test_commands_can_insist_on_it(site: Site) -> None:
