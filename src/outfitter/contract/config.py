@@ -72,7 +72,7 @@ class _Search:
             path = os.path.join(folder, PROJECT_FILE)
             if not os.path.lexists(path):
                 self.absent.append(path)
-            elif _is_planted(path, folder):
+            elif _is_planted(folder, path):
                 self.passed.append(path)
             else:
                 self.found = path
@@ -97,14 +97,10 @@ def _upwards(folder: str) -> list[str]:
     return folders
 
 
-def _is_planted(path: str, folder: str) -> bool:
-    """Whether anybody may have put the file there, and somebody else has."""
-    try:
-        if not os.stat(folder).st_mode & stat.S_IWOTH:
-            return False
-        return os.lstat(path).st_uid not in (0, os.geteuid())
-    except OSError:
-        return True  # it has gone
+def _is_planted(folder: str, path: str) -> bool:
+    from ..providers.files import planted  # most commands run where no file is
+
+    return planted(folder, path)
 
 
 # Files

@@ -11,12 +11,10 @@ import os
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..env.pathops import operations
-from ..errors import FileInvalid
-from ..formats import jsonc
 from ..record import replace
 from .base import Detection, ReadsFiles, Resolution
 from .files import upwards
-from .manifests import is_text, names, option, present, read_text
+from .manifests import is_text, names, option, present, read_jsonc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,13 +71,9 @@ class Devcontainer(ReadsFiles):
 
 
 def _resolve(file: str, root: str, env: Mapping[str, str]) -> Resolution:
-    text = read_text(file)
-    if text is None:
-        return Resolution("failed", note=f"{file} cannot be read as text: mend it")
-    try:
-        document = jsonc.parse(text, file)
-    except FileInvalid as error:
-        return Resolution("failed", note=str(error))
+    document, wrong = read_jsonc(file)
+    if document is None:
+        return Resolution("failed", note=wrong)
     if type(document.value) is not dict:
         return Resolution("failed", note=f"{file} holds no object: see containers.dev for what it holds")
     values: dict[str, str] = {}

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from ..formats.document import Document
+
 # A lock of a large project; what is larger counts by its size and time alone.
 _DIGESTED = 16 << 20
 # A question looks at the same few files several times over, and reading TOML takes milliseconds.
@@ -39,6 +41,20 @@ def read_text(path: str) -> str | None:
         return None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
         return None
+
+
+def read_jsonc(path: str) -> tuple[Document | None, str]:
+    """A JSON file with comments, or what is wrong with it."""
+    from ..errors import FileInvalid
+    from ..formats import jsonc
+
+    text = read_text(path)
+    if text is None:
+        return None, f"{path} cannot be read as text: mend it"
+    try:
+        return jsonc.parse(text, path), ""
+    except FileInvalid as error:
+        return None, str(error)
 
 
 def read_toml(path: str) -> tuple[dict[str, Any], str]:

@@ -10,13 +10,11 @@ import os
 
 from ..env.layer import Operation
 from ..env.origin import Origin
-from ..errors import FileInvalid
-from ..formats import jsonc
 from ..record import replace
 from . import conda, venv
 from .base import Detection, ReadsFiles, Resolution
 from .files import nearest
-from .manifests import read_text
+from .manifests import read_jsonc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,13 +44,9 @@ class Vscode(ReadsFiles):
 
 
 def _resolve(file: str, root: str, context: Context) -> Resolution:
-    text = read_text(file)
-    if text is None:
-        return Resolution("failed", note=f"{file} cannot be read as text: mend it")
-    try:
-        document = jsonc.parse(text, file)
-    except FileInvalid as error:
-        return Resolution("failed", note=str(error))
+    document, wrong = read_jsonc(file)
+    if document is None:
+        return Resolution("failed", note=wrong)
     said = document.value.get(KEY) if type(document.value) is dict else None
     if said is None or said == "":
         return Resolution("not-applicable", note=f"{file} names no {KEY}")

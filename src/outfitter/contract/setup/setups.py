@@ -206,19 +206,6 @@ def _blocked(trust: Trust) -> str:
 class _Known:
     """What came of a setup, and what that depends on."""
 
-    __slots__ = (
-        "declared",
-        "digest",
-        "kept",
-        "layer",
-        "log",
-        "reason",
-        "stamps",
-        "tail",
-        "until",
-        "watch",
-    )
-
     def __init__(
         self, use: SetupUse, layer: Layer, watch: tuple[str, ...], stamps: Stamps, digest: str = ""
     ) -> None:
@@ -368,7 +355,7 @@ class _Work:
             return self._for_now(result.reason, look.watch, self._stamped(look))
         said = changes(env, env if result.env is None else result.env, self._list_names, _CODEX_NAMES)
         secret = self._secret_among(said, env)
-        changed = self._changed(look)
+        look, changed = self._changed(look)
         kept = SetupRun(
             use.worktree,
             "failed" if result.env is None else "applied",
@@ -403,7 +390,7 @@ class _Work:
             why = f"{why}; {error}" if why and str(error) not in why else str(error)
         return self._known(kept, look, said, why)
 
-    def _changed(self, look: _Look) -> tuple[str, ...]:
+    def _changed(self, look: _Look) -> tuple[_Look, tuple[str, ...]]:
         """The inputs that are others now than before it ran. From now on they count as they are.
 
         Else a setup that writes a lock would run for ever.
@@ -413,14 +400,13 @@ class _Work:
             stamps = settled(watch)
             after = inputs.read(self._use.worktree, self._use.declared.inputs).digests
         except SettingInvalid:
-            return ()  # told when it is looked at next
+            return look, ()  # told when it is looked at next
         changed = sorted(
             path for path in {*after, *look.digests} if after.get(path) != look.digests.get(path)
         )
         if changed:
-            look.digests, look.digest = after, _digest(look.plan, after)
-            look.watch, look.stamps = watch, stamps
-        return tuple(changed)
+            look = _Look(look.plan, _digest(look.plan, after), after, watch, stamps)
+        return look, tuple(changed)
 
     def _secret_among(self, said: ScriptChanges, env: Mapping[str, str]) -> frozenset[str]:
         """The exports that are secret: by their names, by their looks, or because a secret is in them."""
@@ -491,24 +477,15 @@ class _Work:
         return known
 
 
+@record
 class _Look:
     """A setup as it was found."""
 
-    __slots__ = ("digest", "digests", "plan", "stamps", "watch")
-
-    def __init__(
-        self,
-        plan: SetupPlan,
-        digest: str,
-        digests: dict[str, str | None],
-        watch: tuple[str, ...],
-        stamps: Stamps,
-    ) -> None:
-        self.plan = plan
-        self.digest = digest
-        self.digests = digests
-        self.watch = watch
-        self.stamps = stamps
+    plan: SetupPlan
+    digest: str
+    digests: Mapping[str, str | None]
+    watch: tuple[str, ...]
+    stamps: Stamps
 
 
 def _digest(plan: SetupPlan, digests: Mapping[str, str | None]) -> str:
