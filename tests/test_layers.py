@@ -13,8 +13,9 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
-# `record`, `log`, `loop`, `plain` and `stdlib` belong to no layer: like `errors`, they know nothing of Outfitter.
-# `loop` is there so that everything with effects is written against one interface, asyncio's or ours.
+# `record`, `log`, `loop`, `plain` and `stdlib` belong to no layer: like `errors`, they know nothing of
+# Outfitter. `loop` is there so that everything with effects is written against one interface, asyncio's or
+# ours.
 GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "plain", "stdlib", "VERSION"}
 # Tables and readers: what shells do, and how files are written.
 READERS = {"shell", "formats"}
