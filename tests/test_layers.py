@@ -13,9 +13,10 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
-# `record`, `log`, `loop` and `stdlib` belong to no layer: like `errors`, they know nothing of Outfitter.
-# `loop` is there so that everything with effects is written against one interface, asyncio's or ours.
-GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "stdlib", "VERSION"}
+# `record`, `log`, `loop`, `plain` and `stdlib` belong to no layer: like `errors`, they know nothing of
+# Outfitter. `loop` is there so that everything with effects is written against one interface, asyncio's or
+# ours.
+GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "plain", "stdlib", "VERSION"}
 # Tables and readers: what shells do, and how files are written.
 READERS = {"shell", "formats"}
 LAYERS: dict[str, set[str]] = {
@@ -23,6 +24,7 @@ LAYERS: dict[str, set[str]] = {
     "errors": {"earlyerrors"},
     "record": set(),
     "log": set(),
+    "plain": set(),
     "stdlib": set(),
     "loop": {"earlyerrors", "log", "stdlib"},
     "pace": {"loop"},
@@ -64,7 +66,7 @@ EFFECTS = {
 # What pure code may take from `stdlib`, which also has sockets, signals and threads.
 PURE_NAMES = {"deque", "encode_basestring_ascii", "heapify", "heappop", "heappush"}
 PURE_NAMES |= {"json_encoder", "json_scanner", "sha1", "sha256"}
-PURE = ("earlyerrors", "errors", "record", "protocol", "env", "shell", "formats", "core")
+PURE = ("earlyerrors", "errors", "record", "plain", "protocol", "env", "shell", "formats", "core")
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -50,7 +50,7 @@ class SettingInvalid(OutfitterError):
 
 
 class FileInvalid(SettingInvalid):
-    """A file has mistakes. `mistakes` are all of them, as `toml.Mistake`: file, line, text, remedy."""
+    """A file has mistakes. `mistakes` are all of them, each a `Mistake`: file, line, text, remedy."""
 
     __module__ = _SHOWN
     slug = "file-invalid"

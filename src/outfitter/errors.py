@@ -51,10 +51,6 @@ from .earlyerrors import ProtocolError as ProtocolError
 from .earlyerrors import RemoteProtocolError as RemoteProtocolError
 from .earlyerrors import SettingInvalid as SettingInvalid
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 
 class LocalProtocolError(ProtocolError):
     slug = "local-protocol-error"

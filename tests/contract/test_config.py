@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.contract import config
+from outfitter.contract import config, freshness
 from outfitter.contract.config import (
     Configuration,
     codex_file,
@@ -377,7 +377,7 @@ def test_warm_call_reads_nothing(
     write(home / "config.toml", "")
     write(project / "outfitter.toml", LOGIN)
     configuration = Configuration(environ)
-    monkeypatch.setattr(config, "_TICK_NS", 0)  # as if the files were old
+    monkeypatch.setattr(freshness, "TICK_NS", 0)  # as if the files were old
     settings = configuration.settings(str(project))
 
     def refused(*args: object) -> int:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import stat
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +13,14 @@ from hypothesis import strategies as st
 
 from outfitter.contract import overlays as module
 from outfitter.contract.file import parse_settings
-from outfitter.contract.overlays import Kept, Overlays, Scopes, refusals, worktree_root
-from outfitter.contract.settings import Settings, merge
+from outfitter.contract.merge import merge
+from outfitter.contract.overlays import Overlays, Scopes, refusals
+from outfitter.contract.settings import Settings
 from outfitter.env.layer import BASE, RUNTIME_LEVEL, SESSION, Layer, Operation
 from outfitter.env.origin import EXECUTOR
 from outfitter.env.overlay import Contribution
 from outfitter.env.resolve import Rules, Stack
-from outfitter.errors import FileInvalid, InvalidParams, OverlaysFull, OverlayUnknown, SettingInvalid
+from outfitter.errors import FileInvalid, InvalidParams, OverlaysFull, OverlayUnknown
 
 PLAIN = Settings()
 
@@ -121,166 +118,6 @@ def test_mistakes_in_overlays_are_told_with_their_line(text: str, told: str) -> 
         settings(text)
     assert told in str(caught.value)
     assert "/home/me/config.toml:" in str(caught.value)
-
-
-# Kept
-
-
-def test_nothing_is_looked_at_where_nothing_was_ever_kept(found: Overlays, repo: Path) -> None:
-    assert found.layers(str(repo), None, (), PLAIN) == ()
-    assert not os.path.exists(found.kept.folder)
-
-
-def test_what_is_kept_holds_in_the_whole_worktree_and_nowhere_else(found: Overlays, repo: Path) -> None:
-    said = Contribution("user", {"A": "1", "EMPTY": ""}, unset=["GONE"])
-    assert found.kept.put(str(repo / "sub"), said, PLAIN) == ()
-    [layer] = found.layers(str(repo), None, (), PLAIN)
-    assert (layer.id, layer.producer, layer.values, layer.unset) == (
-        "kept:user",
-        "user",
-        {"A": "1", "EMPTY": ""},
-        ("GONE",),
-    )
-    assert layer.origin.file == found.kept.path(str(repo))
-    assert producers(found, repo.parent) == []
-    # Another process finds the same.
-    assert producers(Overlays(os.path.dirname(found.kept.folder)), repo / "sub") == ["kept:user"]
-
-
-def test_layers_stay_the_same_objects_while_the_file_does(found: Overlays, repo: Path) -> None:
-    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
-    first = found.layers(str(repo), None, (), PLAIN)
-    again = found.layers(str(repo / "sub"), None, (), PLAIN)
-    assert first[0] is again[0]
-    found.kept.put(str(repo), Contribution("file:/x", {"B": "1"}), PLAIN)
-    both = found.layers(str(repo), None, (), PLAIN)
-    assert (both[0] is first[0], both[1].id) == (True, "kept:file:/x")
-
-
-def test_words_are_added_replaced_and_forgotten(found: Overlays, repo: Path) -> None:
-    kept, here = found.kept, str(repo)
-    kept.put(here, Contribution("user", {"A": "1", "B": "1"}), PLAIN)
-    kept.put(here, Contribution("user", {"B": "2"}, unset=["C"]), PLAIN, merge=True)
-    assert kept.overlay(here).contributions == (Contribution("user", {"A": "1", "B": "2"}, unset=["C"]),)
-    assert (kept.drop(here, "user", ("A", "C")), kept.drop(here, "user", ("A",))) == (True, False)
-    assert kept.overlay(here).contributions == (Contribution("user", {"B": "2"}),)
-    assert (kept.drop(here, "user", ("B",)), kept.drop(here, "user")) == (True, False)
-    assert kept.overlay(here).layers == ()
-    assert os.listdir(kept.folder) == ["lock"]
-
-
-def test_who_has_nothing_to_say_any_more_is_forgotten(found: Overlays, repo: Path) -> None:
-    kept, here = found.kept, str(repo)
-    assert (kept.put(here, Contribution("hook:h", {}), PLAIN), os.path.exists(kept.folder)) == ((), False)
-    kept.put(here, Contribution("user", {"A": "1"}), PLAIN)
-    kept.put(here, Contribution("hook:h", {"B": "1"}), PLAIN)
-    kept.put(here, Contribution("hook:h", {}), PLAIN)
-    assert kept.overlay(here).contributions == (Contribution("user", {"A": "1"}),)
-    kept.put(here, Contribution("user", {"API_TOKEN": "hush-hush-hush"}), PLAIN, merge=True)
-    assert kept.overlay(here).contributions == (Contribution("user", {"A": "1"}),)
-    kept.put(here, Contribution("user", {"API_TOKEN": "hush-hush-hush"}), PLAIN)
-    assert kept.overlay(here).contributions == ()
-
-
-def test_secrets_are_not_kept_on_disk(found: Overlays, repo: Path) -> None:
-    values = {"A": "1", "API_TOKEN": "hush-1", "URL": "https://me:hush-2@host/", "MARKED": "hush-3"}
-    said = Contribution(
-        "user",
-        {**values, "X_DB": "hush-4"},
-        unset=["OLD_TOKEN"],
-        operations=[Operation("PATH", "append", ("https://me:hush-5@host/",))],
-        secrets=["MARKED"],
-    )
-    refused = found.kept.put(str(repo), said, settings('[names]\nsecret = ["*_DB"]'))
-    assert [(one.name, one.reason) for one in refused] == [
-        (name, "secret") for name in ("API_TOKEN", "MARKED", "PATH", "URL", "X_DB")
-    ]
-    assert "--on" in refused[0].why
-    [file] = Path(found.kept.folder).glob("*.json")
-    assert "hush" not in file.read_text()
-    assert found.kept.overlay(str(repo)).contributions == (
-        Contribution("user", {"A": "1"}, unset=["OLD_TOKEN"]),
-    )
-
-
-def test_files_are_private(found: Overlays, repo: Path) -> None:
-    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
-    for path in Path(found.kept.folder).iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(os.stat(found.kept.folder).st_mode) == 0o700
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda path: path.write_text("{"),
-        lambda path: path.write_text("[]"),
-        lambda path: path.write_text(path.read_text().replace("user", "bogus")),
-        lambda path: path.write_text(path.read_text().replace('"1"', "1")),
-        lambda path: path.write_text(path.read_text().replace("repo", "other")),
-        lambda path: path.chmod(0o666),
-        lambda path: (path.unlink(), path.mkdir()),
-        lambda path: (path.unlink(), path.symlink_to("/etc/passwd")),
-    ],
-    ids=["broken", "list", "producer", "value", "root", "mode", "folder", "link"],
-)
-def test_a_file_that_is_not_ours_is_an_error_and_not_silence(
-    spoil: object, found: Overlays, repo: Path
-) -> None:
-    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
-    spoil(Path(found.kept.path(str(repo))))  # type: ignore[operator]
-    with pytest.raises(FileInvalid, match="remove it, and set again what is missing"):
-        found.layers(str(repo), None, (), PLAIN)
-
-
-def test_a_folder_that_cannot_be_written_to_is_told(repo: Path) -> None:
-    with pytest.raises(SettingInvalid, match="nothing can be kept in /proc/overlays"):
-        Kept("/proc").put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
-
-
-def test_words_that_come_at_once_are_all_kept(found: Overlays, repo: Path) -> None:
-    # O4
-    def put(number: int) -> None:
-        Kept(os.path.dirname(found.kept.folder)).put(
-            str(repo), Contribution("user", {f"A{number}": "1"}), PLAIN, merge=True
-        )
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(put, range(20)))
-    assert len(found.kept.overlay(str(repo)).contributions[0].values) == 20
-
-
-def test_too_much_is_not_kept(monkeypatch: pytest.MonkeyPatch, found: Overlays, repo: Path) -> None:
-    monkeypatch.setattr(module, "LARGEST_FILE", 100)
-    with pytest.raises(SettingInvalid, match="more than 100 bytes"):
-        found.kept.put(str(repo), Contribution("user", {"A": "1" * 100}), PLAIN)
-
-
-@pytest.mark.parametrize(
-    ("made", "asked", "expected"),
-    [
-        ([".git/"], "a/b", ""),
-        (["outfitter.toml"], "a", ""),
-        ([".git/", "a/outfitter.toml"], "a/b", "a"),
-        ([".git/", "a/.git"], "a/b", "a"),
-    ],
-)
-def test_a_worktree_begins_at_the_nearest_checkout_or_project(
-    made: list[str], asked: str, expected: str, tmp_path: Path
-) -> None:
-    (tmp_path / asked).mkdir(parents=True)
-    for name in made:
-        path = tmp_path / name
-        path.mkdir() if name.endswith("/") else path.write_text("")
-    assert worktree_root(str(tmp_path / asked)) == str((tmp_path / expected).resolve())
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / asked)
-    assert worktree_root(str(link)) == str((tmp_path / expected).resolve())
-
-
-def test_a_folder_outside_of_any_is_its_own(tmp_path: Path) -> None:
-    assert worktree_root(str(tmp_path)) == str(tmp_path.resolve())
-    assert worktree_root("/") == "/"
 
 
 # Sessions
@@ -436,12 +273,6 @@ def test_refusals_are_those_that_commands_would_meet() -> None:
     }
 
 
-def test_files_on_disk_say_nothing_else(found: Overlays, repo: Path) -> None:
-    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
-    told = json.loads(Path(found.kept.path(str(repo))).read_text())
-    assert told == {"root": str(repo), "contributions": [{"producer": "user", "set": {"A": "1"}}]}
-
-
 # Copies
 
 
@@ -520,12 +351,3 @@ def test_nothing_gives_back_what_a_copy_may_not_have(
             got = Stack((base, *scopes.get(copy).layers), (), Rules()).values
             assert gone.isdisjoint(got)
         assert scopes.get("thread") is before
-
-
-def test_variables_are_not_lost_without_a_sign(found: Overlays, repo: Path) -> None:
-    found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
-    folder = Path(found.kept.folder)
-    folder.rename(folder.with_name("away"))
-    folder.write_text("")
-    with pytest.raises(FileInvalid, match="cannot be read: Not a directory"):
-        found.layers(str(repo), None, (), PLAIN)

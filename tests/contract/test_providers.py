@@ -284,6 +284,24 @@ def test_clients_with_different_policies_do_not_make_it_ask_in_turns(place: Plac
     assert len(notes.asked) == 2
 
 
+def test_settings_that_are_not_about_it_do_not_make_it_ask_again(place: Place, notes: Notes) -> None:
+    contract = place.contract()
+    first = resolved(place, contract)
+    place.user('[names]\nsecret = ["NOTHING_OF_THIS"]\n')
+    assert (resolved(place, contract), len(notes.asked)) == (first, 1)
+    place.user('[providers]\nmodes = { notes = "snapshot" }\n')
+    assert (resolved(place, contract), len(notes.asked)) == (first, 2)
+    assert (resolved(place, contract), len(notes.asked)) == (first, 2)
+
+
+def test_one_that_was_found_without_a_file_has_an_origin_without_one(place: Place, notes: Notes) -> None:
+    notes.detect = lambda directory: Detection(directory, (), "notes:here")  # type: ignore[method-assign]
+    notes.state = "missing"
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    [layer] = [layer for layer in outcome.layers if layer.level == 3]
+    assert (layer.id, layer.state, layer.origin.file) == ("notes:here", "missing", None)
+
+
 def test_one_that_writes_its_own_inputs_is_not_asked_for_ever(place: Place, notes: Notes) -> None:
     resolve = notes.resolve
 

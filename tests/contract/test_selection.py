@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from outfitter.contract import selection
-from outfitter.contract.selection import Selection, Use
+from outfitter.contract.freshness import TICK_NS
+from outfitter.contract.selection import ProviderSelection, Use
 from outfitter.contract.settings import Settings
-from outfitter.contract.way import TICK_NS
 from outfitter.errors import FileInvalid
 from outfitter.providers import registry
 from outfitter.providers.marks import MARKS
@@ -51,7 +51,7 @@ def test_every_mark_is_what_its_provider_looks_for(id: str, mark: str, root: Pat
     path.touch()
     found = registry.find(id).detect(str(root / "below"))
     assert found is not None and found.root == str(root)
-    assert id in ids(Selection().uses(str(root / "below"), Settings()))
+    assert id in ids(ProviderSelection().uses(str(root / "below"), Settings()))
 
 
 def test_a_folder_without_any_is_no_project_to_any_of_them(root: Path) -> None:
@@ -70,21 +70,21 @@ def test_the_table_is_in_the_order_of_ranks() -> None:
 def test_what_nobody_named_is_found_outermost_first(root: Path) -> None:
     (root / "pyproject.toml").touch()
     (root / ".envrc").touch()
-    uses = Selection().uses(str(root / "below"), Settings())
+    uses = ProviderSelection().uses(str(root / "below"), Settings())
     assert (ids(uses), [use.choice for use in uses]) == (["direnv", "python"], [True, True])
 
 
 def test_what_is_named_holds_in_its_order_and_nothing_else(root: Path) -> None:
     for name in ("pyproject.toml", ".envrc", "flake.nix"):
         (root / name).touch()
-    uses = Selection().uses(str(root), named("python", "direnv"))
+    uses = ProviderSelection().uses(str(root), named("python", "direnv"))
     assert (ids(uses), [use.choice for use in uses]) == (["python", "direnv"], [False, False])
-    assert Selection().uses(str(root), named()) == []
+    assert ProviderSelection().uses(str(root), named()) == []
 
 
 def test_the_search_ends_at_the_top_of_the_repository(root: Path) -> None:
     (root.parent / ".envrc").touch()
-    assert Selection().uses(str(root / "below"), Settings()) == []
+    assert ProviderSelection().uses(str(root / "below"), Settings()) == []
 
 
 def test_a_project_in_a_folder_for_everybody_is_ours_or_it_does_not_count(
@@ -92,14 +92,14 @@ def test_a_project_in_a_folder_for_everybody_is_ours_or_it_does_not_count(
 ) -> None:
     (root / ".envrc").touch()
     root.chmod(0o1777)
-    assert ids(Selection().uses(str(root / "below"), Settings())) == ["direnv"]
+    assert ids(ProviderSelection().uses(str(root / "below"), Settings())) == ["direnv"]
     (root / "below" / "pyproject.toml").touch()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     if os.getuid() == 0:  # root's files count for everybody
         os.chown(root / ".envrc", 12345, 12345, follow_symlinks=False)
-    assert ids(Selection().uses(str(root / "below"), Settings())) == ["python"]
+    assert ids(ProviderSelection().uses(str(root / "below"), Settings())) == ["python"]
     # Also for who has named it: what is meant is a file of his own.
-    assert ids(Selection().uses(str(root / "below"), named("direnv", "python"))) == ["python"]
+    assert ids(ProviderSelection().uses(str(root / "below"), named("direnv", "python"))) == ["python"]
 
 
 # Again and again
@@ -107,7 +107,7 @@ def test_a_project_in_a_folder_for_everybody_is_ours_or_it_does_not_count(
 
 def test_the_answer_is_the_same_list_while_nothing_changes(root: Path) -> None:
     (root / ".envrc").touch()
-    selection, settings = Selection(), Settings()
+    selection, settings = ProviderSelection(), Settings()
     first = selection.uses(str(root / "below"), settings)
     for _ in range(3):
         (root / f"other{_}").touch()  # which is not about us
@@ -118,7 +118,7 @@ def test_the_answer_is_the_same_list_while_nothing_changes(root: Path) -> None:
     "mark", [".envrc", ".venv/pyvenv.cfg", ".config/mise/config.toml", ".vscode/settings.json"]
 )
 def test_what_comes_and_goes_is_seen_at_once(root: Path, mark: str) -> None:
-    selection, settings = Selection(), Settings()
+    selection, settings = ProviderSelection(), Settings()
     directory, path = str(root / "below"), root / mark
     for _ in range(5):
         assert selection.uses(directory, settings) == []
@@ -131,7 +131,7 @@ def test_what_comes_and_goes_is_seen_at_once(root: Path, mark: str) -> None:
 
 def test_a_new_repository_on_the_way_is_seen(root: Path) -> None:
     (root / ".envrc").touch()
-    selection, settings = Selection(), Settings()
+    selection, settings = ProviderSelection(), Settings()
     assert ids(selection.uses(str(root / "below"), settings)) == ["direnv"]
     (root / "below" / ".git").mkdir()
     assert selection.uses(str(root / "below"), settings) == []
@@ -142,7 +142,7 @@ def test_a_link_that_leads_elsewhere_is_seen(root: Path, tmp_path: Path) -> None
     (tmp_path / "other" / ".envrc").touch()
     link = tmp_path / "link"
     link.symlink_to(root)
-    selection, settings = Selection(), Settings()
+    selection, settings = ProviderSelection(), Settings()
     assert selection.uses(str(link), settings) == []
     link.unlink()
     link.symlink_to(tmp_path / "other")
@@ -152,7 +152,7 @@ def test_a_link_that_leads_elsewhere_is_seen(root: Path, tmp_path: Path) -> None
 def test_a_warm_look_is_one_stat_for_each_folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / ".envrc").touch()
     wait_until(lambda: not is_young(root), "the folder is older than a tick")
-    selection, settings = Selection(), Settings()
+    selection, settings = ProviderSelection(), Settings()
     selection.uses(str(root / "below"), settings)
     looked: list[str] = []
     stat = os.stat
@@ -169,13 +169,13 @@ def test_a_warm_look_is_one_stat_for_each_folder(root: Path, monkeypatch: pytest
 
 def test_a_directory_that_is_not_there_has_none(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
-    assert Selection().uses(str(tmp_path / "nowhere" / "deep"), Settings()) == []
+    assert ProviderSelection().uses(str(tmp_path / "nowhere" / "deep"), Settings()) == []
 
 
 def test_no_more_is_remembered_than_it_says(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "REMEMBERED_DIRECTORIES", 4)
     monkeypatch.setattr(selection, "REMEMBERED_FOLDERS", 4)
-    many, settings = Selection(), Settings()
+    many, settings = ProviderSelection(), Settings()
     for number in range(9):
         (root / str(number)).mkdir()
         many.uses(str(root / str(number)), settings)
@@ -188,7 +188,7 @@ def test_a_foreign_provider_is_asked_every_time_and_only_where_it_is_wanted(
     foreign = Notes()
     monkeypatch.setitem(registry._made, "notes", foreign)
     monkeypatch.setattr(registry, "known", lambda: [*registry.OURS, "notes"])
-    one, auto = Selection(), named("auto")
+    one, auto = ProviderSelection(), named("auto")
     assert one.uses(str(root), auto) == []
     (root / "notes").touch()
     assert ids(one.uses(str(root), auto)) == ["notes"]
@@ -197,7 +197,7 @@ def test_a_foreign_provider_is_asked_every_time_and_only_where_it_is_wanted(
 
 def test_what_comes_is_seen_whatever_time_its_folder_is_given(root: Path) -> None:
     # As tar and rsync do, behind what they have put there.
-    known = Selection()
+    known = ProviderSelection()
     before = os.stat(root)
     assert ids(known.uses(str(root), Settings())) == []
     wait_until(lambda: not is_young(root), "the folder is older than a tick")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.env.diff import Difference, apply, brief, diff, diff_digests, encode, reverse
+from outfitter.env.diff import VariableChange, apply, diff, diff_digests, encode, reverse
 from outfitter.env.fingerprint import value_digest
 from outfitter.env.lists import LIST_NAMES
 from outfitter.env.names import SHELL_MAINTAINED
@@ -21,7 +21,7 @@ quick = settings(deadline=None, max_examples=100)
 
 def compare(
     a: dict[str, str], b: dict[str, str], ignore: frozenset[str] = SHELL_MAINTAINED
-) -> list[Difference]:
+) -> list[VariableChange]:
     return diff(a, b, list_names=LIST_NAMES, secrets=Secrets(), ignore=ignore)
 
 
@@ -51,13 +51,12 @@ def test_each_kind() -> None:
     b = {"NEW": "2", "SAME": "1", "OTHER": "2", "PWD": "/b", "MY_TOKEN": "2"}
     changes = compare(a, b)
     assert changes == [
-        Difference("GONE", "removed", before="1"),
-        Difference("MY_TOKEN", "changed", secret=True, before="1", after="2"),
-        Difference("NEW", "added", after="2"),
-        Difference("OTHER", "changed", before="1", after="2"),
+        VariableChange("GONE", "removed", before="1"),
+        VariableChange("MY_TOKEN", "changed", secret=True, before="1", after="2"),
+        VariableChange("NEW", "added", after="2"),
+        VariableChange("OTHER", "changed", before="1", after="2"),
     ]
-    assert brief(changes) == "-GONE ~MY_TOKEN +NEW ~OTHER"
-    assert repr(changes[1]) == "Difference(~MY_TOKEN)"
+    assert repr(changes[1]) == "VariableChange(~MY_TOKEN)"
 
 
 @pytest.mark.parametrize(
@@ -85,8 +84,8 @@ def test_a_list_is_compared_entry_by_entry(
 def test_a_secret_without_a_digest_is_there_or_not() -> None:
     a, b = {"A_KEY": None, "B_KEY": None, "C": "d1"}, {"A_KEY": None, "C": None, "D_KEY": None}
     assert diff_digests(a, b) == [
-        Difference("B_KEY", "removed", secret=True),
-        Difference("D_KEY", "added", secret=True),
+        VariableChange("B_KEY", "removed", secret=True),
+        VariableChange("D_KEY", "added", secret=True),
     ]
 
 

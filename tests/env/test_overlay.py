@@ -187,8 +187,9 @@ def test_declared_order_counts_and_not_who_was_first(heard: list[str]) -> None:
     # O4
     order = ["hook:a", "hook:b", "hook:c"]
     found = overlay(*(Contribution(producer, {"A": producer}) for producer in heard)).arranged(order)
-    assert [producer for producer in found.producers if producer != "user"] == order
-    assert found.producers.index("user") == heard.index("user")
+    producers = [one.producer for one in found.contributions]
+    assert [producer for producer in producers if producer != "user"] == order
+    assert producers.index("user") == heard.index("user")
 
 
 def test_layers_are_one_per_producer_and_stay_the_same_objects() -> None:

@@ -495,6 +495,18 @@ def test_too_much_altogether_names_the_largest_variable(where: str) -> None:
     assert resolve(layers, [], asked, runtime, Rules(total=None)).values == values
 
 
+def test_an_environment_may_be_half_of_what_a_kernel_takes_and_no_more() -> None:
+    def of(size: int) -> dict[str, str]:
+        pairs = {f"V{number:02}": "x" * (65_536 - len("V00=") - 1) for number in range(size // 65_536)}
+        *_, last = pairs
+        return pairs | {last: pairs[last] + "x" * (size % 65_536)}
+
+    assert DEFAULT_TOTAL == 1 << 20
+    assert resolve([base(**of(1 << 20))], []).values
+    with pytest.raises(EnvironmentTooLarge):
+        resolve([base(**of((1 << 20) + 1))], [])
+
+
 # Stories
 
 

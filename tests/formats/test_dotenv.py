@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.formats.dotenv import Entry, Mistake, parse
+from outfitter.formats.dotenv import DotenvEntry, LineMistake, parse
 
 quick = settings(deadline=None, max_examples=300)
 
@@ -80,7 +80,7 @@ def test_what_is_clear_is_read(line: str, value: str) -> None:
 )
 def test_what_is_not_is_refused(line: str) -> None:
     entries, mistakes = parse(f"B=1\n{line}\n")
-    assert entries == [Entry("B", "1", 1)]
+    assert entries == [DotenvEntry("B", "1", 1)]
     assert [mistake.line for mistake in mistakes] == [2]
 
 
@@ -89,9 +89,9 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
     entries, mistakes = parse(text)
     assert [(entry.name, entry.line) for entry in entries] == [("A", 2), ("B", 5), ("E", 10)]
     assert mistakes == [
-        Mistake(3, "there is no `=`"),
-        Mistake(7, "some readers begin a comment at the `#`: put the value in quotes"),
-        Mistake(9, 'only \\n, \\r, \\t, \\", \\\\ and \\$ may follow a backslash here: double it'),
+        LineMistake(3, "there is no `=`"),
+        LineMistake(7, "some readers begin a comment at the `#`: put the value in quotes"),
+        LineMistake(9, 'only \\n, \\r, \\t, \\", \\\\ and \\$ may follow a backslash here: double it'),
     ]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from outfitter.env.layer import Operation
 from outfitter.errors import OverlayRefused
-from outfitter.formats.dotenv import Mistake
+from outfitter.formats.dotenv import LineMistake
 from outfitter.formats.envfile import MOST_MADE, parse
 from tests.support.tools import program
 
@@ -116,7 +116,7 @@ def test_lines_mean_what_bash_makes_of_them(text: str, expected: dict[str, str],
 def test_everything_else_is_refused_by_line(text: str, told: str) -> None:
     read = parse(f"FIRST=1\n{text}", BASE)
     line = 3 if text.startswith("LANG") else 2
-    assert read.mistakes == [Mistake(line, told)]
+    assert read.mistakes == [LineMistake(line, told)]
     assert "A" not in read.values
 
 

@@ -66,6 +66,11 @@ def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int | None, t
     assert (line, text) in mistakes(GOOD.replace(old, new, 1))
 
 
+def test_only_what_is_there_more_than_once_is_told_and_once() -> None:
+    often = GOOD.replace('"uv": "1"', '"uv": "1", "pip": "1", "uv": "2", "uv": "3"')
+    assert mistakes(often) == [(11, "`uv` is in `tools` twice")]
+
+
 def test_every_mistake_is_told() -> None:
     found = mistakes('{"version": 1, "layers": [7], "variables": {"A": 1}}')
     assert sorted(text for _, text in found) == [
@@ -128,7 +133,11 @@ def test_any_json_is_a_lock_or_a_list_of_mistakes(changed: dict[str, Any]) -> No
     st.integers(0, len(GOOD)), st.integers(0, 20), st.sampled_from(["", "{", '"', ",", "\n", "\\", "null"])
 )
 def test_any_damage_is_told_or_harmless(at: int, size: int, instead: str) -> None:
+    damaged = GOOD[:at] + instead + GOOD[at + size :]
     try:
-        decode(GOOD[:at] + instead + GOOD[at + size :])
+        lock = decode(damaged)
     except FileInvalid as error:
         assert str(error).startswith("outfitter.lock")
+    else:
+        assert decode(encode(lock)) == lock
+        assert {*lock.variables} == {*json.loads(damaged)["variables"]}

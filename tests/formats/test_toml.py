@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from outfitter.errors import FileInvalid, SettingInvalid
 from outfitter.formats import toml
-from outfitter.formats.toml import Mistake
+from outfitter.formats.document import Mistake, refuse
 
 Path = tuple[str | int, ...]
 
@@ -329,10 +329,13 @@ def test_depth_that_tomllib_takes_is_taken() -> None:
 @settings(max_examples=500)
 def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
     try:
-        toml.parse(text, "f")
+        document = toml.parse(text, "f")
     except FileInvalid as error:
         [mistake] = error.mistakes
         assert 1 <= mistake.line <= text.count("\n") + 1
+    else:
+        assert document.value == tomllib.loads(text)
+        assert all(1 <= document.line(key) <= text.count("\n") + 1 for key in document.value)
 
 
 # Mistakes
@@ -341,14 +344,14 @@ def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
 def test_all_mistakes_are_in_one_error_in_the_order_of_the_file() -> None:
     found = [Mistake("f", 7, "b", "c"), Mistake("f", None, "x", "y"), Mistake("f", 2, "d", "e")]
     with pytest.raises(SettingInvalid) as raised:
-        toml.refuse(found)
+        refuse(found)
     assert isinstance(raised.value, FileInvalid)
     assert raised.value.mistakes == (found[1], found[2], found[0])
     assert str(raised.value) == "f: x; y\nf:2: d; e\nf:7: b; c"
 
 
 def test_no_mistake_is_no_error() -> None:
-    toml.refuse([])
+    refuse([])
 
 
 def table(text: str) -> toml.Table:

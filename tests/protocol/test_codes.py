@@ -16,7 +16,7 @@ from outfitter.errors import (
     Refused,
     SessionAttached,
 )
-from outfitter.formats.toml import Mistake
+from outfitter.formats.document import Mistake
 from outfitter.protocol import codes
 
 ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [

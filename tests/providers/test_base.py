@@ -35,6 +35,12 @@ def test_what_a_provider_never_does_has_a_reason(id: str) -> None:
         assert all(f'"{one}"' in str(raised.value) for one in has)
 
 
+def test_some_providers_never_do_what_others_do() -> None:
+    refused = {id: {*getattr(find(id, {"values": ("x",)}), "refused", {})} for id in OURS}
+    assert {id for id, modes in refused.items() if modes} >= {"conda", "python"}
+    assert set().union(*refused.values()) == {"capture", "wrap"}
+
+
 def test_each_mode_keeps_what_the_ones_before_it_do() -> None:
     lost = [Lost("a", kept_by, kept_by) for kept_by in ("capture", "wrap", "session")]
     assert {mode: [one.name for one in still_lost(lost, mode)] for mode in MODES} == {

@@ -90,13 +90,13 @@ def set_up(place: Place, script: str, *, more: str = "", trusted: bool = True) -
 
 
 def trust(place: Place) -> None:
-    from outfitter.contract.setup import PROVIDER, trust_of
-    from outfitter.contract.setups.declared import plan
+    from outfitter.contract.setup.plan import make_plan
+    from outfitter.contract.setup.setups import PROVIDER, trust_of
 
     contract = place.contract()
     use = contract.setups.use(str(place.project), contract.settings(str(place.project)))
     assert use is not None
-    found = trust_of(contract.setups.store, use, plan(use.declared))
+    found = trust_of(contract.setups.store, use, make_plan(use.declared))
     contract.setups.store.grant(PROVIDER, use.worktree, found.digest)
 
 

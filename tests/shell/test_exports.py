@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from outfitter.shell.exports import FUNCTION, read
 
 END = b"__OUTFITTER_END=mark"
-texts = st.binary(min_size=0, max_size=40).filter(lambda raw: b"\0" not in raw)
+# What bash quotes in one way or another is rare among all bytes.
+marks = st.text(st.sampled_from("$\"\\`'! x\n\t"), max_size=12).map(str.encode)
+texts = marks | st.binary(min_size=0, max_size=40).filter(lambda raw: b"\0" not in raw)
 values = st.lists(texts, min_size=1, max_size=8)
 
 
@@ -46,6 +48,21 @@ def test_attributes_functions_and_lists_are_told_apart() -> None:
     env, readonly = found
     assert (env["R"], env["I"], env["BASH_FUNC_f%%"], readonly) == ("1", "5", FUNCTION, ("R",))
     assert not {"NOVALUE", "L", "__OUTFITTER_X"} & set(env)
+
+
+def told(line: bytes) -> dict[str, str] | None:
+    found = read(b"declare -x A=" + line + b"\n" + END + b"\0", END)
+    return None if found is None else found[0]
+
+
+def test_what_bash_escapes_in_double_quotes_comes_back() -> None:
+    assert told(rb'"x\$y\"z\\`w\`"') == {"A": 'x$y"z\\`w`'}
+    assert told(rb'"ends in \\"') == {"A": "ends in \\"}
+
+
+@pytest.mark.parametrize("line", [b'"x"junk', b"$'x'junk", b'"x" ', b'"x"Zdeclare -x B="1"'])
+def test_what_stands_behind_a_value_makes_it_none(line: bytes) -> None:
+    assert told(line) is None
 
 
 @settings(deadline=None, max_examples=100)

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outfitter.errors import LoginRejected, Refused
-from outfitter.shell.start import Plan, Probe, Seen, is_shell, maintained, prepare, restore_text, seen, whole
+from outfitter.shell.csh import TCSH
+from outfitter.shell.fish import FISH
+from outfitter.shell.start import Plan, Probe, Seen, is_shell, maintained, prepare, seen, whole
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh", "csh")
 quick = settings(deadline=None, max_examples=150)
@@ -128,6 +130,9 @@ def test_what_would_make_bash_run_code_is_withheld_where_it_matters() -> None:
     assert plan("bash", "--posix", "-ic", "T", **env).withheld == ("BASH_ENV", "ENV")
     assert plan("bash", "-ic", "T", **env, POSIXLY_CORRECT="").withheld == ("BASH_ENV", "ENV")
     assert plan("sh", "-ic", "T", program="bash", **env).withheld == ("BASH_ENV", "ENV")
+    assert plan("bash", "-o", "posix", "-ic", "T", **env).withheld == ("BASH_ENV", "ENV")
+    assert plan("bash", "--posix", "+o", "posix", "-ic", "T", **env).withheld == ("BASH_ENV",)
+    assert plan("bash", "-o", "errexit", "-ic", "T", **env).withheld == ("BASH_ENV",)
     assert plan("bash", "-xc", "T", **env).withheld == ("BASH_ENV", "PS4")
     assert plan("bash", "-o", "xtrace", "-c", "T", **env).withheld == ("BASH_ENV", "PS4")
     traced = {**env, "SHELLOPTS": "braceexpand:xtrace"}
@@ -271,6 +276,20 @@ def test_fish_can_be_a_login_shell_without_its_files() -> None:
     assert (made.argv, made.login) == (["fish", "--no-config", "-lc", "T"], True)
 
 
+@pytest.mark.parametrize(
+    "asked", ["fish -c T", "fish -l -c T x", "fish -ic T", "fish --command T", "fish -cT", "fish --command=T"]
+)
+def test_fish_s_text_is_where_its_flag_says(asked: str) -> None:
+    call = FISH.read(asked.split(), {})
+    assert call.argv[call.text].endswith("T")
+    assert call.operand < 0
+
+
+def test_fish_without_the_text_that_its_flag_wants_has_none_of_another_word() -> None:
+    call = FISH.read(["fish", "-i", "-c"], {})
+    assert call.argv[call.text] == "-c"
+
+
 # tcsh
 
 
@@ -291,6 +310,15 @@ def test_fish_can_be_a_login_shell_without_its_files() -> None:
 )
 def test_tcsh_reads_no_file(asked: str, executed: str) -> None:
     assert plan(*asked.split(), program="tcsh").argv == executed.split()
+
+
+@pytest.mark.parametrize(
+    ("asked", "script"), [("tcsh script a", 1), ("tcsh -e script", 2), ("tcsh -c T", -1)]
+)
+def test_tcsh_runs_a_script_where_there_is_no_text(asked: str, script: int) -> None:
+    call = TCSH.read(asked.split(), {})
+    assert (call.operand, call.may_prompt) == (script, False)
+    assert TCSH.read(["tcsh"], {}).may_prompt
 
 
 def test_tcsh_is_a_login_shell_without_files_only_by_its_name() -> None:
@@ -481,7 +509,9 @@ def test_a_plan_shows_no_value_of_a_variable() -> None:
 @pytest.mark.parametrize("shell", ["bash", "sh", "dash", "ksh", "zsh", "fish"])
 def test_names_of_the_shell_and_names_it_cannot_have_are_not_restored(shell: str) -> None:
     env = {"A": "1", "PWD": "/x", "SHLVL": "7", "B.C": "2", "BASH_FUNC_f%%": "() { :; }", "é": "3"}
-    text = restore_text(shell, env, "/w")
+    made = plan(shell, "-l", "-c", "T", login="allow", startup="repair", **env)
+    text = "".join(value for _, value in made.added)
+    assert "A" in text
     assert "B.C" not in text
     assert "é" not in text
     assert "/x" not in text

@@ -16,7 +16,7 @@ from outfitter.env.layer import BASE, PROVIDER, REQUESTED, Layer
 from outfitter.env.origin import EXECUTOR, REQUEST, Origin
 from outfitter.env.policy import Policy
 from outfitter.env.resolve import resolve
-from outfitter.web.html import visible
+from outfitter.plain import plain
 from outfitter.web.page import render
 
 from .samples import tell, told
@@ -213,7 +213,7 @@ def test_hostile_texts_are_only_text() -> None:
     for text in HOSTILE:
         page = Reader(render(hostile(f"_{text}", f"x{text}", f"/{text}")))
         assert page.elements == PLAIN, text
-        assert visible(shown(text)) in page.text
+        assert plain(shown(text)) in page.text
 
 
 _TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40) | st.sampled_from(HOSTILE)
@@ -261,7 +261,9 @@ _JSON = st.recursive(
     )
 )
 def test_an_object_of_any_shape_makes_a_page(told: dict[str, Any]) -> None:
-    render(told).encode()
+    page = render(told)
+    page.encode()
+    assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
 
 
 def test_an_empty_object_makes_a_page() -> None:

@@ -11,6 +11,7 @@ from ..env.export import export
 from ..env.layer import OVERRIDE, PROVIDER, SNAPSHOT, trouble
 from ..env.redact import mask_pairs
 from ..errors import SettingInvalid
+from ..plain import is_text, unbroken
 from ..record import KW_ONLY, record
 
 TYPE_CHECKING = False
@@ -124,7 +125,7 @@ def told_withheld(names: Sequence[str]) -> str:
 
 def plain_line(text: str) -> str:
     """One line that moves no cursor and is not too long."""
-    clean = "".join(mark if mark.isprintable() else " " for mark in shown(text))
+    clean = unbroken(shown(text), " ")
     return clean if len(clean) <= LONGEST_LINE else f"{clean[: LONGEST_LINE - 3]}..."
 
 
@@ -160,7 +161,7 @@ def codex_answer(event: str, answer: Answer) -> Json:
         if answer.context:
             said["additionalContext"] = answer.context
         if answer.env is not None and event == "SessionStart":
-            said["env"] = {name: value for name, value in answer.env.items() if _is_text(value)}
+            said["env"] = {name: value for name, value in answer.env.items() if is_text(value)}
     return _enveloped(event, answer.message, said)
 
 
@@ -171,14 +172,6 @@ def _enveloped(event: str, message: str, said: Json) -> Json:
     if said:
         whole["hookSpecificOutput"] = {"hookEventName": event, **said}
     return whole
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # Claude Code's environment file
@@ -192,7 +185,7 @@ def block(change: Difference) -> tuple[str, list[tuple[str, str]]]:
     left_out = []
     values = {}
     for name, value in change.set.items():
-        if _is_text(value):
+        if is_text(value):
             values[name] = value
         else:
             left_out.append((name, "its bytes are not UTF-8"))  # the file is read as that

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from ..env.fingerprint import value_digest
 from ..errors import SettingInvalid
 from ..host import facts
+from ..plain import is_text
 from ..protocol.environment import BaseParams
 from ..providers import inherited
 from .console import say
@@ -72,21 +73,12 @@ def _params(rule: str) -> BaseParams:
     ours = inherited.load()
     if rule == "daemon":
         key = secrets.token_bytes(32)
-        digests = {name: value_digest(key, name, value) for name, value in ours.items() if _is_text(name)}
+        digests = {name: value_digest(key, name, value) for name, value in ours.items() if is_text(name)}
         return BaseParams(rule, os.getpid(), None, key, digests)
-    env = {name: value for name, value in ours.items() if _is_text(name) and _is_text(value)}
+    env = {name: value for name, value in ours.items() if is_text(name) and is_text(value)}
     if len(env) < len(ours):
         say(f"left here, because they are not UTF-8: {len(ours) - len(env)} of our variables")
     return BaseParams(rule, os.getpid(), env)
-
-
-def _is_text(value: str) -> bool:
-    """Whether JSON can hold it: what was not UTF-8 is there as lone surrogates."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _why_stranger(client: Client, declared: Declared) -> str | None:

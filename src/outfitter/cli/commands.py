@@ -10,11 +10,11 @@ import click
 
 from .. import VERSION
 from ..errors import OutfitterError
+from ..plain import plain
 from .env.commands import env_group
 from .flags import SERVE, WHERE, WISHES
 from .hook.commands import hook_group
 from .options import Seconds, has, option
-from .plain import plain
 
 
 def run(args: list[str]) -> int:

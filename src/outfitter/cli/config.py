@@ -7,7 +7,8 @@ import sys
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from ..contract.config import codex_file, load, read_file
+from ..contract.config import load, read_file
+from ..contract.places import codex_file
 from ..contract.schema import json_schema
 from ..contract.selection import check_names
 from ..contract.settings import POLICY_RULES, SETUP_KEYS, PolicySettings, Source

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from .plain import plain
+from ..plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

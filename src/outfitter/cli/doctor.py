@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..contract.checks import STATUSES
-from ..contract.doctor import examine
+from ..contract.doctor.check import STATUSES
+from ..contract.doctor.report import examine
 from ..host import facts
+from ..plain import unbroken
 from ..providers import inherited
 from .colour import Paint, wants_colour
 from .env.output import emit, emit_json
@@ -50,14 +51,14 @@ def _lines(
             if summary and not problem:
                 continue
             mark = paint(_COLOURS[status], marks[status])
-            yield f"{mark} {paint('bold', ident) if problem else ident}  {_printable(check['summary'])}"
+            yield f"{mark} {paint('bold', ident) if problem else ident}  {unbroken(check['summary'])}"
             if summary:
                 continue
             indent = " " * (len(marks[status]) + 3)
             if problem or everything:
                 yield from _details(check["details"], indent, paint, everything)
             if problem:
-                yield f"{indent}{paint('cyan', _printable(check['remediation']))}"
+                yield f"{indent}{paint('cyan', unbroken(check['remediation']))}"
     counts = {status: sum(check["status"] == status for check in checks.values()) for status in STATUSES}
     words = {"error": "error", "warning": "warning", "ok": "ok", "skipped": "skipped"}
     told = [
@@ -71,7 +72,7 @@ def _lines(
 def _details(details: list[str], indent: str, paint: Paint, everything: bool) -> Iterator[str]:
     shown = details if everything else details[:_MANY]
     for line in shown:
-        yield indent + paint("dim", _printable(line))
+        yield indent + paint("dim", unbroken(line))
     if len(details) > len(shown):
         yield indent + paint("dim", f"and {len(details) - len(shown)} more: --all shows them")
 
@@ -82,8 +83,3 @@ def _can_show(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _printable(text: str) -> str:
-    """On one line, without what would move the cursor: a folder's name is whatever somebody called it."""
-    return "".join(mark if mark.isprintable() else "?" for mark in text)

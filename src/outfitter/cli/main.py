@@ -22,7 +22,7 @@ def main() -> int:
     try:
         return quick()
     except OutfitterError as error:
-        from .plain import plain
+        from ..plain import plain
 
         print(f"outfitter: {plain(str(error))}", file=sys.stderr)
         return 1

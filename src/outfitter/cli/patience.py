@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from ..plain import plain
 from ..stdlib import allocate_lock, start_new_thread
-from .plain import plain
 
 PATIENCE_SECONDS = 1.0  # as a server does
 

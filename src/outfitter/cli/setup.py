@@ -20,7 +20,7 @@ from .trust import readable
 
 if TYPE_CHECKING:
     from ..contract.contract import Contract
-    from ..contract.setup import SetupUse, Status
+    from ..contract.setup.setups import SetupStatus, SetupUse
 
 _LOG_BYTES = 2 << 20  # more than is ever kept
 _GOOD = ("applied", "not-applicable")
@@ -90,7 +90,7 @@ def _show(line: str) -> None:
     sys.stderr.flush()
 
 
-def _told(status: Status) -> dict[str, Any]:
+def _told(status: SetupStatus) -> dict[str, Any]:
     kept, plan = status.kept, status.plan
     told: dict[str, Any] = {
         "worktree": shown(status.worktree),
@@ -114,7 +114,7 @@ def _told(status: Status) -> dict[str, Any]:
     return told
 
 
-def _print(status: Status) -> None:
+def _print(status: SetupStatus) -> None:
     print(f"setup  {printable(shown(status.worktree))}  {status.state}")
     if status.note:
         print(f"  {readable(shown(status.note))}")

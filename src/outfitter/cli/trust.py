@@ -9,14 +9,14 @@ from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..contract.contract import Asked, contract_of
-from ..contract.overlays import worktree_root
+from ..contract.worktree import worktree_root
 from ..env.explain import shown
 from ..errors import OutfitterError
+from ..plain import plain
 from ..providers import inherited
 from .console import say
 from .env.asking import folder_of
 from .env.output import printable
-from .plain import plain
 
 if TYPE_CHECKING:
     from ..contract.contract import Contract
@@ -90,12 +90,12 @@ def _entries(contract: Contract, folder: str) -> list[_Entry]:
         trust = projects.trust(use, context)
         entries.append(_Entry(use.provider.id, use.found.root, use.found.files, runs, trust))
     if settings.setup is not None:
-        from ..contract.setup import PROVIDER, trust_of
-        from ..contract.setups.declared import plan
+        from ..contract.setup.plan import make_plan
+        from ..contract.setup.setups import PROVIDER, trust_of
 
         setup = contract.setups.use(folder, settings)
         assert setup is not None, "it is declared"
-        found = plan(setup.declared)
+        found = make_plan(setup.declared)
         if found.script or found.text:
             trust = trust_of(projects.store, setup, found)
             entries.append(_Entry(PROVIDER, setup.worktree, found.files, [found.argv], trust))

@@ -10,42 +10,28 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 
 from ..errors import FileInvalid, SettingInvalid
-from .places import USER_FILE, codex_file, user_file
-from .settings import FileSettings, Settings, merge
-from .way import Way
-
-__all__ = [
-    "PROJECT_FILE",
-    "USER_FILE",
-    "Configuration",
-    "codex_file",
-    "find_project_file",
-    "load",
-    "project_candidates",
-    "read_file",
-    "user_file",
-]
+from .freshness import Way, lasting, stamp
+from .merge import merge
+from .places import codex_file, user_file
+from .settings import FileSettings, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TypeVar
 
-    from ..formats.toml import Mistake
+    from ..formats.document import Mistake
+    from .freshness import Stamp
 
     _Value = TypeVar("_Value")
-    Signature = tuple[int, ...] | None  # None: it is not there
     Mistakes = tuple[Mistake, ...]
 
 PROJECT_FILE = "outfitter.toml"
 _GIT = ".git"
 MAX_DIRECTORIES = 1024  # remembered at a time; each holds the few paths that are looked at for it
 _MAX_MERGED = 64  # as many projects at a time
-_TICK_NS = 20_000_000  # twice the slowest clock tick that kernels stamp files with
-_UNSETTLED = ()  # no file has this signature
 
 
 # Places
@@ -86,7 +72,7 @@ class _Search:
             path = os.path.join(folder, PROJECT_FILE)
             if not os.path.lexists(path):
                 self.absent.append(path)
-            elif _is_planted(path, folder):
+            elif _is_planted(folder, path):
                 self.passed.append(path)
             else:
                 self.found = path
@@ -111,14 +97,10 @@ def _upwards(folder: str) -> list[str]:
     return folders
 
 
-def _is_planted(path: str, folder: str) -> bool:
-    """Whether anybody may have put the file there, and somebody else has."""
-    try:
-        if not os.stat(folder).st_mode & stat.S_IWOTH:
-            return False
-        return os.lstat(path).st_uid not in (0, os.geteuid())
-    except OSError:
-        return True  # it has gone
+def _is_planted(folder: str, path: str) -> bool:
+    from ..providers.files import planted  # most commands run where no file is
+
+    return planted(folder, path)
 
 
 # Files
@@ -203,7 +185,7 @@ class _Seen:
     def __init__(self, directory: str | None) -> None:
         self.identity = _identity(directory)
         self.outcome: Settings | Mistakes = ()
-        self.files: list[tuple[str, Signature]] = []
+        self.files: list[tuple[str, Stamp]] = []
         self.absent: list[str] = []
         self.missing: list[str] = []
         self.git: str | None = None
@@ -217,8 +199,8 @@ class _Seen:
         is_told = is_same and way is not None and way.paths[0] == directory
         if not is_told and _identity(directory) != self.identity:
             return False
-        for path, signature in self.files:
-            if _signature(path) != signature:
+        for path, was in self.files:
+            if stamp(path) != was:
                 return False
         access = os.access  # half the price of a stat that fails
         for path in self.absent:
@@ -247,7 +229,7 @@ class Configuration:
         self._user_file = _place(user_file, environ)
         self._codex_file = _place(codex_file, environ)
         self._seen: dict[str | None, _Seen] = {}
-        self._files: dict[tuple[str, str], tuple[Signature, FileSettings | Mistakes | None]] = {}
+        self._files: dict[tuple[str, str], tuple[Stamp, FileSettings | Mistakes | None]] = {}
         # With what they were merged of, so that its identity stays taken.
         self._merged: dict[tuple[int, ...], tuple[Settings, tuple[FileSettings | None, ...]]] = {}
 
@@ -286,7 +268,7 @@ class Configuration:
             seen.way = search.way
             seen.missing += search.absent
             seen.git = search.git
-            seen.files += [(path, _signature(path)) for path in search.passed]
+            seen.files += [(path, stamp(path)) for path in search.passed]
             project = self._read(search.found, "project", seen, mistakes)
         if mistakes:
             seen.outcome = tuple(sorted(mistakes, key=lambda mistake: (mistake.file, mistake.line or 0)))
@@ -303,9 +285,10 @@ class Configuration:
         """A file, read unless it is as it was. `seen` is told what it depends on."""
         if path is None:
             return None
-        signature = _signature(path)
+        now = stamp(path)
         before, found = self._files.pop((path, kind), (None, None))
-        if signature is None or before != signature:
+        if now is None or before != now:
+            now = lasting(now)
             said: FileSettings | Mistakes | None
             try:
                 said = read_file(path, kind, self._home)
@@ -313,13 +296,11 @@ class Configuration:
                 said = error.mistakes
             if said != found:  # else it stays the same object, and so do the settings
                 found = said
-            if _is_young(signature):
-                signature = _UNSETTLED
-        if signature is None and not os.path.islink(path):
-            seen.absent.append(path)  # cheaper to look for than a signature
+        if now is None and not os.path.islink(path):
+            seen.absent.append(path)  # cheaper to look for than a stamp
         else:
-            seen.files.append((path, signature))
-        _remember(self._files, (path, kind), (signature, found), MAX_DIRECTORIES)
+            seen.files.append((path, now))
+        _remember(self._files, (path, kind), (now, found), MAX_DIRECTORIES)
         if isinstance(found, tuple):
             mistakes += found
             return None
@@ -351,7 +332,7 @@ def _remember(memory: dict[Any, Any], key: object, value: _Value, most: int) -> 
 
 
 def _nothing_to_import(user: FileSettings) -> Mistake:
-    from ..formats.toml import Mistake
+    from ..formats.document import Mistake
 
     problem = "`import.codex` names a file that does not exist"
     remedy = "correct the path, or write codex = true"
@@ -366,20 +347,7 @@ def _place(place: Any, environ: Mapping[str, str]) -> str | None:
         return None  # without a home there is no file
 
 
-def _signature(path: str) -> Signature:
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
-
-
-def _is_young(signature: Signature) -> bool:
-    """Whether the file could change once more without a sign of it: its times only advance with a tick."""
-    return signature is not None and abs(time.time_ns() - signature[1]) < _TICK_NS
-
-
-def _identity(directory: str | None) -> Signature:
+def _identity(directory: str | None) -> tuple[int, int] | None:
     """Which folder a path leads to: it changes when a link on the way does."""
     if directory is None:
         return None

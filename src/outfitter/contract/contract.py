@@ -17,29 +17,28 @@ from ..env.layer import (
     RUNTIME_LEVEL,
     SNAPSHOT,
     Layer,
-    Operation,
     trouble,
 )
-from ..env.lists import LIST_NAMES
 from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
-from ..env.policy import Policy
 from ..env.resolve import Rules, Stack
 from ..record import KW_ONLY, record
+from .layers import env_layer, policy_of, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
+    from ..env.policy import Policy
     from ..env.resolve import Resolved
     from .base import Base
     from .config import Configuration
     from .overlays import Overlays
     from .providers import Projects
-    from .selection import Selection, Use
-    from .settings import EnvSettings, PolicySettings, Settings
-    from .setup import Setups, SetupUse
+    from .selection import ProviderSelection, Use
+    from .settings import Settings
+    from .setup.setups import Setups, SetupUse
 
 # Stacks that are remembered: clients send the same policy with every command, from a few directories.
 REMEMBERED_STACKS = 32
@@ -127,7 +126,7 @@ class Contract:
         self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
         self._key = b""
         self._plain: Settings | None = None
-        self._selection: Selection | None = None
+        self._selection: ProviderSelection | None = None
         self._projects: Projects | None = None
         self._setups: Setups | None = None
         self._overlays: Overlays | None = None
@@ -264,9 +263,9 @@ class Contract:
     def uses(self, directory: str, settings: Settings) -> list[Use]:
         """The providers that hold for commands in a directory, in their order. Raises SettingInvalid."""
         if self._selection is None:
-            from .selection import Selection
+            from .selection import ProviderSelection
 
-            self._selection = Selection()
+            self._selection = ProviderSelection()
         way = None if self._configuration is None else self._configuration.way(directory)
         return self._selection.uses(directory, settings, way)
 
@@ -300,7 +299,7 @@ class Contract:
         """The setups of this executor's worktrees."""
         if self._setups is None:
             from ..host import facts
-            from .setup import Setups
+            from .setup.setups import Setups
 
             home = facts.home(self.base.values)
             self._setups = Setups(self.projects.store, self._state_folder, home)
@@ -370,25 +369,21 @@ class Contract:
         above = list(given or ())
         if given is not None and settings.project_env is not None:
             place = len([layer for layer in above if layer.level <= PROVIDER])
-            above.insert(place, _env_layer(PROVIDER, "project", settings.project_env))
+            above.insert(place, env_layer(PROVIDER, "project", settings.project_env, kind="project"))
         layers += [layer for layer in above if layer.level < OVERRIDE]
         if given is not None and settings.user_env is not None:
-            layers.append(_env_layer(OVERRIDE, "user", settings.user_env))
+            layers.append(env_layer(OVERRIDE, "user", settings.user_env, kind="user"))
         layers += [layer for layer in above if layer.level >= OVERRIDE]  # what a session shall not have
         policies = []
         if settings.user_policy is not None:
-            policies.append(_policy("user", settings.user_policy))
+            policies.append(policy_of("user", settings.user_policy))
         if settings.project_policy is not None:
-            policies.append(_policy("project", settings.project_policy))
+            policies.append(policy_of("project", settings.project_policy))
         if asked.policy is not None:
             policies.append(asked.policy())
-        rules = Rules(
-            allow_from=settings.allow_from,
-            allow_code_loading=settings.allow_code_loading,
-            list_names=LIST_NAMES | settings.list_names,
-            # A client of the reference's protocol gets PATH as the reference would pass it.
-            tidy=asked.contract,
-            total=settings.total_bytes if asked.contract else None,
+        # A client of the reference's protocol gets PATH as the reference would pass it.
+        rules = rules_of(
+            settings, tidy=asked.contract, total=settings.total_bytes if asked.contract else None
         )
         return Stack(layers, policies, rules)
 
@@ -453,43 +448,6 @@ def _reverted(values: Mapping[str, str]) -> list[Layer]:
     note = ", ".join(f"{name}: {why}" for name, why in told)
     origin = Origin("activation", "taken back: another environment was active")
     return [Layer(SNAPSHOT, "activation", origin, changed, unset=unset, note=note)]
-
-
-def _env_layer(level: int, id: str, said: EnvSettings) -> Layer:
-    kind = "project" if level == PROVIDER else "user"
-    origins = {name: Origin(kind, "[env] set", said.file, line) for name, _, line in said.set}
-    origins.update((name, Origin(kind, "[env] unset", said.file, line)) for name, line in said.unset)
-    return Layer(
-        level,
-        id,
-        Origin(kind, "[env]", said.file),
-        {name: value for name, value, _ in said.set},
-        unset=[name for name, _ in said.unset],
-        operations=[
-            Operation(variable, op, values, Origin(kind, f"[env] {op}", said.file, line))
-            for variable, op, values, line in said.operations
-        ],
-        origins=origins,
-        producer=id,
-    )
-
-
-def _policy(whose: str, said: PolicySettings) -> Policy:
-    name = "shell_environment_policy"
-    places = {
-        rule: Origin("policy", f"{whose} [{name}]", source.file, source.line)
-        for rule, source in said.rules.items()
-    }
-    return Policy(
-        said.inherit,
-        said.ignore_default_excludes,
-        said.exclude,
-        said.set,
-        said.include_only,
-        name=f"{whose}:{name}",
-        source=Origin("policy", f"{whose} [{name}]", said.file),
-        places=places,
-    )
 
 
 def contract_of(kind: str, values: Mapping[str, str]) -> Contract:

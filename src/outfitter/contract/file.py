@@ -10,7 +10,8 @@ import os.path
 from ..env.lists import LIST_NAMES
 from ..env.names import is_name
 from ..errors import FileInvalid
-from ..formats.toml import Mistake, Table, parse, refuse, shown
+from ..formats.document import Mistake, refuse
+from ..formats.toml import Table, parse, shown
 from ..record import EMPTY
 from .schema import KEYS
 from .settings import POLICY_RULES, EnvSettings, FileSettings, PolicySettings, SetupSettings, Source
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..formats.toml import Document
+    from ..formats.document import Document
     from .schema import Key
 
 # Far more than anybody writes, little enough to be read while a command waits.

@@ -6,23 +6,20 @@ one worktree, without secrets. What sessions were given is in memory only: it en
 
 from __future__ import annotations
 
-import os
-
-from ..env.layer import RUNTIME_LEVEL, SESSION, Layer, Operation
+from ..env.layer import RUNTIME_LEVEL, SESSION, Layer
 from ..env.names import PARENT_SCOPE, SCOPE
-from ..env.origin import RUNTIME, Origin
-from ..env.overlay import Contribution, Overlay, Rejection, encode, read, why_no_producer
+from ..env.origin import RUNTIME
+from ..env.overlay import Contribution, Overlay, Rejection, why_no_producer
 from ..errors import InvalidParams, OverlaysFull, OverlayUnknown, ScopeUnknown
-from .places import kept_folder
+from .keptoverlays import KeptOverlays
+from .layers import env_layer, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..env.lifecycle import Outcome
-    from .settings import EnvSettings, Settings
-
-    Signature = tuple[int, ...] | None  # None: it is not there
+    from .settings import Settings
 
 # Sessions that are remembered: as many as a server has, if each has one thread.
 SCOPES = 256
@@ -34,17 +31,14 @@ SCOPE_BYTES = 1 << 20
 ALL_SCOPES_BYTES = 64 << 20
 _COPY = "/"  # between the name of a session and that of a copy of it
 LONGEST_SCOPE = 256  # characters; a thread's id has 36
-LARGEST_FILE = 4 << 20  # of what the user keeps for one worktree; JSON takes more room than what it says
 _NAMED = 256  # layers of named overlays that are remembered
-_PLACES = (".git", "outfitter.toml")  # what makes a folder a worktree's root
-_TICK_NS = 20_000_000  # twice the slowest clock tick that kernels stamp files with
 
 
 class Overlays:
     """Where layers of level 5 come from."""
 
     def __init__(self, state_folder: str) -> None:
-        self.kept = Kept(state_folder)
+        self.kept = KeptOverlays(state_folder)
         self.scopes = Scopes()
         # With the settings that it was made of, so that their identity stays taken.
         self._named: dict[tuple[int, str], tuple[Settings, Layer]] = {}
@@ -80,36 +74,24 @@ class Overlays:
             raise OverlayUnknown(name, tuple(settings.overlays))
         if len(self._named) >= _NAMED:
             del self._named[next(iter(self._named))]
-        layer = named_layer(name, *said)
+        kind, table = said
+        layer = env_layer(
+            SESSION,
+            f"named:{name}",
+            table,
+            kind=kind,
+            table=f"[overlays.{name}]",
+            # A project's is allowed what its file is, whatever it is called.
+            producer=f"named:{name}" if kind == "user" else "project",
+        )
         self._named[(id(settings), name)] = (settings, layer)
         return layer
 
 
-def named_layer(name: str, kind: str, said: EnvSettings) -> Layer:
-    """An overlay of a file. A project's is allowed what its file is, whatever it is called."""
-    where = f"[overlays.{name}]"
-    origins = {one: Origin(kind, f"{where} set", said.file, line) for one, _, line in said.set}
-    origins.update((one, Origin(kind, f"{where} unset", said.file, line)) for one, line in said.unset)
-    return Layer(
-        SESSION,
-        f"named:{name}",
-        Origin(kind, where, said.file),
-        {one: value for one, value, _ in said.set},
-        unset=[one for one, _ in said.unset],
-        operations=[
-            Operation(variable, op, values, Origin(kind, f"{where} {op}", said.file, line))
-            for variable, op, values, line in said.operations
-        ],
-        origins=origins,
-        producer=f"named:{name}" if kind == "user" else "project",
-    )
-
-
 def refusals(contribution: Contribution, settings: Settings) -> tuple[Rejection, ...]:
     """What the rules for scripts are against, in words for its producer; those of a project come on top."""
-    from ..env.lists import LIST_NAMES
     from ..env.policy import Policy
-    from ..env.resolve import Rules, Stack
+    from ..env.resolve import Stack
 
     said = settings.user_policy
     policies = []
@@ -117,13 +99,7 @@ def refusals(contribution: Contribution, settings: Settings) -> tuple[Rejection,
         policies.append(
             Policy(said.inherit, said.ignore_default_excludes, said.exclude, said.set, said.include_only)
         )
-    rules = Rules(
-        allow_from=settings.allow_from,
-        allow_code_loading=settings.allow_code_loading,
-        list_names=LIST_NAMES | settings.list_names,
-        total=None,
-    )
-    refused = Stack((contribution.layer(),), policies, rules).refused
+    refused = Stack((contribution.layer(),), policies, rules_of(settings)).refused
     return tuple(Rejection(contribution.producer, one.name, one.reason, one.why) for one in refused)
 
 
@@ -299,212 +275,3 @@ def _told(overlay: Overlay) -> Layer:
 
 def _forever(owner: object) -> bool:
     return True
-
-
-# On disk
-
-
-class Kept:
-    """What the user keeps for each worktree: one private file for each, without secrets."""
-
-    def __init__(self, state_folder: str) -> None:
-        self.folder = kept_folder(state_folder)
-        self._seen: dict[str, tuple[Signature, Overlay]] = {}
-
-    @property
-    def any(self) -> bool:
-        """Whether anything was ever kept, for any worktree."""
-        return os.access(self.folder, os.F_OK)
-
-    def path(self, root: str) -> str:
-        from hashlib import sha256
-
-        return f"{self.folder}/{sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
-
-    def overlay(self, directory: str) -> Overlay:
-        """What is kept for the worktree of a directory: the same object while that is. Raises FileInvalid."""
-        root = worktree_root(directory)
-        path = self.path(root)
-        signature = _signature(path)
-        known = self._seen.get(root)
-        if known is not None and known[0] == signature:
-            return known[1]
-        before = Overlay(origin=_origin(path), prefix="kept:") if known is None else known[1]
-        overlay = before.only(() if signature is None else _read(path, root))
-        if _is_young(signature):
-            signature = (0,)  # it could change once more without a sign: looked at again
-        if len(self._seen) >= SCOPES and root not in self._seen:
-            del self._seen[next(iter(self._seen))]
-        self._seen[root] = (signature, overlay)
-        return overlay
-
-    def put(
-        self,
-        directory: str,
-        contribution: Contribution,
-        settings: Settings,
-        *,
-        merge: bool = False,
-        secret: Sequence[tuple[str, str]] = (),
-    ) -> tuple[Rejection, ...]:
-        """Keeps a contribution; what is secret in it is not, and told. `secret` are names and values of
-        others that may be part of its own. Raises FileInvalid, SettingInvalid.
-        """
-        from ..env.redact import Secrets, holding
-
-        secrets = Secrets(settings.secret_names)
-        taken_away = frozenset(contribution.unset)  # which is no secret
-        hidden = [name for name in contribution.secret_names(secrets) if name not in taken_away]
-        reasons = dict.fromkeys(hidden, f"it looks like a secret, {_NOT_KEPT}")
-        pairs = [*secret, *(pair for pair in contribution.texts if pair[0] in reasons)]
-        contribution = contribution.without(hidden)
-        for name, part in holding(contribution.texts, pairs):
-            reasons[name] = f"the value of {part} is part of it, a secret, {_NOT_KEPT}"
-        contribution = contribution.without(reasons)
-
-        def change(overlay: Overlay) -> Overlay:
-            if not contribution.names:
-                return overlay.drop(contribution.producer)  # it has nothing to say any more
-            known = overlay.get(contribution.producer)
-            return overlay.put(known.with_more(contribution) if merge and known is not None else contribution)
-
-        if contribution.names or (self.any and not merge):
-            self._change(directory, change)
-        return tuple(Rejection(contribution.producer, name, "secret", why) for name, why in reasons.items())
-
-    def drop(self, directory: str, producer: str, names: Sequence[str] = ()) -> bool:
-        """Forgets a producer, or what it said of some variables; whether there was anything."""
-
-        def change(overlay: Overlay) -> Overlay:
-            known = overlay.get(producer)
-            rest = None if known is None or not names else known.without(names)
-            return overlay.drop(producer) if rest is None or not rest.names else overlay.put(rest)
-
-        return self.any and self._change(directory, change)
-
-    def _change(self, directory: str, change: Callable[[Overlay], Overlay]) -> bool:
-        import fcntl
-
-        from ..errors import SettingInvalid
-
-        root = worktree_root(directory)
-        path = self.path(root)
-        try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            lock = os.open(f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # two at once must not lose a word
-                before = Overlay(_read(path, root) if os.path.lexists(path) else ())
-                after = change(before)
-                if after is before:
-                    return False
-                _write(path, root, after)
-            finally:
-                os.close(lock)
-        except OSError as error:
-            raise SettingInvalid(f"nothing can be kept in {self.folder}: {error.strerror}") from None
-        return True
-
-
-_NOT_KEPT = (
-    "which is not kept on disk: put it into a running server with --on and --scope, or have a provider "
-    "supply it"
-)
-
-
-def worktree_root(directory: str) -> str:
-    """The nearest folder upwards that is a checkout or has an outfitter.toml; else the directory itself."""
-    here = folder = os.path.realpath(directory)
-    while True:
-        for place in _PLACES:
-            if os.access(f"{folder.rstrip('/')}/{place}", os.F_OK):
-                return folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            return here
-        folder = above
-
-
-def _origin(path: str) -> Origin:
-    return Origin("overlay", "kept for this worktree", path)
-
-
-def _read(path: str, root: str) -> tuple[Contribution, ...]:
-    """What a file says. Raises FileInvalid: a word that is lost without a sign is worse."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise _unusable(path, f"cannot be read: {error.strerror}") from None
-    try:
-        found = os.fstat(fd)
-        if found.st_uid != os.getuid() or found.st_mode & 0o022:
-            raise _unusable(path, "somebody else may have written it")
-        data = b""
-        while len(data) <= LARGEST_FILE and (more := os.read(fd, LARGEST_FILE + 1 - len(data))):
-            data += more
-    except OSError as error:
-        raise _unusable(path, f"cannot be read: {error.strerror}") from None
-    finally:
-        os.close(fd)
-    from json import loads
-
-    try:
-        told = loads(data.decode("utf-8", "surrogatepass"))
-        if told["root"] != root:
-            raise ValueError
-        contributions = []
-        for one in told["contributions"]:
-            producer = one.pop("producer")
-            contribution, rejected = read(producer, one)
-            if rejected or why_no_producer(producer):
-                raise ValueError
-            contributions.append(contribution)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise _unusable(path, "it is not what `outfitter env set` has written") from None
-    return tuple(contributions)
-
-
-def _unusable(path: str, problem: str) -> Exception:
-    from .file import unreadable
-
-    return unreadable(path, problem, "remove it, and set again what is missing")
-
-
-def _write(path: str, root: str, overlay: Overlay) -> None:
-    if not overlay.contributions:
-        if os.path.lexists(path):
-            os.unlink(path)
-        return
-    from json import dumps
-
-    from ..errors import SettingInvalid
-
-    told = [{"producer": one.producer, **encode(one)} for one in overlay.contributions]
-    data = dumps({"root": root, "contributions": told}).encode("utf-8", "surrogatepass")
-    if len(data) > LARGEST_FILE:
-        raise SettingInvalid(f"more than {LARGEST_FILE} bytes would be kept for {root}: keep less")
-    own = f"{path}.new"  # there is one writer at a time; what a killed one has left is written over
-    fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
-        os.rename(own, path)
-    except BaseException:
-        os.unlink(own)
-        raise
-
-
-def _signature(path: str) -> Signature:
-    try:
-        info = os.lstat(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:  # what is there may not be lost without a sign
-        raise _unusable(path, f"cannot be read: {error.strerror}") from None
-    return (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
-
-
-def _is_young(signature: Signature) -> bool:
-    from time import time_ns
-
-    return signature is not None and abs(time_ns() - signature[1]) < _TICK_NS

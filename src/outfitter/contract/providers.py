@@ -15,8 +15,8 @@ from ..errors import ProviderBlocked, ProviderFailed
 from ..log import note
 from ..providers.base import MODES, SECONDS, Context, check_mode
 from ..shell.activation import scrub, tool_environment
-from .setups.worktree import source_tree
-from .watching import settled, signature, unchanged
+from .freshness import settled, stamps, unchanged
+from .worktree import source_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from ..env.resolve import Stack
     from ..providers.base import Resolution, Trust
+    from .freshness import Stamps
     from .selection import Use
     from .settings import Settings
     from .trust import TrustStore
-    from .watching import Signature
 
 # Projects and providers that are remembered; each holds what its tool said.
 REMEMBERED_PROJECTS = 64
@@ -43,7 +43,7 @@ _MOST_NEWS = 40  # names; a change of a whole environment is not read by anybody
 class _Known:
     """What came of a use, and what that depends on."""
 
-    __slots__ = ("layer", "lower", "resolution", "settings", "signature", "trust", "until", "watch")
+    __slots__ = ("layer", "lower", "resolution", "settings", "stamps", "trust", "until", "watch")
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class _Known:
         resolution: Resolution | None,
         trust: Trust,
         watch: tuple[str, ...],
-        signature: Signature,
+        stamps: Stamps,
         lower: Stack,
         settings: Settings,
     ) -> None:
@@ -59,7 +59,7 @@ class _Known:
         self.resolution = resolution
         self.trust = trust
         self.watch = watch
-        self.signature = signature
+        self.stamps = stamps
         self.lower = lower
         self.settings = settings
         # A tool that names nothing of its own may depend on anything.
@@ -69,7 +69,7 @@ class _Known:
     def holds(self) -> bool:
         if self.until is not None and time.monotonic() > self.until:
             return False
-        return unchanged(self.watch, self.signature)
+        return unchanged(self.watch, self.stamps)
 
 
 class Projects:
@@ -205,10 +205,10 @@ class Projects:
         layer = self._layer(use, resolution, resolution.state, resolution.note, begun)
         more = tuple(path for path in dict.fromkeys(resolution.watch) if path not in watched)
         known = _Known(layer, resolution, trust, watched + more, before + settled(more), lower, settings)
-        after = signature(watched)
+        after = stamps(watched)
         if after != before:
             # It writes what it depends on, or somebody is at it all the time.
-            known.signature = after + known.signature[len(before) :]
+            known.stamps = after + known.stamps[len(before) :]
             known.until = time.monotonic() + RESTLESS_SECONDS
         return known
 

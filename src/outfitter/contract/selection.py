@@ -11,7 +11,7 @@ import stat
 
 from ..providers.marks import MARKS
 from ..record import record
-from .way import Way
+from .freshness import Way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class _Found:
         return self.way.holds()
 
 
-class Selection:
+class ProviderSelection:
     """The providers in use, by directory."""
 
     def __init__(self) -> None:
@@ -188,7 +188,8 @@ def check_names(settings: Settings) -> None:
     if not said:
         return
     from ..errors import SettingInvalid
-    from ..formats.toml import Mistake, refuse, shown, suggest
+    from ..formats.document import Mistake, refuse
+    from ..formats.toml import shown, suggest
     from ..providers.registry import find, known
 
     mistakes = []

@@ -10,12 +10,14 @@ from ..env.fingerprint import value_digest
 from ..env.names import SHELL_MAINTAINED, is_name
 from ..shell.start import maintained
 from ..shell.startup import assignments, sources, startup_files
+from .freshness import lasting, stamp_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..shell.start import Plan
+    from .freshness import Stamp
 
 # All files of one start: to read so much takes half a second, and somebody waits for the exit meanwhile.
 _BYTES = 256 << 10
@@ -27,7 +29,7 @@ _SHORT = 16  # characters of a digest that is only looked at
 # A line with the variable that it assigns, or with the file that it reads, as written.
 Lines = list[tuple[int, str, str]]
 # By path and shell: how the file was, its size, and what it says. Names only, never a value.
-_known: dict[tuple[str, str], tuple[tuple[int, ...], int, Lines]] = {}
+_known: dict[tuple[str, str], tuple[Stamp, int, Lines]] = {}
 
 
 def changes(
@@ -116,11 +118,12 @@ class _Scan:
             info = os.fstat(fd)
             if not stat.S_ISREG(info.st_mode):
                 return []
-            signature = (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino, info.st_dev)
+            now = stamp_of(info)
             known = _known.get((path, self._shell))
-            if known is not None and known[0] == signature:
+            if known is not None and known[0] == now:
                 self._left -= known[1]
                 return known[2]
+            lasts = lasting(now)
             whole = info.st_size <= self._left
             text = os.read(fd, self._left).decode("utf-8", "surrogateescape")
         except OSError:
@@ -132,7 +135,7 @@ class _Scan:
         if whole:
             if len(_known) >= _REMEMBERED:
                 _known.clear()
-            _known[path, self._shell] = (signature, len(text), lines)
+            _known[path, self._shell] = (lasts, len(text), lines)
         return lines
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 import time
 
 from ..errors import SettingInvalid
 from ..record import record
+from . import privatefile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,21 +57,10 @@ class TrustStore:
         """Allows it, in place of what was allowed before. Raises SettingInvalid."""
         grant = Grant(provider, root, digest, int(time.time() * 1000))
         told = {"provider": provider, "root": root, "digest": digest, "grantedAtMs": grant.granted_ms}
-        path = self.path(provider, root)
-        own = f"{path}.{os.urandom(8).hex()}"
+        data = json.dumps(told).encode("utf-8", "surrogatepass")
         try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with open(fd, "wb") as file:
-                file.write(json.dumps(told).encode("utf-8", "surrogatepass"))
-                file.flush()
-                os.fsync(fd)
-            os.rename(own, path)
+            privatefile.write(self.path(provider, root), data, sync=True)
         except OSError as error:
-            try:
-                os.unlink(own)  # half of one, where the disk is full
-            except OSError:
-                pass
             raise SettingInvalid(f"the grant cannot be kept in {self.folder}: {error.strerror}") from None
         return grant
 
@@ -105,25 +94,9 @@ class TrustStore:
 
 def _at(path: str) -> Grant | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-            return None  # somebody else may have written it
-        return _read(os.read(fd, _LARGEST))
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-
-
-def _read(text: bytes) -> Grant | None:
-    try:
-        told = json.loads(text.decode("utf-8", "surrogatepass"))
+        told = json.loads(privatefile.read(path, _LARGEST).decode("utf-8", "surrogatepass"))
         grant = Grant(told["provider"], told["root"], told["digest"], told["grantedAtMs"])
-    except (ValueError, KeyError, TypeError):
+    except (OSError, privatefile.NotOurs, ValueError, KeyError, TypeError):
         return None
     texts = (grant.provider, grant.root, grant.digest)
     return grant if all(type(text) is str for text in texts) else None

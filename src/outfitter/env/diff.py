@@ -28,7 +28,7 @@ _OPPOSITE = {"added": "removed", "removed": "added", "changed": "changed"}
 
 
 @record
-class Difference:
+class VariableChange:
     """What happened to one variable. `kind` is "added", "removed" or "changed".
 
     For a list, `segments_added` and `segments_removed` are its entries, and `moved` says that those it kept
@@ -47,7 +47,7 @@ class Difference:
     after: str | None = None
 
     def __repr__(self) -> str:
-        return f"Difference({_MARKS[self.kind]}{self.name})"
+        return f"VariableChange({_MARKS[self.kind]}{self.name})"
 
 
 def diff(
@@ -57,7 +57,7 @@ def diff(
     list_names: Collection[str],
     secrets: Secrets,
     ignore: Collection[str] = SHELL_MAINTAINED,
-) -> list[Difference]:
+) -> list[VariableChange]:
     """What turns `a` into `b`, in the order of names."""
     found = []
     for name in sorted({*a, *b}.difference(ignore)):
@@ -66,7 +66,7 @@ def diff(
             continue
         gone, new, moved = _entries(before, after) if name in list_names else ((), (), False)
         found.append(
-            Difference(
+            VariableChange(
                 name,
                 _kind(before is not None, after is not None),
                 secret=secrets.holds(name, before or "") or secrets.holds(name, after or ""),
@@ -82,7 +82,7 @@ def diff(
 
 def diff_digests(
     a: Mapping[str, str | None], b: Mapping[str, str | None], *, ignore: Collection[str] = SHELL_MAINTAINED
-) -> list[Difference]:
+) -> list[VariableChange]:
     """The same from digests under one key. None is a secret that has none: it is there, or it is not."""
     found = []
     for name in sorted({*a, *b}.difference(ignore)):
@@ -90,11 +90,11 @@ def diff_digests(
         secret = (name in a and before is None) or (name in b and after is None)
         if name in a and name in b and (secret or before == after):
             continue
-        found.append(Difference(name, _kind(name in a, name in b), secret=secret))
+        found.append(VariableChange(name, _kind(name in a, name in b), secret=secret))
     return found
 
 
-def apply(differences: Iterable[Difference], values: Mapping[str, str]) -> dict[str, str]:
+def apply(differences: Iterable[VariableChange], values: Mapping[str, str]) -> dict[str, str]:
     """The environment after the differences. Only those of `diff` know the values."""
     result = dict(values)
     for one in differences:
@@ -105,10 +105,10 @@ def apply(differences: Iterable[Difference], values: Mapping[str, str]) -> dict[
     return result
 
 
-def reverse(differences: Iterable[Difference]) -> list[Difference]:
+def reverse(differences: Iterable[VariableChange]) -> list[VariableChange]:
     """What turns `b` back into `a`."""
     return [
-        Difference(
+        VariableChange(
             one.name,
             _OPPOSITE[one.kind],
             secret=one.secret,
@@ -125,12 +125,7 @@ def reverse(differences: Iterable[Difference]) -> list[Difference]:
 # For people and programs
 
 
-def brief(differences: Iterable[Difference]) -> str:
-    """`+A ~PATH -B`: names only, in their order."""
-    return " ".join([f"{_MARKS[one.kind]}{shown(one.name)}" for one in differences])
-
-
-def encode(difference: Difference, show: str = "names", hidden: Collection[tuple[str, str]] = ()) -> Json:
+def encode(difference: VariableChange, show: str = "names", hidden: Collection[tuple[str, str]] = ()) -> Json:
     """For JSON. `show` is "names", "values" (all but secrets) or "secrets".
 
     The entries of a list are told with any, unless it is secret. `hidden` are secrets of other variables

@@ -7,6 +7,7 @@ people ask about. A secret that is part of another value is masked there.
 
 from __future__ import annotations
 
+from ..plain import is_text, unbroken
 from ..record import KW_ONLY, record
 from .redact import mask_pairs
 
@@ -113,7 +114,7 @@ def one_line(resolved: Resolved, base: str) -> str:
     refused = len(resolved.refused)
     line = "env: " + ", ".join(parts) + (f", {refused} refused" if refused else "")
     # Folders are in it, and who names those is not who speaks here: one line stays one.
-    return "".join(mark if mark.isprintable() else " " for mark in shown(line))
+    return unbroken(shown(line), " ")
 
 
 def _brief(layer: Layer) -> str:
@@ -267,11 +268,7 @@ def inside(path: str, folder: str) -> bool:
 
 def shown(text: str) -> str:
     """Text that can be written as UTF-8: bytes that are not stay recognisable, and different."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        pass
-    else:
+    if is_text(text):
         return text
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -11,6 +11,7 @@ definition, and leave such variables out.
 from __future__ import annotations
 
 from ..errors import SettingInvalid
+from ..plain import is_text
 from .names import SHELL_MAINTAINED, is_name
 
 TYPE_CHECKING = False
@@ -102,7 +103,7 @@ def export(
 def _json(name: str, value: str | None) -> Line:
     import json
 
-    if not _is_text(name + (value or "")):
+    if not is_text(name + (value or "")):
         return _NOT_SAID, _NO_TEXT
     return f"\n  {json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}", ""
 
@@ -140,7 +141,7 @@ def _powershell(name: str, value: str | None) -> Line:
         return f"$env:{name} = $null\n", ""
     if not value:
         return _NOT_SAID, "PowerShell has no empty variables"
-    if not _is_text(value):
+    if not is_text(value):
         return _NOT_SAID, _NO_TEXT
     for quote in _POWERSHELL_QUOTES:
         value = value.replace(quote, quote * 2)
@@ -153,7 +154,7 @@ def _dotenv(name: str, value: str | None) -> Line:
         return _NOT_SAID, _NO_NAME
     if value is None:
         return _NOT_SAID, _NO_UNSET
-    if not _is_text(value):
+    if not is_text(value):
         return _NOT_SAID, _NO_TEXT
     if value and _DOTENV_BARE.issuperset(value):
         return f"{name}={value}\n", ""
@@ -175,21 +176,13 @@ def _github(name: str, value: str | None) -> Line:
         return _NOT_SAID, "GitHub does not let a step change it"
     if value is None:
         return _NOT_SAID, _NO_UNSET
-    if not _is_text(value):
+    if not is_text(value):
         return _NOT_SAID, _NO_TEXT
     from hashlib import sha256
 
     # Nobody can put a line into a value that is a digest of the whole value.
     end = f"end_{sha256(f'{name}={value}'.encode()).hexdigest()[:32]}"
     return f"{name}<<{end}\n{value}\n{end}\n", ""
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_number(value: str) -> bool:

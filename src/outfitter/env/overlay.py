@@ -170,10 +170,6 @@ class Overlay:
         return tuple(contribution for contribution, _ in self._entries)
 
     @property
-    def producers(self) -> tuple[str, ...]:
-        return tuple(contribution.producer for contribution, _ in self._entries)
-
-    @property
     def size(self) -> int:
         return sum(contribution.size for contribution, _ in self._entries) + _size(self.withheld)
 

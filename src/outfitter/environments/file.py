@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..errors import FileInvalid, SettingInvalid
-from ..formats.toml import Mistake, Table, parse, refuse, shown
+from ..formats.document import Mistake, refuse
+from ..formats.toml import Table, parse, shown
 from ..record import EMPTY, KW_ONLY, record
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ _BLANKS = " \t"
 
 
 @record
-class Entry:
+class DotenvEntry:
     """One variable of a file. The repr has no value: it may be a password."""
 
     name: str
@@ -29,11 +29,11 @@ class Entry:
     line: int
 
     def __repr__(self) -> str:
-        return f"Entry({self.name}, line {self.line})"
+        return f"DotenvEntry({self.name}, line {self.line})"
 
 
 @record
-class Mistake:
+class LineMistake:
     """What is wrong in a line, without any of its text."""
 
     line: int
@@ -45,7 +45,7 @@ class Mistake:
 
 def parse(
     text: str, dialect: str = "literal", known: Mapping[str, str] | None = None
-) -> tuple[list[Entry], list[Mistake]]:
+) -> tuple[list[DotenvEntry], list[LineMistake]]:
     """The variables in their order, and everything that is wrong, all at once.
 
     A file with mistakes should not be used at all: what follows one may not be what was meant. `known` are
@@ -66,9 +66,9 @@ class _File:
         self._known = known
         self._at = 0
 
-    def read(self) -> tuple[list[Entry], list[Mistake]]:
-        entries: list[Entry] = []
-        mistakes: list[Mistake] = []
+    def read(self) -> tuple[list[DotenvEntry], list[LineMistake]]:
+        entries: list[DotenvEntry] = []
+        mistakes: list[LineMistake] = []
         line, counted = 1, 0
         while self._at < len(self._text):
             begun = self._at
@@ -77,12 +77,12 @@ class _File:
             try:
                 found = self._line()
             except _Wrong as wrong:
-                mistakes.append(Mistake(line, str(wrong)))
+                mistakes.append(LineMistake(line, str(wrong)))
                 self._at = begun
                 self._to_line_end()
             else:
                 if found is not None:
-                    entries.append(Entry(*found, line))
+                    entries.append(DotenvEntry(*found, line))
                     self._known[found[0]] = found[1]
             self._at += 1  # the line's end
         return entries, mistakes

@@ -17,7 +17,7 @@ from ..env.names import is_name
 from ..env.overlay import Contribution
 from ..env.resolve import LARGEST_PAIR
 from ..errors import OverlayRefused
-from .dotenv import Mistake
+from .dotenv import LineMistake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Read:
         self.unset: dict[str, None] = {}
         self.operations: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # in front, behind
         self.lines: dict[str, int] = {}
-        self.mistakes: list[Mistake] = []
+        self.mistakes: list[LineMistake] = []
         self.exact: dict[str, str | None] = {}
 
     def __repr__(self) -> str:
@@ -190,7 +190,7 @@ class _File:
                 else:
                     self._line(line)
             except _Wrong as wrong:
-                self._found.mistakes.append(Mistake(line, str(wrong)))
+                self._found.mistakes.append(LineMistake(line, str(wrong)))
                 self._at = begun
                 self._skip(line)
             self._at += 1  # the line's end

@@ -10,32 +10,17 @@ second pass over text that was accepted finds the lines. All three take time in 
 from __future__ import annotations
 
 from ..errors import FileInvalid
-from .toml import Mistake
+from .document import Document, LineFinder, Mistake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
-    Path = tuple[str | int, ...]
+    from .document import Path
 
 _BLANKS = " \t\n\r"
 # More than any settings; `json` itself would stop at the interpreter's recursion limit, wherever that is.
 DEEPEST = 100
-
-
-class Document:
-    """A file's value, and the line of each part of it."""
-
-    def __init__(self, file: str, value: Any, lines: dict[Path, int]) -> None:
-        self.file = file
-        self.value = value
-        self._lines = lines
-
-    def line(self, *path: str | int) -> int:
-        """Where a key or an element was written; for one that was not, where it would belong."""
-        while path and path not in self._lines:
-            path = path[:-1]
-        return self._lines.get(path, 1)
 
 
 def parse(text: str, file: str) -> Document:
@@ -62,7 +47,7 @@ def parse(text: str, file: str) -> Document:
         what = str(error) if str(error).startswith("`") else "a number has too many digits"
         problem = Mistake(file, None, f"not valid JSON: {what}", "write another number")
     else:
-        return Document(file, value, _Scanner(json_text).lines)
+        return Document(file, value, _Lines(json_text).lines)
     raise FileInvalid((problem,))
 
 
@@ -160,15 +145,11 @@ def _too_deep(file: str, line: int | None) -> Mistake:
     return Mistake(file, line, "not valid JSON: nested too deeply", "use fewer levels")
 
 
-class _Scanner:
+class _Lines(LineFinder):
     """Finds the line of every key and element. The text must be valid JSON."""
 
     def __init__(self, text: str) -> None:
-        self.lines: dict[Path, int] = {}
-        self._text = text
-        self._at = 0
-        self._line = 1
-        self._counted = 0  # `_line` is the line of this offset
+        super().__init__(text)
         self._value(())
 
     def _value(self, path: Path) -> None:
@@ -212,8 +193,3 @@ class _Scanner:
         passed = _BLANKS + also
         while self._at < len(self._text) and self._text[self._at] in passed:
             self._at += 1
-
-    def _here(self) -> int:
-        self._line += self._text.count("\n", self._counted, self._at)
-        self._counted = self._at
-        return self._line

@@ -9,7 +9,7 @@ from ..env.explain import shown
 from ..env.layer import BASE, STATES
 from ..env.lock import SHORTEST_SALT, Lock, LockedLayer, LockedVariable
 from ..errors import FileInvalid
-from .toml import Mistake, refuse
+from .document import Mistake, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,20 +7,19 @@ same text finds them; that pass runs only on text that `tomllib` has accepted an
     root = toml.Table(document)
     name = root.text("default")         # a wrong type is noted, and None returned
     root.only("default", "environments")
-    toml.refuse(root.mistakes)          # one error with everything that was noted
+    refuse(root.mistakes)               # one error with everything that was noted
 """
 
 from __future__ import annotations
 
 from ..errors import FileInvalid
-from ..record import record
+from .document import Document, LineFinder, Mistake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
-    Path = tuple[str | int, ...]
+    from .document import Path
 
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 _ENDS_PLAIN = frozenset(",]}#\n")  # where a number, date or boolean is over
@@ -56,42 +55,6 @@ _KINDS = {
 }
 
 
-@record
-class Mistake:
-    """One thing that is wrong in a file, and what to write instead. No `line`: it is about the whole file."""
-
-    file: str
-    line: int | None
-    text: str
-    remedy: str
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.text}; {self.remedy}"
-
-
-def refuse(mistakes: Iterable[Mistake]) -> None:
-    """Raises one FileInvalid with all of them, in the order of the file, if there are any."""
-    found = tuple(sorted(mistakes, key=lambda mistake: (mistake.file, mistake.line or 0)))
-    if found:
-        raise FileInvalid(found)
-
-
-class Document:
-    """A file's values, and the line of each."""
-
-    def __init__(self, file: str, value: dict[str, Any], lines: dict[Path, int]) -> None:
-        self.file = file
-        self.value = value
-        self._lines = lines
-
-    def line(self, *path: str | int) -> int:
-        """Where a key, table or array element was written; for one that was not, where it would belong."""
-        while path and path not in self._lines:
-            path = path[:-1]
-        return self._lines.get(path, 1)
-
-
 def parse(text: str, file: str) -> Document:
     """Reads TOML; `file` is what mistakes are reported under. Raises FileInvalid."""
     import tomllib  # it takes longer than all of this package, and most have no file to read
@@ -99,7 +62,7 @@ def parse(text: str, file: str) -> Document:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
         value = tomllib.loads(text)
-        return Document(file, value, _Scanner(text).lines)
+        return Document(file, value, _Lines(text).lines)
     except RecursionError:
         problem = Mistake(file, None, "not valid TOML: nested too deeply", "use fewer levels")
     except tomllib.TOMLDecodeError as error:
@@ -247,15 +210,11 @@ def shown(text: str) -> str:
 # Lines
 
 
-class _Scanner:
+class _Lines(LineFinder):
     """Finds the line of every key, table and array element. The text must be valid TOML with `\\n` only."""
 
     def __init__(self, text: str) -> None:
-        self.lines: dict[Path, int] = {}
-        self._text = text
-        self._at = 0
-        self._line = 1
-        self._counted = 0  # `_line` is the line of this offset
+        super().__init__(text)
         self._arrays: dict[Path, int] = {}  # arrays of tables: the index of the last element
         self._document()
 
@@ -399,8 +358,3 @@ class _Scanner:
     def _blanks(self) -> None:
         while self._text[self._at : self._at + 1] in (" ", "\t"):
             self._at += 1
-
-    def _here(self) -> int:
-        self._line += self._text.count("\n", self._counted, self._at)
-        self._counted = self._at
-        return self._line

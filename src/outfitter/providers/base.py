@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MODES = ("snapshot", "capture", "wrap")
 # What may keep what a mode loses; "session" is one shell for all commands, which no provider is.
 KEPT_BY = (*MODES, "session")
-RESOLVED = ("applied", "missing", "failed", "not-applicable")
 SECONDS = 20.0  # for a tool that resolves; nix builds, and gets more
 
 
@@ -94,7 +93,8 @@ class Context:
 class Resolution:
     """What a provider says, as data.
 
-    `state` is one of `RESOLVED`; only "applied" has effects, the others say in `note` what to do.
+    `state` is "applied", "missing", "failed" or "not-applicable"; only the first has effects, the others say
+    in `note` what to do.
     `operations` are for list variables; a plain value for one of those counts as a replacement. `watch` are
     the paths whose change makes it stale, existing or not. `producer` is the tool with its version.
 
@@ -148,6 +148,16 @@ def still_lost(lost: Sequence[Lost], mode: str) -> tuple[Lost, ...]:
     """What of a snapshot's losses another mode loses, too."""
     kept = MODES[: MODES.index(mode) + 1]
     return tuple(one for one in lost if one.kept_by not in kept)
+
+
+class ReadsFiles:
+    """The part of a provider that runs nothing: there is nothing to trust, and nothing to show."""
+
+    def trust(self, found: Detection, context: Context) -> Trust:
+        return Trust("not-needed")
+
+    def plan(self, found: Detection, context: Context) -> list[list[str]]:
+        return []
 
 
 if TYPE_CHECKING:

@@ -11,12 +11,10 @@ import os
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..env.pathops import operations
-from ..errors import FileInvalid
-from ..formats import jsonc
 from ..record import replace
-from .base import Detection, Resolution, Trust
+from .base import Detection, ReadsFiles, Resolution
 from .files import upwards
-from .manifests import is_text, names, option, present, read_text
+from .manifests import is_text, names, option, present, read_jsonc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ SIGNS = ("REMOTE_CONTAINERS", "CODESPACES")
 _MOST = 1000  # folders with a configuration of their own
 
 
-class Devcontainer:
+class Devcontainer(ReadsFiles):
     """`devcontainer = ["inside"]` in the configuration says that this is the container.
 
     Of several configurations, another text says which: "inside", ".devcontainer/api/devcontainer.json".
@@ -50,12 +48,6 @@ class Devcontainer:
                 note = f"there are {len(files)} configurations" if len(files) > 1 else ""
                 return Detection(folder, files, f"devcontainer:{folder}", note)
         return None
-
-    def trust(self, found: Detection, context: Context) -> Trust:
-        return Trust("not-needed")
-
-    def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return []
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [*found.files]
@@ -79,13 +71,9 @@ class Devcontainer:
 
 
 def _resolve(file: str, root: str, env: Mapping[str, str]) -> Resolution:
-    text = read_text(file)
-    if text is None:
-        return Resolution("failed", note=f"{file} cannot be read as text: mend it")
-    try:
-        document = jsonc.parse(text, file)
-    except FileInvalid as error:
-        return Resolution("failed", note=str(error))
+    document, wrong = read_jsonc(file)
+    if document is None:
+        return Resolution("failed", note=wrong)
     if type(document.value) is not dict:
         return Resolution("failed", note=f"{file} holds no object: see containers.dev for what it holds")
     values: dict[str, str] = {}

@@ -12,7 +12,7 @@ from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..env.pathops import operations
 from ..formats.dotenv import DIALECTS, parse
-from .base import Detection, Resolution, Trust
+from .base import Detection, ReadsFiles, Resolution
 from .files import FILE_BYTES, below, nearest, read
 
 TYPE_CHECKING = False
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..env.layer import Operation
-    from ..formats.dotenv import Entry
+    from ..formats.dotenv import DotenvEntry
     from .base import Context
 
 _TOLD = 50  # mistakes in a note: who has more has named the wrong file
 
 
-class Dotenv:
+class Dotenv(ReadsFiles):
     """The files in `values`, in their order: a later one overrides, so `.env` comes before `.env.local`.
 
     Other options: `dialect` ("literal" or "expand-braces"), `allow_path` (PATH counts too), `plain` (names
@@ -52,12 +52,6 @@ class Dotenv:
         root, files = found
         return Detection(root, files, f"dotenv:{files[0]}")
 
-    def trust(self, found: Detection, context: Context) -> Trust:
-        return Trust("not-needed")
-
-    def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return []
-
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [below(found.root, name) for name in _names(self._chosen(context))[0]]
 
@@ -68,7 +62,7 @@ class Dotenv:
         if mistake:
             return Resolution("failed", note=mistake)
         watch = [below(found.root, name) for name in names]
-        entries: dict[str, tuple[Entry, str]] = {}
+        entries: dict[str, tuple[DotenvEntry, str]] = {}
         known = dict(context.env)
         wrong: list[str] = []
         for path in watch:
@@ -88,7 +82,7 @@ class Dotenv:
 
 
 def _resolution(
-    entries: Mapping[str, tuple[Entry, str]],
+    entries: Mapping[str, tuple[DotenvEntry, str]],
     context: Context,
     options: Mapping[str, object],
     watch: list[str],
@@ -120,7 +114,7 @@ def _resolution(
     )
 
 
-def _read(path: str, dialect: str, known: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
+def _read(path: str, dialect: str, known: Mapping[str, str]) -> tuple[list[DotenvEntry], list[str]]:
     data = read(path)
     if data is None:
         return [], [f"{path} cannot be read, or is larger than {FILE_BYTES} bytes"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
+from .. import plain
 from .files import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
+
+    from ..formats.document import Document
 
 # A lock of a large project; what is larger counts by its size and time alone.
 _DIGESTED = 16 << 20
@@ -38,6 +41,20 @@ def read_text(path: str) -> str | None:
         return None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
         return None
+
+
+def read_jsonc(path: str) -> tuple[Document | None, str]:
+    """A JSON file with comments, or what is wrong with it."""
+    from ..errors import FileInvalid
+    from ..formats import jsonc
+
+    text = read_text(path)
+    if text is None:
+        return None, f"{path} cannot be read as text: mend it"
+    try:
+        return jsonc.parse(text, path), ""
+    except FileInvalid as error:
+        return None, str(error)
 
 
 def read_toml(path: str) -> tuple[dict[str, Any], str]:
@@ -109,13 +126,7 @@ def digest(paths: Iterable[str], use: str = "", *, root: str = "") -> str:
 
 def is_text(value: object) -> bool:
     """Whether a value out of JSON can be a variable's: JSON has strings that are no text in any encoding."""
-    if type(value) is not str:
-        return False
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return type(value) is str and plain.is_text(value)
 
 
 def option(options: Mapping[str, object], place: int = 0) -> str:

@@ -12,7 +12,7 @@ import os
 from ..env.layer import Operation
 from ..env.origin import Origin
 from ..record import EMPTY, KW_ONLY, record
-from .base import Detection, Lost, Resolution, Trust
+from .base import Detection, Lost, ReadsFiles, Resolution
 from .files import nearest
 from .manifests import absolute, names, read_text, typed
 
@@ -40,7 +40,7 @@ class _Found:
     watch: Sequence[str] = ()
 
 
-class Versions:
+class Versions(ReadsFiles):
     """One provider for all of them: `versions`, from the nearest folder that has such a file."""
 
     id = "versions"
@@ -52,12 +52,6 @@ class Versions:
     def detect(self, directory: str) -> Detection | None:
         found = nearest(directory, FILES)
         return None if found is None else Detection(found[0], found[1], f"versions:{found[0]}")
-
-    def trust(self, found: Detection, context: Context) -> Trust:
-        return Trust("not-needed")
-
-    def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return []
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [os.path.join(found.root, name) for name in FILES]

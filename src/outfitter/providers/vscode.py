@@ -10,13 +10,11 @@ import os
 
 from ..env.layer import Operation
 from ..env.origin import Origin
-from ..errors import FileInvalid
-from ..formats import jsonc
 from ..record import replace
 from . import conda, venv
-from .base import Detection, Resolution, Trust
+from .base import Detection, ReadsFiles, Resolution
 from .files import nearest
-from .manifests import read_text
+from .manifests import read_jsonc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ FILE = ".vscode/settings.json"
 KEY = "python.defaultInterpreterPath"
 
 
-class Vscode:
+class Vscode(ReadsFiles):
     """`python.defaultInterpreterPath`, with what its environment needs besides. Reading it needs no trust."""
 
     id = "vscode"
@@ -35,12 +33,6 @@ class Vscode:
     def detect(self, directory: str) -> Detection | None:
         found = nearest(directory, (FILE,))
         return None if found is None else Detection(found[0], found[1], f"vscode:{found[1][0]}")
-
-    def trust(self, found: Detection, context: Context) -> Trust:
-        return Trust("not-needed")
-
-    def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        return []
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [os.path.join(found.root, FILE)]
@@ -52,13 +44,9 @@ class Vscode:
 
 
 def _resolve(file: str, root: str, context: Context) -> Resolution:
-    text = read_text(file)
-    if text is None:
-        return Resolution("failed", note=f"{file} cannot be read as text: mend it")
-    try:
-        document = jsonc.parse(text, file)
-    except FileInvalid as error:
-        return Resolution("failed", note=str(error))
+    document, wrong = read_jsonc(file)
+    if document is None:
+        return Resolution("failed", note=wrong)
     said = document.value.get(KEY) if type(document.value) is dict else None
     if said is None or said == "":
         return Resolution("not-applicable", note=f"{file} names no {KEY}")

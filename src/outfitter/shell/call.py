@@ -23,7 +23,7 @@ END = "__OUTFITTER_END"
 READONLY = "__OUTFITTER_READONLY"
 
 
-class Flag:
+class ShellFlag:
     """One option: a letter of a bundle, or a whole long word ("--login"), with the value it takes."""
 
     __slots__ = ("cuts", "name", "on", "value", "word")
@@ -192,13 +192,13 @@ def into(fifo: str) -> str:
 
 def flags(
     argv: Sequence[str], at: int, *, takes: str, attached: bool = False, last: str = ""
-) -> tuple[list[Flag], int]:
+) -> tuple[list[ShellFlag], int]:
     """The options from `at` on, and where the operands begin.
 
     The letters in `takes` have a value, which is the next word that is not one already ("-oO a b"), or with
     `attached` the rest of their own word, if there is any. A letter in `last` ends the options.
     """
-    found: list[Flag] = []
+    found: list[ShellFlag] = []
     while at < len(argv):
         word = argv[at]
         if word in ("-", "--"):
@@ -208,7 +208,7 @@ def flags(
         on = word[0] == "-"
         following = at + 1
         if word[:2] == "--":
-            found.append(Flag(word, True, word, [(at, 0, len(word))]))
+            found.append(ShellFlag(word, True, word, [(at, 0, len(word))]))
             at = following + (word in ("--rcfile", "--init-file"))
             continue
         ended = False
@@ -228,7 +228,7 @@ def flags(
                     cuts.append((following, 0, len(value)))
                     following += 1
             ended = ended or letter in last
-            found.append(Flag(letter, on, word, cuts, value))
+            found.append(ShellFlag(letter, on, word, cuts, value))
         at = following
         if ended:
             break

@@ -103,7 +103,7 @@ def _state(text: str) -> dict[tuple[str, str], str]:
 
 
 @record
-class Changes:
+class ScriptChanges:
     """What a script did to an environment. `ignored` are names that no layer can carry.
 
     The repr has no values.
@@ -129,7 +129,7 @@ def changes(
     after: Mapping[str, str],
     list_names: frozenset[str] = LIST_NAMES,
     ignore: Sequence[str] = (),
-) -> Changes:
+) -> ScriptChanges:
     """What turns one environment into the other, in the order of names; list variables as operations.
 
     Left out: what shells keep themselves, what only Outfitter sets, what `ignore` has; and names that some
@@ -152,7 +152,7 @@ def changes(
             operations += list_operations(old, new, name)
         else:
             set[name] = new
-    return Changes(set, tuple(unset), tuple(operations), tuple(ignored))
+    return ScriptChanges(set, tuple(unset), tuple(operations), tuple(ignored))
 
 
 class MaskedLines:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from .call import Call, Family
 
-__all__ = ["Plan", "Probe", "Seen", "is_shell", "maintained", "prepare", "restore_text", "seen", "whole"]
-
 # By base name: the shell whose ways it has.
 _SHELLS = {
     "bash": "bash",
@@ -252,18 +250,6 @@ def _watched(
         changed=words != list(call.argv),
         notes=tuple(notes),
     )
-
-
-def restore_text(shell: str, env: Mapping[str, str], cwd: str) -> str:
-    """Text for a shell's `eval` after which its exported variables are `env` and its directory is `cwd`.
-
-    Values are literal. It belongs into the environment of a process, not into argv.
-    """
-    family = _family(shell)
-    text, rare = family.restore(env, cwd)
-    if rare:
-        text = f"{RARE}={family.quote(rare)}\n{text}"
-    return text + family.finish([CARRIER])
 
 
 def whole(report: bytearray, mark: str) -> bytes | None:

@@ -10,8 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["assignments", "sources", "startup_files"]
-
 
 def startup_files(
     shell: str, *, login: bool, interactive: bool, home: str, env: Mapping[str, str]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from ..plain import plain
+
 _VOID = frozenset(("input", "meta", "wbr"))
 
 
@@ -24,7 +26,7 @@ def element(tag: str, *children: object, **attributes: object) -> Html:
         if value is None or value is False:
             continue
         name = "class" if name == "kind" else name.rstrip("_").replace("_", "-")
-        parts.append(f" {name}" if value is True else f' {name}="{escape(visible(str(value)))}"')
+        parts.append(f" {name}" if value is True else f' {name}="{escape(plain(str(value)))}"')
     parts.append(">")
     if tag in _VOID:
         return Html("".join(parts))
@@ -36,18 +38,8 @@ def element(tag: str, *children: object, **attributes: object) -> Html:
 def markup(child: object) -> Html:
     if child is None:
         return Html()
-    return child if isinstance(child, Html) else Html(escape(visible(str(child))))
+    return child if isinstance(child, Html) else Html(escape(plain(str(child))))
 
 
 def join(children: list[Html]) -> Html:
     return Html("".join(children))
-
-
-def visible(text: str) -> str:
-    """Text in which nothing hides: what moves the cursor or turns the direction of writing is spelled out."""
-    if text.isprintable():
-        return text
-    return "".join(
-        mark if mark.isprintable() or mark in "\n\t" else mark.encode("unicode_escape").decode()
-        for mark in text
-    )

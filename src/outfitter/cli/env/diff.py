@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ...env.diff import Difference, encode
+from ...env.diff import VariableChange, encode
 from ...env.diff import diff as compare
 from ...env.explain import shown
 from ...env.fingerprint import value_digest
@@ -255,7 +255,7 @@ def _settled(one: _Known, other: _Known) -> tuple[_Known, _Known]:
     return first, second
 
 
-def _marked(one: Difference, secret: bool) -> Difference:
+def _marked(one: VariableChange, secret: bool) -> VariableChange:
     if one.secret == secret:
         return one
     return replace(one, secret=secret)

@@ -6,7 +6,7 @@ import os
 import sys
 
 from ...errors import SettingInvalid
-from ..plain import plain
+from ...plain import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,12 +14,8 @@ if TYPE_CHECKING:
 
 
 def printable(text: str) -> str:
-    """Without what would move the cursor or change colours."""
-    if text.isprintable():
-        return text
-    return "".join(
-        mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text
-    )
+    """On one line, without what would move the cursor or change colours."""
+    return plain(text, keep="")
 
 
 def emit(text: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...contract.overlays import Kept, refusals, worktree_root
+from ...contract.keptoverlays import KeptOverlays
+from ...contract.overlays import refusals
+from ...contract.worktree import worktree_root
 from ...env.overlay import Rejection, describe, encode, why_no_producer
 from ...env.redact import Secrets
 from ...errors import SettingInvalid
@@ -45,11 +47,11 @@ class Here:
         return self._contract
 
     @property
-    def _kept(self) -> Kept:
+    def _kept(self) -> KeptOverlays:
         from ...host import facts, installkey
 
         environ = self._prepared.base.values
-        return Kept(installkey.state_folder(environ, facts.home(environ)))
+        return KeptOverlays(installkey.state_folder(environ, facts.home(environ)))
 
     @property
     def _settings(self) -> Settings:

@@ -13,28 +13,30 @@ from hashlib import sha256
 from json import dumps
 from shlex import quote
 
-from ..env.layer import SETUP, Layer
-from ..env.lists import LIST_NAMES
-from ..env.origin import Origin
-from ..env.redact import SHORTEST_MASKED, Secrets
-from ..errors import SettingInvalid, SetupBlocked, SetupFailed
-from ..record import record
-from ..shell.sourced import MaskedLines, changes
-from .setups import declared, inputs
-from .setups.kept import Kept, Place
-from .setups.worktree import source_tree
-from .watching import Signature, settled, signature
+from ...env.layer import SETUP, Layer
+from ...env.lists import LIST_NAMES
+from ...env.origin import Origin
+from ...env.redact import SHORTEST_MASKED, Secrets
+from ...errors import SettingInvalid, SetupBlocked, SetupFailed
+from ...record import record
+from ...shell.sourced import MaskedLines, changes
+from ..freshness import settled, stamps, unchanged
+from ..worktree import source_tree
+from . import inputs
+from .plan import make_plan, watched
+from .runs import SetupFiles, SetupRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..env.resolve import Stack
-    from ..providers.base import Trust
-    from ..shell.sourced import Changes
-    from .settings import Settings, SetupSettings
-    from .setups.declared import Plan
-    from .trust import TrustStore
+    from ...env.resolve import Stack
+    from ...providers.base import Trust
+    from ...shell.sourced import ScriptChanges
+    from ..freshness import Stamps
+    from ..settings import Settings, SetupSettings
+    from ..trust import TrustStore
+    from .plan import SetupPlan
 
 PROVIDER = "setup"  # in our store of trust
 WORKTREE, SOURCE_TREE = "OUTFITTER_WORKTREE", "OUTFITTER_SOURCE_TREE"
@@ -71,7 +73,7 @@ class SetupUse:
 
 
 @record
-class Status:
+class SetupStatus:
     """How it is with a setup; nothing was run to know it.
 
     `state` is "blocked", "new", "running", "interrupted", "stale" (what it depends on has changed),
@@ -82,8 +84,8 @@ class Status:
     worktree: str
     state: str
     note: str
-    kept: Kept | None
-    plan: Plan | None
+    kept: SetupRun | None
+    plan: SetupPlan | None
     log: str
 
 
@@ -145,23 +147,23 @@ class Setups:
         known = self._known.get(use.worktree)
         return ("", "") if known is None else (known.layer.state, known.layer.note)
 
-    def place(self, use: SetupUse) -> Place:
+    def place(self, use: SetupUse) -> SetupFiles:
         """Where its record and its log are."""
-        return Place(self._state_folder, use.worktree)
+        return SetupFiles(self._state_folder, use.worktree)
 
-    def status(self, use: SetupUse) -> Status:
+    def status(self, use: SetupUse) -> SetupStatus:
         """How it is; runs nothing and waits for nobody."""
         place = self.place(use)
         kept = place.read()
         log = place.log if os.path.exists(place.log) else ""
         try:
-            plan = declared.plan(use.declared)
+            plan = make_plan(use.declared)
             digest = _digest(plan, inputs.read(use.worktree, use.declared.inputs).digests)
         except SettingInvalid as error:
-            return Status(use.worktree, "failed", str(error), kept, None, log)
+            return SetupStatus(use.worktree, "failed", str(error), kept, None, log)
 
-        def told(state: str, note: str = "") -> Status:
-            return Status(use.worktree, state, note, kept, plan, log)
+        def told(state: str, note: str = "") -> SetupStatus:
+            return SetupStatus(use.worktree, state, note, kept, plan, log)
 
         if not plan.script and not plan.text:
             return told("not-applicable", "there is nothing to run")
@@ -179,9 +181,9 @@ class Setups:
         return told(kept.state, kept.reason)
 
 
-def trust_of(store: TrustStore, use: SetupUse, plan: Plan) -> Trust:
+def trust_of(store: TrustStore, use: SetupUse, plan: SetupPlan) -> Trust:
     """Whether it may run here, and what to type."""
-    from ..providers.base import Trust
+    from ...providers.base import Trust
 
     if store.holds(PROVIDER, use.worktree, plan.digest):
         return Trust("trusted", "outfitter", plan.digest)
@@ -204,28 +206,15 @@ def _blocked(trust: Trust) -> str:
 class _Known:
     """What came of a setup, and what that depends on."""
 
-    __slots__ = (
-        "declared",
-        "digest",
-        "kept",
-        "layer",
-        "log",
-        "reason",
-        "signature",
-        "tail",
-        "until",
-        "watch",
-    )
-
     def __init__(
-        self, use: SetupUse, layer: Layer, watch: tuple[str, ...], signature: Signature, digest: str = ""
+        self, use: SetupUse, layer: Layer, watch: tuple[str, ...], stamps: Stamps, digest: str = ""
     ) -> None:
         self.declared = use.declared
         self.layer = layer
         self.watch = watch
-        self.signature = signature
+        self.stamps = stamps
         self.digest = digest
-        self.kept: Kept | None = None
+        self.kept: SetupRun | None = None
         self.reason = layer.note
         self.log = ""
         self.tail = ""
@@ -236,7 +225,7 @@ class _Known:
             return False
         if use.declared is not self.declared and use.declared != self.declared:
             return False
-        return signature(self.watch) == self.signature
+        return unchanged(self.watch, self.stamps)
 
 
 class _Work:
@@ -272,10 +261,10 @@ class _Work:
         try:
             watch = self._watch()
             before = settled(watch)
-            plan = declared.plan(use.declared)
+            plan = make_plan(use.declared)
             found = inputs.read(use.worktree, use.declared.inputs)
         except SettingInvalid as error:
-            watch = declared.watched(use.declared)
+            watch = watched(use.declared)
             return self._for_now(str(error), watch, settled(watch))
         if not plan.script and not plan.text:
             layer = self._empty("not-applicable", f"{plan.label} has nothing to run")
@@ -285,7 +274,7 @@ class _Work:
             return _Known(use, self._empty("blocked", _blocked(trust)), watch, before)
         digest = _digest(plan, found.digests)
         if old is not None and not again and self._still_holds(old, digest):
-            old.declared, old.watch, old.signature = use.declared, watch, before
+            old.declared, old.watch, old.stamps = use.declared, watch, before
             return old
         try:
             return self._once(_Look(plan, digest, found.digests, watch, before), again=again)
@@ -297,7 +286,7 @@ class _Work:
         use = self._use
         _, files = inputs.find(use.worktree, use.declared.inputs)
         trust = self._store.path(PROVIDER, use.worktree)
-        return (*dict.fromkeys((*declared.watched(use.declared), *files, trust)), self._place.record)
+        return (*dict.fromkeys((*watched(use.declared), *files, trust)), self._place.record)
 
     def _still_holds(self, old: _Known, digest: str) -> bool:
         """Whether nothing but stamps has changed; or another process is at it, or has secrets of its own."""
@@ -324,7 +313,7 @@ class _Work:
             why = "another process has been running it for longer than its time"
             return self._for_now(why, look.watch, self._stamped(look))
         with lock:
-            if signature((self._place.record,)) == look.signature[-1:]:
+            if stamps((self._place.record,)) == look.stamps[-1:]:
                 return self._alone(look, again=again)
         # Somebody was at it meanwhile, and may have changed the inputs.
         return self.done(None, again=again)
@@ -339,12 +328,14 @@ class _Work:
         return self._run(look, why)
 
     def _run(self, look: _Look, why: str) -> _Known:
-        from ..host.capture import capture
+        from ...host.capture import capture
 
         use, plan = self._use, look.plan
         begun_ms, run = int(time.time() * 1000), os.urandom(8).hex()
         # Who finds this one, and nobody at it, knows that it was cut off.
-        self._place.write(Kept(use.worktree, "running", look.digest, plan.label, run=run, begun_ms=begun_ms))
+        self._place.write(
+            SetupRun(use.worktree, "running", look.digest, plan.label, run=run, begun_ms=begun_ms)
+        )
         env = {"HOME": self._home, **self._lower.values, **self._own}
         lines = None if self._log is None else MaskedLines(env, self._secrets, self._log)
         result = capture(
@@ -364,8 +355,8 @@ class _Work:
             return self._for_now(result.reason, look.watch, self._stamped(look))
         said = changes(env, env if result.env is None else result.env, self._list_names, _CODEX_NAMES)
         secret = self._secret_among(said, env)
-        changed = self._changed(look)
-        kept = Kept(
+        look, changed = self._changed(look)
+        kept = SetupRun(
             use.worktree,
             "failed" if result.env is None else "applied",
             look.digest,
@@ -399,7 +390,7 @@ class _Work:
             why = f"{why}; {error}" if why and str(error) not in why else str(error)
         return self._known(kept, look, said, why)
 
-    def _changed(self, look: _Look) -> tuple[str, ...]:
+    def _changed(self, look: _Look) -> tuple[_Look, tuple[str, ...]]:
         """The inputs that are others now than before it ran. From now on they count as they are.
 
         Else a setup that writes a lock would run for ever.
@@ -409,16 +400,15 @@ class _Work:
             stamps = settled(watch)
             after = inputs.read(self._use.worktree, self._use.declared.inputs).digests
         except SettingInvalid:
-            return ()  # told when it is looked at next
+            return look, ()  # told when it is looked at next
         changed = sorted(
             path for path in {*after, *look.digests} if after.get(path) != look.digests.get(path)
         )
         if changed:
-            look.digests, look.digest = after, _digest(look.plan, after)
-            look.watch, look.signature = watch, stamps
-        return tuple(changed)
+            look = _Look(look.plan, _digest(look.plan, after), after, watch, stamps)
+        return look, tuple(changed)
 
-    def _secret_among(self, said: Changes, env: Mapping[str, str]) -> frozenset[str]:
+    def _secret_among(self, said: ScriptChanges, env: Mapping[str, str]) -> frozenset[str]:
         """The exports that are secret: by their names, by their looks, or because a secret is in them."""
         holds = self._secrets.holds
         known = {value for name, value in (*env.items(), *said.set.items()) if holds(name, value)}
@@ -430,7 +420,7 @@ class _Work:
 
     # What it comes to
 
-    def _known(self, kept: Kept, look: _Look, said: Changes | None = None, why: str = "") -> _Known:
+    def _known(self, kept: SetupRun, look: _Look, said: ScriptChanges | None = None, why: str = "") -> _Known:
         """`said` has everything; a record lacks what is secret."""
         if kept.state == "failed":
             note = f"{kept.reason}; its output is in {self._place.log}"
@@ -445,7 +435,7 @@ class _Work:
             known.tail = self._place.read_log(_TAIL)
         return known
 
-    def _applied(self, kept: Kept, plan: Plan, said: Changes | None, why: str) -> Layer:
+    def _applied(self, kept: SetupRun, plan: SetupPlan, said: ScriptChanges | None, why: str) -> Layer:
         notes = [f"{kept.label}, {kept.seconds:.1f} s"]
         if why:
             notes.append(why)
@@ -474,12 +464,12 @@ class _Work:
         id = f"setup:{self._use.worktree}"
         return Layer(SETUP, id, origin, producer=PROVIDER, state=state, note=note, cost_ms=cost)
 
-    def _stamped(self, look: _Look) -> Signature:
+    def _stamped(self, look: _Look) -> Stamps:
         """What was there before it ran, but for the record, which was written since."""
-        return (*look.signature[:-1], *signature((self._place.record,)))
+        return (*look.stamps[:-1], *stamps((self._place.record,)))
 
     def _for_now(
-        self, why: str, watch: tuple[str, ...], stamps: Signature, seconds: float = RETRY_SECONDS
+        self, why: str, watch: tuple[str, ...], stamps: Stamps, seconds: float = RETRY_SECONDS
     ) -> _Known:
         """A failure that says nothing about the setup: it is tried again soon."""
         known = _Known(self._use, self._empty("failed", why), watch, stamps)
@@ -487,27 +477,18 @@ class _Work:
         return known
 
 
+@record
 class _Look:
     """A setup as it was found."""
 
-    __slots__ = ("digest", "digests", "plan", "signature", "watch")
-
-    def __init__(
-        self,
-        plan: Plan,
-        digest: str,
-        digests: dict[str, str | None],
-        watch: tuple[str, ...],
-        signature: Signature,
-    ) -> None:
-        self.plan = plan
-        self.digest = digest
-        self.digests = digests
-        self.watch = watch
-        self.signature = signature
+    plan: SetupPlan
+    digest: str
+    digests: Mapping[str, str | None]
+    watch: tuple[str, ...]
+    stamps: Stamps
 
 
-def _digest(plan: Plan, digests: Mapping[str, str | None]) -> str:
+def _digest(plan: SetupPlan, digests: Mapping[str, str | None]) -> str:
     """What stands for all that it depends on."""
     told = dumps([plan.digest, sorted(digests.items())])
     return f"sha256:{sha256(told.encode()).hexdigest()}"

@@ -1,12 +1,28 @@
-"""Which checkout a folder belongs to, and which one that was made from. Files are read; git is not run."""
+"""Which worktree a folder belongs to, and which one that was made from. Files are read; git is not run."""
 
 from __future__ import annotations
 
 import os
 
-from ...providers.files import read, upwards
+from ..providers.files import read, upwards
 
 _LARGEST = 16 << 10  # each of git's files that are read here is one line
+
+
+_ROOTS = (".git", "outfitter.toml")  # what makes a folder a worktree's root
+
+
+def worktree_root(directory: str) -> str:
+    """The nearest folder upwards that is a checkout or has an outfitter.toml; else the directory itself."""
+    here = folder = os.path.realpath(directory)
+    while True:
+        for place in _ROOTS:
+            if os.access(f"{folder.rstrip('/')}/{place}", os.F_OK):
+                return folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return here
+        folder = above
 
 
 def source_tree(worktree: str) -> str:

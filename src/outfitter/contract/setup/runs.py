@@ -15,6 +15,7 @@ from hashlib import sha256
 from ...env.layer import Operation
 from ...errors import SettingInvalid
 from ...record import EMPTY, KW_ONLY, record
+from .. import privatefile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _LOOK_SECONDS = 0.02
 
 
 @record
-class Kept:
+class SetupRun:
     """What came of the last run in a worktree; "running" when that was never told: it was cut off.
 
     `digest` stands for everything that it depends on, `inputs` has the digests of its files. `set`, `unset`
@@ -55,7 +56,9 @@ class Kept:
     lost: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
-        return f"Kept({self.worktree!r}, {self.state!r}, exports={self.names}, exit_code={self.exit_code})"
+        return (
+            f"SetupRun({self.worktree!r}, {self.state!r}, exports={self.names}, exit_code={self.exit_code})"
+        )
 
     @property
     def names(self) -> list[str]:
@@ -63,7 +66,7 @@ class Kept:
         return sorted({*self.set, *self.unset, *(one.variable for one in self.operations), *self.withheld})
 
 
-class Place:
+class SetupFiles:
     """The files of one worktree."""
 
     __slots__ = ("_folder", "lock", "log", "record", "worktree")
@@ -76,18 +79,22 @@ class Place:
         self.log = f"{self._folder}/{name}.log"
         self.lock = f"{self._folder}/{name}.lock"
 
-    def read(self) -> Kept | None:
+    def read(self) -> SetupRun | None:
         """The last record; None when there is none that could be ours."""
-        data = self._data(self.record, _LARGEST)
-        kept = None if data is None else _read(data)
+        try:
+            kept = _read(privatefile.read(self.record, _LARGEST))
+        except (OSError, privatefile.NotOurs):
+            return None
         return kept if kept is not None and kept.worktree == self.worktree else None
 
     def read_log(self, most: int) -> str:
         """The end of the last run's output."""
-        data = self._data(self.log, most, end=True)
-        return "" if data is None else data.decode("utf-8", "replace")
+        try:
+            return privatefile.read(self.log, most, end=True).decode("utf-8", "replace")
+        except (OSError, privatefile.NotOurs):
+            return ""
 
-    def write(self, kept: Kept) -> None:
+    def write(self, kept: SetupRun) -> None:
         """Raises SettingInvalid."""
         self._write(self.record, json.dumps(_told(kept)).encode())
 
@@ -117,7 +124,7 @@ class Place:
             os.close(fd)
         return False
 
-    def locked(self, deadline: float) -> Lock | None:
+    def locked(self, deadline: float) -> SetupLock | None:
         """The lock, for a `with`; None when others held it until the deadline. Raises SettingInvalid."""
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -128,7 +135,7 @@ class Place:
             while True:
                 try:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return Lock(fd)
+                    return SetupLock(fd)
                 except OSError as error:
                     if error.errno not in (errno.EAGAIN, errno.EACCES):
                         raise _cannot(self._folder, error) from None
@@ -140,44 +147,14 @@ class Place:
             os.close(fd)
             raise
 
-    def _data(self, path: str, most: int, *, end: bool = False) -> bytes | None:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return None
-        try:
-            found = os.fstat(fd)
-            if found.st_uid != os.getuid() or found.st_mode & 0o022:
-                return None  # somebody else may have written it
-            if end:
-                os.lseek(fd, max(0, found.st_size - most), os.SEEK_SET)
-            elif found.st_size > most:
-                return None
-            with open(fd, "rb", closefd=False) as file:
-                return file.read(most)
-        finally:
-            os.close(fd)
-
     def _write(self, path: str, data: bytes) -> None:
-        own = f"{path}.{os.urandom(8).hex()}"
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                with open(fd, "wb", closefd=False) as file:
-                    file.write(data)
-            finally:
-                os.close(fd)
-            os.rename(own, path)
+            privatefile.write(path, data)
         except OSError as error:
-            try:
-                os.unlink(own)
-            except OSError:
-                pass
             raise _cannot(self._folder, error) from None
 
 
-class Lock:
+class SetupLock:
     """Held from its making to the end of the block, or of this process, whatever ends it."""
 
     __slots__ = ("_fd",)
@@ -185,7 +162,7 @@ class Lock:
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
-    def __enter__(self) -> Lock:
+    def __enter__(self) -> SetupLock:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -199,7 +176,7 @@ def _cannot(folder: str, error: OSError) -> SettingInvalid:
 # As text
 
 
-def _told(kept: Kept) -> dict[str, Any]:
+def _told(kept: SetupRun) -> dict[str, Any]:
     return {
         "worktree": kept.worktree,
         "state": kept.state,
@@ -222,11 +199,11 @@ def _told(kept: Kept) -> dict[str, Any]:
     }
 
 
-def _read(data: bytes) -> Kept | None:
+def _read(data: bytes) -> SetupRun | None:
     """None for what no version of ours has written. The folder is private: this is about accidents."""
     try:
         told = json.loads(data)
-        kept = Kept(
+        kept = SetupRun(
             told["worktree"],
             told["state"],
             told["digest"],

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from outfitter.contract.config import Configuration
-from outfitter.contract.setup import Setups, SetupUse, trust_of
-from outfitter.contract.setups import declared
-from outfitter.contract.setups.kept import Place
-from outfitter.contract.setups.worktree import source_tree
+from outfitter.contract.settings import Settings
+from outfitter.contract.setup.plan import make_plan
+from outfitter.contract.setup.runs import SetupFiles
+from outfitter.contract.setup.setups import Setups, SetupUse, trust_of
 from outfitter.contract.trust import TrustStore
+from outfitter.contract.worktree import source_tree
 from outfitter.env.layer import BASE, PROVIDER, SESSION, Layer
 from outfitter.env.origin import Origin
 from outfitter.env.resolve import Rules, Stack
@@ -76,7 +77,7 @@ class Site:
 
     def allow(self, at: Path | None = None) -> None:
         use = self.use(at)
-        self.store.grant("setup", use.worktree, declared.plan(use.declared).digest)
+        self.store.grant("setup", use.worktree, make_plan(use.declared).digest)
 
     def layer(
         self,
@@ -356,7 +357,7 @@ def test_the_record_says_what_was_done(site: Site) -> None:
 DRIVER = """
 import sys
 from outfitter.contract.config import Configuration
-from outfitter.contract.setup import Setups
+from outfitter.contract.setup.setups import Setups
 from outfitter.contract.trust import TrustStore
 from outfitter.env.layer import BASE, Layer
 from outfitter.env.origin import Origin
@@ -456,14 +457,52 @@ def test_what_cannot_be_kept_holds_for_this_process(site: Site, monkeypatch: pyt
     site.script("export A=1")
     site.allow()
 
-    def full(self: Place, text: str) -> None:
+    def full(self: SetupFiles, text: str) -> None:
         raise SettingInvalid("no space left")
 
-    monkeypatch.setattr(Place, "write_log", full)
+    monkeypatch.setattr(SetupFiles, "write_log", full)
     for _ in range(3):
         layer = site.layer()
     assert (layer.values["A"], site.runs()) == ("1", 1)
     assert "no space left" in layer.note
+
+
+def test_one_that_cannot_be_started_leaves_no_record_and_is_tried_again_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.script("export A=1")
+    site.allow()
+    path, site.env["PATH"] = site.env["PATH"], "/nowhere"  # no bash is there
+    layer = site.layer()
+    assert (layer.state, site.runs()) == ("failed", 0)
+    assert list((site.state / "setups").glob("*.json")) == []  # else it would have been cut off
+    assert site.setups.status(site.use()).state == "new"
+    site.env["PATH"] = path
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 9)
+    assert site.layer().state == "failed"
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 11)
+    assert (site.layer().state, site.runs()) == ("applied", 1)
+
+
+def test_inputs_that_it_makes_unreadable_are_told_at_the_next_look(site: Site) -> None:
+    site.script("rm made.lock; mkdir made.lock; export A=1", 'inputs = ["made.lock"]\n')
+    site.write("made.lock", "1")
+    site.allow()
+    use = site.use()
+    site.setups.run(use, site.lower(), Settings())
+    assert site.setups.layer(use, site.lower()).values["A"] == "1"
+    later = site.layer()
+    assert later.state == "failed" and "name what is in it" in later.note
+
+
+def test_what_did_not_run_has_its_cost_in_milliseconds(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.script("export A=1")
+    clock = iter(range(1_000))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    layer = site.layer()
+    assert layer.state == "blocked"
+    assert layer.cost_ms in [seconds * 1000 for seconds in range(1, 9)]
 
 
 def test_commands_can_insist_on_it(site: Site) -> None:
@@ -601,7 +640,7 @@ def test_a_grant_of_the_main_checkout_is_offered_and_not_taken(site: Site, repos
     assert f"the same is allowed in {site.project}" in layer.note
     assert f"outfitter trust {repository}" in layer.note
     use = site.use(repository)
-    assert trust_of(site.store, use, declared.plan(use.declared)).state == "untrusted"
+    assert trust_of(site.store, use, make_plan(use.declared)).state == "untrusted"
     site.write("setup.sh", "other\n", at=repository)
     assert "allowed in" not in site.layer(at=repository).note
 
@@ -703,7 +742,7 @@ def test_what_is_wrong_with_a_file_of_codex_is_told(site: Site, text: str, says:
     assert says in layer.note
     assert str(path) in layer.note
     with pytest.raises(FileInvalid):
-        declared.plan(site.use().declared)
+        make_plan(site.use().declared)
 
 
 def test_the_commands_of_a_devcontainer_run_in_their_order(site: Site) -> None:
@@ -747,7 +786,7 @@ def test_a_command_of_another_kind_is_refused_by_its_line(site: Site, command: s
     site.write("outfitter.toml", '[setup]\nfrom = "devcontainer"\n')
     site.write(".devcontainer.json", f'{{\n"postCreateCommand": {command}}}')
     with pytest.raises(SettingInvalid, match=r"devcontainer\.json:2: postCreateCommand"):
-        declared.plan(site.use().declared)
+        make_plan(site.use().declared)
 
 
 # The declaration
@@ -789,7 +828,7 @@ def test_it_is_not_for_the_users_own_file(site: Site) -> None:
 def test_a_log_that_cannot_be_kept_does_not_make_it_run_again(site: Site) -> None:
     site.script("export MADE=1")
     site.allow()
-    Path(Place(str(site.state), str(site.project)).log).mkdir(parents=True)  # nothing can take its place
+    Path(SetupFiles(str(site.state), str(site.project)).log).mkdir(parents=True)  # nothing can take its place
     first = site.layer()
     assert (first.state, first.values["MADE"]) == ("applied", "1")
     assert "cannot be kept" in first.note
@@ -800,7 +839,7 @@ def test_what_is_kept_holds_where_nobody_can_lock_it(site: Site) -> None:  # V7
     site.script("export MADE=1")
     site.allow()
     site.layer()
-    lock = Path(Place(str(site.state), str(site.project)).lock)
+    lock = Path(SetupFiles(str(site.state), str(site.project)).lock)
     lock.unlink()
     lock.mkdir()
     later = site.layer(site.process())

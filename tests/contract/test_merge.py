@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from outfitter.contract.merge import merge
 from outfitter.contract.settings import (
     DEFAULT,
     LOGINS,
@@ -16,7 +17,6 @@ from outfitter.contract.settings import (
     PolicySettings,
     Settings,
     Source,
-    merge,
 )
 
 
@@ -33,7 +33,7 @@ def codex(**said: object) -> FileSettings:
 
 
 def plain(settings: Settings) -> dict[str, object]:
-    return {name: getattr(settings, name) for name in Settings.__slots__}
+    return {name: getattr(settings, name) for name in vars(Settings())}
 
 
 def test_without_files_everything_is_the_default() -> None:

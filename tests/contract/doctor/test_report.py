@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outfitter.contract.base import base_of
-from outfitter.contract.checks import CHECKS
 from outfitter.contract.config import Configuration
 from outfitter.contract.contract import Contract
-from outfitter.contract.doctor import examine
-from outfitter.contract.setup import trust_of
-from outfitter.contract.setups.declared import plan
+from outfitter.contract.doctor.registry import CHECKS
+from outfitter.contract.doctor.report import examine
+from outfitter.contract.setup.plan import make_plan
+from outfitter.contract.setup.setups import trust_of
 from outfitter.host import facts
 
-DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "doctor.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference" / "doctor.md"
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def allow_setup(home: Path) -> None:
     settings = contract.settings(str(home))
     use = contract.setups.use(str(home), settings)
     assert use is not None
-    state = trust_of(contract.projects.store, use, plan(use.declared))
+    state = trust_of(contract.projects.store, use, make_plan(use.declared))
     contract.projects.store.grant("setup", use.worktree, state.digest)
 
 

@@ -14,7 +14,8 @@ from json import dumps
 
 from ...errors import SettingInvalid
 from ...formats import jsonc
-from ...formats.toml import Table, parse, refuse
+from ...formats.document import refuse
+from ...formats.toml import Table, parse
 from ...providers.manifests import names, present, read_text
 from ...record import KW_ONLY, record, replace
 from .inputs import digest as file_digest
@@ -36,7 +37,7 @@ _MOST_FILES = 100  # environments of one project
 
 
 @record
-class Plan:
+class SetupPlan:
     """What would be run: the file `script`, or `text`, which is empty when there is nothing to do.
 
     `label` names it for people, `files` are what it was read from, `digest` ("sha256:...") is what trust is
@@ -56,7 +57,7 @@ class Plan:
         return ["bash", self.script] if self.script else ["bash", "-c", self.text]
 
 
-def plan(setup: SetupSettings) -> Plan:
+def make_plan(setup: SetupSettings) -> SetupPlan:
     """What a declaration comes to. Raises SettingInvalid, FileInvalid."""
     folder = setup.folder
     content: str | None = None
@@ -67,9 +68,9 @@ def plan(setup: SetupSettings) -> Plan:
             raise SettingInvalid(
                 f"[setup]: there is no {setup.script} in {folder}: write it, or name another"
             )
-        found = Plan(setup.script, (path,), script=path)
+        found = SetupPlan(setup.script, (path,), script=path)
     elif setup.run is not None:
-        found = Plan("[setup] run", (setup.file,), text=setup.run)
+        found = SetupPlan("[setup] run", (setup.file,), text=setup.run)
     elif setup.source == "codex":
         found = _codex(folder, setup.name)
     else:
@@ -98,7 +99,7 @@ def _codex_files(folder: str) -> list[str]:
     return [f"{inside}/{name}" for name in names(inside) if name.endswith(".toml")][:_MOST_FILES]
 
 
-def _codex(folder: str, name: str | None) -> Plan:
+def _codex(folder: str, name: str | None) -> SetupPlan:
     files = _codex_files(folder)
     if not files:
         raise SettingInvalid(f'[setup] from = "codex": there is no .toml in {folder}/{CODEX_FOLDER}')
@@ -124,7 +125,7 @@ def _codex_name(path: str) -> str:
     return text(read_toml(path)[0], "name")
 
 
-def _codex_plan(path: str) -> Plan:
+def _codex_plan(path: str) -> SetupPlan:
     """Of `[setup]`, this platform's script, else the one for all. What else is in the file is Codex's."""
     content = read_text(path)
     if content is None:
@@ -154,7 +155,7 @@ def _codex_plan(path: str) -> Plan:
     for action in root.tables("actions"):
         action.only("name", "icon", "command", "platform")
     refuse(root.mistakes)
-    return Plan(f"codex: {name or os.path.basename(path)}", (path,), text=text if text.strip() else "")
+    return SetupPlan(f"codex: {name or os.path.basename(path)}", (path,), text=text if text.strip() else "")
 
 
 # devcontainer.json
@@ -170,7 +171,7 @@ def _devcontainer_candidates(folder: str) -> list[str]:
     return found
 
 
-def _devcontainer(folder: str, name: str | None) -> Plan:
+def _devcontainer(folder: str, name: str | None) -> SetupPlan:
     candidates = [path for path in _devcontainer_candidates(folder) if path.endswith(".json")]
     files = list(present("", candidates))
     if name is not None:
@@ -196,7 +197,7 @@ def _devcontainer(folder: str, name: str | None) -> Plan:
             where = f"{path}:{document.line(key)}: {key}"
             lines.append(f"# {key}\n{_lifecycle(document.value[key], where)}\n")
     text = "set -e\n" + "".join(lines) if lines else ""
-    return Plan(f"devcontainer: {os.path.relpath(path, folder)}", (path,), text=text)
+    return SetupPlan(f"devcontainer: {os.path.relpath(path, folder)}", (path,), text=text)
 
 
 def _own_folder(path: str) -> str:

@@ -1,0 +1,72 @@
+"""Codex's own configuration."""
+
+from __future__ import annotations
+
+from ...errors import FileInvalid, SettingInvalid
+from ...record import KW_ONLY, record
+from ..config import read_file
+from ..places import codex_file
+from .check import Check, Finding
+from .machine import Configured, configured
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .machine import Machine
+
+
+@record
+class Codex:
+    """Codex's config.toml: what it says about environments, None when it is not there."""
+
+    path: str
+    says: Sequence[str] | None
+    _: KW_ONLY
+    imported: bool = False
+    mistakes: Sequence[str] = ()
+
+
+def codex(machine: Machine) -> Codex:
+    try:
+        path = codex_file(machine.environ)
+    except SettingInvalid:
+        return Codex("", None)
+    settings = machine.part(configured).settings
+    imported = any(kind == "codex" for _, kind, _ in settings.files)
+    try:
+        said = read_file(path, "codex", machine.home)
+    except FileInvalid as error:
+        return Codex(path, (), mistakes=[str(mistake) for mistake in error.mistakes])
+    if said is None:
+        return Codex(path, None)
+    says = ["[shell_environment_policy]"] if said.policy is not None else []
+    if said.login is not None:
+        says.append("allow_login_shell")
+    return Codex(path, says, imported=imported)
+
+
+def codex_config(configured: Configured, codex: Codex) -> Finding:
+    if codex.mistakes:
+        return Finding(
+            "warning",
+            "Codex's configuration cannot be read",
+            codex.mistakes,
+            f"Correct {codex.path}; Codex does not read it either.",
+        )
+    if codex.says is None:
+        return Finding("ok", "there is none")
+    if not codex.says:
+        return Finding("ok", "says nothing about environments", [codex.path])
+    if codex.imported:
+        return Finding("ok", "imported", [codex.path])
+    return Finding(
+        "warning",
+        f"{' and '.join(codex.says)} of Codex {'does' if len(codex.says) == 1 else 'do'} not hold here",
+        [codex.path],
+        f"Write codex = true under [import] in {configured.file}; "
+        "`outfitter config import-codex` prints what that means.",
+    )
+
+
+CHECKS = (Check("codex.config", (configured, codex), codex_config),)

@@ -1,0 +1,187 @@
+"""What a login shell makes of the environment of a command."""
+
+from __future__ import annotations
+
+import os
+
+from ...env.redact import Secrets
+from ...record import EMPTY, KW_ONLY, record
+from ...shell.start import Plan
+from ...shell.startup import assignments, startup_files
+from ..programs import find
+from ..snapshot import ask
+from ..startup import places
+from .check import Check, Finding
+from .machine import Configured, Given, configured, given
+from .words import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .machine import Machine
+
+# What people ask for by name and get from somewhere else.
+PROGRAMS = ("python", "python3", "pip", "node", "npm", "ruby", "go", "cargo", "java", "git", "make", "cc")
+_FILE_SIZE = 1 << 18  # a startup file that is longer is not one that somebody wrote
+_KINDS = ("bash", "zsh", "fish", "tcsh", "csh", "dash", "ksh")
+
+
+@record
+class Login:
+    """What a login shell makes of a command's environment: `values` when `state` is "captured".
+
+    `places` tells file and line by variable, and `programs` the path of each program here and there.
+    """
+
+    shell: str
+    state: str
+    values: Mapping[str, str]
+    _: KW_ONLY
+    reason: str = ""
+    places: Mapping[str, tuple[str, int]] = EMPTY
+    programs: Mapping[str, tuple[str | None, str | None]] = EMPTY
+
+    def __repr__(self) -> str:
+        return f"Login({self.shell!r}, {self.state!r})"
+
+    def place(self, name: str) -> str:
+        known = self.places.get(name)
+        return "" if known is None else f" ({known[0]}:{known[1]})"
+
+
+def login(machine: Machine) -> Login | None:
+    has = machine.part(given)
+    if not machine.asks_login or has.problem or has.refused:
+        return None
+    settings = machine.part(configured).settings
+    found = ask("loginShell", has.values, settings.snapshot_timeout)
+    if found.state != "captured":
+        return Login(found.shell, found.state, {}, reason=found.reason)
+    machine.secrets += Secrets(settings.secret_names).among(found.values)
+    name = os.path.basename(found.shell)
+    kind = name if name in _KINDS else "sh"
+    known = places(Plan([found.shell], kind, startup="report", login=True), has.values)
+    replaced = _replaced(kind, machine.home, has.values, found.values.get("PATH", ""))
+    if replaced is not None:
+        known = {**known, "PATH": replaced}
+    programs = {}
+    for program in PROGRAMS:
+        here, there = (find(program, values, machine.cwd) for values in (has.values, found.values))
+        if here or there:
+            programs[program] = (here, there)
+    return Login(found.shell, found.state, found.values, places=known, programs=programs)
+
+
+def _replaced(kind: str, home: str, env: Mapping[str, str], path: str) -> tuple[str, int] | None:
+    """Where a startup file gives PATH a whole new value, of which there is something in `path`.
+
+    The last line that changes it is often one that only adds to it.
+    """
+    for group in startup_files(kind, login=True, interactive=False, home=home, env=env):
+        file = next((one for one in group if os.path.isfile(one)), None)
+        if file is None:
+            continue
+        try:
+            with open(file, encoding="utf-8", errors="replace") as opened:
+                text = opened.read(_FILE_SIZE)
+        except OSError:
+            continue
+        lines = text.split("\n")
+        for line, name in assignments(text, kind):
+            value = lines[line - 1].partition("=")[2].strip().strip("\"'")
+            if name == "PATH" and value and "$" not in value and value in path:
+                return file, line
+    return None
+
+
+def path_login_shell(configured: Configured, given: Given, login: Login | None) -> Finding:
+    if login is None:
+        return _NOT_ASKED
+    if login.state != "captured":
+        return Finding(
+            "warning",
+            f"{login.shell} gave no answer: {login.state}",
+            [login.reason],
+            f"Run `{login.shell} -l -c true` and correct what it complains about.",
+        )
+    # Only the first of two equal entries is ever searched.
+    before, after = (
+        list(dict.fromkeys(values.get("PATH", "").split(":"))) for values in (given.values, login.values)
+    )
+    place = login.place("PATH")
+    lost = [
+        f"PATH[{index}] {entry} is lost in a login shell{place}"
+        for index, entry in enumerate(before)
+        if entry not in after
+    ]
+    kept = [entry for entry in before if entry in after]
+    moved = []
+    if kept != [entry for entry in after if entry in kept]:
+        moved.append(f"PATH is in another order{place}")
+    elif kept and after[: after.index(kept[0])] and not lost:
+        moved.append(f"PATH[0] is {after[0]} in a login shell{place}")
+    filtered = sorted({name for names in given.removed.values() for name in names})
+    back = [
+        f"{name}, which the policy removes, comes back{login.place(name)}"
+        for name in filtered
+        if name in login.values
+    ]
+    details = [*lost, *moved, *back]
+    if not details:
+        return Finding("ok", f"a login shell ({login.shell}) leaves PATH and the policy alone")
+    said = [f"loses {counted(lost, 'entry')} of PATH"] if lost else []
+    if moved:
+        said.append("changes the order of PATH")
+    if back:
+        said.append(f"brings back {counted(back, 'variable')} that the policy removes")
+    summary = f"a login shell {' and '.join(said)}"
+    startup = configured.settings.startup
+    if startup != "report":
+        known = login.places.get("PATH")
+        changed = "the startup file" if known is None else f"{known[0]}:{known[1]}"
+        how = "runs no startup files" if startup == "enforce" else "puts it right afterwards"
+        return Finding(
+            "warning",
+            f"{summary}; Outfitter {how}",
+            details,
+            f"Nothing to do for commands of Outfitter. For programs that start login shells themselves: let "
+            f'{changed} keep what is there (PATH="$PATH:/folder"), or correct PATH after it.',
+        )
+    return Finding(
+        "error",
+        f"{summary}, and so do commands that ask for one",
+        details,
+        f'Write startup = "enforce" under [shell] in {configured.file}.',
+    )
+
+
+def path_programs(configured: Configured, login: Login | None) -> Finding:
+    if login is None:
+        return _NOT_ASKED
+    if login.state != "captured":
+        return Finding("skipped", "the login shell gave no answer: see path.login-shell")
+    differ = [
+        f"{name} is {here or 'not found'}, in a login shell {there or 'not found'}"
+        for name, (here, there) in login.programs.items()
+        if here != there
+    ]
+    same = [f"{name} is {here}" for name, (here, there) in login.programs.items() if here and here == there]
+    if not differ:
+        return Finding("ok", f"{counted(same, 'program')} the same in a login shell", same)
+    names = [line.partition(" ")[0] for line in differ]
+    return Finding(
+        "warning",
+        f"{', '.join(names)}: another one in a login shell",
+        [*differ, *same],
+        "If the one of the login shell is right, start from it: write snapshot = "
+        f'"loginShell" under [shell] in {configured.file}. Otherwise correct what path.login-shell names.',
+    )
+
+
+_NOT_ASKED = Finding("skipped", "the login shell was not asked")
+
+CHECKS = (
+    Check("path.login-shell", (configured, given, login), path_login_shell),
+    Check("path.programs", (configured, login), path_programs),
+)

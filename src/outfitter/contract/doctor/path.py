@@ -1,0 +1,65 @@
+"""The entries of PATH."""
+
+from __future__ import annotations
+
+import os
+
+from ...env.lists import leads_somewhere
+from .check import Check, Finding
+from .machine import Given, given
+from .words import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_EMPTY = "is empty, which means the current directory"
+_RELATIVE = "is relative: another folder in every directory"
+_LITERAL = "is text that nobody expanded"
+
+
+def folders(machine: Machine) -> frozenset[str]:
+    """The entries that exist."""
+    return frozenset(filter(os.path.isdir, machine.environ.get("PATH", "").split(":")))
+
+
+def path_segments(given: Given, folders: frozenset[str]) -> Finding:
+    path = given.base.get("PATH", "")
+    if not leads_somewhere(path):
+        return Finding(
+            "error",
+            "PATH is not set, or has no absolute entry: shells then search lists of their own",
+            remedy="Start it with a PATH: `PATH=/usr/local/bin:/usr/bin:/bin outfitter ...`.",
+        )
+    wrong, harmless = [], []
+    seen: set[str] = set()
+    segments = path.split(":")
+    for place, segment in enumerate(segments):
+        key = segment.rstrip("/") or segment[:1]
+        about = f"PATH[{place}] {segment}".rstrip()
+        if not segment:
+            wrong.append(f"{about} {_EMPTY}")
+        elif "$" in segment:
+            wrong.append(f"{about} {_LITERAL}")
+        elif not segment.startswith("/"):
+            wrong.append(f"{about} {_RELATIVE}")
+        elif key in seen:
+            harmless.append(f"{about} is there twice")
+        elif segment not in folders:
+            harmless.append(f"{about} does not exist")
+        seen.add(key)
+    details = [*wrong, *harmless]
+    if wrong:
+        are, them = ("is", "it") if len(wrong) == 1 else ("are", "them")
+        return Finding(
+            "warning",
+            f"{counted(wrong, 'entry')} of PATH {are} not what somebody meant; commands do not get {them}",
+            details,
+            "Correct the line of your startup file that adds to PATH "
+            '(PATH="/folder:$PATH", in double quotes, without a colon at the end), and log in again.',
+        )
+    rest = f", {len(harmless)} without effect" if harmless else ""
+    return Finding("ok", f"{counted(segments, 'entry')}{rest}", details)
+
+
+CHECKS = (Check("path.segments", (given, folders), path_segments),)

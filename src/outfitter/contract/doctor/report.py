@@ -1,0 +1,50 @@
+"""What `outfitter doctor` says of this machine."""
+
+from __future__ import annotations
+
+import time
+
+from ...env.explain import shown
+from ...env.redact import mask_pairs
+from .check import STATUSES
+from .machine import Machine
+from .registry import CHECKS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .check import Check, Finding
+
+SCHEMA_VERSION = 1
+
+
+def examine(environ: Mapping[str, str], cwd: str, *, login: bool = True) -> dict[str, Any]:
+    """The report as an object for JSON. `environ` is the environment that we were started in.
+
+    `login` asks the login shell what it would make of a command's environment: that runs startup files.
+    """
+    machine = Machine(environ, cwd, login=login)
+    checks = {}
+    for check in CHECKS:
+        begun = time.perf_counter()
+        finding = check.decide(*[machine.part(gather) for gather in check.needs])
+        checks[check.id] = _entry(check, finding, time.perf_counter() - begun, machine)
+    found = {entry["status"] for entry in checks.values()}
+    overall = next(status for status in STATUSES if status in {*found, "ok"})
+    return {"schemaVersion": SCHEMA_VERSION, "overallStatus": overall, "checks": checks}
+
+
+def _entry(check: Check, finding: Finding, seconds: float, machine: Machine) -> dict[str, Any]:
+    def told(text: str) -> str:
+        return shown(mask_pairs(text, machine.secrets))
+
+    return {
+        "category": check.category,
+        "status": finding.status,
+        "summary": told(finding.summary),
+        "details": [told(line) for line in finding.details],
+        "remediation": told(finding.remedy) or None,
+        "durationMs": round(seconds * 1000, 1),
+    }

@@ -1,0 +1,113 @@
+"""Which shells are here, and what runs in them before a command."""
+
+from __future__ import annotations
+
+import os
+
+from ...env.names import is_name
+from ...host import facts
+from ...record import record
+from .check import Check, Finding
+from .machine import Configured, Given, configured, given
+from .words import excluding, few, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .machine import Machine
+
+
+@record
+class Shells:
+    """The shell that SHELL names, the account's, and the one that clients are told to use; links followed."""
+
+    variable: str | None
+    account: str
+    named: str
+
+
+def shells(machine: Machine) -> Shells:
+    variable = machine.environ.get("SHELL")
+    return Shells(
+        os.path.realpath(variable) if variable else None,
+        os.path.realpath(facts.login_shell()),
+        os.path.realpath(facts.command_shell()[1]),
+    )
+
+
+def shell_agreement(configured: Configured, shells: Shells) -> Finding:
+    told = [f"account: {shells.account}", f"named to clients: {shells.named}"]
+    if shells.variable is not None:
+        told.insert(0, f"SHELL: {shells.variable}")
+    if shells.variable is not None and shells.variable != shells.account:
+        return Finding(
+            "warning",
+            "SHELL is not the shell of the account",
+            told,
+            f"Write `export SHELL={shells.account}`, or change the account: `chsh -s {shells.variable}`.",
+        )
+    if shells.named != shells.account:
+        return Finding(
+            "warning",
+            "clients are told another shell than the account's, because they cannot write commands for that",
+            told,
+            f"Write set = {{ SHELL = {quoted(shells.named)} }} under [env] in {configured.file}.",
+        )
+    return Finding("ok", f"{shells.account} everywhere", told)
+
+
+def shell_modes(configured: Configured) -> Finding:
+    settings = configured.settings
+    told = [
+        f"shell.{name} = {getattr(settings, name)} ({settings.sources[f'shell.{name}']})"
+        for name in ("startup", "login", "snapshot")
+    ]
+    if settings.startup == "enforce":
+        return Finding("ok", "startup files of shells do not run", told)
+    source = settings.sources["shell.startup"]
+    after = "are repaired afterwards" if settings.startup == "repair" else "are only reported"
+    return Finding(
+        "warning",
+        f"startup files of shells run; what they change {after}",
+        told,
+        f'Write startup = "enforce" at {source}, unless you rely on startup files.',
+    )
+
+
+def shell_bash_env(configured: Configured, given: Given) -> Finding:
+    present = [
+        name for name in sorted(given.base) if name in ("BASH_ENV", "ENV") or name.startswith("BASH_FUNC_")
+    ]
+    reach = [name for name in present if name in given.values]
+    if not reach:
+        return Finding(
+            "ok",
+            "nothing runs before the text of a command",
+            [f"{name} is kept from commands" for name in present],
+        )
+    unset = " ".join(name for name in reach if is_name(name))
+    first = f"Run `unset {unset}` where it is started, or write" if unset else "Write"
+    return Finding(
+        "warning",
+        f"{few(reach)}: shells run code of theirs before, or instead of, what a command says",
+        reach,
+        f"{first} {excluding(reach)} in {configured.file}.",
+    )
+
+
+def shell_shlvl(given: Given) -> Finding:
+    if given.base.get("SHLVL", "0") not in ("", "0"):
+        return Finding("ok", "SHLVL is set")
+    return Finding(
+        "warning",
+        "SHLVL is not set: a bash whose input is a socket then reads ~/.bashrc",
+        ["commands with a contract get SHLVL=1; those of a client with a policy of its own do not"],
+        "Start it with SHLVL=1: `SHLVL=1 outfitter serve ...`, or Environment=SHLVL=1 in its unit file.",
+    )
+
+
+CHECKS = (
+    Check("shell.agreement", (configured, shells), shell_agreement),
+    Check("shell.modes", (configured,), shell_modes),
+    Check("shell.bash-env", (configured, given), shell_bash_env),
+    Check("shell.shlvl", (given,), shell_shlvl),
+)

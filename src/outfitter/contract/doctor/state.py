@@ -1,0 +1,109 @@
+"""Outfitter's own files: the key of fingerprints and the folder of its state."""
+
+from __future__ import annotations
+
+import os
+import stat
+from shlex import quote
+
+from ...host import installkey
+from ...record import KW_ONLY, record
+from .check import Check, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_KEY_SIZE = 32
+
+
+@record
+class OwnFile:
+    """A file or folder of ours. `mode` is None when it is not there; `usable` says that we can use it."""
+
+    path: str
+    mode: int | None
+    _: KW_ONLY
+    ours: bool = True
+    usable: bool = True
+    size: int = 0
+
+
+def key(machine: Machine) -> OwnFile:
+    return _look(f"{installkey.state_folder(machine.environ, machine.home)}/key", True)
+
+
+def state(machine: Machine) -> OwnFile:
+    path = installkey.state_folder(machine.environ, machine.home)
+    return _look(os.path.realpath(path), _can_write(path))  # people keep such folders elsewhere
+
+
+def _look(path: str, usable: bool) -> OwnFile:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return OwnFile(path, None, usable=usable)
+    ours = found.st_uid == os.getuid() and not stat.S_ISLNK(found.st_mode)
+    return OwnFile(path, stat.S_IMODE(found.st_mode), ours=ours, usable=usable, size=found.st_size)
+
+
+def _can_write(path: str) -> bool:
+    """Whether we can write into a folder, or make it."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+
+
+def key_file(key: OwnFile) -> Finding:
+    if key.mode is None:
+        return Finding("ok", "made when the first fingerprint is")
+    if not key.ours or key.size != _KEY_SIZE:
+        what = f"does not have {_KEY_SIZE} bytes" if key.ours else "belongs to somebody else, or is a link"
+        return Finding(
+            "warning",
+            f"the key {what}: fingerprints do not match from one process to the next",
+            [key.path],
+            f"Run `rm {quote(key.path)}`: a new one is made.",
+        )
+    path = quote(key.path)
+    if key.mode & 0o077:
+        return Finding(
+            "warning",
+            "others can read the key: it is not used, and fingerprints do not match each other",
+            [f"{key.path}, mode {key.mode & 0o777:o}"],
+            f"Run `chmod 600 {path}`, or `rm {path}` if others may have read it.",
+        )
+    return Finding("ok", "private", [key.path])
+
+
+def state_folder(state: OwnFile) -> Finding:
+    path = quote(state.path)
+    if not state.usable:
+        missing = state.mode is None
+        what = "cannot be made" if missing else "cannot be written to"
+        return Finding(
+            "warning",
+            f"the folder for our state {what}: commands left running on a server are not remembered",
+            [state.path],
+            f"Run `mkdir -p -m 700 {path}`, or set OUTFITTER_HOME to a folder that is yours."
+            if missing
+            else f"Run `chmod 700 {path}`, or set OUTFITTER_HOME to a folder that is yours.",
+        )
+    if state.mode is None:
+        return Finding("ok", "made when it is needed", [state.path])
+    if not state.ours or state.mode & 0o022:
+        return Finding(
+            "error",
+            "others can change our state",
+            [f"{state.path}, mode {state.mode & 0o777:o}"],
+            f"Run `chmod 700 {path}`."
+            if state.ours
+            else f"Run `sudo chown $(id -u) {path} && chmod 700 {path}`.",
+        )
+    return Finding("ok", "ours, and writable", [state.path])
+
+
+CHECKS = (
+    Check("key.file", (key,), key_file),
+    Check("state.folder", (state,), state_folder),
+)

@@ -1,0 +1,31 @@
+"""Words that the findings of several checks share."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_FEW = 4
+
+
+def excluding(names: Sequence[str]) -> str:
+    listed = ", ".join(map(quoted, names))
+    return f"exclude = [{listed}] under [shell_environment_policy]"
+
+
+def quoted(text: str) -> str:
+    """Text as TOML has it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def few(names: Sequence[str]) -> str:
+    more = len(names) - _FEW
+    return ", ".join(names[:_FEW]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted(things: Sequence[object] | Mapping[str, str], word: str) -> str:
+    number = len(things)
+    plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{number} {word if number == 1 else plural}"

@@ -1,0 +1,99 @@
+"""What files and folders looked like, and whether they can have changed since.
+
+A stamp tells two states of a file apart, unless both fall into one tick of the clock that kernels stamp files
+with. So a stamp that is younger than a tick proves nothing: `lasting` makes one of it that no file has, and
+`settled` waits until there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+TICK_NS = 20_000_000  # twice the slowest tick
+
+# Inode, size, and the two times to the nanosecond; the last one nobody can set back, as tar and rsync do with
+# the other. None for what is not there.
+Stamp = tuple[int, ...] | None
+Stamps = tuple[Stamp, ...]
+_UNSETTLED: Stamp = ()  # no file has this one
+
+
+def stamp_of(info: os.stat_result) -> tuple[int, ...]:
+    return (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+
+
+def stamp(path: str) -> Stamp:
+    """What a path is now; links are followed."""
+    try:
+        return stamp_of(os.stat(path))
+    except OSError:
+        return None
+
+
+def stamps(paths: Iterable[str]) -> Stamps:
+    return tuple(map(stamp, paths))
+
+
+def lasting(found: Stamp) -> Stamp:
+    """A stamp to compare with later. Ask for it before reading the file: what comes after it must show."""
+    return _UNSETTLED if found is not None and abs(time.time_ns() - found[3]) < TICK_NS else found
+
+
+def unchanged(paths: Sequence[str], before: Stamps) -> bool:
+    """Whether every path is what it was."""
+    stat, access = os.stat, os.access
+    try:
+        for path, was in zip(paths, before, strict=True):
+            if was is None:
+                if access(path, os.F_OK):  # a third of the price of a stat that fails
+                    return False
+                continue
+            info = stat(path)
+            if was != (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns):
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def settled(paths: Sequence[str]) -> Stamps:
+    """The stamps of paths, once none is so young that it could change again without a sign of it.
+
+    That takes a clock tick at most, in the thread that asks anyway; so one change is one question.
+    """
+    while True:
+        found = stamps(paths)
+        youngest = max((entry[3] for entry in found if entry is not None), default=0)
+        age = time.time_ns() - youngest
+        if not 0 <= age < TICK_NS:
+            return found
+        time.sleep((TICK_NS - age) / 1e9)
+
+
+class Way:
+    """Folders from a directory upwards, as they were when this was made: it `holds` while nothing has come
+    or gone in one of them, and nobody else may write there from now on."""
+
+    __slots__ = ("_stamps", "paths")
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = paths
+        self._stamps = tuple(map(lasting, stamps(paths)))
+
+    @classmethod
+    def joined(cls, ways: Iterable[Way], but: Container[str] = ()) -> Way:
+        """Several in one, as they were; without the folders in `but`."""
+        found = [pair for one in ways for pair in zip(one.paths, one._stamps, strict=True)]
+        way = cls(())
+        way.paths = [path for path, _ in found if path not in but]
+        way._stamps = tuple(was for path, was in found if path not in but)
+        return way
+
+    def holds(self) -> bool:
+        """One stat for each folder."""
+        return unchanged(self.paths, self._stamps)

@@ -1,0 +1,188 @@
+"""What the user keeps for each worktree: one private file for each, without secrets."""
+
+from __future__ import annotations
+
+import os
+
+from ..env.origin import Origin
+from ..env.overlay import Contribution, Overlay, Rejection, encode, read, why_no_producer
+from . import privatefile
+from .freshness import lasting, stamp_of
+from .places import kept_folder
+from .worktree import worktree_root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .freshness import Stamp
+    from .settings import Settings
+
+LARGEST_FILE = 4 << 20  # of what the user keeps for one worktree; JSON takes more room than what it says
+REMEMBERED = 256  # worktrees
+_NOT_KEPT = (
+    "which is not kept on disk: put it into a running server with --on and --scope, or have a provider "
+    "supply it"
+)
+
+
+class KeptOverlays:
+    """What the user keeps for each worktree: one private file for each, without secrets."""
+
+    def __init__(self, state_folder: str) -> None:
+        self.folder = kept_folder(state_folder)
+        self._seen: dict[str, tuple[Stamp, Overlay]] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was ever kept, for any worktree."""
+        return os.access(self.folder, os.F_OK)
+
+    def path(self, root: str) -> str:
+        from hashlib import sha256
+
+        return f"{self.folder}/{sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
+
+    def overlay(self, directory: str) -> Overlay:
+        """What is kept for the worktree of a directory: the same object while that is. Raises FileInvalid."""
+        root = worktree_root(directory)
+        path = self.path(root)
+        now = _stamp(path)
+        known = self._seen.get(root)
+        if known is not None and known[0] == now:
+            return known[1]
+        lasts = lasting(now)
+        before = Overlay(origin=_origin(path), prefix="kept:") if known is None else known[1]
+        overlay = before.only(() if now is None else _read(path, root))
+        if len(self._seen) >= REMEMBERED and root not in self._seen:
+            del self._seen[next(iter(self._seen))]
+        self._seen[root] = (lasts, overlay)
+        return overlay
+
+    def put(
+        self,
+        directory: str,
+        contribution: Contribution,
+        settings: Settings,
+        *,
+        merge: bool = False,
+        secret: Sequence[tuple[str, str]] = (),
+    ) -> tuple[Rejection, ...]:
+        """Keeps a contribution; what is secret in it is not, and told. `secret` are names and values of
+        others that may be part of its own. Raises FileInvalid, SettingInvalid.
+        """
+        from ..env.redact import Secrets, holding
+
+        secrets = Secrets(settings.secret_names)
+        taken_away = frozenset(contribution.unset)  # which is no secret
+        hidden = [name for name in contribution.secret_names(secrets) if name not in taken_away]
+        reasons = dict.fromkeys(hidden, f"it looks like a secret, {_NOT_KEPT}")
+        pairs = [*secret, *(pair for pair in contribution.texts if pair[0] in reasons)]
+        contribution = contribution.without(hidden)
+        for name, part in holding(contribution.texts, pairs):
+            reasons[name] = f"the value of {part} is part of it, a secret, {_NOT_KEPT}"
+        contribution = contribution.without(reasons)
+
+        def change(overlay: Overlay) -> Overlay:
+            if not contribution.names:
+                return overlay.drop(contribution.producer)  # it has nothing to say any more
+            known = overlay.get(contribution.producer)
+            return overlay.put(known.with_more(contribution) if merge and known is not None else contribution)
+
+        if contribution.names or (self.any and not merge):
+            self._change(directory, change)
+        return tuple(Rejection(contribution.producer, name, "secret", why) for name, why in reasons.items())
+
+    def drop(self, directory: str, producer: str, names: Sequence[str] = ()) -> bool:
+        """Forgets a producer, or what it said of some variables; whether there was anything."""
+
+        def change(overlay: Overlay) -> Overlay:
+            known = overlay.get(producer)
+            rest = None if known is None or not names else known.without(names)
+            return overlay.drop(producer) if rest is None or not rest.names else overlay.put(rest)
+
+        return self.any and self._change(directory, change)
+
+    def _change(self, directory: str, change: Callable[[Overlay], Overlay]) -> bool:
+        import fcntl
+
+        from ..errors import SettingInvalid
+
+        root = worktree_root(directory)
+        path = self.path(root)
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            lock = os.open(f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # two at once must not lose a word
+                before = Overlay(_read(path, root) if os.path.lexists(path) else ())
+                after = change(before)
+                if after is before:
+                    return False
+                _write(path, root, after)
+            finally:
+                os.close(lock)
+        except OSError as error:
+            raise SettingInvalid(f"nothing can be kept in {self.folder}: {error.strerror}") from None
+        return True
+
+
+def _origin(path: str) -> Origin:
+    return Origin("overlay", "kept for this worktree", path)
+
+
+def _read(path: str, root: str) -> tuple[Contribution, ...]:
+    """What a file says. Raises FileInvalid: a word that is lost without a sign is worse."""
+    try:
+        data = privatefile.read(path, LARGEST_FILE + 1)
+    except privatefile.NotOurs:
+        raise _unusable(path, "somebody else may have written it") from None
+    except OSError as error:
+        raise _unusable(path, f"cannot be read: {error.strerror}") from None
+    from json import loads
+
+    try:
+        told = loads(data.decode("utf-8", "surrogatepass"))
+        if told["root"] != root:
+            raise ValueError
+        contributions = []
+        for one in told["contributions"]:
+            producer = one.pop("producer")
+            contribution, rejected = read(producer, one)
+            if rejected or why_no_producer(producer):
+                raise ValueError
+            contributions.append(contribution)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise _unusable(path, "it is not what `outfitter env set` has written") from None
+    return tuple(contributions)
+
+
+def _unusable(path: str, problem: str) -> Exception:
+    from .file import unreadable
+
+    return unreadable(path, problem, "remove it, and set again what is missing")
+
+
+def _write(path: str, root: str, overlay: Overlay) -> None:
+    if not overlay.contributions:
+        if os.path.lexists(path):
+            os.unlink(path)
+        return
+    from json import dumps
+
+    from ..errors import SettingInvalid
+
+    told = [{"producer": one.producer, **encode(one)} for one in overlay.contributions]
+    data = dumps({"root": root, "contributions": told}).encode("utf-8", "surrogatepass")
+    if len(data) > LARGEST_FILE:
+        raise SettingInvalid(f"more than {LARGEST_FILE} bytes would be kept for {root}: keep less")
+    privatefile.write(path, data)
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        return stamp_of(os.lstat(path))
+    except FileNotFoundError:
+        return None
+    except OSError as error:  # what is there may not be lost without a sign
+        raise _unusable(path, f"cannot be read: {error.strerror}") from None

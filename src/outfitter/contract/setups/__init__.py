@@ -1,1 +1,0 @@
-"""A project's setup: where it is, what it would run, and what is kept of it."""

@@ -1,0 +1,77 @@
+"""What a login shell changes (L1, L5, P7)."""
+
+from __future__ import annotations
+
+from outfitter.contract.doctor.login import Login, path_login_shell, path_programs
+from outfitter.record import replace
+
+from .build import FILE, configured, given, login, seen
+
+
+def test_what_a_login_shell_loses_is_told_with_file_and_line() -> None:
+    finding = path_login_shell(configured(), given({"PATH": "/x/bin:/usr/bin"}), login("/usr/bin:/bin"))
+    assert seen(finding) == ("warning", ("PATH[0] /x/bin is lost in a login shell (/etc/profile:7)",))
+    assert "/etc/profile:7" in finding.remedy
+
+
+def test_another_order_of_path_is_told() -> None:
+    finding = path_login_shell(configured(), given({"PATH": "/x:/usr/bin"}), login("/usr/bin:/x"))
+    assert seen(finding) == ("warning", ("PATH is in another order (/etc/profile:7)",))
+
+
+def test_something_in_front_of_path_is_told() -> None:
+    finding = path_login_shell(configured(), given({"PATH": "/x:/usr/bin"}), login("/sys:/x:/usr/bin"))
+    assert seen(finding) == ("warning", ("PATH[0] is /sys in a login shell (/etc/profile:7)",))
+
+
+def test_something_behind_path_or_twice_in_it_is_in_order() -> None:
+    found = login("/x:/usr/bin:/x:/games")
+    finding = path_login_shell(configured(), given({"PATH": "/x:/usr/bin"}), found)
+    assert seen(finding) == ("ok", ())
+
+
+def test_a_filtered_variable_that_comes_back_is_told_by_name() -> None:
+    found = login("/usr/bin:/bin", GITHUB_TOKEN="never-shown")
+    found = replace(found, places={"GITHUB_TOKEN": ("/home/ada/.profile", 3)})
+    finding = path_login_shell(configured(), given(removed={"exclude *": ["GITHUB_TOKEN"]}), found)
+    wanted = "GITHUB_TOKEN, which the policy removes, comes back (/home/ada/.profile:3)"
+    assert seen(finding) == ("warning", (wanted,))
+
+
+def test_it_is_an_error_where_startup_files_are_only_reported() -> None:
+    finding = path_login_shell(
+        configured(startup="report"), given({"PATH": "/x:/usr/bin"}), login("/usr/bin")
+    )
+    assert seen(finding)[0] == "error"
+    assert 'startup = "enforce"' in finding.remedy and FILE in finding.remedy
+
+
+def test_a_login_shell_without_an_answer_is_a_warning_with_its_reason() -> None:
+    found = Login("/bin/zsh", "timeout", {}, reason="it waits")
+    assert seen(path_login_shell(configured(), given(), found)) == ("warning", ("it waits",))
+    assert seen(path_programs(configured(), found)) == ("skipped", ())
+
+
+def test_without_asking_both_checks_are_skipped() -> None:
+    assert seen(path_login_shell(configured(), given(), None))[0] == "skipped"
+    assert seen(path_programs(configured(), None))[0] == "skipped"
+
+
+def test_programs_that_differ_are_told_with_both_paths() -> None:
+    found = login("/usr/bin")
+    found = replace(
+        found,
+        programs={
+            "python": ("/x/bin/python", "/usr/bin/python"),
+            "node": (None, "/opt/node"),
+            "git": ("/usr/bin/git", "/usr/bin/git"),
+        },
+    )
+    assert seen(path_programs(configured(), found)) == (
+        "warning",
+        (
+            "python is /x/bin/python, in a login shell /usr/bin/python",
+            "node is not found, in a login shell /opt/node",
+            "git is /usr/bin/git",
+        ),
+    )

@@ -1,0 +1,28 @@
+"""Entries of PATH that nobody meant (P9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from outfitter.contract.doctor.path import path_segments
+
+from .build import given, seen
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "detail"),
+    [
+        ("/usr/bin:", "warning", "PATH[1] is empty, which means the current directory"),
+        ("bin:/usr/bin", "warning", "PATH[0] bin is relative: another folder in every directory"),
+        ("/usr/bin:$PATH", "warning", "PATH[1] $PATH is text that nobody expanded"),
+        ("/usr/bin:/usr/bin/", "ok", "PATH[1] /usr/bin/ is there twice"),
+        ("/usr/bin:/opt/gone", "ok", "PATH[1] /opt/gone does not exist"),
+    ],
+)
+def test_entries_of_path_that_nobody_meant_are_told(path: str, status: str, detail: str) -> None:
+    assert seen(path_segments(given({"PATH": path}), frozenset({"/usr/bin"}))) == (status, (detail,))
+
+
+@pytest.mark.parametrize("base", [{"PATH": ""}, {"PATH": "bin"}])
+def test_a_path_that_leads_nowhere_is_an_error(base: dict[str, str]) -> None:
+    assert seen(path_segments(given(base), frozenset())) == ("error", ())

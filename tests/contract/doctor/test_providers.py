@@ -1,0 +1,47 @@
+"""The project's own environment."""
+
+from __future__ import annotations
+
+from outfitter.contract.doctor.limits import limits_size
+from outfitter.contract.doctor.machine import Given
+from outfitter.contract.doctor.providers import Providers, providers_present
+
+from .build import configured, seen
+
+
+def test_what_the_project_requires_and_lacks_is_an_error_of_its_own() -> None:
+    why = "python is required in /r and failed: make it"
+    finding = providers_present(Providers(refused=why))
+    assert seen(finding) == ("error", (why,))
+    assert finding.remedy.startswith("Do what is said above")
+    assert limits_size(configured(), Given({}, {}, refused=why)).status == "skipped"
+
+
+def test_providers_are_told_with_their_states() -> None:
+    blocked = ("direnv:/r/.envrc", "blocked", "not trusted: direnv allow /r")
+    finding = providers_present(Providers([blocked], [("python", "/r/.venv/pyvenv.cfg")]))
+    assert seen(finding) == (
+        "warning",
+        (
+            "direnv:/r/.envrc: blocked (not trusted: direnv allow /r)",
+            "/r/.venv/pyvenv.cfg (python): detected, not used",
+        ),
+    )
+    assert finding.summary == "direnv: blocked"
+    finding = providers_present(Providers([("python:/r", "applied", "")]))
+    assert (finding.status, finding.summary) == ("ok", "applied: python:/r")
+
+
+def test_what_is_not_installed_is_a_warning_unless_another_one_holds() -> None:
+    missing = ("python:/r", "missing", "uv has not made /r/.venv yet: `uv sync` makes it")
+    finding = providers_present(Providers([missing]))
+    assert (finding.status, finding.summary) == ("warning", "python: missing")
+    assert "`uv sync` makes it" in finding.details[0]
+    assert providers_present(Providers([missing, ("versions:/r", "applied", "")])).status == "ok"
+
+
+def test_what_is_there_and_not_named_is_a_warning_where_others_are() -> None:
+    finding = providers_present(Providers([], [("direnv", "/r/.envrc")], declared=True))
+    assert finding.summary == "direnv: detected, not used"
+    assert 'use = ["direnv"] under [providers]' in finding.remedy
+    assert providers_present(Providers([])).status == "ok"

@@ -1,0 +1,38 @@
+"""Outfitter's own files."""
+
+from __future__ import annotations
+
+import pytest
+
+from outfitter.contract.doctor.state import OwnFile, key_file, state_folder
+
+from .build import seen
+
+
+@pytest.mark.parametrize(
+    ("key", "status"),
+    [
+        (OwnFile("/k", None), "ok"),
+        (OwnFile("/k", 0o600, size=32), "ok"),
+        (OwnFile("/k", 0o644, size=32), "warning"),
+        (OwnFile("/k", 0o600, size=5), "warning"),
+        (OwnFile("/k", 0o600, size=32, ours=False), "warning"),
+    ],
+)
+def test_the_key_must_be_private_and_whole(key: OwnFile, status: str) -> None:
+    assert seen(key_file(key))[0] == status
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (OwnFile("/s", None), "ok"),
+        (OwnFile("/s", None, usable=False), "warning"),
+        (OwnFile("/s", 0o700), "ok"),
+        (OwnFile("/s", 0o500, usable=False), "warning"),
+        (OwnFile("/s", 0o777), "error"),
+        (OwnFile("/s", 0o700, ours=False), "error"),
+    ],
+)
+def test_the_state_folder_must_be_ours_and_writable(state: OwnFile, status: str) -> None:
+    assert seen(state_folder(state))[0] == status

@@ -1,0 +1,100 @@
+"""Whether files and folders are still what they were."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from outfitter.contract import freshness
+from outfitter.contract.freshness import TICK_NS, Way, lasting, settled, stamp, stamps, unchanged
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "folder" / "file"
+    file.parent.mkdir()
+    file.write_text("one")
+    return file
+
+
+def test_a_change_of_equal_length_shows_once_the_file_has_settled(file: Path) -> None:
+    before = settled((str(file),))
+    file.write_text("two")
+    assert stamps((str(file),)) != before and not unchanged((str(file),), before)
+
+
+def test_a_change_shows_whatever_time_the_file_is_given(file: Path) -> None:
+    before = settled((str(file),))
+    info = os.stat(file)
+    file.write_text("two")
+    os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert not unchanged((str(file),), before)
+
+
+def test_what_is_replaced_comes_or_goes_is_changed(file: Path) -> None:
+    other = file.with_name("other")
+    paths = (str(file), str(other))
+    before = settled(paths)
+    assert before[1] is None and unchanged(paths, before)
+    other.write_text("")
+    assert not unchanged(paths, before)
+    other.rename(file)
+    assert not unchanged(paths, before)
+    file.unlink()
+    assert not unchanged(paths, before)
+    assert unchanged(paths, (None, None))
+
+
+def test_settling_takes_the_youngest_of_all_past_the_tick(file: Path) -> None:
+    file.write_text("now")
+    settled((str(file.parent.parent), str(file), "/nowhere"))
+    assert time.time_ns() - os.stat(file).st_ctime_ns >= TICK_NS
+
+
+def test_nothing_needs_no_settling() -> None:
+    assert settled(()) == ()
+    assert settled(("/nowhere",)) == (None,)
+
+
+def test_a_young_stamp_is_that_of_no_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [found] = settled((str(file),))
+    assert found is not None and lasting(found) == found == stamp(str(file))
+    assert lasting(None) is None
+    monkeypatch.setattr(freshness, "TICK_NS", 1 << 62)  # as if it had just been written
+    assert lasting(found) not in (found, None)
+
+
+def test_a_stamp_from_a_clock_that_was_ahead_is_old_enough(file: Path) -> None:
+    [found] = settled((str(file),))
+    assert found is not None
+    ahead = (*found[:3], time.time_ns() + 1000 * TICK_NS)
+    assert lasting(ahead) == ahead
+
+
+def test_a_way_holds_until_something_comes_or_goes_in_one_of_its_folders(file: Path) -> None:
+    folders = [str(file.parent), str(file.parent.parent)]
+    settled(folders)
+    way = Way(folders)
+    assert way.holds()
+    file.write_text("what is in a file is not asked")
+    assert way.holds()
+    file.with_name("other").touch()
+    assert not way.holds()
+
+
+def test_a_way_of_young_folders_does_not_hold(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freshness, "TICK_NS", 1 << 62)
+    assert not Way([str(file.parent)]).holds()
+
+
+def test_ways_are_joined_as_they_were_without_the_folders_of_others(file: Path) -> None:
+    inner, outer = str(file.parent), str(file.parent.parent)
+    settled((inner, outer))
+    ways = [Way([inner]), Way([outer])]
+    file.with_name("other").touch()
+    whole, rest = Way.joined(ways), Way.joined(ways, {inner})
+    assert whole.paths == [inner, outer] and not whole.holds()
+    assert rest.paths == [outer] and rest.holds()
