@@ -102,7 +102,9 @@ def config_home(environ: Mapping[str, str]) -> str:
         return os.path.join(config, "outfitter")
     if home := environ.get("HOME"):
         return os.path.join(os.path.abspath(home), ".config", "outfitter")
-    raise SettingInvalid("there is no place for configuration: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME")
+    raise SettingInvalid(
+        "no directory for configuration is known: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME"
+    )
 
 
 def load(environ: Mapping[str, str], codex_home: str | None = None) -> Configuration:
@@ -146,7 +148,7 @@ def read(path: str) -> Configuration | None:
     except FileNotFoundError:
         if not os.path.islink(path):
             return None
-        raise _unreadable(path, "it is a link to nothing", "mend or remove the link") from None
+        raise _unreadable(path, "it is a broken symbolic link", "correct or remove the link") from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise _unreadable(path, reason.lower(), "make it a file that you can read") from None
@@ -305,14 +307,14 @@ def _id_faults(id: str) -> Iterator[Fault]:
     if not id.strip():
         yield ("id",), "environment id cannot be empty", 'write id = "NAME"'
     elif id != id.strip():
-        yield ("id",), f"environment id `{name}` must not contain surrounding whitespace", "remove the blanks"
+        yield ("id",), f"environment id `{name}` must not contain surrounding whitespace", "remove the spaces"
     elif id == LOCAL or id.lower() == NONE:
         yield ("id",), f"environment id `{name}` is reserved", "choose another name"
     elif len(id) > MAX_ID:
         yield ("id",), f"environment id `{name}` cannot be longer than {MAX_ID} characters", "shorten it"
     elif not _ID_CHARACTERS.issuperset(id):
         text = f"environment id `{name}` must contain only ASCII letters, numbers, '-' or '_'"
-        yield ("id",), text, "replace the other characters, for instance by '-'"
+        yield ("id",), text, "replace the other characters, for example with '-'"
 
 
 def _url_faults(url: str) -> Iterator[Fault]:
@@ -331,7 +333,7 @@ def _url_faults(url: str) -> Iterator[Fault]:
         yield (
             ("url",),
             f"{invalid}: invalid uri character",
-            "percent-encode it, or write a host in its xn-- form",
+            "percent-encode it; write an international host name in its xn-- form",
         )
         return
     parts = None
@@ -342,12 +344,12 @@ def _url_faults(url: str) -> Iterator[Fault]:
         is_reachable = False
     # No word of the standard library's: it may quote a password.
     if parts is not None and "@" in parts.netloc:
-        text = f"environment url `{name}` must not hold a user name or password"
+        text = f"environment url `{name}` must not contain a user name or password"
         yield ("url",), text, "use auth_bearer_token instead"
     elif parts is None or not is_reachable:
         yield ("url",), f"{invalid}: no host and port", "write ws://HOST:PORT, with a port from 1 to 65535"
     elif parts.fragment:
-        yield ("url",), f"{invalid}: a fragment means nothing here", "remove the # and what follows"
+        yield ("url",), f"{invalid}: a fragment has no meaning here", "remove the # and what follows"
 
 
 def _is_host(host: str, netloc: str) -> bool:
@@ -375,7 +377,7 @@ def _token_faults(declared: Declared) -> Iterator[Fault]:
         )
     elif not (token.isascii() and token.isprintable()):
         text = "invalid value for exec-server WebSocket header `authorization`"
-        yield ("auth_bearer_token",), text, "a token is printable ASCII on one line"
+        yield ("auth_bearer_token",), text, "write the token in printable ASCII on one line"
     if url is not None and url.startswith("ws://") and not any(_url_faults(url)):
         host = urlsplit(url).hostname or ""
         address = _address(host)
@@ -398,8 +400,8 @@ def _program_faults(declared: Declared, name: str) -> Iterator[Fault]:
         yield (key,), f"environment {name} {key} must not contain NUL", "remove the \\u0000"
     for variable, value in declared.env.items():
         if not variable or "=" in variable or "\0" in variable:
-            text = f"environment {name} env has an impossible name `{shown(variable)}`"
-            yield ("env", variable), text, "a name is not empty and has no '=' and no NUL"
+            text = f"environment {name} env has an invalid name `{shown(variable)}`"
+            yield ("env", variable), text, "a name must not be empty and must not contain '=' or NUL"
         if "\0" in value:
             text = f"environment {name} env `{shown(variable)}` must not contain NUL"
             yield ("env", variable), text, "remove the \\u0000"

@@ -66,7 +66,7 @@ class Selection:
         seen: set[str] = set()
         for root in self.roots:
             if root.id in seen:
-                raise SettingInvalid(f"selected root `{root.id}` is there twice")
+                raise SettingInvalid(f"selected root `{root.id}` is listed twice")
             seen.add(root.id)
 
     def add(self, root: SelectedRoot) -> Selection:
@@ -76,7 +76,7 @@ class Selection:
         left = tuple(root for root in self.roots if root.id != root_id)
         if len(left) == len(self.roots):
             known = ", ".join(f"`{root.id}`" for root in self.roots) or "none"
-            raise SettingInvalid(f"there is no selected root `{root_id}`; there are: {known}")
+            raise SettingInvalid(f"no selected root is named `{root_id}`; known: {known}")
         return Selection(left)
 
     def to_json(self) -> Json:

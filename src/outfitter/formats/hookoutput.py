@@ -57,22 +57,24 @@ def _env(text: str, producer: str) -> tuple[dict[str, object], list[Rejection]]:
     try:
         told = loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError):
-        return {}, [Rejection(producer, "output", "field", "it begins as JSON, and is none")]
+        return {}, [Rejection(producer, "output", "field", "it starts like JSON, but is not valid JSON")]
     specific = told.get("hookSpecificOutput")
     if not isinstance(specific, dict) or "env" not in specific:
         return {}, []
     event, env = specific.get("hookEventName"), specific["env"]
     if event not in EVENTS:
         known = ", ".join(EVENTS)
-        why = f"only hooks of {known} say what commands get"
+        why = f"only {known} hooks can set variables"
         return {}, [Rejection(producer, "hookEventName", "field", why)]
     if env is None:
         return {}, []
     if not isinstance(env, dict):
-        return {}, [Rejection(producer, "env", "field", "it must be an object with names of variables")]
+        return {}, [
+            Rejection(producer, "env", "field", "it must be an object whose keys are names of variables")
+        ]
     rejected = []
     for name in dict.fromkeys(twice):
         if name in env:
             del env[name]
-            rejected.append(Rejection(producer, name, "conflict", "it is there twice: keep one of them"))
+            rejected.append(Rejection(producer, name, "conflict", "it is listed twice: keep one of them"))
     return env, rejected

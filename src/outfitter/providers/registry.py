@@ -64,11 +64,11 @@ def _load(id: str, options: Mapping[str, object]) -> Provider:
                 provider = point.load()()
             except Exception as error:
                 raise SettingInvalid(
-                    f"the provider `{id}` of {point.value} cannot be loaded ({type(error).__name__}): "
-                    "mend or remove the distribution it comes with"
+                    f"the provider `{id}` of {point.value} cannot be loaded ({type(error).__name__}): fix "
+                    f"or uninstall the package that it comes from"
                 ) from error
             return provider
-    raise SettingInvalid(f"there is no provider `{id}`; there are: {', '.join(known())}")
+    raise SettingInvalid(f"no provider is named `{id}`; known: {', '.join(known())}")
 
 
 def _points() -> list[EntryPoint]:
