@@ -108,7 +108,7 @@ def test_settings_of_a_project_that_do_not_count_are_told_with_their_line() -> N
         ("/usr/bin:", "warning", "PATH[1] is empty, which means the current directory"),
         ("bin:/usr/bin", "warning", "PATH[0] bin is relative: another folder in every directory"),
         ("/usr/bin:$PATH", "warning", "PATH[1] $PATH is text that nobody expanded"),
-        ("/usr/bin:/usr/bin/", "ok", "PATH[1] /usr/bin/ is listed twice"),
+        ("/usr/bin:/usr/bin/", "ok", "PATH[1] /usr/bin/ is there twice"),
         ("/usr/bin:/opt/gone", "ok", "PATH[1] /opt/gone does not exist"),
     ],
 )

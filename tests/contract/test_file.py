@@ -173,7 +173,7 @@ def test_rule_that_says_nothing_is_still_said() -> None:
 # Mistakes
 
 _NAME = "a name is letters, digits and _, and does not begin with a digit"
-_POSSIBLE = "a name must not be empty and must not contain '=' or NUL"
+_POSSIBLE = "a name is not empty and has no '=' and no NUL"
 _MOVE = "move it to your own config.toml"
 
 

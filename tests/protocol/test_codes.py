@@ -134,7 +134,7 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         (
             codes.INVALID_REQUEST,
             "the setup of /srv is required and failed: it ended with status 3; its output is in "
-            "/state/setups/1.log; mend it, then type: outfitter setup --again /srv",
+            "/state/setups/1.log; fix it, then type: outfitter setup --again /srv",
             {"error": "setup-failed"},
         ),
     ),
