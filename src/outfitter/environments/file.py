@@ -1,7 +1,7 @@
-"""`environments.toml`: which environments there are, read and checked.
+"""`environments.toml`: the named environments, read and checked.
 
-The rules and their words are the reference's. Where it stops at the first mistake, here all of them are
-told, each with its line and what to write instead. A bearer token is never shown.
+The rules and their wording are the reference's. The reference stops at the first mistake; Outfitter reports
+all of them, each with its line and a remedy. A bearer token is never shown.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _KEYS = (
 
 @record
 class Declared:
-    """One environment as it was declared: a WebSocket `url`, or a `program` that speaks over its stdio.
+    """One named environment as declared: a WebSocket `url`, or a `program` that speaks over its stdio.
 
-    `args`, `env` and `cwd` are the program's. Timeouts are seconds. `skills` are the names of skills that
-    must be found there. `file` and `line` say where it stands, if it was read from somewhere.
+    `args`, `env` and `cwd` belong to the program. Timeouts are in seconds. `skills` are the names of skills
+    that must be found there. `file` and `line` say where it was declared, if it was read from a file.
     """
 
     id: str
@@ -78,9 +78,10 @@ class Declared:
 
 @record
 class Configuration:
-    """All environments, in the order of the file. `default` is a name, or None for no default.
+    """All named environments, in the order of the file. `default` is a name, or None for no default.
 
-    `source` says where this was read: a file, the name of a variable, or None when nothing is configured.
+    `source` says where the configuration was read: a file, the name of a variable, or None if nothing is
+    configured.
     """
 
     _: KW_ONLY
@@ -94,7 +95,7 @@ class Configuration:
 
 
 def config_home(environ: Mapping[str, str]) -> str:
-    """The folder of our configuration. Raises SettingInvalid when no variable tells."""
+    """The directory of Outfitter's configuration. Raises SettingInvalid if no variable names it."""
     if home := environ.get("OUTFITTER_HOME"):
         return os.path.abspath(home)
     config = environ.get("XDG_CONFIG_HOME", "")
@@ -108,10 +109,10 @@ def config_home(environ: Mapping[str, str]) -> str:
 
 
 def load(environ: Mapping[str, str], codex_home: str | None = None) -> Configuration:
-    """What is configured: in our folder, or as Codex would have it when `codex_home` names its folder.
+    """The configured environments: Outfitter's own, or those of the Codex home `codex_home`.
 
-    Without a file there is `local` alone, unless Codex's variable names a server; so it is without a home, as
-    services have none. Raises SettingInvalid.
+    Without a file, the only environment is `local`, unless Codex's variable names a server. The same is true
+    without a home directory, as in services. Raises SettingInvalid.
     """
     if codex_home is None:
         try:
@@ -127,7 +128,7 @@ def load(environ: Mapping[str, str], codex_home: str | None = None) -> Configura
 
 
 def from_variable(value: str) -> Configuration:
-    """What CODEX_EXEC_SERVER_URL says: blank, `none`, or the server to use instead of this machine."""
+    """The meaning of CODEX_EXEC_SERVER_URL: blank, `none`, or a server to use instead of this machine."""
     url = value.strip()
     if not url:
         return Configuration()
@@ -140,7 +141,7 @@ def from_variable(value: str) -> Configuration:
 
 
 def read(path: str) -> Configuration | None:
-    """The configuration in a file; None when there is no such file. Raises FileInvalid."""
+    """The configuration in a file; None if the file does not exist. Raises FileInvalid."""
     path = os.path.abspath(path)
     try:
         with open(path, "rb") as file:
@@ -168,7 +169,7 @@ def _unreadable(path: str, reason: str, remedy: str) -> FileInvalid:
 
 
 def parse_environments(text: str, file: str) -> Configuration:
-    """The configuration in a text; relative paths in it start at the folder of `file`. Raises FileInvalid."""
+    """The configuration in a text. Relative paths start at the directory of `file`. Raises FileInvalid."""
     root = Table(parse(text, file))
     root.only(*_TOP_KEYS)
     include_local = root.flag("include_local") is not False
@@ -246,7 +247,7 @@ def _declared(table: Table, number: int, file: str) -> Declared:
 
 
 def check(declared: Declared) -> None:
-    """Raises SettingInvalid when an environment that was not read from a file breaks a rule."""
+    """Raises SettingInvalid if an environment that was not read from a file breaks a rule."""
     found = [f"{text}; {remedy}" for _, text, remedy in faults(declared)]
     if found:
         raise SettingInvalid("\n".join(found))
@@ -408,7 +409,7 @@ def _program_faults(declared: Declared, name: str) -> Iterator[Fault]:
 
 
 def shown_url(url: str) -> str:
-    """A URL without what may be secret in it: user name, password, query."""
+    """A URL without its possibly secret parts: user name, password and query."""
     scheme = next((scheme for scheme in _SCHEMES if url.startswith(scheme)), "")
     _, at, rest = url.removeprefix(scheme).rpartition("@")
     rest, query, _ = rest.partition("?")

@@ -2,7 +2,7 @@
 
     {"hookSpecificOutput": {"hookEventName": "SessionStart", "env": {"A": "b", "GONE": null}}}
 
-The rest of its output (context, messages, decisions) is for others and passed over. Pure: text in, data out.
+The rest of the output (context, messages, decisions) is ignored. Pure: text in, data out.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ LARGEST = 1 << 20  # the largest environment there is, by default
 def contribution(
     text: str, producer: str, *, strict: bool = False
 ) -> tuple[Contribution, tuple[Rejection, ...]]:
-    """What a hook's output says of the environment: nothing, if it is plain text or speaks of other things.
+    """The contribution in a hook's output; empty if the output is plain text or about other things.
 
-    `producer` is `hook:NAME` or `plugin:NAME`. Raises OverlayRefused when `strict` and anything is wrong.
+    `producer` is `hook:NAME` or `plugin:NAME`. Raises OverlayRefused if `strict` is set and anything is
+    wrong.
     """
     env, found = _env(text, producer)
     contribution, rejected = read(producer, {"set": env})

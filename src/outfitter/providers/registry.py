@@ -1,4 +1,4 @@
-"""All providers by their id: ours, and those that other distributions bring along."""
+"""All providers by id: those of Outfitter and those of other distributions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def find(id: str, options: Mapping[str, object] | None = None) -> Provider:
 
 
 def known() -> list[str]:
-    """Every id that there is."""
+    """The ids of all providers."""
     return sorted({*OURS, *(point.name for point in _points())})
 
 
