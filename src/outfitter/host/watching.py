@@ -154,7 +154,7 @@ class Watching:
                 else:
                     watcher.event(key, bits, name)
             except Exception:
-                warn("server", "a watch could not take an event", exc_info=True)
+                warn("server", "a watch could not handle an event", exc_info=True)
 
     def close(self) -> None:
         """Ends every watch, without a word."""

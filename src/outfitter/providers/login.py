@@ -223,7 +223,7 @@ class _Asking:
 
     def _failure(self, outcome: str, code: int | None, timeout: float) -> tuple[str, str]:
         files = f"the startup files of {self._shell}"
-        around = f"skip the lines that are only for people if ${MARKER} is set, as it is now"
+        around = f"skip interactive lines if ${MARKER} is set (Outfitter sets it here)"
         if outcome == "timeout":
             return outcome, (
                 f"{files} did not finish within {timeout:g} s: {around}, or allow more time; "
