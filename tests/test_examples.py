@@ -47,11 +47,11 @@ env: base=launcher, policy=project:shell_environment_policy, provider=project(ap
     CI  PATH
   L8 runtime: 1
     SHLVL
-1 variable taken away
+1 variable removed
   L2 project:shell_environment_policy.exclude AWS_* (/project/outfitter.toml:7)
     AWS_PROFILE
 1 entry refused
-  LD_PRELOAD of L3 project: it can make later commands run other code; see allow_code_loading (code-loading)
+  LD_PRELOAD of L3 project: this variable can make later commands run other code; see allow_code_loading (code-loading)
 exit status 0
 
 $ outfitter env explain PATH AWS_PROFILE LD_PRELOAD
@@ -59,15 +59,15 @@ PATH  from L3 project
     L0 base  set  from the environment this was started in
     L2 project:shell_environment_policy  kept  project:shell_environment_policy.inherit is "all" (/project/outfitter.toml)
   * L3 project  prepend  prepend 1, [env] prepend (/project/outfitter.toml:4)
-    1  /project/bin  L3 project  prepend, can be written to by the agent
+    1  /project/bin  L3 project  prepend, writable by the agent
     2  /usr/bin  L0 base
     3  /bin  L0 base
-    -  /usr/bin  L0 base  dropped: already there
-AWS_PROFILE  not there: L2 project:shell_environment_policy.exclude AWS_* (/project/outfitter.toml:7)
+    -  /usr/bin  L0 base  dropped: duplicate
+AWS_PROFILE  not set: L2 project:shell_environment_policy.exclude AWS_* (/project/outfitter.toml:7)
     L0 base  set  from the environment this was started in
   * L2 project:shell_environment_policy  removed  project:shell_environment_policy.exclude AWS_* (/project/outfitter.toml:7)
-LD_PRELOAD  not there: L3 project: it can make later commands run other code; see allow_code_loading (/project/outfitter.toml:3)
-    L3 project  refused  it can make later commands run other code; see allow_code_loading, [env] set (/project/outfitter.toml:3)
+LD_PRELOAD  not set: L3 project: this variable can make later commands run other code; see allow_code_loading (/project/outfitter.toml:3)
+    L3 project  refused  this variable can make later commands run other code; see allow_code_loading, [env] set (/project/outfitter.toml:3)
 exit status 0
 
 $ outfitter env diff / here
@@ -92,7 +92,7 @@ report: /home/old/bin, stage test, reintroduced, in /
   added DEPLOY_TOKEN by /home/.bash_profile:3
   changed PATH by /home/.bash_profile:2
 refused to L3 project: DEPLOY_TOKEN: envPolicy.exclude *TOKEN*; allow_from with L3 permits it
-refused to L3 project: LD_PRELOAD: it can make later commands run other code; see allow_code_loading
+refused to L3 project: LD_PRELOAD: this variable can make later commands run other code; see allow_code_loading
 """,
     "many_commands.py": """\
 exit code 0: 100 commands

@@ -1,4 +1,4 @@
-"""Outfitter runs commands for coding agents in an environment that is an explicit contract.
+"""Run commands for coding agents, in environments that Outfitter can explain.
 
     async with outfitter.local() as client:
         done = await client.run(["python", "--version"])

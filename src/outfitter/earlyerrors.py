@@ -25,7 +25,7 @@ class ProtocolError(OutfitterError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke a rule after which the connection cannot go on.
+    """The other side broke a rule, and the connection cannot go on.
 
     `close_code` is the WebSocket close code that tells it so.
     """
@@ -50,7 +50,7 @@ class SettingInvalid(OutfitterError):
 
 
 class FileInvalid(SettingInvalid):
-    """A file has mistakes. `mistakes` are all of them, each a `Mistake`: file, line, text, remedy."""
+    """A file has mistakes. `mistakes` lists all of them with file, line, text and remedy."""
 
     __module__ = _SHOWN
     slug = "file-invalid"

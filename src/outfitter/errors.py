@@ -1,43 +1,43 @@
 """Every exception Outfitter raises, and what each one means.
 
 OutfitterError
-├── ProtocolError               a rule of the wire was broken
-│   ├── LocalProtocolError      we were about to break it
-│   └── RemoteProtocolError     the other side did
-│       └── Malformed           one message could not be read; the connection goes on
+├── ProtocolError               a message broke a rule of the protocol
+│   ├── LocalProtocolError      this side was about to break a rule
+│   └── RemoteProtocolError     the other side broke a rule
+│       └── Malformed           one message could not be read; the connection stays open
 ├── ConnectionLost
-│   ├── Disconnected            while this was under way; the session goes on, or is being resumed
-│   ├── SessionExpired          for good: this client is done for
+│   ├── Disconnected            the connection ended during this call; the session goes on or is being resumed
+│   ├── SessionExpired          the session cannot be resumed; this client is unusable
 │   ├── DialFailed              no connection could be made; `retryable` says whether it may work later
-│   ├── OutputLost              some output of one process cannot be had any more
-│   └── FileChanged             a file that was being read became another one while the connection was down
-├── RequestFailed               the other side answered no (client side; keeps the code)
-├── CapabilityMissing           the other side does not know how (client side)
-├── Overloaded                  a bound of this client is reached; wait for something to finish
+│   ├── OutputLost              some output of one process is no longer available
+│   └── FileChanged             a file was replaced during a read, while the connection was down
+├── RequestFailed               the server answered with an error (client side; keeps the code)
+├── CapabilityMissing           the server does not offer what the call needs (client side)
+├── Overloaded                  a limit of this client is reached; wait for a call to finish
 ├── TimedOut                    a command took longer than its caller allowed (a TimeoutError too)
 ├── OutputTooLarge              a command printed more than its caller allowed
-├── Refused                     we answer no: the request makes no sense in this state
+├── Refused                     a server refuses a request in its present state
 │   ├── InvalidParams           the parameters cannot be read or are not allowed
-│   ├── MethodUnknown           no such method here
-│   ├── SessionAttached         another connection holds the session
-│   ├── EnvironmentTooLarge     no program can be started with so much of it; names the variable
+│   ├── MethodUnknown           this server does not have the method
+│   ├── SessionAttached         another connection uses the session
+│   ├── EnvironmentTooLarge     no program can start with this much; names the largest variable
 │   ├── LoginRejected           a command asks for a login shell, which the contract does not allow
-│   ├── ProviderBlocked         a required provider may not run the project's code: nobody has allowed it
-│   ├── ProviderFailed          a required provider could not say what the project's environment is
-│   ├── SetupBlocked            the project's setup is required and may not run: nobody has allowed it
-│   ├── SetupFailed             the project's setup is required and did not go well
-│   ├── OverlayRefused          a strict contribution to the session has mistakes; nothing of it is taken
-│   ├── OverlayUnknown          no configuration file has an overlay of this name
-│   ├── ScopeUnknown            a session that is a copy of another one, and is not there (any more)
-│   └── OverlaysFull            the server keeps as much for sessions as it may; drop what is not needed
+│   ├── ProviderBlocked         a required provider may not run the project's code: nobody allowed it
+│   ├── ProviderFailed          a required provider gave no environment
+│   ├── SetupBlocked            the project's setup is required and may not run: nobody allowed it
+│   ├── SetupFailed             the project's setup is required and failed
+│   ├── OverlayRefused          a strict contribution has mistakes; nothing of it was added
+│   ├── OverlayUnknown          no configuration file has an overlay with this name
+│   ├── ScopeUnknown            a forked scope that this server does not have (any more)
+│   └── OverlaysFull            the server has reached a limit on overlays; drop what is not needed
 ├── LaunchFailed                the operating system did not start the program
-├── FileFailed                  the operating system refused something about a file
+├── FileFailed                  the operating system refused a file operation
 ├── HostUnsupported             this machine lacks what the operation needs
 ├── SettingInvalid              a flag, file or URL cannot be used as given
 │   └── FileInvalid             a file has mistakes; all of them, each with its line
 ├── EnvironmentUnknown          no environment has this name
-├── EnvironmentReplaced         the environment was replaced or dropped while this was under way
-└── ContractViolated            the environment does not keep what it promises
+├── EnvironmentReplaced         the environment was replaced or dropped during this call
+└── ContractViolated            the environment does not meet its contract
 
 Each class has a `slug`: a stable name that scripts and logs may rely on.
 """
@@ -57,7 +57,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class Malformed(RemoteProtocolError):
-    """One message could not be read. `request_id` is its id where one could be made out."""
+    """One message could not be read. `request_id` is its id, if that could be read."""
 
     slug = "malformed-message"
 
@@ -80,7 +80,7 @@ class SessionExpired(ConnectionLost):
 
 
 class DialFailed(ConnectionLost):
-    """No connection: refused, unreachable, too slow (`retryable`), or turned away (not)."""
+    """No connection could be made. `retryable` is false if the server rejected the client."""
 
     slug = "dial-failed"
 
@@ -98,7 +98,7 @@ class FileChanged(ConnectionLost):
 
 
 class RequestFailed(OutfitterError):
-    """The server refused a request; `code` and `data` are what it sent."""
+    """The server answered a request with an error; `code` and `data` are what it sent."""
 
     slug = "request-failed"
 
@@ -113,7 +113,7 @@ class RequestFailed(OutfitterError):
 
 
 class CapabilityMissing(OutfitterError):
-    """The executor does not offer `capability`, and there is no other way to do what was asked."""
+    """The executor does not offer `capability`, which the call needs."""
 
     slug = "capability-missing"
 
@@ -131,7 +131,7 @@ class Overloaded(OutfitterError):
 
 
 class TimedOut(OutfitterError, TimeoutError):
-    """A command was ended because its time was up; `stdout` and `stderr` are what it had printed."""
+    """A command was ended at its timeout; `stdout` and `stderr` are what it had printed."""
 
     slug = "timed-out"
 
@@ -146,7 +146,7 @@ class TimedOut(OutfitterError, TimeoutError):
 
 
 class OutputTooLarge(OutfitterError):
-    """A command was ended because it printed more than `limit` bytes; `stdout` and `stderr` are the rest."""
+    """A command was ended because it printed more than `limit` bytes, kept in `stdout` and `stderr`."""
 
     slug = "output-too-large"
 
@@ -161,7 +161,7 @@ class OutputTooLarge(OutfitterError):
 
 
 class Refused(OutfitterError):
-    """We refuse a request. The text goes to the peer as it is."""
+    """A server refuses a request. The text is sent to the client."""
 
     slug = "refused"
 
@@ -194,7 +194,7 @@ class SessionAttached(Refused):
 
 
 class EnvironmentTooLarge(Refused):
-    """One variable, or all of them together, is more than a program can be started with."""
+    """One variable, or all of them together, is larger than a program can get."""
 
     slug = "environment-too-large"
 
@@ -208,17 +208,17 @@ class EnvironmentTooLarge(Refused):
     def __str__(self) -> str:
         if self.total is None:
             return (
-                f"the variable {self.name} is too large: {self.size} bytes, at most {self.limit} can be "
-                "passed to a program; take it away, or put its content into a file"
+                f"the variable {self.name} is too large: {self.size} bytes, a program can get at most "
+                f"{self.limit}; remove the variable, or put its content into a file"
             )
         return (
-            f"the environment is too large: {self.total} bytes, limit is {self.limit}; the largest variable "
-            f"is {self.name} with {self.size} bytes; take it away, or raise [limits] total_bytes"
+            f"the environment is too large: {self.total} bytes, the limit is {self.limit}; the largest "
+            f"variable is {self.name} with {self.size} bytes; remove it, or raise total_bytes under [limits]"
         )
 
 
 class LoginRejected(Refused):
-    """A command asks for a login shell, by the word `flag` or, if `by_name`, by the name it goes under."""
+    """A command asks for a login shell, by its flag `flag` or, if `by_name`, by its argv[0]."""
 
     slug = "login-rejected"
 
@@ -231,13 +231,13 @@ class LoginRejected(Refused):
     def __str__(self) -> str:
         how = f"its argv[0] is `{self.flag}`" if self.by_name else f"`{self.flag}`"
         return (
-            f"the command asks for a login shell of {self.shell} ({how}), which is not allowed here: "
-            'ask for one that is none, or set login = "strip" (started as no login shell) or "allow"'
+            f"the command asks for a login shell of {self.shell} ({how}), which is not allowed here: start "
+            'a non-login shell, or set login = "strip" (drops the flag) or "allow"'
         )
 
 
 class ProviderBlocked(Refused):
-    """A provider that the project requires is not trusted; `grant` is what to type."""
+    """A required provider is not trusted; `grant` is the command that allows it."""
 
     slug = "provider-blocked"
 
@@ -249,13 +249,13 @@ class ProviderBlocked(Refused):
         self.why = why
 
     def __str__(self) -> str:
-        remedy = f"read it, then type: {self.grant}" if self.grant else "it cannot be allowed from here"
+        remedy = f"read its files, then type: {self.grant}" if self.grant else "nothing here can allow it"
         why = f" ({self.why})" if self.why else ""
         return f"{self.provider} is required in {self.root} and may not run{why}: {remedy}"
 
 
 class ProviderFailed(Refused):
-    """A provider that the project requires did not give an environment; `stderr_tail` is its own word."""
+    """A required provider gave no environment; `stderr_tail` is the end of what it printed."""
 
     slug = "provider-failed"
 
@@ -267,12 +267,12 @@ class ProviderFailed(Refused):
         self.stderr_tail = stderr_tail
 
     def __str__(self) -> str:
-        said = f"; it said: {self.stderr_tail.strip()}" if self.stderr_tail.strip() else ""
+        said = f"; it printed: {self.stderr_tail.strip()}" if self.stderr_tail.strip() else ""
         return f"{self.provider} is required in {self.root} and failed: {self.reason}{said}"
 
 
 class SetupBlocked(Refused):
-    """The setup that the project requires is not trusted; `grant` is what to type."""
+    """The required setup is not trusted; `grant` is the command that allows it."""
 
     slug = "setup-blocked"
 
@@ -282,11 +282,14 @@ class SetupBlocked(Refused):
         self.grant = grant
 
     def __str__(self) -> str:
-        return f"the setup of {self.worktree} is required and may not run: read it, then type: {self.grant}"
+        return (
+            f"the setup of {self.worktree} is required and may not run: read its files, then type: "
+            f"{self.grant}"
+        )
 
 
 class SetupFailed(Refused):
-    """The setup that the project requires failed; `log` is where its output is, `tail` the end of that."""
+    """The required setup failed; `log` is the file with its output, `tail` the end of that."""
 
     slug = "setup-failed"
 
@@ -300,13 +303,13 @@ class SetupFailed(Refused):
     def __str__(self) -> str:
         where = f"; its output is in {self.log}" if self.log else ""
         return (
-            f"the setup of {self.worktree} is required and failed: {self.reason}{where}; mend it, then type: "
+            f"the setup of {self.worktree} is required and failed: {self.reason}{where}; fix it, then type: "
             f"outfitter setup --again {self.worktree}"
         )
 
 
 class OverlayRefused(Refused):
-    """A `strict` contribution has mistakes: `rejected` are all of them in words, and nothing was taken."""
+    """A `strict` contribution has mistakes, all listed in `rejected`; nothing was added."""
 
     slug = "overlay-refused"
 
@@ -317,11 +320,11 @@ class OverlayRefused(Refused):
 
     def __str__(self) -> str:
         told = "; ".join(self.rejected)
-        return f"nothing of {self.producer} was taken: {told}; correct it, or leave out `strict`"
+        return f"nothing from {self.producer} was added: {told}; correct this, or leave out `strict`"
 
 
 class OverlayUnknown(Refused):
-    """There is no overlay `name` in the configuration; `known` are the names that there are."""
+    """The configuration has no overlay `name`; `known` lists its overlays."""
 
     slug = "overlay-unknown"
 
@@ -332,11 +335,11 @@ class OverlayUnknown(Refused):
 
     def __str__(self) -> str:
         known = ", ".join(f"`{name}`" for name in self.known) or "none"
-        return f"there is no overlay `{self.name}` here: add [overlays.{self.name}]; there are: {known}"
+        return f"no overlay is named `{self.name}` here: add [overlays.{self.name}], or use one of: {known}"
 
 
 class ScopeUnknown(Refused):
-    """There is no session `scope`, which by its name is a copy: it might be one that should have less."""
+    """The server has no scope `scope`, whose name says that it is a fork."""
 
     slug = "scope-unknown"
 
@@ -347,14 +350,13 @@ class ScopeUnknown(Refused):
     def __str__(self) -> str:
         parent = self.scope.rpartition("/")[0]
         return (
-            f"there is no scope `{self.scope}`: with a `/` in its name it is a copy, which a fork makes, "
-            "and a server that was started anew has none; "
-            f"fork `{parent}` again, or choose a name without `/`"
+            f"this server has no scope `{self.scope}`: a name with `/` is a fork, and forks are lost when "
+            f"the server restarts; fork `{parent}` again, or choose a name without `/`"
         )
 
 
 class OverlaysFull(Refused):
-    """A bound on what a server keeps for sessions; `what` names it, `limit` is its number."""
+    """A limit on the overlays of a server is reached; `what` names it, `limit` is its number."""
 
     slug = "overlays-full"
 
@@ -364,14 +366,14 @@ class OverlaysFull(Refused):
         self.limit = limit
 
     def __str__(self) -> str:
-        return f"no room for more than {self.limit} {self.what}: environment/overlay/drop makes some"
+        return f"the limit of {self.limit} {self.what} is reached: free some with environment/overlay/drop"
 
 
 class LaunchFailed(OutfitterError):
     """The operating system refused to start a program.
 
     `errno_name` is the symbol (`ENOENT`), `subject` which of "cwd", "program" and "interpreter" is at
-    fault, and `what` the same in words, as far as it can be told.
+    fault, and `what` the same in words, if known.
     """
 
     slug = "launch-failed"
@@ -400,7 +402,7 @@ class FileFailed(OutfitterError):
 
 
 class EnvironmentUnknown(OutfitterError):
-    """There is no environment `environment_id`; `known` are the names that there are."""
+    """No environment is named `environment_id`; `known` lists the names."""
 
     slug = "environment-unknown"
 
@@ -411,11 +413,11 @@ class EnvironmentUnknown(OutfitterError):
 
     def __str__(self) -> str:
         known = ", ".join(f"`{name}`" for name in self.known) or "none"
-        return f"environment `{self.environment_id}` is not configured; there are: {known}"
+        return f"environment `{self.environment_id}` is not configured; known: {known}"
 
 
 class EnvironmentReplaced(OutfitterError):
-    """The environment is not the one of this name any more; `how` is "replaced", "dropped" or "closed"."""
+    """The environment is gone; `how` is "replaced", "dropped" or "closed"."""
 
     slug = "environment-replaced"
 

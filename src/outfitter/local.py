@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 async def local(
     *, environment: Mapping[str, str] | None = None, summaries: bool = False
 ) -> AsyncIterator[Client]:
-    """A client of an exec-server inside this process.
+    """A client of a server inside this process.
 
-    `environment` is what commands inherit from; this process's own by default. With `summaries` each command
-    says what its environment was made of. When the block ends, every command and all its descendants are
-    ended. Raises FileInvalid.
+    `environment` is what commands inherit from; by default, the environment of this process. With
+    `summaries`, each command reports where its environment came from. At the end of the block, every command
+    and all its descendants are ended. Raises FileInvalid.
     """
     loop = asyncio.get_running_loop()
     executor = inherited.load() if environment is None else dict(environment)

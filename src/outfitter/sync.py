@@ -116,7 +116,7 @@ class Client(BlockingClient):
 
     @property
     def session_id(self) -> str:
-        """The id with which another client can take the session over: see `resume` of `connect`."""
+        """The id of the session."""
         return self._client.session_id
 
     @property
@@ -125,23 +125,23 @@ class Client(BlockingClient):
         return Files(self._background, self._client.files)
 
     def offers(self, capability: str) -> bool:
-        """Whether the server has this capability flag."""
+        """Whether the server has this capability."""
         return self._client.offers(capability)
 
     def require(self, capability: str, what: str) -> None:
-        """Raises CapabilityMissing without the flag."""
+        """Raises CapabilityMissing if the server does not have the capability."""
         self._client.require(capability, what)
 
     def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
-        """Any request of the protocol."""
+        """Sends any request of the protocol and returns its result."""
         return self._background.call(lambda: self._client.call(method, params, repeat=repeat, wait=wait))
 
     def status(self) -> str:
-        """Asks the server how it is, now ("ready"). Never waits for a recovery."""
+        """Asks the server for its status now ("ready"). Never waits for a recovery."""
         return self._background.call(self._client.status)
 
     def resolve(self, path: str | None) -> FileUri:
-        """The URI of a path on the executor; relative ones, and None, start in its working directory."""
+        """The URI of a path on the executor. Relative paths and None start at its working directory."""
         return self._client.resolve(path)
 
     def start(
@@ -213,11 +213,11 @@ class Client(BlockingClient):
         )
 
     def processes(self) -> list[ProcessSummary]:
-        """The processes of this session, oldest first, finished ones for as long as the server keeps them."""
+        """The processes of this session, oldest first, including closed ones that the server still keeps."""
         return self._background.call(self._client.processes)
 
     def attach(self, process_id: str, *, after: int = 0) -> RemoteProcess:
-        """Takes up a process of this session by its id."""
+        """Attaches to a process of this session by its id."""
         return self._background.make(RemoteProcess, lambda: self._client.attach(process_id, after=after))
 
     def environment(
@@ -231,7 +231,7 @@ class Client(BlockingClient):
         show: str = "names",
         digest_key: bytes | None = None,
     ) -> Resolution:
-        """What a command would get: its variables, fingerprints, and whose environment it is."""
+        """The environment that a command would get: its variables, fingerprints and base."""
         return self._background.call(
             lambda: self._client.environment(
                 cwd=cwd, env=env, policy=policy, contract=contract, tty=tty, show=show, digest_key=digest_key
@@ -250,7 +250,7 @@ class Client(BlockingClient):
         programs: Sequence[str] = (),
         login: bool = False,
     ) -> Explanation:
-        """Why each variable of a command would be what it is, and where those that it lost went."""
+        """Explains where each variable of a command would come from, and why others are missing."""
         return self._background.call(
             lambda: self._client.explain(
                 cwd=cwd,
@@ -265,11 +265,11 @@ class Client(BlockingClient):
         )
 
     def compare(self, cwd: str, other: str) -> list[Change]:
-        """The differences between what commands would get in two directories; never a value."""
+        """The differences between the environments of two directories, without values."""
         return self._background.call(lambda: self._client.compare(cwd, other))
 
     def base(self, params: BaseParams) -> BaseAnswer:
-        """Says whose environment commands start from; returns that base, and what differs by name."""
+        """Sets whose environment commands start from; returns that base and the names that differ."""
         return self._background.call(lambda: self._client.base(params))
 
     def put_overlay(
@@ -287,7 +287,7 @@ class Client(BlockingClient):
         merge: bool = False,
         order: Sequence[str] = (),
     ) -> PutAnswer:
-        """What `producer` adds to commands with `EnvContract(scope=scope)`, in place of its former words."""
+        """Sets what `producer` adds to commands with `EnvContract(scope=scope)`."""
         return self._background.call(
             lambda: self._client.put_overlay(
                 scope,
@@ -305,11 +305,11 @@ class Client(BlockingClient):
         )
 
     def overlay(self, scope: str) -> OverlayAnswer:
-        """Who has said what for a scope: `contributions` with names, never with values. CapabilityMissing."""
+        """The `contributions` to the overlay of a scope, with names and without values."""
         return self._background.call(lambda: self._client.overlay(scope))
 
     def drop_overlay(self, scope: str, producer: str | None = None, names: Sequence[str] = ()) -> bool:
-        """Forgets a producer, or what it has said of some variables; whether there was anything."""
+        """Removes a producer's contribution, or some of its variables; returns whether it had any."""
         return self._background.call(lambda: self._client.drop_overlay(scope, producer, names))
 
     def overlay_event(
@@ -321,7 +321,7 @@ class Client(BlockingClient):
         unset: Sequence[str] = (),
         hide_secrets: bool = False,
     ) -> EventAnswer:
-        """Something has happened to a session: "new", "resume", "clear", "compact", "fork", "cwd", "root"."""
+        """Reports an event of an agent session to the server."""
         return self._background.call(
             lambda: self._client.overlay_event(scope, event, to=to, unset=unset, hide_secrets=hide_secrets)
         )
@@ -372,7 +372,7 @@ class RemoteProcess(BlockingProcess):
 
     @property
     def closed(self) -> bool:
-        """Whether every event has come."""
+        """Whether every event has been delivered."""
         return self._process.closed
 
     def discard(self) -> None:
@@ -384,23 +384,23 @@ class RemoteProcess(BlockingProcess):
         return self._background.call(lambda: self._process.write(data))
 
     def close_stdin(self) -> str:
-        """Ends the input; on a terminal it types Ctrl-D. Raises CapabilityMissing on servers that cannot."""
+        """Closes stdin; on a terminal, types Ctrl-D. Raises CapabilityMissing if the server cannot do it."""
         return self._background.call(self._process.close_stdin)
 
     def interrupt(self) -> None:
-        """SIGINT, as Ctrl-C gives it. Raises Disconnected when it is not known to have arrived."""
+        """Sends SIGINT, like Ctrl-C. Raises Disconnected if it may not have arrived."""
         self._background.call(self._process.interrupt)
 
     def terminate(self, grace: float = 0.0) -> bool:
-        """Ends the command and everything it started; True if it was still running."""
+        """Ends the command and everything it started; returns True if it was still running."""
         return self._background.call(lambda: self._process.terminate(grace))
 
     def resize(self, rows: int, cols: int) -> None:
-        """Tells the command's terminal its new size. Raises CapabilityMissing on servers that cannot."""
+        """Sets the size of the command's terminal. Raises CapabilityMissing if the server cannot do it."""
         self._background.call(lambda: self._process.resize(rows, cols))
 
     def keep(self) -> None:
-        """Leaves the command running when the client is closed, for as long as the server keeps sessions."""
+        """Leaves the command running when the client closes, for as long as the server keeps the session."""
         self._background.post(self._process.keep)
 
 
@@ -412,15 +412,15 @@ class Files:
         self._files = files
 
     def read(self, path: str, *, follow: bool = True) -> bytes:
-        """All of a file. Raises RequestFailed (`not_found` says why most often)."""
+        """The whole content of a file. Raises RequestFailed (`not_found` is the most frequent reason)."""
         return self._background.call(lambda: self._files.read(path, follow=follow))
 
     def write(self, path: str, data: bytes, *, follow: bool = True) -> None:
-        """New content for a file, which is made if need be; its folder must exist."""
+        """Replaces the content of a file, or creates the file; its directory must exist."""
         self._background.call(lambda: self._files.write(path, data, follow=follow))
 
     def open(self, path: str, mode: str = "read") -> RemoteFile:
-        """A file to be read, or written in blocks; close it, or use it in `with`."""
+        """Opens a file to read or write it in blocks; close it, or use it in `with`."""
         return self._background.make(
             RemoteFile, lambda: self._files.open(path, mode), undo=lambda made: made._file.abandon()
         )
@@ -429,19 +429,19 @@ class Files:
         return self._background.call(lambda: self._files.stat(path, follow=follow))
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything by that name; a link to nothing is nothing."""
+        """Whether the path exists; a broken symbolic link does not."""
         return self._background.call(lambda: self._files.exists(path))
 
     def canonicalize(self, path: str) -> str:
-        """The path without links and dots. It must exist."""
+        """The path without symbolic links and dots. It must exist."""
         return self._background.call(lambda: self._files.canonicalize(path))
 
     def make_directory(self, path: str, *, recursive: bool = True) -> None:
-        """With `recursive`, its parents too, and one that exists is fine."""
+        """Creates a directory. With `recursive`, also its parents, and an existing directory is accepted."""
         self._background.call(lambda: self._files.make_directory(path, recursive=recursive))
 
     def list(self, path: str) -> list[FolderEntry]:
-        """What a folder holds; links by what they lead to."""
+        """The entries of a directory; symbolic links are described by their targets."""
         return self._background.call(lambda: self._files.list(path))
 
     def walk(
@@ -454,7 +454,7 @@ class Files:
         follow: bool = False,
         hidden: bool = True,
     ) -> Walked:
-        """A tree, folder by folder, within these bounds; `hidden=False` does not enter hidden folders."""
+        """Everything below a directory, within these limits."""
         return self._background.call(
             lambda: self._files.walk(
                 path, depth=depth, directories=directories, entries=entries, follow=follow, hidden=hidden
@@ -462,25 +462,25 @@ class Files:
         )
 
     def copy(self, source: str, destination: str, *, recursive: bool = False) -> None:
-        """On the executor itself: a file, a link, or with `recursive` a folder."""
+        """Copies within the executor: a file, a symbolic link, or with `recursive` a directory."""
         self._background.call(lambda: self._files.copy(source, destination, recursive=recursive))
 
     def remove(self, path: str, *, recursive: bool = False, force: bool = False) -> None:
-        """A file, a link itself, an empty folder; with `recursive` a full one. `force`: gone is fine."""
+        """Removes a file, a symbolic link or an empty directory; with `recursive`, a full directory."""
         self._background.call(lambda: self._files.remove(path, recursive=recursive, force=force))
 
     def rename(self, source: str, destination: str, *, replace: bool = False) -> None:
-        """Raises RequestFailed when the destination exists, unless `replace`; CapabilityMissing."""
+        """Renames a path."""
         self._background.call(lambda: self._files.rename(source, destination, replace=replace))
 
     def chmod(self, path: str, mode: int, *, follow: bool = True) -> None:
-        """Raises RequestFailed, CapabilityMissing."""
+        """Sets the permissions of a path. Raises RequestFailed or CapabilityMissing."""
         self._background.call(lambda: self._files.chmod(path, mode, follow=follow))
 
     def watch(
         self, path: str, *, recursive: bool = True, debounce: float = 0.05, ignore: Sequence[str] = ()
     ) -> Watch:
-        """Changes of a file or folder, and all below it, as they happen: `with files.watch(...)`."""
+        """Reports changes of a file or directory as they happen: `with files.watch(...)`."""
         return self._background.make(
             Watch,
             lambda: self._files.watch(path, recursive=recursive, debounce=debounce, ignore=ignore),
@@ -501,7 +501,7 @@ class Files:
         honour_ignore_files: bool = True,
         timeout: float = 30.0,
     ) -> Found:
-        """Lines of text files in a tree that fit a pattern, as `grep -r` finds them, within bounds."""
+        """Finds the lines that match a pattern in the text files of a directory, like `grep -r`."""
         return self._background.call(
             lambda: self._files.search(
                 path,
@@ -545,26 +545,26 @@ class RemoteFile:
             self.abandon()
 
     def read_at(self, offset: int, length: int = BLOCK_BYTES) -> bytes:
-        """Up to `length` bytes (at most a block); fewer only at the end."""
+        """Up to `length` bytes (at most one block); fewer only at the end of the file."""
         return self._background.call(lambda: self._file.read_at(offset, length))
 
     def __iter__(self) -> Iterator[bytes]:
         return self._background.iterate(self._file.__aiter__())
 
     def blocks(self, offset: int = 0) -> Iterator[bytes]:
-        """Blocks from here to the end, a few of them asked for ahead."""
+        """The blocks from this position to the end; a few are requested ahead."""
         return self._background.iterate(self._file.blocks(offset))
 
     def write_at(self, data: bytes, offset: int) -> None:
-        """Writes a block (at most a mebibyte). Returns when there is room for the next one."""
+        """Writes a block (at most 1 MiB). Returns when there is room for the next one."""
         self._background.call(lambda: self._file.write_at(data, offset))
 
     def close(self) -> None:
-        """Ends it. What was written is in its place when this returns, and not before."""
+        """Closes the file. The new content replaces the file when this returns, and not before."""
         self._background.call(self._file.close)
 
     def abandon(self) -> None:
-        """Lets go without finishing."""
+        """Closes the file without keeping what was written."""
         self._background.post(self._file.abandon)
 
 

@@ -172,7 +172,7 @@ def test_what_has_to_be_done_is_told() -> None:
     assert failed.startswith("x [1m has failed: said a lot a lot")
     assert len(failed) == LONGEST_LINE
     assert told_withheld(()) == ""
-    assert told_withheld(("A", "B")).startswith("not given to commands, because secret: A, B (")
+    assert told_withheld(("A", "B")).startswith("secrets are not passed to commands: A, B (")
 
 
 def test_each_agent_gets_only_what_it_takes() -> None:

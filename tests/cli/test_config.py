@@ -98,7 +98,7 @@ def test_every_setting_is_shown_with_its_place(user: User, project: Path) -> Non
         ["env.prepend.PATH", f"{project}/bin", f"{theirs}:10"],
     ]
     assert notes == (
-        f"{theirs}:3: shell.startup = report does not count: a project's file cannot loosen a setting\n"
+        f"{theirs}:3: shell.startup = report is ignored: a project's file cannot loosen a setting\n"
     )
 
 
@@ -202,7 +202,7 @@ def test_codex_file_in_our_words(user: User) -> None:
         'inherit = "core"\n'
         'exclude = ["AWS_*"]\n'
         'include_only = ["P?"]\n'
-        "# Left out, because shells drop variables of such a name: A.B\n"
+        "# Left out, because shells drop variables with this name: A.B\n"
         'set = { CI = "1", QUOTES = "a\\"b\\\\", NAME = "é" }\n'
     )
     ours = user.home / "ours.toml"
@@ -220,7 +220,7 @@ def test_codex_file_that_says_nothing(user: User) -> None:
     path.write_text('model = "some"\n')
     done = user.run("config", "import-codex", "other.toml")
     assert done.stdout.decode() == (
-        f"# From {path}\n# It has neither allow_login_shell nor [shell_environment_policy].\n"
+        f"# From {path}\n# The file has neither allow_login_shell nor [shell_environment_policy].\n"
     )
 
 
@@ -228,7 +228,7 @@ def test_codex_file_that_is_not_there_or_not_right(user: User) -> None:
     done = user.run("config", "import-codex", env={"CODEX_HOME": str(user.home / "codex")})
     path = user.home / "codex" / "config.toml"
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.decode() == f"outfitter: {path}: there is no such file; name Codex's config.toml\n"
+    assert done.stderr.decode() == f"outfitter: {path} does not exist: give the path of Codex's config.toml\n"
     path.parent.mkdir()
     path.write_text("allow_login_shell = 1\n[shell_environment_policy]\nexclude = 1\n")
     done = user.run("config", "import-codex", str(path))

@@ -104,8 +104,8 @@ def test_links_to_files_are_copied_as_files_and_others_told(user: User, server: 
     status, told = cp(user, server, "-r", "tree", f":{server.home}/copy")
     assert status == 1
     assert sorted(told.splitlines()) == [
-        f"outfitter: {source}/around is a link to a folder: not copied",
-        f"outfitter: {source}/nowhere is a link to nothing: not copied",
+        f"outfitter: {source}/around is a symbolic link to a directory: not copied",
+        f"outfitter: {source}/nowhere is a broken symbolic link: not copied",
     ]
     assert tree(server.home / "copy") == {"file": b"x", "folder": None, "link": b"x"}
 
@@ -118,7 +118,7 @@ def test_file_is_not_replaced_without_force(user: User, any_server: Server, ther
     (there / "a").write_text("old")
     status, told = cp(user, any_server, "a", f":{there}/a")
     assert (status, (there / "a").read_text()) == (1, "old")
-    assert told.endswith("exists: --force replaces it\n")
+    assert told.endswith("exists: add --force to replace it\n")
     assert cp(user, any_server, "-f", "a", f":{there}/a") == (0, "")
     assert (there / "a").read_text() == "new"
 
@@ -129,7 +129,7 @@ def test_folder_is_not_merged_without_force(user: User, server: Server) -> None:
     (server.home / "tree").mkdir()
     (server.home / "tree" / "old").write_text("o")
     status, told = cp(user, server, "-r", "tree", f":{server.home}/")
-    assert (status, "--force copies into it" in told) == (1, True)
+    assert (status, "add --force to copy into it" in told) == (1, True)
     assert cp(user, server, "-rf", "tree", f":{server.home}/") == (0, "")
     assert tree(server.home / "tree") == {"new": b"n", "old": b"o"}
 
@@ -140,15 +140,15 @@ def test_mistakes_are_told(user: User, server: Server) -> None:
     cases = {
         ("nonesuch", f":{server.home}/x"): f"{user.home}/nonesuch does not exist",
         (f":{server.home}/nonesuch", "x"): "nonesuch does not exist",
-        ("folder", f":{server.home}/x"): "is a folder: --recursive copies it",
-        ("file", "mars:/x"): "there is no environment 'mars'",
-        ("/", f":{server.home}"): "the root has no name to be copied under",
+        ("folder", f":{server.home}/x"): "is a directory: add --recursive to copy it",
+        ("file", "mars:/x"): "no environment is named 'mars'",
+        ("/", f":{server.home}"): "the root directory has no name to copy",
     }
     for args, text in cases.items():
         status, told = cp(user, server, *args)
         assert (status, text in told) == (1, True), (args, told)
     done = user.run("cp", "file", ":/x")
-    assert (done.returncode, b"--on, which is not given" in done.stderr) == (1, True)
+    assert (done.returncode, b"add --on NAME or --on URL" in done.stderr) == (1, True)
 
 
 def test_file_with_a_colon_in_its_name_is_a_file(user: User, server: Server) -> None:
@@ -183,7 +183,7 @@ def test_copy_that_was_killed_goes_on(direction: str, user: User, server: Server
     with partial.open("r+b") as file:
         file.write(b"not what it was")
     status, told = cp(user, server, *args)
-    assert (status, "did not arrive as it was sent" in told) == (1, True)
+    assert (status, "changed on the way (wrong hash)" in told) == (1, True)
     assert partials(folder) == []
     assert cp(user, server, *args) == (0, "")
     assert (folder / "copy").read_bytes() == (source / "big").read_bytes()

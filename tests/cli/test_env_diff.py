@@ -72,7 +72,7 @@ def test_login_shell_that_gives_no_answer_is_trouble(user: User) -> None:
         (user.home / name).write_text("exit 3\n")
     done = user.run("env", "diff", "here", "login")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"outfitter: the login shell gave no answer: ")
+    assert done.stderr.startswith(b"outfitter: the login shell gave no environment: ")
 
 
 def test_values_are_told_when_asked_for_but_no_secret(user: User, project: Path) -> None:
@@ -169,14 +169,14 @@ def test_locks_are_compared_with_each_other(user: User, project: Path) -> None:
 @pytest.mark.parametrize(
     ("words_given", "reason"),
     [
-        (("here", "nonesuch"), b"there is no environment 'nonesuch'"),
+        (("here", "nonesuch"), b"no environment is named 'nonesuch'"),
         (("here", "./nonesuch"), b"is not a directory"),
         (("here", "ws://127.0.0.1:1"), b"Connection refused"),
         (("here", "http://127.0.0.1:1"), b"ws://"),
         (("daemon", "here"), b"no default server is configured"),
-        (("lock", "here"), b"`outfitter env lock` makes one"),
+        (("lock", "here"), b"run `outfitter env lock` to write it"),
         (("./environment", "here"), b"not valid JSON"),
-        (("./environment", "ws://127.0.0.1:1"), b"a lock is about this machine's folders"),
+        (("./environment", "ws://127.0.0.1:1"), b"a lock names directories of one machine"),
         (("here",), b"Usage"),
     ],
     ids=str,

@@ -85,7 +85,7 @@ def test_executor_elsewhere_is_asked_for_its_login_shell(user: User, server: Ser
 def test_name_that_means_nothing_is_told_and_nothing_else(user: User) -> None:
     done = user.run("env", "explain", "NONESUCH")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"NONESUCH: there is no such variable" in done.stderr
+    assert b"NONESUCH is neither a variable" in done.stderr
 
 
 def test_configured_default_is_asked_as_run_would(user: User, server: Server) -> None:
@@ -123,12 +123,12 @@ def test_path_is_a_ladder_with_the_layer_of_each_segment(user: User, project: Pa
         "L2 project:shell_environment_policy kept "
         f'project:shell_environment_policy.inherit is "all" ({file})',
         f"* L3 project prepend prepend 1, [env] prepend ({file}:3)",
-        f"1 {project}/bin L3 project prepend, can be written to by the agent",
+        f"1 {project}/bin L3 project prepend, writable by the agent",
         "2 /usr/bin L0 base",
         "3 /bin L0 base",
         "4 /nonexistent L0 base does not exist",
         "- (empty) L0 base dropped: empty: it would mean the current directory",
-        "- /usr/bin L0 base dropped: already there",
+        "- /usr/bin L0 base dropped: duplicate",
     ]
 
 
@@ -138,12 +138,12 @@ def test_history_says_who_removed_and_who_was_refused(user: User, project: Path)
     assert done.returncode == 0
     file = project / "outfitter.toml"
     rule = "project:shell_environment_policy.exclude AWS_*"
-    why = "it can make later commands run other code; see allow_code_loading"
+    why = "this variable can make later commands run other code; see allow_code_loading"
     assert words(done.stdout) == [
-        f"AWS_PROFILE not there: L2 {rule} ({file}:6)",
+        f"AWS_PROFILE not set: L2 {rule} ({file}:6)",
         "L0 base set from the environment this was started in",
         f"* L2 project:shell_environment_policy removed {rule} ({file}:6)",
-        f"LD_PRELOAD not there: L3 project: {why} ({file}:2)",
+        f"LD_PRELOAD not set: L3 project: {why} ({file}:2)",
         f"L3 project refused {why}, [env] set ({file}:2)",
     ]
 
@@ -155,7 +155,7 @@ def test_overview_groups_names_by_layer_and_says_what_is_missing(user: User, pro
         "env: base=launcher, policy=project:shell_environment_policy, provider=project("
     )
     assert text[text.index("L3 project: 2") + 1] == "CI PATH"
-    assert text[text.index("1 variable taken away") + 2] == "AWS_PROFILE"
+    assert text[text.index("1 variable removed") + 2] == "AWS_PROFILE"
     assert text[text.index("1 entry refused") + 1].startswith("LD_PRELOAD of L3 project: ")
     assert b"hush" not in done.stdout
 
@@ -167,7 +167,7 @@ def test_program_is_explained_by_the_segment_that_leads_to_it(user: User, projec
     done = user.run("env", "explain", "--cwd", "project", "some-tool")
     assert words(done.stdout) == [
         f"some-tool {tool} (entry 1 of PATH, L3 project)",
-        "found in a folder that the agent can write to",
+        "found in a directory that the agent can write to",
     ]
     done = user.run("env", "explain", "--program", "nonesuch")
     assert (done.returncode, done.stdout) == (0, b"nonesuch  is not in PATH\n")
@@ -177,7 +177,7 @@ def test_name_that_means_nothing_is_told(user: User) -> None:
     done = user.run("env", "explain", "PATH", "nonesuch")
     assert done.returncode == 1
     assert done.stdout.startswith(b"PATH  from L0 base\n")
-    assert done.stderr == b"outfitter: nonesuch: there is no such variable, and no such program in PATH\n"
+    assert done.stderr == b"outfitter: nonesuch is neither a variable nor a program in PATH\n"
 
 
 def test_only_the_named_are_in_the_object(user: User) -> None:
@@ -213,7 +213,7 @@ def test_values_are_shown_when_asked_for_and_secrets_only_when_asked_twice(user:
     assert b"hush-token" not in done.stdout
     done = user.run("env", "explain", "--show-secrets", "API_TOKEN", env=SECRETS)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"say --values as well" in done.stderr
+    assert b"add --values to confirm" in done.stderr
     done = user.run("env", "explain", "--values", "--show-secrets", "API_TOKEN", env=SECRETS)
     assert b"hush-token" in done.stdout
 
@@ -235,7 +235,7 @@ def test_page_is_written_whole_and_may_be_read_by_others_unless_it_has_values(us
     page = user.home / "page.html"
     done = user.run("env", "explain", "--html", "page.html", env=SECRETS)
     assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr == b"outfitter: the explanation is in page.html\n"
+    assert done.stderr == b"outfitter: wrote the explanation to page.html\n"
     text = page.read_text()
     assert "API_TOKEN" in text
     assert "hush" not in text

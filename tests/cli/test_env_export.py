@@ -49,7 +49,7 @@ def test_secrets_are_left_out_and_named(user: User) -> None:
     told = json.loads(done.stdout)
     assert told["PLAIN"] == "hush-plain"
     assert "API_TOKEN" not in told
-    assert done.stderr == b"outfitter: left out, because secret: API_TOKEN (--show-secrets)\n"
+    assert done.stderr == b"outfitter: left out secrets: API_TOKEN (--show-secrets prints them)\n"
     done = user.run("env", "export", "--format", "json", "--show-secrets", env=SECRETS)
     assert json.loads(done.stdout)["API_TOKEN"] == "hush-token"
 

@@ -100,7 +100,7 @@ def test_codex_home_and_its_variable_are_taken_when_asked_for(
     assert done.stdout.decode().splitlines()[1:] == [f"remote *  ready  {server.url}"]
     done = user.run("env", "list", "--codex-home", str(codex), env={"CODEX_EXEC_SERVER_URL": "none"})
     assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr == b"outfitter: no environment is configured\n"
+    assert done.stderr == b"outfitter: no named environment is configured\n"
     user.declare(f'[[environments]]\nid = "theirs"\nurl = "{server.url}"\n', codex)
     done = user.run("env", "list", "--codex-home", str(codex), env=variable)
     names = [row.split()[0] for row in done.stdout.decode().splitlines()]

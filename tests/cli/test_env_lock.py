@@ -33,7 +33,7 @@ def test_lock_is_beside_the_projects_file_and_check_finds_it(user: User, project
     assert done.stdout.decode() == f"{lock}: 8 variables, 0 tools\n"
     for folder in ("project", "project/sub"):
         done = user.run("env", "check", "--cwd", folder, env=SECRETS)
-        assert (done.returncode, done.stdout, done.stderr) == (0, f"as in {lock}\n".encode(), b"")
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"same as {lock}\n".encode(), b"")
 
 
 def test_without_a_project_it_is_in_the_directory(user: User) -> None:
@@ -59,7 +59,7 @@ def test_drift_is_told_by_name(user: User, project: Path) -> None:
     done = user.run("env", "check", "--cwd", "project", env=changed)
     assert (done.returncode, done.stderr) == (1, b"")
     title, *lines = words(done.stdout)
-    assert title == f"not as in {project}/outfitter.lock:"
+    assert title == f"differs from {project}/outfitter.lock:"
     assert lines[0] == "variable API_TOKEN: missing"
     assert lines[1] == "variable NEW: added"
     assert lines[2].startswith("variable PATH: changed (")
@@ -87,13 +87,13 @@ def test_version_of_a_tool_is_its_first_line_in_the_contracts_environment(user: 
     done = user.run("env", "lock", "--cwd", "project", *args)
     assert done.returncode == 0
     tools = json.loads((project / "outfitter.lock").read_text())["tools"]
-    assert tools == {"some-tool": "tool 1 1", "silent": "(says nothing)", "child": "7"}
+    assert tools == {"some-tool": "tool 1 1", "silent": "(prints nothing)", "child": "7"}
     tool(project / "bin", "some-tool", "echo tool 2")
     (project / "bin" / "silent").unlink()
     done = user.run("env", "check", "--cwd", "project")
     assert done.returncode == 1
     assert words(done.stdout)[1:] == [
-        "tool silent: missing ((says nothing))",
+        "tool silent: missing ((prints nothing))",
         "tool some-tool: tool-version (tool 1 1, now tool 2)",
     ]
 
@@ -101,7 +101,7 @@ def test_version_of_a_tool_is_its_first_line_in_the_contracts_environment(user: 
 def test_missing_or_broken_lock_is_neither_drift_nor_not(user: User) -> None:
     done = user.run("env", "check")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"`outfitter env lock` makes one" in done.stderr
+    assert b"run `outfitter env lock` to write it" in done.stderr
     lock = user.home / "outfitter.lock"
     for data in (b"", b"{}", b"\xff", b'{"version": 99}'):
         lock.write_bytes(data)

@@ -78,8 +78,8 @@ def test_a_file_is_imported_without_a_shell(user: User, repo: Path) -> None:
         1,
         [
             f"outfitter: {file}:2: `$(` runs a command",
-            f"outfitter: {file}:5: it is a command, which is not run",
-            f"outfitter: {file}:6: it is behind line 5, which decides what it means",
+            f"outfitter: {file}:5: it is a command, and commands are not run",
+            f"outfitter: {file}:6: its meaning depends on line 5, which was refused",
         ],
     )
     assert show(user, repo, "$A ${PATH%%:*} ${B-none} ${C-none}") == f"{user.home}/x /x/bin none none"
@@ -128,7 +128,7 @@ def test_named_overlays_are_listed_and_chosen(user: User, repo: Path) -> None:
     assert show(user, repo, "${GFX-none}", "--overlay", "rocm") == "11"
     assert b"GFX" in user.run("env", "--cwd", str(repo), "--overlay", "rocm").stdout
     done = user.run("run", "--cwd", str(repo), "--overlay", "cuda", "--", "true")
-    assert (done.returncode, b"there is no overlay `cuda` here" in done.stderr) == (125, True)
+    assert (done.returncode, b"no overlay is named `cuda` here" in done.stderr) == (125, True)
 
 
 def test_a_session_on_a_server_takes_secrets_too(user: User, repo: Path, server: Server) -> None:
@@ -160,8 +160,8 @@ def test_a_session_on_a_server_takes_secrets_too(user: User, repo: Path, server:
     [
         (("unset", "--dir", "/dev/null/none", "A"), "/dev/null/none is not a directory"),
         (("overlay", "--import", "/dev/null/none"), "cannot read /dev/null/none"),
-        (("set", "=1"), "a name is not empty"),
-        (("set", "--secret", "A=1"), "secrets are not kept on disk"),
+        (("set", "=1"), "a name must not be empty"),
+        (("set", "--secret", "A=1"), "secrets are never written to disk"),
     ],
 )
 def test_mistakes_are_told(user: User, args: tuple[str, ...], told: str) -> None:
@@ -173,10 +173,10 @@ def test_mistakes_are_told(user: User, args: tuple[str, ...], told: str) -> None
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("set", "--scope", "t", "A=1"), "name that with --on"),
-        (("set", "--on", "ws://127.0.0.1:1", "A=1"), "name one with --scope ID"),
-        (("unset", "--on", "ws://127.0.0.1:1", "A"), "name one with --scope ID"),
-        (("overlay", "--on", "ws://127.0.0.1:1"), "name one with --scope ID"),
+        (("set", "--scope", "t", "A=1"), "add --on to name the server"),
+        (("set", "--on", "ws://127.0.0.1:1", "A=1"), "add --scope ID"),
+        (("unset", "--on", "ws://127.0.0.1:1", "A"), "add --scope ID"),
+        (("overlay", "--on", "ws://127.0.0.1:1"), "add --scope ID"),
     ],
 )
 def test_flags_that_do_not_go_together_are_a_mistake_of_usage(

@@ -72,7 +72,7 @@ def test_what_startup_files_changed_is_put_right(user: User, profile: Path) -> N
     output, lines = bash(user, "--startup", "repair")
     assert output == b"started\nkept out\n"
     assert lines[0] == "shell: bash, login shell, startup files repaired"
-    assert lines[1] == "changed by startup files, put right:"
+    assert lines[1] == "changed by startup files, corrected:"
     assert f"+ FROM_PROFILE {profile}:2" in lines
 
 
@@ -116,8 +116,8 @@ def test_base_and_differences_are_told(user: User, server: Server) -> None:
     done = user.run(*args, "--", "true", env=ENV)
     summary, differences = words(done.stderr)
     assert summary.startswith("env: base=daemon,")
-    assert differences.startswith("the server's own environment differs from ours; only here: OURS, ")
-    assert "PLACE" in differences.partition("other values: ")[2]
+    assert differences.startswith("the server's own environment differs from this shell's; only here: OURS, ")
+    assert "PLACE" in differences.partition("different values: ")[2]
     done = user.run(*args, "--from", "merge", "--", "true", env=ENV)
     assert words(done.stderr)[0].startswith("env: base=merge,")
 
@@ -143,7 +143,7 @@ def test_environment_is_sent_to_no_server_that_is_not_ours(user: User, server: S
         tool.chmod(0o755)
         done = user.run("run", "--on", "tool", "--from", "client", "--", "true", env=env)
         assert done.returncode == 125
-        assert b"--from client would send this environment elsewhere" in done.stderr
+        assert b"--from client would send this environment to another user or machine" in done.stderr
         assert "hush" not in json.dumps([one.message for one in tap.heard])
 
 
@@ -151,7 +151,7 @@ def test_reference_server_gets_no_environment(user: User, tmp_path: Path) -> Non
     with serving("codex", tmp_path / "server") as server, tapping(server.port) as tap:
         done = user.run("run", "--on", tap.url, "--from", "merge", "--", "true", env={"OURS": "hush"})
         assert done.returncode == 125
-        assert b"the server does not know how to use it" in done.stderr
+        assert b"the server does not support the environment contract" in done.stderr
         assert user.run("run", "--on", tap.url, "--", "true", env={"OURS": "hush"}).returncode == 0
         assert "hush" not in json.dumps([one.message for one in tap.heard])
 

@@ -33,12 +33,12 @@ def test_names_are_told_by_layer_and_no_value(user: User, project: Path) -> None
         "GIVEN",
         "L8 runtime: 1",
         "SHLVL",
-        "1 variable taken away",
+        "1 variable removed",
         f"L2 project:shell_environment_policy.exclude AWS_* ({project}/outfitter.toml:6)",
         "AWS_PROFILE",
         "1 entry refused",
-        "LD_PRELOAD of L3 project: it can make later commands run other code; see allow_code_loading "
-        "(code-loading)",
+        "LD_PRELOAD of L3 project: this variable can make later commands run other code; see "
+        "allow_code_loading (code-loading)",
     ]
 
 
@@ -55,7 +55,7 @@ def test_secrets_need_both_words(user: User, screen: Terminal) -> None:
     status, shown = screen.rest(popen)
     assert status == 2
     assert b"hush" not in shown
-    assert b"say --values as well if you mean it" in shown
+    assert b"add --values to confirm" in shown
     done = user.run("env", "--values", "--show-secrets", env=SECRETS)
     assert "API_TOKEN=hush-token" in words(done.stdout)
 
@@ -105,7 +105,7 @@ def test_server_that_cannot_tell_is_named_as_such(user: User) -> None:
     assert b"Connection refused" in done.stderr
     done = user.run("env", "--on", "nonesuch")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"there is no environment 'nonesuch'; known are: local, off" in done.stderr
+    assert b"no environment is named 'nonesuch'; known: local, off" in done.stderr
 
 
 @pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=str)

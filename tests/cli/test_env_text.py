@@ -67,7 +67,7 @@ def test_what_was_not_there_is_not_called_taken_away() -> None:
     told = explain(resolve([base, provider], []), View(Secrets(), "names"), {}, "", "")
     told["summary"] = told["cwd"] = ""
     text = list(overview(told, PLAIN))
-    assert text[-3:] == ["1 variable taken away", "  L3 python: taken away", "    A"]
+    assert text[-3:] == ["1 variable removed", "  L3 python: removed", "    A"]
 
 
 def test_colour_is_around_the_words_and_not_in_them() -> None:

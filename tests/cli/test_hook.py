@@ -29,7 +29,7 @@ unset = ["GONE"]
 prepend = { PATH = ["bin"] }
 """
 SECRET_LINE = (
-    "not given to commands, because secret: API_TOKEN (a command gets them with `outfitter run -- CMD`)"
+    "secrets are not passed to commands: API_TOKEN (`outfitter run -- CMD` passes them to one command)"
 )
 
 
@@ -166,7 +166,7 @@ def failed(agent: Agent, why: str, *args: str, **more: Any) -> Any:
     done = agent.hook(*args, **more)
     assert done.returncode == 0
     message = told(done)["systemMessage"]
-    assert message.startswith("outfitter: the environment of the project is not applied: ")
+    assert message.startswith("outfitter: the environment of the project was not applied: ")
     assert message.endswith(" (see `outfitter doctor`)")
     assert why in message
     assert b"Traceback" not in done.stderr
@@ -182,7 +182,7 @@ def test_a_mistake_in_a_file_takes_the_former_environment_away(agent: Agent) -> 
     # So that the agent asks again when it is mended.
     assert said["hookSpecificOutput"]["watchPaths"][0] == str(agent.project / "outfitter.toml")
     assert said["hookSpecificOutput"]["additionalContext"].startswith(
-        "env: the environment of the project is"
+        "env: the environment of the project was"
     )
 
 
@@ -213,7 +213,7 @@ def test_an_environment_that_is_too_large(agent: Agent) -> None:
     agent.say(f'[env]\nset = {{ OURS = "{"x" * 40_000}" }}\n')
     agent.user.config.mkdir(parents=True)
     (agent.user.config / "config.toml").write_text(f'[env]\nset = {{ MINE = "{"x" * 40_000}" }}\n')
-    failed(agent, "can be put in front of a command; run commands with `outfitter run -- CMD`")
+    failed(agent, "that fit in front of a command; run commands with `outfitter run -- CMD`")
     assert not agent.file.exists()
 
 
@@ -229,7 +229,7 @@ def test_a_mistake_of_ours_keeps_no_session_from_starting(
         monkeypatch.setenv(name, value)
     assert run(broken, claude_answer, lambda: given_up.append(1), strict=False) == 0
     stdout, stderr = capfd.readouterr()
-    assert "is not applied: internal error: RuntimeError (see" in json.loads(stdout)["systemMessage"]
+    assert "was not applied: internal error: RuntimeError (see" in json.loads(stdout)["systemMessage"]
     assert (given_up, "perhaps" in stdout, "Traceback" in stderr) == ([1], False, True)
 
 
@@ -239,10 +239,10 @@ def test_a_mistake_of_ours_keeps_no_session_from_starting(
 def test_codex_is_told_and_gets_variables_only_where_it_takes_them(agent: Agent) -> None:
     said = told(agent.hook("codex"))["hookSpecificOutput"]
     assert said.keys() == {"hookEventName", "additionalContext"}
-    assert f"; commands get it with `outfitter run -- CMD`; {SECRET_LINE}" in said["additionalContext"]
+    assert f"; to apply it to a command: `outfitter run -- CMD`; {SECRET_LINE}" in said["additionalContext"]
     said = told(agent.hook("codex", "--env"))["hookSpecificOutput"]
     assert said["env"] == {"OURS": "1", "PATH": f"{agent.project}/bin:/usr/bin:/bin"}
-    assert "; Codex cannot take away from commands: GONE; " in said["additionalContext"]
+    assert "; Codex cannot remove from commands: GONE; " in said["additionalContext"]
     assert list(agent.folder.iterdir()) == []
     agent.say("")
     said = told(agent.hook("codex"))["hookSpecificOutput"]
@@ -334,8 +334,8 @@ def test_a_link_in_place_of_the_file_is_not_followed(agent: Agent) -> None:
     agent.file.symlink_to(theirs)
     done = agent.hook()
     assert done.returncode == 0
-    assert b"is a link, which is not followed" in done.stderr
-    assert "is not applied" in json.loads(done.stdout)["systemMessage"]
+    assert b"is a symbolic link, which is not followed" in done.stderr
+    assert "was not applied" in json.loads(done.stdout)["systemMessage"]
     # Nor is another hook's, when ours is taken out of it.
     theirs.write_text(f"{BEGIN}\nexport A=1\n{END}\n")
     agent.hook(file=agent.folder / "cwdchanged-hook-0.sh")

@@ -49,7 +49,7 @@ def test_detached_command_goes_on_and_is_listed(server: Server, user: User, tmp_
     script = f"echo $$ >{tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 60"
     done = user.run("run", "--on", server.url, "--detach", "--", "sh", "-c", script)
     ident = done.stdout.decode().strip()
-    told = f"outfitter: left running; for 30 s unless somebody attaches to it: outfitter attach {ident}\n"
+    told = f"outfitter: left running; for 30 s unless a client attaches to it: outfitter attach {ident}\n"
     assert seen(done) == (0, f"{ident}\n".encode(), told.encode())
     wait_until((tmp_path / "pid").exists, "it runs")
     assert alive(int((tmp_path / "pid").read_text()))
@@ -72,14 +72,14 @@ def test_detached_command_goes_on_and_is_listed(server: Server, user: User, tmp_
 
 def test_nothing_was_started_is_an_empty_list(user: User) -> None:
     assert user.run("ps").stdout == b"ID  ENVIRONMENT  PROGRAM  STATE  STARTED\n"
-    told = b"outfitter: no command is known: `outfitter run --on NAME` starts one\n"
+    told = b"outfitter: no commands are running: `outfitter run --on NAME` starts one\n"
     assert seen(user.run("attach")) == (125, b"", told)
 
 
 def test_time_limit_of_a_detached_command_is_a_usage_error(user: User) -> None:
     done = user.run("run", "--on", "ws://127.0.0.1:1", "--detach", "--timeout", "5", "--", "true")
     assert done.returncode == 2
-    assert b"--timeout does not go with --detach" in done.stderr
+    assert b"--timeout cannot be used with --detach" in done.stderr
 
 
 # Finding
@@ -87,9 +87,9 @@ def test_time_limit_of_a_detached_command_is_a_usage_error(user: User) -> None:
 
 def test_id_may_be_begun_or_left_out_when_it_is_clear(server: Server, user: User) -> None:
     first, second = detach(user, server.url, "echo 1; exit 3"), detach(user, server.url, "echo 2; exit 4")
-    told = f"outfitter: more than one command fits, name one: {first}, {second}\n"
+    told = f"outfitter: more than one command matches; choose one of: {first}, {second}\n"
     assert seen(user.run("attach")) == (125, b"", told.encode())
-    told = f"outfitter: no command has the id 'x'; known are: {first}, {second}\n"
+    told = f"outfitter: no command has the ID 'x'; known: {first}, {second}\n"
     assert seen(user.run("attach", "x", "--on", server.url)) == (125, b"", told.encode())
     assert seen(user.run("attach", first[:4])) == (3, b"1\n", b"")
     assert user.run("attach", "--json").stdout.endswith(b'{"event": "exited", "exitCode": 4}\n')
@@ -116,7 +116,7 @@ def test_output_that_was_dropped_is_told_and_the_rest_is_shown(kind: str, user: 
         wait_until((tmp_path / "done").exists, "it has printed all", SECONDS)
         done = user.run("attach")
     assert done.returncode == 0
-    assert re.fullmatch(rb"outfitter: \d+ earlier events are no longer kept by the server\n", done.stderr)
+    assert re.fullmatch(rb"outfitter: the server no longer has \d+ earlier events\n", done.stderr)
     assert done.stdout.endswith(b"299999\n300000\n")
     assert 500_000 < len(done.stdout) <= 1 << 20
     # A torn line at most, then every number up to the last.
@@ -174,8 +174,8 @@ def test_command_that_is_followed_is_refused_unless_taken_over(
     first = user.start("run", "--on", server.url, "--", "sh", "-c", script)
     assert read_line(first) == b"ready\n"
     [record] = user.records()
-    held = f"{record.stem} is followed by `outfitter` with pid {first.pid}"
-    told = f"outfitter: {held}: --take-over takes it from there\n"
+    held = f"`outfitter` with pid {first.pid} is attached to {record.stem}"
+    told = f"outfitter: {held}: add --take-over to take it over\n"
     assert seen(user.run("attach")) == (125, b"", told.encode())
     assert f"attached (pid {first.pid})".encode() in user.run("ps").stdout
     [entry] = listed(user)
@@ -200,7 +200,7 @@ def test_session_that_somebody_else_holds_is_attached_or_refused(server: Server,
     async def held() -> None:
         async with outfitter.connect(server.url, resume=session):
             done = await asyncio.to_thread(user.run, "attach")
-            told = b"outfitter: another client holds this session: --take-over takes it from there\n"
+            told = b"outfitter: another client uses this session: add --take-over to take it over\n"
             assert seen(done) == (125, b"", told)
             assert list((await asyncio.to_thread(states, user)).values()) == ["attached"]
 
@@ -243,7 +243,7 @@ def test_environment_that_is_no_longer_declared_is_unreachable(server: Server, u
     path.unlink()
     [entry] = listed(user)
     assert (entry["state"], entry["environment"]) == ("unreachable", "build")
-    assert "there is no environment 'build'" in str(entry["reason"])
+    assert "no environment is named 'build'" in str(entry["reason"])
     assert len(user.records()) == 1
 
 
@@ -297,4 +297,4 @@ def test_session_that_is_unknown_or_lacks_a_process_is_refused(server: Server, u
     assert b"unknown session id nonesuch" in done.stderr
     done = user.run("attach", "--on", server.url, "--session", "nonesuch")
     assert (done.returncode, done.stdout) == (125, b"")
-    assert b"--session needs a process" in done.stderr
+    assert b"--session needs the ID of a process" in done.stderr

@@ -159,15 +159,15 @@ def test_process_that_has_ended_holds_nothing(records: Records, tmp_path: Path) 
 
 
 def test_command_is_found_by_its_id_or_the_beginning_of_it(records: Records) -> None:
-    with pytest.raises(SettingInvalid, match="no command is known"):
+    with pytest.raises(SettingInvalid, match="no commands are running"):
         records.find(None)
     first = add(records)
     assert records.find(None) == records.find(first.id) == records.find(first.id[:3]) == first
     second = add(records)
-    with pytest.raises(SettingInvalid, match=f"name one: {first.id}, {second.id}"):
+    with pytest.raises(SettingInvalid, match=f"choose one of: {first.id}, {second.id}"):
         records.find(None)
-    with pytest.raises(SettingInvalid, match=f"no command has the id 'zz'; known are: {first.id}"):
+    with pytest.raises(SettingInvalid, match=f"no command has the ID 'zz'; known: {first.id}"):
         records.find("zz")
     assert records.find(second.id) == second
-    with pytest.raises(SettingInvalid, match="no command is known"):
+    with pytest.raises(SettingInvalid, match="no commands are running"):
         records.find(None, "elsewhere")

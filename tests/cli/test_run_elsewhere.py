@@ -101,11 +101,11 @@ def test_token_opens_a_server_that_asks_for_one(user: User, tmp_path: Path) -> N
 
 def test_place_that_is_none_exits_with_125(user: User) -> None:
     user.declare('default = "none"\n[[environments]]\nid = "build"\nurl = "ws://127.0.0.1:1"\n')
-    told = b"outfitter: there is no environment 'nonesuch'; known are: local, build\n"
+    told = b"outfitter: no environment is named 'nonesuch'; known: local, build\n"
     assert seen(user.run("run", "--on", "nonesuch", "--", "true")) == (125, b"", told)
     told = b"outfitter: no default environment is configured: name one with --on\n"
     assert seen(user.run("run", "--", "true")) == (125, b"", told)
-    told = b"outfitter: --detach needs a server to leave the command with: --on URL, or the name of one\n"
+    told = b"outfitter: --detach needs a server that keeps the command running: add --on NAME or URL\n"
     assert seen(user.run("run", "--on", "local", "--detach", "--", "true")) == (125, b"", told)
 
 
@@ -113,7 +113,7 @@ def test_place_that_is_none_exits_with_125(user: User) -> None:
     ("on", "token_file", "text"),
     [
         ("http://127.0.0.1:1", None, "must use ws:// or wss://"),
-        ("build", "x", "--token-file goes with --on URL"),
+        ("build", "x", "--token-file needs --on URL"),
         ("ws://127.0.0.1:1", "nonesuch", "cannot read --token-file nonesuch: No such file"),
         ("ws://127.0.0.1:1", "/dev/null", "--token-file /dev/null is empty"),
         ("ws://example.com", __file__, "headers require wss:// or a loopback destination"),
@@ -284,7 +284,7 @@ def test_input_that_was_closed_is_empty(server: Server, user: User) -> None:
 
 
 def test_input_that_cannot_be_passed_on_is_empty_and_told(user: User, tmp_path: Path) -> None:
-    told = b"outfitter: this server cannot pass input on to its end: the command's input is empty\n"
+    told = b"outfitter: this server does not support the end of input: the command gets no input\n"
     with serving("codex", tmp_path / "server") as server:
         args = ("run", "--on", server.url, "--", "cat")
         assert seen(user.run(*args, input=b"lost")) == (0, b"", told)
@@ -335,7 +335,7 @@ def test_third_ctrl_c_stops_waiting_for_a_server_that_does_not_answer(server: Se
         [record] = user.records()
         assert (code, stdout) == (130, b"")
         assert stderr.decode() == (
-            "outfitter: gave up waiting for the server; the command may still run, for 30 s unless somebody "
+            "outfitter: gave up waiting for the server; the command may still run, for 30 s unless a client "
             f"attaches to it: outfitter attach {record.stem}\n"
         )
 
@@ -388,9 +388,9 @@ def test_closed_terminal_leaves_the_command_running(any_server: Server, user: Us
     popen.send_signal(signal.SIGHUP)
     code, _, stderr = read_rest(popen)
     [record] = user.records()
-    kept = "for 30 s unless somebody attaches to it"
+    kept = "for 30 s unless a client attaches to it"
     if any_server.kind == "codex":
-        kept = "for as long as its server waits for us"
+        kept = "for as long as its server keeps the session"
     assert (code, stderr.decode()) == (
         129,
         f"outfitter: the terminal was closed; the command may still run, {kept}: "
@@ -452,7 +452,7 @@ def test_state_that_cannot_be_written_is_told_and_the_command_runs(server: Serve
     # Left behind it would be nobody's.
     done = user.run("run", "--on", server.url, "--detach", "--", "sh", "-c", "echo $$; exec sleep 60")
     assert (done.returncode, done.stdout) == (125, b"")
-    assert b"outfitter: it is not left running: nobody could find it again\n" in done.stderr
+    assert b"outfitter: the command was ended, because nobody could find it again\n" in done.stderr
 
 
 # Broken connections

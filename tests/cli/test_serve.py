@@ -128,7 +128,7 @@ def test_address_that_others_reach_is_refused_without_authentication(listen: str
     # Row 32, X9.
     status, out, err = failed(tmp_path, "--listen", listen)
     assert (status, out) == (1, "")
-    assert "can be reached from other machines" in err
+    assert "other machines can reach" in err
     assert "--ws-auth capability-token --ws-token-file FILE, or --allow-unauthenticated" in err
 
 

@@ -60,7 +60,7 @@ def test_nothing_runs_until_it_is_allowed(user: User, project: Path) -> None:
     assert (done.returncode, runs(project)) == (1, 0)
     assert done.stdout.decode().splitlines()[0] == f"setup  {project}  blocked"
     assert f"outfitter trust {project}" in done.stdout.decode()
-    assert b"it has not run here yet" in user.run("setup", "--log", str(project)).stderr
+    assert b"the setup has not run here yet" in user.run("setup", "--log", str(project)).stderr
     assert seen(user, project) == "nothing"
 
 

@@ -35,7 +35,7 @@ def told(user: User, project: Path) -> bytes:
 
 def test_nothing_is_allowed_without_a_word(user: User, project: Path) -> None:
     done = user.run("trust", str(project))
-    assert (done.returncode, done.stderr) == (1, b"outfitter: read the files, then say --yes\n")
+    assert (done.returncode, done.stderr) == (1, b"outfitter: read the files, then add --yes\n")
     lines = done.stdout.decode().splitlines()
     assert lines[0] == f"command  {project}  untrusted (outfitter)"
     assert f"  runs   {project}/tells" in lines
@@ -81,16 +81,16 @@ def test_a_tool_with_its_own_trust_is_allowed_there(user: User, project: Path) -
     (project / ".envrc").write_text("export TOLD=direnv\n")
     done = user.run("trust", "--yes", str(project))
     assert done.returncode == 1
-    assert b"direnv keeps its own trust; type: direnv allow" in done.stderr
+    assert b"direnv keeps its own permissions; type: direnv allow" in done.stderr
     assert told(user, project) == b"nothing\n"
 
 
 def test_without_a_provider_there_is_nothing_to_allow(user: User) -> None:
     done = user.run("trust")
     assert (done.returncode, done.stdout) == (0, b"")
-    assert b"nothing of a project runs here" in done.stderr
+    assert b"no project code would run here" in done.stderr
     assert json.loads(user.run("trust", "--json").stdout) == {"providers": []}
-    assert b"nothing was allowed here" in user.run("trust", "--revoke").stderr
+    assert b"has allowed nothing here" in user.run("trust", "--revoke").stderr
 
 
 def test_a_grant_can_be_taken_back_whatever_became_of_the_project(user: User, project: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_grant_can_be_taken_back_whatever_became_of_the_project(user: User, pr
         done = user.run("trust", "--revoke", str(project))
         assert (done.returncode, done.stderr) == (
             0,
-            f"outfitter: command in {project} is not trusted any more\n".encode(),
+            f"outfitter: command in {project} is no longer trusted\n".encode(),
         )
         assert user.run("trust", "--list").stdout == b""
 

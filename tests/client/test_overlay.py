@@ -74,7 +74,7 @@ def test_refusals_are_errors_or_answers(client: outfitter.sync.Client) -> None:
     # O2
     rejected: Any = client.put_overlay("t", "hook:h", set={"LD_PRELOAD": "x"})["rejected"]
     assert [(one["producer"], one["name"]) for one in rejected] == [("hook:h", "LD_PRELOAD")]
-    with pytest.raises(RequestFailed, match="nothing of hook:h was taken"):
+    with pytest.raises(RequestFailed, match="nothing from hook:h was added"):
         client.put_overlay("t", "hook:h", set={"LD_PRELOAD": "x"}, strict=True)
 
 

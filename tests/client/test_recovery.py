@@ -132,7 +132,7 @@ def test_process_whose_events_cannot_be_read_fails_alone(odd: Message, complaint
         peer.answer(await peer.request("process/read"), page(next_seq=1) | odd)
         with pytest.raises(OutputLost) as raised:
             await process.wait()
-        assert str(raised.value).startswith(f"process {ident} cannot be followed any more: {complaint}")
+        assert str(raised.value).startswith(f"process {ident} can no longer be followed: {complaint}")
         await peer.until(lambda: peer.states == ["recovering", "connected"])
 
     scenario()
@@ -305,7 +305,7 @@ async def test_server_that_resumes_another_session_is_not_believed(peer: Peer) -
     peer.cut()
     peer.answer(await peer.request("initialize"), {"sessionId": "another"})
     await peer.until(lambda: peer.client.state == "failed")
-    assert "another session" in str(peer.client.failed)
+    assert "a different session" in str(peer.client.failed)
 
 
 @with_a_peer(resumable=False)

@@ -37,7 +37,7 @@ def test_neither_description_nor_repr_has_a_value() -> None:
 @pytest.mark.parametrize(
     ("kind", "origin", "detail"),
     [
-        ("daemon", "executor", "from the exec-server's own environment"),
+        ("daemon", "executor", "from the server's own environment"),
         ("launcher", "launcher", "from the environment this was started in"),
         ("client", "client", "from the client's environment"),
         ("merge", "client", "from the client's environment over the exec-server's own"),

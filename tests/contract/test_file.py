@@ -253,9 +253,9 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         '[env]\nunset = [1, ""]\nappend.PATH = [1, ":"]\n'
         '[shell_environment_policy.filters]\nA = "hush"\nB = 1\n',
         [
-            '2: `unset` must hold strings only, not an integer; write unset = ["text", "text"]',
+            '2: `unset` must contain only strings, not an integer; write unset = ["text", "text"]',
             f"2: `env.unset` has an entry that is not a name; {_POSSIBLE}",
-            '3: `PATH` must hold strings only, not an integer; write PATH = ["text", "text"]',
+            '3: `PATH` must contain only strings, not an integer; write PATH = ["text", "text"]',
             "3: `PATH` has an entry with a colon, which separates entries; write several entries",
             "5: `shell_environment_policy.filters` has an action that does not exist; "
             'write "exclude" or "include"',

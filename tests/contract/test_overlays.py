@@ -82,7 +82,7 @@ def test_a_name_that_nobody_has_is_an_error(found: Overlays, repo: Path) -> None
     with pytest.raises(OverlayUnknown) as caught:
         found.layers(str(repo), None, ("cuda",), settings(ROCM))
     assert str(caught.value) == (
-        "there is no overlay `cuda` here: add [overlays.cuda]; there are: `rocm`, `empty`"
+        "no overlay is named `cuda` here: add [overlays.cuda], or use one of: `rocm`, `empty`"
     )
 
 
@@ -202,7 +202,7 @@ def test_a_full_memory_drops_what_nobody_uses_and_nothing_else(
     scopes.put("4", Contribution("user", {"A": "1"}), "b")
     scopes.put("5", Contribution("user", {"A": "1"}), "b")
     assert [scope for scope in "12345" if scopes.get(scope).contributions] == ["1", "4", "5"]
-    with pytest.raises(OverlaysFull, match="no room for more than 3 scopes"):
+    with pytest.raises(OverlaysFull, match="the limit of 3 scopes is reached"):
         scopes.put("6", Contribution("user", {"A": "1"}), "b")
     scopes.put("1", Contribution("user", {"A": "2"}), "somebody")  # its maker is there still
     with pytest.raises(OverlaysFull):
@@ -232,7 +232,7 @@ def test_a_session_s_words_are_bounded(monkeypatch: pytest.MonkeyPatch, scopes: 
     monkeypatch.setattr(module, "CONTRIBUTIONS", 2)
     for name in "ab":
         scopes.put("one", Contribution(f"hook:{name}", {"A": "1"}))
-    with pytest.raises(OverlaysFull, match="no room for more than 2 producers in a scope"):
+    with pytest.raises(OverlaysFull, match="the limit of 2 producers in a scope is reached"):
         scopes.put("one", Contribution("hook:c", {"A": "1"}))
     scopes.put("one", Contribution("hook:a", {"A": "2"}))
     monkeypatch.setattr(module, "SCOPE_BYTES", 400)

@@ -127,7 +127,7 @@ def test_what_did_not_work_is_a_layer_without_effect(place: Place, notes: Notes,
 def test_a_required_one_that_failed_stops_the_command(place: Place, notes: Notes) -> None:
     place.says('[providers]\nuse = ["notes"]\nrequired = ["notes"]\n')
     notes.state = "failed"
-    with pytest.raises(ProviderFailed, match="write it down; it said: no pencil"):
+    with pytest.raises(ProviderFailed, match="write it down; it printed: no pencil"):
         resolved(place, place.contract())
 
 
@@ -173,7 +173,7 @@ def test_one_that_is_named_and_missing_is_told_with_each_command(place: Place) -
     place.says('[providers]\nuse = ["python"]\n')
     asked = Asked(str(place.project), {})
     [told] = place.contract().ready(asked).warnings
-    assert told.startswith(f"python:{place.project} is missing: uv has not made {place.project}/.venv yet")
+    assert told.startswith(f"python:{place.project} is missing: uv has not created {place.project}/.venv yet")
 
 
 def test_unknown_ones_are_mistakes_at_their_lines(place: Place, notes: Notes) -> None:
@@ -206,7 +206,7 @@ def test_what_is_ignored_of_one_is_shown_to_people(place: Place) -> None:
     place.says('[providers]\nuse = ["dotenv"]\ndotenv = [".env"]\n')
     place.write(place.project / ".env", "PATH=/x\n")
     told = answers.explain(place.contract(), Asked(str(place.project), {}))
-    note = f"PATH in {place.project}/.env, line 1, is ignored: say it under [env] in outfitter.toml"
+    note = f"PATH in {place.project}/.env, line 1, is ignored: set it under [env] in outfitter.toml"
     assert f"    note: {note}" in list(overview(told, Paint(False)))
 
 
@@ -348,7 +348,7 @@ def test_the_policy_on_failure_decides(place: Place, notes: Notes, word: str, ra
     place.says(f'[providers]\nuse = ["notes"]\non_failure = "{word}"\n')
     notes.state = "failed"
     if raises:
-        with pytest.raises(ProviderFailed, match="write it down; it said: no pencil"):
+        with pytest.raises(ProviderFailed, match="write it down; it printed: no pencil"):
             resolved(place, place.contract())
         notes.word = Trust("untrusted", "outfitter", "sha256:1")
         with pytest.raises(ProviderBlocked):

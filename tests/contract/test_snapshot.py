@@ -139,7 +139,7 @@ def test_an_account_without_a_shell_is_a_failed_layer(place: Place, monkeypatch:
 def test_a_program_left_in_the_background_is_noted(place: Place) -> None:
     place.profile("sleep 1000 & export SSH_AGENT_PID=$! SSH_AUTH_SOCK=/tmp/socket\n")
     contract = prepared(place)
-    assert "started a program in the background" in layer(contract, place)["note"]
+    assert "started a background program" in layer(contract, place)["note"]
     assert "SSH_AUTH_SOCK" not in resolved(contract, place).values
 
 

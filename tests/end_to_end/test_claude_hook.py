@@ -96,7 +96,7 @@ def test_commands_get_what_the_project_says_and_no_secret_is_written_down(machin
     [hook] = run.hooks
     assert (hook["exit_code"], hook["outcome"]) == (0, "success")
     line = "env: base=launcher, policy=none, provider=project(applied, 4), setup=none"
-    assert f"{line}; not given to commands, because secret: API_TOKEN (" in run.told
+    assert f"{line}; secrets are not passed to commands: API_TOKEN (" in run.told
     assert SECRET not in run.told
     assert machine.holds(SECRET) == []
     [(name, text)] = machine.files(run).items()
@@ -135,7 +135,7 @@ def test_a_resumed_session_has_it_once_and_after_a_mistake_not_at_all(machine: M
     [hook] = again.hooks
     assert (hook["exit_code"], hook["outcome"]) == (0, "success")
     message = json.loads(hook["stdout"])["systemMessage"]
-    why = f"the environment of the project is not applied: {one}/outfitter.toml:2: "
+    why = f"the environment of the project was not applied: {one}/outfitter.toml:2: "
     assert message.startswith(f"outfitter: {why}")
     assert message.endswith("(see `outfitter doctor`)")
     assert why in again.told

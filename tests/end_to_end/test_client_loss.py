@@ -387,7 +387,7 @@ def test_half_open_connection_that_the_server_does_not_give_up_ends_in_time(tmp_
             with pytest.raises(SessionExpired) as raised:
                 await process.wait()
             assert str(raised.value) == (
-                "the server gave no sign of life; failed to resume exec-server session: "
+                "the server stopped responding; failed to resume exec-server session: "
                 f"recovery timed out after {LIMIT:g}s (last attempt: session {client.session_id} is "
                 "already attached to another connection (code -32010))"
             )
@@ -422,7 +422,7 @@ def test_killed_program_ends_its_session_at_once_with_its_last_words(kind: str, 
             assert time.monotonic() - began < SLACK
             text = str(client.failed)
             # The reference has more to say, about its home.
-            assert text.startswith("standard output of sh ended; its last words: one last word")
+            assert text.startswith("standard output of sh ended; its last output: one last word")
             # The call may have been answered just before.
             assert [(type(end), str(end)) for end in ends[:2]] == [(SessionExpired, text)] * 2
             with pytest.raises(SessionExpired) as raised:
@@ -698,7 +698,7 @@ def test_server_without_tls_is_not_talked_to_over_wss(server: Server) -> None:
     async def scenario() -> None:
         url = server.url.replace("ws://", "wss://")
         error = await turned_away(url)
-        reason = "it ended the TLS handshake; a server without TLS is ws://"
+        reason = "it ended the TLS handshake; for a server without TLS, write ws://"
         assert str(error) == f"cannot connect to {url}: {reason}"
 
     run(scenario())

@@ -106,7 +106,7 @@ def test_the_hook_tells_the_model_what_there_is_and_how_to_get_it(machine: Machi
     _, model = machine.run(machine.outfitter("hook", "codex", "--print-config"))
     [line] = context(model)
     assert line.startswith("env: base=launcher, policy=none, provider=command:./tells(applied, 2)+project(")
-    assert line.endswith("; commands get it with `outfitter run -- CMD`")
+    assert line.endswith("; to apply it to a command: `outfitter run -- CMD`")
 
 
 def test_this_version_takes_no_variables_from_a_hook(machine: Machine) -> None:
@@ -123,5 +123,5 @@ def test_a_mistake_keeps_no_session_from_starting(machine: Machine) -> None:
     machine.say("[env]\nset = 1\n")
     _, model = machine.run(tables)
     [line] = context(model)
-    assert line.startswith("env: the environment of the project is not applied: ")
+    assert line.startswith("env: the environment of the project was not applied: ")
     assert json.dumps(line).endswith('(see `outfitter doctor`)"')

@@ -231,7 +231,9 @@ def test_whose_environment_it_is_can_be_said_and_is_told(
     told = done.stderr.decode()
     assert (done.returncode, done.stdout.decode()) == (0, RULES[rule]), told
     assert f"base={rule}" in told
-    assert "differs from ours; only here: CLIENTS; only there: DAEMONS; other values: MARK\n" in told
+    assert (
+        "differs from this shell's; only here: CLIENTS; only there: DAEMONS; different values: MARK\n" in told
+    )
     assert not any(value in told for value in ("old-daemon", "new-terminal"))
 
 

@@ -90,9 +90,9 @@ def test_every_variable_of_ten_layers_is_explained() -> None:
         "BASH_ENV": {
             "layer": "L3",
             "by": "mise",
-            "why": "it can make later commands run other code; see allow_code_loading",
+            "why": "this variable can make later commands run other code; see allow_code_loading",
         },
-        "NVM": {"layer": "L3", "by": "mise", "why": "taken away"},
+        "NVM": {"layer": "L3", "by": "mise", "why": "removed"},
     }
     assert [name for name, entry in variables.items() if entry["secret"]] == [
         "AWS_KEY",
@@ -145,7 +145,7 @@ def test_path_is_told_entry_by_entry() -> None:
             "value": ".",
             "layer": "L0",
             "id": "base",
-            "why": "relative: it would mean another folder in every directory",
+            "why": "relative: its meaning would depend on the current directory",
         }
     ]
 

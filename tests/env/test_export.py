@@ -143,7 +143,7 @@ def test_numbers_of_shells_are_numbers_or_nothing() -> None:
 def test_fish_does_not_get_an_empty_entry_of_path() -> None:
     text, left_out = export({"PATH": "/a:", "MANPATH": "/m:"}, "fish")
     assert text == "set -gx MANPATH '/m:'\n"
-    assert left_out == [("PATH", "fish makes the current directory of an empty entry")]
+    assert left_out == [("PATH", "fish turns an empty entry into the current directory")]
 
 
 # JSON
@@ -251,7 +251,7 @@ def test_dotenv_line_by_line() -> None:
     values = {"A": "plain/1", "B": "two words # $X", "C": "it's", "D": "x\ny", "E": "", "F": "C:\\temp"}
     assert export(values, "dotenv", unset=["G"]) == (
         "A=plain/1\nB='two words # $X'\nC=\"it's\"\nD='x\ny'\nE=''\nF='C:\\temp'\n",
-        [("G", "this format cannot take a variable away")],
+        [("G", "this format cannot remove a variable")],
     )
     for value in ("it's $5", "\\\\host", "${A}", "end\\", "x\r", "\udcff"):
         assert export({"A": value}, "dotenv")[0] == ""
@@ -322,4 +322,4 @@ def test_claude_reads_what_a_shell_reads() -> None:
 def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
     with pytest.raises(SettingInvalid) as caught:
         export({}, "xml")
-    assert str(caught.value) == f"there is no export format `xml`; use one of {', '.join(FORMATS)}"
+    assert str(caught.value) == f"`xml` is not an export format; use one of {', '.join(FORMATS)}"

@@ -226,10 +226,10 @@ def test_layers_are_compared_by_presence_state_inputs_and_order() -> None:
     )
     assert drift(before, after) == [
         Drift("layer", "layer-state", "a", "applied, now blocked"),
-        Drift("layer", "layer-inputs", "b", "made from something else"),
+        Drift("layer", "layer-inputs", "b", "its inputs changed"),
         Drift("layer", "missing", "d", "L4"),
         Drift("layer", "added", "d", "L5"),
-        Drift("layer", "layer-order", "a", "b is in its place"),
+        Drift("layer", "layer-order", "a", "replaced by b"),
     ]
 
 

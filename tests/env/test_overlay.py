@@ -84,7 +84,7 @@ def test_what_is_wrong_is_refused_with_the_producer_named(
     assert [one.variable for one in made.operations] == ["PATH"]
     [one] = rejected
     assert (one.producer, one.name, one.reason) == ("hook:h", name, reason)
-    with pytest.raises(OverlayRefused, match="nothing of hook:h was taken"):
+    with pytest.raises(OverlayRefused, match="nothing from hook:h was added"):
         read("hook:h", told, strict=True)
 
 

@@ -79,7 +79,7 @@ def test_a_replacement_is_told_only_where_nothing_else_will_do(base: list[str], 
         (None, "/x:/y", [("prepend", ("/x", "/y"))]),
         ("", "/x", [("prepend", ("/x",))]),
         ("/a:/b", "", [("replace", ())]),
-        # An entry that was there, put in front of all: that is what was meant, although it is there twice.
+        # An entry that was there, put in front of all: that is what was meant, although it is listed twice.
         ("/a:/b", "/b:/a:/b", [("prepend", ("/b",))]),
         ("/a:/b", "/a:/b:", []),
     ],

@@ -201,7 +201,7 @@ def test_a_person_may_set_more(level: int) -> None:
         (f"L{level}", "A-B", "name"),
     ]
     notice = outcome.history()[0]["LD_PRELOAD"][-1].why
-    assert notice == "set; note that it can make later commands run other code"
+    assert notice == "set; note: this variable can make later commands run other code"
 
 
 def test_a_client_of_the_reference_is_taken_at_its_word() -> None:
@@ -279,7 +279,7 @@ def test_nothing_takes_path_or_home_away(level: int) -> None:
     assert outcome.values == {"PATH": "/bin", "HOME": "/h"}
     assert reasons(outcome) == [(f"L{level}", "PATH", "required"), (f"L{level}", "HOME", "required")]
     history = outcome.history()[0]
-    assert (history["A"][-1].why, history["B"][-1].why) == ("taken away", "was not there")
+    assert (history["A"][-1].why, history["B"][-1].why) == ("removed", "was not set")
 
 
 @pytest.mark.parametrize("value", ["", ":", ".", "bin:$PATH"])
@@ -348,9 +348,9 @@ def test_path_has_no_entry_that_depends_on_where_one_is() -> None:
     assert outcome.values == {"PATH": "/a:/c"}
     assert dropped(outcome) == [
         ("", "base", "empty: it would mean the current directory"),
-        (".", "base", "relative: it would mean another folder in every directory"),
-        ("b", "base", "relative: it would mean another folder in every directory"),
-        ("$PATH", "base", "a reference that nobody expanded"),
+        (".", "base", "relative: its meaning would depend on the current directory"),
+        ("b", "base", "relative: its meaning would depend on the current directory"),
+        ("$PATH", "base", "an unexpanded reference to a variable"),
         ("", "base", "empty: it would mean the current directory"),
     ]
 
@@ -358,7 +358,7 @@ def test_path_has_no_entry_that_depends_on_where_one_is() -> None:
 def test_the_first_of_equal_entries_stays() -> None:
     outcome = resolve([base(PATH="/a/:/b:/a:/b//:/:/c")], [])
     assert outcome.values == {"PATH": "/a/:/b:/:/c"}
-    assert dropped(outcome) == [("/a", "base", "already there"), ("/b//", "base", "already there")]
+    assert dropped(outcome) == [("/a", "base", "duplicate"), ("/b//", "base", "duplicate")]
 
 
 def test_links_are_not_followed_and_case_counts() -> None:
@@ -379,8 +379,15 @@ def test_relative_entries_belong_to_the_project_that_gives_them() -> None:
     outcome = resolve([base(PATH="/a"), layer], [])
     assert outcome.values == {"PATH": "/p/q/bin:/p/x:/p/q/y/z:/a"}
     told = outcome.history()[1]["PATH"]
-    assert [one.note for one in told.segments] == ["given as bin", "given as ../x", "given as ./y//z", ""]
-    assert dropped(outcome) == [(".", "project", "relative: it would mean another folder in every directory")]
+    assert [one.note for one in told.segments] == [
+        "written as bin",
+        "written as ../x",
+        "written as ./y//z",
+        "",
+    ]
+    assert dropped(outcome) == [
+        (".", "project", "relative: its meaning would depend on the current directory")
+    ]
     homeless = provider(operations=[on_path("prepend", "bin")])
     assert resolve([base(PATH="/a"), homeless], []).values == {"PATH": "/a"}
 
@@ -446,7 +453,7 @@ def test_a_vanished_path_is_told_and_filled() -> None:
     assert [(event.action, event.why) for event in outcome.history()[0]["PATH"]] == [
         ("set", "set"),
         ("removed", "no entry was left"),
-        ("set", "fills a gap"),
+        ("set", "was not set before"),
     ]
 
 
@@ -535,7 +542,7 @@ def test_the_story_of_one_variable() -> None:
         "C": [
             Event(0, "base", "set", "set", EXECUTOR, "0"),
             Event(2, "envPolicy", "kept", kept, REQUEST_POLICY, None),
-            Event(3, "project", "unset", "taken away", PROJECT, None),
+            Event(3, "project", "unset", "removed", PROJECT, None),
             Event(7, "request", "set", "set", REQUEST, "7"),
         ],
         "D": [

@@ -37,7 +37,7 @@ def at(url: str) -> str:
 
 
 HOST_AND_PORT = "write ws://HOST:PORT, with a port from 1 to 65535"
-POSSIBLE = "a name is not empty and has no '=' and no NUL"
+POSSIBLE = "a name must not be empty and must not contain '=' or NUL"
 ONE_OF_TWO = 'write url = "ws://HOST:PORT" for a server, or program = "COMMAND" to start one'
 KEYS = (
     "`id`, `skills`, `url`, `auth_bearer_token`, `program`, `args`, `env`, `cwd`, `connect_timeout_sec`, "
@@ -99,7 +99,7 @@ REFUSED: dict[str, tuple[str, str, list[str]]] = {
         "invalid value for exec-server WebSocket header `authorization`",
         [
             "4: invalid value for exec-server WebSocket header `authorization`; "
-            "a token is printable ASCII on one line",
+            "write the token in printable ASCII on one line",
         ],
     ),
     "scheme": (
@@ -137,7 +137,7 @@ REFUSED: dict[str, tuple[str, str, list[str]]] = {
         "environment url `ws://h/a b` is invalid",
         [
             "3: environment url `ws://h/a b` is invalid: invalid uri character; "
-            "percent-encode it, or write a host in its xn-- form",
+            "percent-encode it; write an international host name in its xn-- form",
         ],
     ),
     "no program": (
@@ -150,7 +150,7 @@ REFUSED: dict[str, tuple[str, str, list[str]]] = {
         "environment id `a b` must contain only ASCII letters, numbers, '-' or '_'",
         [
             "2: environment id `a b` must contain only ASCII letters, numbers, '-' or '_'; "
-            "replace the other characters, for instance by '-'",
+            "replace the other characters, for example with '-'",
         ],
     ),
     "letters of an id": (
@@ -158,13 +158,13 @@ REFUSED: dict[str, tuple[str, str, list[str]]] = {
         "environment id `ä` must contain only ASCII letters, numbers, '-' or '_'",
         [
             "2: environment id `ä` must contain only ASCII letters, numbers, '-' or '_'; "
-            "replace the other characters, for instance by '-'",
+            "replace the other characters, for example with '-'",
         ],
     ),
     "blanks around an id": (
         named(" a"),
         "environment id ` a` must not contain surrounding whitespace",
-        ["2: environment id ` a` must not contain surrounding whitespace; remove the blanks"],
+        ["2: environment id ` a` must not contain surrounding whitespace; remove the spaces"],
     ),
     "empty id": (
         named(""),
@@ -258,14 +258,14 @@ WRONG_TYPE: dict[str, tuple[str, list[str]]] = {
         '[environments]\nid = "a"\n',
         [
             "1: `environments` must be an array, not a table; "
-            "write each as a table of its own, under a line [[environments]]",
+            "write each entry as a table under its own line [[environments]]",
         ],
     ),
     "an environment": (
         'environments = [\n"a"]\n',
         [
-            "2: `environments` must hold tables only, not a string; "
-            "write each as a table of its own, under a line [[environments]]",
+            "2: `environments` must contain only tables, not a string; "
+            "write each entry as a table under its own line [[environments]]",
         ],
     ),
     "token": (
@@ -278,7 +278,7 @@ WRONG_TYPE: dict[str, tuple[str, list[str]]] = {
     ),
     "an arg": (
         PROGRAM + 'args = ["-c",\n1]\n',
-        ['5: `args` must hold strings only, not an integer; write args = ["text", "text"]'],
+        ['5: `args` must contain only strings, not an integer; write args = ["text", "text"]'],
     ),
     "env": (
         PROGRAM + '[environments.env]\nA = "1"\nB = 2\n',
@@ -327,7 +327,7 @@ STRICTER: dict[str, tuple[str, list[str]]] = {
     "credentials": (
         at("ws://user:passw0rd@127.0.0.1:1"),
         [
-            "3: environment url `ws://…@127.0.0.1:1` must not hold a user name or password; "
+            "3: environment url `ws://…@127.0.0.1:1` must not contain a user name or password; "
             "use auth_bearer_token instead",
         ],
     ),
@@ -350,7 +350,7 @@ STRICTER: dict[str, tuple[str, list[str]]] = {
     "fragment": (
         at("ws://127.0.0.1:1/#x"),
         [
-            "3: environment url `ws://127.0.0.1:1/#x` is invalid: a fragment means nothing here; "
+            "3: environment url `ws://127.0.0.1:1/#x` is invalid: a fragment has no meaning here; "
             "remove the # and what follows",
         ],
     ),
@@ -362,7 +362,7 @@ STRICTER: dict[str, tuple[str, list[str]]] = {
         SERVER + 'auth_bearer_token = "t0kén"\n',
         [
             "4: invalid value for exec-server WebSocket header `authorization`; "
-            "a token is printable ASCII on one line",
+            "write the token in printable ASCII on one line",
         ],
     ),
     "zero timeout": (
@@ -375,8 +375,8 @@ STRICTER: dict[str, tuple[str, list[str]]] = {
     "impossible variables": (
         PROGRAM + '[environments.env]\n"A=B" = "1"\n"" = "2"\nC = "\\u0000"\n',
         [
-            f"5: environment `a` env has an impossible name `A=B`; {POSSIBLE}",
-            f"6: environment `a` env has an impossible name ``; {POSSIBLE}",
+            f"5: environment `a` env has an invalid name `A=B`; {POSSIBLE}",
+            f"6: environment `a` env has an invalid name ``; {POSSIBLE}",
             "7: environment `a` env `C` must not contain NUL; remove the \\u0000",
         ],
     ),
@@ -690,7 +690,7 @@ def test_what_cannot_be_read_is_told_with_its_name(tmp_path: Path) -> None:
     assert unreadable(path) == ": cannot be read: is a directory; make it a file that you can read"
     path.rmdir()
     path.symlink_to(tmp_path / "gone")
-    assert unreadable(path) == ": cannot be read: it is a link to nothing; mend or remove the link"
+    assert unreadable(path) == ": cannot be read: it is a broken symbolic link; correct or remove the link"
     path.unlink()
     path.write_bytes(b'default = "local"\n# caf\xe9\n')
     assert unreadable(path) == ":2: not UTF-8; save the file as UTF-8"

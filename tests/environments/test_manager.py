@@ -95,7 +95,7 @@ async def test_this_machine_is_there_only_if_included() -> None:
         assert manager.local() is None
         with pytest.raises(EnvironmentUnknown) as raised:
             manager.get("local")
-    assert str(raised.value) == "environment `local` is not configured; there are: `a`"
+    assert str(raised.value) == "environment `local` is not configured; known: `a`"
 
 
 @in_a_loop

@@ -79,8 +79,8 @@ def test_adding_and_removing_give_new_selections_in_order() -> None:
 
 def test_an_id_is_there_once() -> None:
     other = SelectedRoot("tools", "b", "/elsewhere")
-    assert refused(Selection([TOOLS]).add, other) == "selected root `tools` is there twice"
-    assert refused(Selection([TOOLS]).remove, "x") == "there is no selected root `x`; there are: `tools`"
+    assert refused(Selection([TOOLS]).add, other) == "selected root `tools` is listed twice"
+    assert refused(Selection([TOOLS]).remove, "x") == "no selected root is named `x`; known: `tools`"
 
 
 def test_the_spelling_is_that_of_codex() -> None:
@@ -119,7 +119,7 @@ def entry(**changes: Any) -> list[Any]:
         (entry(path=["/x"]), "selected root number 1, location: `path` must be a string"),
         (entry(path="/x"), "selected root number 1, location: `path` must be a file: URI"),
         (entry(path="x"), "selected root `x` has an unusable path: invalid URI: relative URL without a base"),
-        (entry() + entry(), "selected root `x` is there twice"),
+        (entry() + entry(), "selected root `x` is listed twice"),
     ],
 )
 def test_what_was_not_stored_by_us_is_refused_with_its_place(value: Any, said: str) -> None:
@@ -168,7 +168,7 @@ async def test_what_is_not_available_is_left_out_with_its_reason_and_is_back_lat
         async with manager.step() as step:
             resolving = asyncio.ensure_future(resolve(selection, step))
             await door.turn_away("ws://127.0.0.1:2", DialFailed("still refused", retryable=True))
-            unknown = "environment `zz` is not configured; there are: `local`, `a`, `b`"
+            unknown = "environment `zz` is not configured; known: `local`, `a`, `b`"
             assert await resolving == ResolvedRoots(
                 (),
                 (

@@ -89,8 +89,8 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
     entries, mistakes = parse(text)
     assert [(entry.name, entry.line) for entry in entries] == [("A", 2), ("B", 5), ("E", 10)]
     assert mistakes == [
-        LineMistake(3, "there is no `=`"),
-        LineMistake(7, "some readers begin a comment at the `#`: put the value in quotes"),
+        LineMistake(3, "the `=` is missing"),
+        LineMistake(7, "some programs start a comment at the `#`: put the value in quotes"),
         LineMistake(9, 'only \\n, \\r, \\t, \\", \\\\ and \\$ may follow a backslash here: double it'),
     ]
 

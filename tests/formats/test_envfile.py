@@ -76,41 +76,41 @@ def test_lines_mean_what_bash_makes_of_them(text: str, expected: dict[str, str],
         ("A=$(date)", "`$(` runs a command"),
         ("A=`date`", "a backtick runs a command"),
         ('A="`date`"', "a backtick runs a command"),
-        ("A=b; B=c", "`;` begins another command"),
-        ("A=b && B=c", "`&` begins another command"),
+        ("A=b; B=c", "`;` starts another command"),
+        ("A=b && B=c", "`&` starts another command"),
         ("A=b | cat", "`|` is a pipe"),
         ("A=b > file", "`>` is a redirection"),
         ("A=b < file", "`<` is a redirection"),
-        ("A=(1 2)", "`(` begins a function, a subshell or an array"),
-        ("f() { A=b; }", "`(` begins a function, a subshell or an array"),
+        ("A=(1 2)", "`(` starts a function, a subshell or an array"),
+        ("f() { A=b; }", "`(` starts a function, a subshell or an array"),
         ("A=$((1+1))", "`$(` runs a command"),
-        ("A=$[1+1]", "of what begins with `$` only $NAME and ${NAME} can be read"),
-        ("A=${B:-c}", "of `${...}` only ${NAME} can be read"),
-        ("A=$1", "of what begins with `$` only $NAME and ${NAME} can be read"),
-        ("A=$RANDOM", "$RANDOM is one of bash's own"),
-        ("A=$PWD", "$PWD is one of bash's own"),
-        ("UID=5", "UID is one of bash's own"),
+        ("A=$[1+1]", "after `$`, only $NAME and ${NAME} are supported"),
+        ("A=${B:-c}", "`${...}` is only supported as ${NAME}"),
+        ("A=$1", "after `$`, only $NAME and ${NAME} are supported"),
+        ("A=$RANDOM", "$RANDOM is a variable of bash itself"),
+        ("A=$PWD", "$PWD is a variable of bash itself"),
+        ("UID=5", "UID is a variable of bash itself"),
         ("A=$NOTHING", "$NOTHING has no value here"),
-        ("echo A=b", "it is a command, which is not run"),
-        ("A=b echo", "it is a command, which is not run"),
-        ("A = b", "it is a command, which is not run"),
-        ("A+=b", "what is before the `=` is not a name (letters, digits and `_`)"),
-        ("A[1]=b", "what is before the `=` is not a name (letters, digits and `_`)"),
+        ("echo A=b", "it is a command, and commands are not run"),
+        ("A=b echo", "it is a command, and commands are not run"),
+        ("A = b", "it is a command, and commands are not run"),
+        ("A+=b", "the text before the `=` is not a name (letters, digits and `_`)"),
+        ("A[1]=b", "the text before the `=` is not a name (letters, digits and `_`)"),
         ("export -n A", "only names and NAME=value may follow `export`"),
-        ("declare -i A=1", "of `declare` only `declare -x NAME=value` can be read"),
+        ("declare -i A=1", "`declare` is only supported as `declare -x NAME=value`"),
         ("unset -f A", "only names of variables may follow `unset`"),
-        ("A=~/x", "`~` is only expanded by a shell: write $HOME"),
-        ("A=/x:~/y", "`~` is only expanded by a shell: write $HOME"),
-        ("export A={b,c}", "`{` may stand for several words: put the value in quotes"),
-        ("A=b\r\n", "there is a carriage return: save the file with Unix line ends"),
+        ("A=~/x", "only a shell expands `~`: write $HOME"),
+        ("A=/x:~/y", "only a shell expands `~`: write $HOME"),
+        ("export A={b,c}", "`{` may expand to several words: put the value in quotes"),
+        ("A=b\r\n", "the line contains a carriage return: save the file with Unix line ends"),
         ("A='b", "the closing ' is missing"),
         ('A="b', 'the closing " is missing'),
         ("A=b\\", "a `\\` at its end: write it on one line"),
-        ("A=b\0c", "there is a NUL"),
-        ("A=$'\\0'", "there is an escape that stands for no character"),
-        ("A=$'\\c'", "there is an escape in $'...' that is not read here"),
-        ("A=b A=c", "a name is there twice: write two lines"),
-        ("LANG=C\nA=$'\\u00e9'", "what this character is depends on the locale, which the file has changed"),
+        ("A=b\0c", "the line contains a NUL"),
+        ("A=$'\\0'", "an escape stands for no character"),
+        ("A=$'\\c'", "an escape in $'...' is not supported"),
+        ("A=b A=c", "a name is listed twice: write two lines"),
+        ("LANG=C\nA=$'\\u00e9'", "this character depends on the locale, which the file has changed"),
     ],
 )
 def test_everything_else_is_refused_by_line(text: str, told: str) -> None:
@@ -160,7 +160,7 @@ def test_a_line_that_only_assigns_changes_nothing_else() -> None:
 def test_lines_that_depend_on_a_refused_one_are_refused_too(opening: str) -> None:
     read = parse(f"A=1\n{opening}\n# not this\nexport B=2\n\nC=3", BASE)
     assert [mistake.line for mistake in read.mistakes] == [2, 4, 6]
-    assert read.mistakes[1].what == "it is behind line 2, which decides what it means"
+    assert read.mistakes[1].what == "its meaning depends on line 2, which was refused"
     assert read.values == {"A": "1"}
 
 
@@ -214,14 +214,14 @@ def test_a_reader_that_shows_itself_shows_no_values() -> None:
 def test_values_that_are_made_of_themselves_do_not_grow_without_end() -> None:
     read = parse("A=1234567890\n" + "A=$A$A\n" * 100)
     assert read.values == {}
-    assert read.mistakes[0].what == "the value is longer than what a program can be given"
+    assert read.mistakes[0].what == "the value is larger than a program can get"
 
 
 def test_many_values_do_not_grow_without_end_either() -> None:
     # Ten bytes of the file would be a hundred thousand of memory.
     read = parse(f"A={'x' * 130_000}\n" + "".join(f"B{number}=$A$Z\n" for number in range(2000)), {"Z": "z"})
     assert sum(map(len, read.values.values())) <= MOST_MADE
-    assert read.mistakes[-1].what == "the values of this file are longer together than what can be kept"
+    assert read.mistakes[-1].what == "all values of this file together are too large to keep"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_what_is_wrong_is_told_with_the_hook_s_name(text: str, name: str, reason
     made, rejected = contribution(text, "hook:one")
     assert made == Contribution("hook:one")
     assert [(one.producer, one.name, one.reason) for one in rejected] == [("hook:one", name, reason)]
-    with pytest.raises(OverlayRefused, match="nothing of hook:one was taken"):
+    with pytest.raises(OverlayRefused, match="nothing from hook:one was added"):
         contribution(text, "hook:one", strict=True)
 
 
@@ -93,7 +93,7 @@ def test_the_rest_of_a_contribution_is_kept() -> None:
     made, rejected = contribution(output({"A": "1", "B": 2}), "hook:one")
     assert made.values == {"A": "1"}
     assert rejected == (
-        Rejection("hook:one", "B", "value", "a value is a string, or null to take the variable away"),
+        Rejection("hook:one", "B", "value", "a value must be a string, or null to remove the variable"),
     )
 
 

@@ -81,11 +81,11 @@ def test_a_comma_is_allowed_behind_an_entry_only(text: str) -> None:
 def test_mistakes_have_their_line() -> None:
     assert mistake('{\n  "a": x\n}') == (
         "f.json:2: not valid JSON: expecting value at column 8; "
-        "write it as JSON; comments and commas behind the last entry are allowed"
+        "write it as JSON; comments and a comma after the last entry are allowed"
     )
     assert mistake("{}\n\n/* x") == "f.json:3: not valid JSON: a comment does not end; close it with */"
     assert mistake("\n" + "[" * 101) == "f.json:2: not valid JSON: nested too deeply; use fewer levels"
-    assert mistake("[NaN]") == "f.json: not valid JSON: `NaN` is not a number of JSON; write another number"
+    assert mistake("[NaN]") == "f.json: not valid JSON: `NaN` is not a JSON number; write another number"
     assert "too many digits" in mistake("1" * 5000)
     assert mistake('["a\nb"]').startswith("f.json:1: not valid JSON: ")
 

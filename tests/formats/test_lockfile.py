@@ -26,38 +26,38 @@ def mistakes(text: str) -> list[tuple[int | None, str]]:
 @pytest.mark.parametrize(
     ("old", "new", "line", "text"),
     [
-        ('"version": 1', '"version": "1"', 2, "`version` is missing or not a known one"),
-        ('"version": 1', '"version": 0', 2, "`version` is missing or not a known one"),
-        ('"version": 1,', "", None, "`version` is missing or not a known one"),
-        ('"salt": "0001', '"salt": "zz', 3, "`salt` is not 16 bytes or more in hexadecimal"),
+        ('"version": 1', '"version": "1"', 2, "`version` is missing or unknown"),
+        ('"version": 1', '"version": 0', 2, "`version` is missing or unknown"),
+        ('"version": 1,', "", None, "`version` is missing or unknown"),
+        ('"salt": "0001', '"salt": "zz', 3, "`salt` must be at least 16 bytes in hexadecimal"),
         ('"from": "L0"', '"from": "L9"', 4, "`from` is not a layer, L0 to L8"),
-        ('"from": "L0"', '"from": "L0", "more": 1', 4, "the file has a member `more` that is not known"),
-        ('"uv": "1"', '"uv": 1', 11, "the tool `uv` has no text"),
+        ('"from": "L0"', '"from": "L0", "more": 1', 4, "the file has an unknown member `more`"),
+        ('"uv": "1"', '"uv": 1', 11, "the tool `uv` must be a string"),
         ('"uv": "1"', '"uv": "1", "uv": "2"', 11, "`uv` is in `tools` twice"),
         (
             '"state": "applied"}\n',
             '"state": "on"}\n',
             8,
-            "the layer `project` has a member that is missing or no text",
+            "the layer `project` has a member that is missing or not a string",
         ),
         (
             '"state": "applied"}\n',
             '"x": 1, "state": "applied"}\n',
             8,
-            "the layer `project` has a member `x` that is not known",
+            "the layer `project` has an unknown member `x`",
         ),
         (
             '"secret": true',
             '"secret": false',
             15,
-            "the variable `B_KEY` has not exactly one of `secret`, `digest` and `segments`",
+            "the variable `B_KEY` must have exactly one of `secret`, `digest` and `segments`",
         ),
-        ('"secret": true', '"value": "x"', 15, "the variable `B_KEY` has a member `value` that is not known"),
+        ('"secret": true', '"value": "x"', 15, "the variable `B_KEY` has an unknown member `value`"),
         (
             '"segments": ["/a"]',
             '"segments": [1]',
             16,
-            "the variable `PATH` has not exactly one of `secret`, `digest` and `segments`",
+            "the variable `PATH` must have exactly one of `secret`, `digest` and `segments`",
         ),
     ],
 )
@@ -75,7 +75,7 @@ def test_every_mistake_is_told() -> None:
     found = mistakes('{"version": 1, "layers": [7], "variables": {"A": 1}}')
     assert sorted(text for _, text in found) == [
         "`from` is not a layer, L0 to L8",
-        "`salt` is not 16 bytes or more in hexadecimal",
+        "`salt` must be at least 16 bytes in hexadecimal",
         "`tools` is missing or not an object",
         "an entry of `layers` is not an object",
         "the variable `A` is not an object",

@@ -305,7 +305,7 @@ def test_the_line_found_is_the_line_where_it_was_written(document: tuple[str, di
         (
             "[a]\n\n[a]\n",
             "f.toml:3: not valid TOML: cannot declare ('a',) twice at column 3; "
-            "write every key and every table once",
+            "write every key and every table only once",
         ),
         ("a = '''", "f.toml:1: not valid TOML: expected \"'''\"; close the string"),
         ("a = 1979-00-01T00:00:00\n", None),
@@ -405,9 +405,9 @@ def test_wrong_types_are_told_without_the_value() -> None:
         "f:1: `a` must be a boolean, not a string; write a = true or a = false",
         'f:2: `b` must be a string, not an integer; write b = "text"',
         "f:3: `c` must be a number, not a boolean; write c = 10 or c = 2.5",
-        'f:5: `d` must hold strings only, not a date or time; write d = ["text", "text"]',
+        'f:5: `d` must contain only strings, not a date or time; write d = ["text", "text"]',
         "f:8: `e.z` must be a string, not an array; put its value in quotes",
-        "f:9: `f` must be an array, not a table; write each as a table of its own, under a line [[f]]",
+        "f:9: `f` must be an array, not a table; write each entry as a table under its own line [[f]]",
         "f:1: `a` must be a table, not a string; write a table: a = { … }",
     ]
     assert secret not in "".join(told(root))
@@ -417,7 +417,7 @@ def test_an_element_that_is_no_table_is_told_and_the_others_are_read() -> None:
     root = table('r = [{ x = "1" },\n"no",\n{ x = "3" }]\n')
     assert [item.text("x") for item in root.tables("r")] == ["1", "3"]
     assert [item.line("x") for item in root.tables("r")] == [1, 3]
-    assert told(root)[0].startswith("f:2: `r` must hold tables only, not a string")
+    assert told(root)[0].startswith("f:2: `r` must contain only tables, not a string")
 
 
 def test_a_number_beyond_floats_is_infinite() -> None:

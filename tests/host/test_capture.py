@@ -289,7 +289,7 @@ def test_a_process_without_a_free_descriptor_is_told(shell: Shell) -> None:
 def test_a_variable_that_no_program_can_be_given_is_told_as_such(shell: Shell) -> None:
     result = shell.source("export BIG=$(printf %0200000d 0)\n")
     assert (result.state, result.env) == ("too-large", None)
-    assert "too large to be given to a program" in result.reason
+    assert "too large for a program" in result.reason
 
 
 def test_secrets_of_a_script_that_never_reports_are_masked_too(shell: Shell) -> None:

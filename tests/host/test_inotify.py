@@ -310,7 +310,7 @@ def test_there_is_a_bound(watching: Watching, tmp_path: Path) -> None:
             if number < 3:
                 watching.add(ears, fd, CREATE, None)
             else:
-                with pytest.raises(FileFailed, match="this server watches 3 folders already"):
+                with pytest.raises(FileFailed, match="this server already watches 3 directories"):
                     watching.add(ears, fd, CREATE, None)
         finally:
             os.close(fd)

@@ -52,8 +52,8 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.EnvironmentTooLarge("BIG", 200_000, None, 131_071),
         (
             codes.INVALID_PARAMS,
-            "the variable BIG is too large: 200000 bytes, at most 131071 can be passed to a program; take it "
-            "away, or put its content into a file",
+            "the variable BIG is too large: 200000 bytes, a program can get at most 131071; remove the "
+            "variable, or put its content into a file",
             {"error": "environment-too-large"},
         ),
     ),
@@ -61,8 +61,8 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.EnvironmentTooLarge("BIG", 900_000, 1_100_000, 1_048_576),
         (
             codes.INVALID_PARAMS,
-            "the environment is too large: 1100000 bytes, limit is 1048576; the largest variable is BIG with "
-            "900000 bytes; take it away, or raise [limits] total_bytes",
+            "the environment is too large: 1100000 bytes, the limit is 1048576; the largest variable is BIG "
+            "with 900000 bytes; remove it, or raise total_bytes under [limits]",
             {"error": "environment-too-large"},
         ),
     ),
@@ -74,7 +74,7 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.ProviderBlocked("nix", "/srv", "outfitter trust /srv", "it was edited"),
         (
             codes.INVALID_REQUEST,
-            "nix is required in /srv and may not run (it was edited): read it, then type: "
+            "nix is required in /srv and may not run (it was edited): read its files, then type: "
             "outfitter trust /srv",
             {"error": "provider-blocked"},
         ),
@@ -83,7 +83,7 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.ProviderFailed("nix", "/srv", "it ended with 1", "error: no flake\n"),
         (
             codes.INVALID_REQUEST,
-            "nix is required in /srv and failed: it ended with 1; it said: error: no flake",
+            "nix is required in /srv and failed: it ended with 1; it printed: error: no flake",
             {"error": "provider-failed"},
         ),
     ),
@@ -91,7 +91,8 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.OverlayRefused("hook:h", ("hook:h: A: a value is a string",)),
         (
             codes.INVALID_PARAMS,
-            "nothing of hook:h was taken: hook:h: A: a value is a string; correct it, or leave out `strict`",
+            "nothing from hook:h was added: hook:h: A: a value is a string; correct this, or leave out "
+            "`strict`",
             {"error": "overlay-refused"},
         ),
     ),
@@ -99,7 +100,7 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.OverlayUnknown("rocm", ("msvc",)),
         (
             codes.INVALID_REQUEST,
-            "there is no overlay `rocm` here: add [overlays.rocm]; there are: `msvc`",
+            "no overlay is named `rocm` here: add [overlays.rocm], or use one of: `msvc`",
             {"error": "overlay-unknown"},
         ),
     ),
@@ -107,8 +108,8 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.ScopeUnknown("thread/tests"),
         (
             codes.INVALID_REQUEST,
-            "there is no scope `thread/tests`: with a `/` in its name it is a copy, which a fork makes, "
-            "and a server that was started anew has none; fork `thread` again, or choose a name without `/`",
+            "this server has no scope `thread/tests`: a name with `/` is a fork, and forks are lost when "
+            "the server restarts; fork `thread` again, or choose a name without `/`",
             {"error": "scope-unknown"},
         ),
     ),
@@ -116,7 +117,7 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.OverlaysFull("scopes", 256),
         (
             codes.INVALID_REQUEST,
-            "no room for more than 256 scopes: environment/overlay/drop makes some",
+            "the limit of 256 scopes is reached: free some with environment/overlay/drop",
             {"error": "overlays-full"},
         ),
     ),
@@ -124,7 +125,7 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         errors.SetupBlocked("/srv", "outfitter trust /srv"),
         (
             codes.INVALID_REQUEST,
-            "the setup of /srv is required and may not run: read it, then type: outfitter trust /srv",
+            "the setup of /srv is required and may not run: read its files, then type: outfitter trust /srv",
             {"error": "setup-blocked"},
         ),
     ),
@@ -133,7 +134,7 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         (
             codes.INVALID_REQUEST,
             "the setup of /srv is required and failed: it ended with status 3; its output is in "
-            "/state/setups/1.log; mend it, then type: outfitter setup --again /srv",
+            "/state/setups/1.log; fix it, then type: outfitter setup --again /srv",
             {"error": "setup-failed"},
         ),
     ),

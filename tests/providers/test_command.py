@@ -133,7 +133,7 @@ def test_a_program_that_is_not_there_cannot_be_trusted(place: Place) -> None:
     place.argv = ("no-such-program-anywhere",)
     trust = place.trust()
     assert (trust.state, trust.by, trust.digest) == ("untrusted", "", "")
-    assert "is not there" in trust.why
+    assert "does not exist" in trust.why
     assert place.resolve().state == "missing"
 
 
@@ -213,31 +213,31 @@ def test_an_empty_object_is_nothing_to_do(place: Place) -> None:
 @pytest.mark.parametrize(
     ("answer", "field"),
     [
-        ({"variables": {}}, "variables: there is no such field"),
-        ({"set": {"A": 1}}, "set.A: is a number: write it as text"),
+        ({"variables": {}}, "variables: unknown field"),
+        ({"set": {"A": 1}}, "set.A: is a number: write it as a string"),
         ({"set": {"A": 1.5}}, "set.A: is a number"),
         ({"set": {"A": True}}, "set.A: is a boolean"),
         ({"set": {"A": ["x"]}}, "set.A: is a list"),
-        ({"set": {"A": {"value": "x", "hidden": True}}}, "set.A.hidden: there is no such field"),
+        ({"set": {"A": {"value": "x", "hidden": True}}}, "set.A.hidden: unknown field"),
         ({"set": {"A": {"secret": True}}}, "set.A.value: is missing"),
         ({"set": {"A": {"value": "x", "secret": "yes"}}}, "set.A.secret: is text"),
         ({"set": ["A=1"]}, "set: is a list, not an object"),
         ({"set": None}, "set: is null"),
-        ({"set": {"A": "x"}, "unset": ["A"]}, "unset[0]: A is in `set`, too"),
+        ({"set": {"A": "x"}, "unset": ["A"]}, "unset[0]: A is also in `set`"),
         ({"unset": "A"}, "unset: is text, not a list"),
         ({"unset": [None]}, "unset[0]: is null"),
         ({"path": [{"var": "PATH", "op": "insert", "value": "/x"}]}, "path[0].op: must be one of"),
         ({"path": [{"var": "PATH", "value": "/x"}]}, "path[0].op: is null"),
         ({"path": [{"op": "prepend", "value": "/x"}]}, "path[0].var: is null"),
         ({"path": [{"var": "PATH", "op": "prepend", "value": [1]}]}, "path[0].value: is a number"),
-        ({"path": [{"var": "PATH", "op": "prepend", "value": "/x", "at": 1}]}, "path[0].at: there is no"),
+        ({"path": [{"var": "PATH", "op": "prepend", "value": "/x", "at": 1}]}, "path[0].at: unknown field"),
         ({"path": ["/x"]}, "path[0]: is text, not an object"),
         ({"lost": [{"kind": "function"}]}, "lost[0].name: is null"),
         ({"lost": [{"kind": "f", "name": "x", "kept_by": "magic"}]}, "lost[0].kept_by: must be one of"),
         ({"watch": [{"path": "/x"}]}, "watch[0]: is an object"),
         ({"producer": 1}, "producer: is a number"),
-        ('{"set": {"A": "\\ud800"}}', "set.A: has half a character"),
-        ('{"set": {"A": "hunter2", "A": "2"}}', "a name is there twice"),
+        ('{"set": {"A": "\\ud800"}}', "set.A: contains half a character"),
+        ('{"set": {"A": "hunter2", "A": "2"}}', "a name is listed twice"),
         ("[]", "printed a list"),
         ("", "line 1, column 1"),
         ('{"set": {"A": "hunter2"}', "is not JSON"),
@@ -258,7 +258,7 @@ def test_bytes_that_are_no_text_are_refused(place: Place) -> None:
 def test_all_mistakes_are_told_at_once(place: Place) -> None:
     note = place.refused({"set": {"A": 1, "B": 2}, "more": 1})
     assert all(text in note for text in ("set.A", "set.B", "more"))
-    assert note.startswith(f"{NAME} printed what cannot be used")
+    assert note.startswith(f"{NAME} printed something that cannot be used")
     many = place.refused({"set": dict.fromkeys([f"N{number}" for number in range(30)], 1)})
     assert many.endswith("; and 10 more")
 

@@ -100,7 +100,7 @@ def test_a_project_of_conda_is_found_and_needs_a_prefix(project: Path, name: str
     result = resolve(project)
     assert (result.state, result.note) == (
         "not-applicable",
-        'no file says which prefix belongs to the project: configure it as conda = ["PREFIX"]',
+        'no file names the prefix of the project: configure it as conda = ["PREFIX"]',
     )
 
 
@@ -153,8 +153,7 @@ def test_a_prefix_that_is_not_there_is_missing(project: Path) -> None:
     result = resolve(project, "~/envs/x")
     assert (result.state, result.note) == (
         "missing",
-        "there is no environment at /home/u/envs/x: `conda env create -p /home/u/envs/x` "
-        "in the project makes it",
+        "/home/u/envs/x does not exist: run `conda env create -p /home/u/envs/x` in the project",
     )
     assert "/home/u/envs/x/conda-meta/history" in result.watch
 
@@ -165,7 +164,7 @@ def test_what_is_no_prefix_is_told(project: Path) -> None:
     result = resolve(project, "x")
     assert (result.state, result.note) == (
         "failed",
-        f"{project}/x is no conda environment (it has no conda-meta/history)",
+        f"{project}/x is not a conda environment (it has no conda-meta/history)",
     )
 
 
@@ -175,7 +174,7 @@ def test_a_state_that_is_no_object_is_told(project: Path, text: str) -> None:
     (prefix / "conda-meta/state").write_bytes(text.encode("utf-8", "surrogatepass"))
     result = resolve(project)
     assert (result.state, result.set) == ("failed", {})
-    assert result.note.startswith(f"{prefix}/conda-meta/state is no JSON object")
+    assert result.note.startswith(f"{prefix}/conda-meta/state is not a JSON object")
 
 
 @pytest.mark.parametrize("value", ["1", '"\\ud800"', "null"])
@@ -279,7 +278,7 @@ def test_pixi_is_asked_only_about_what_it_has_made(project: Path) -> None:
     result = Pixi().resolve(detection, context())
     assert (result.state, result.note) == (
         "missing",
-        f"pixi has not made the environment default yet: `pixi install -e default` in {project} does",
+        f"pixi has not created the environment default yet: run `pixi install -e default` in {project}",
     )
     assert Pixi().resolve(detection, context("/", "../x")).state == "failed"
 
@@ -378,7 +377,7 @@ def test_a_capture_is_trusted_for_what_the_scripts_say(project: Path) -> None:
     assert (trust.state, trust.by, trust.why) == (
         "untrusted",
         "outfitter",
-        f"scripts are to be run: {script}",
+        f"these scripts would run: {script}",
     )
     assert Conda().plan(detection, context_of("capture"))[0][-1] == str(script)
     assert Conda().trust(detection, context_of("snapshot")).state == "not-needed"
@@ -400,4 +399,4 @@ def test_a_script_that_never_ends_is_a_failure(project: Path) -> None:
     context = Context(env, env, "/nobody", mode="capture", timeout=0.5 * SECOND)
     said = Conda().resolve(found(Conda(), project), context)
     assert said.state == "failed"
-    assert "did not end within" in said.note
+    assert "did not finish within" in said.note

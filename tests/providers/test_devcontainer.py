@@ -73,7 +73,7 @@ def test_inside_the_rest_applies(root: Path, options: tuple[str, ...], env: dict
         origins={"LATER": at(3, "containerEnv"), "GONE": at(6), "A": at(7), "B": at(9)},
         watch=[file],
         producer="devcontainer",
-        note="left out, for what they refer to is not here: "
+        note="left out, because they refer to something unknown here: "
         "TOKEN (line 8: ${localEnv:TOKEN}), C (line 10: ${devcontainerId})",
     )
 
@@ -87,14 +87,14 @@ def test_of_several_one_must_be_chosen(root: Path) -> None:
     result = resolve(root, "inside")
     assert (result.state, result.note) == (
         "failed",
-        "say which of .devcontainer/api/devcontainer.json, .devcontainer/web/devcontainer.json it is: "
+        "choose one of .devcontainer/api/devcontainer.json, .devcontainer/web/devcontainer.json: "
         'devcontainer = ["inside", "FILE"]',
     )
     assert resolve(root, "inside", ".devcontainer/web/devcontainer.json").set == {"N": "web"}
     assert resolve(root, "inside", "../x").state == "failed"
     found = Devcontainer().detect(str(root))
     assert found is not None
-    assert found.note == "there are 2 configurations"
+    assert found.note == "2 configurations were found"
 
 
 def test_a_file_beside_the_folder_is_found_from_below(root: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_file_beside_the_folder_is_found_from_below(root: Path) -> None:
     ("text", "note"),
     [
         ("{", ":1: not valid JSON"),
-        ("[]", " holds no object"),
+        ("[]", " is not a JSON object"),
         ('{\n"remoteEnv": []}', ":2: remoteEnv must be an object"),
         ('{"remoteEnv": {\n"A": 1}}', ":2: A must be a string or null"),
         ('{"containerEnv": {\n"A": null}}', ":2: A must be a string"),

@@ -107,7 +107,7 @@ def test_path_is_ignored_with_a_word_unless_it_is_meant(project: Project) -> Non
     file = project.write(".env", f"A=1\nPATH=/opt/x:{PATH}\n")
     said = resolve(project)
     assert (said.state, said.set, said.operations) == ("applied", {"A": "1"}, ())
-    assert said.note == f"PATH in {file}, line 2, is ignored: say it under [env] in outfitter.toml"
+    assert said.note == f"PATH in {file}, line 2, is ignored: set it under [env] in outfitter.toml"
     meant = resolve(project, allow_path=True)
     origin = Origin("provider", f"dotenv:{file}", str(file), 2)
     assert meant.operations == (Operation("PATH", "prepend", ("/opt/x",), origin),)
@@ -130,9 +130,9 @@ def test_one_mistake_refuses_everything_and_all_are_told(project: Project) -> No
     said = resolve(project)
     assert (said.state, said.set, said.secrets) == ("failed", {}, frozenset())
     assert said.note == (
-        f"{first}, line 2: there is no `=`; "
-        f"{first}, line 3: some readers begin a comment at the `#`: put the value in quotes; "
-        f"{second}, line 1: there is no `=`"
+        f"{first}, line 2: the `=` is missing; "
+        f"{first}, line 3: some programs start a comment at the `#`: put the value in quotes; "
+        f"{second}, line 1: the `=` is missing"
     )
     assert said.watch == (str(first), str(second))  # so that mending it is noticed
 

@@ -122,7 +122,7 @@ def test_failed_capture_names_the_way_to_look(account: Account) -> None:
     bash = program("bash")
     assert found.reason == (
         f"{bash} ended with status 3 before it could report its environment; "
-        f"`{bash} -i -l -x -c true` shows which line it is"
+        f"`{bash} -i -l -x -c true` shows which line causes it"
     )
 
 
@@ -321,8 +321,8 @@ def test_stderr_is_kept_to_its_last_4_kib(account: Account) -> None:
     [
         ("/usr/sbin/nologin", "has no login shell"),
         ("/bin/false", "has no login shell"),
-        ("/usr/bin/python3", "is not a shell that can be asked"),
-        ("", "is not a shell that can be asked"),
+        ("/usr/bin/python3", "is not a supported shell"),
+        ("", "is not a supported shell"),
         ("/nonesuch/bash", "cannot be started"),
         ("/etc/bash", "cannot be started"),
     ],

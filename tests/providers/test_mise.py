@@ -167,7 +167,7 @@ def test_everything_else_does(account: Account, name: str, text: str) -> None:
     trust = account.trust()
     assert (trust.state, trust.by) == ("untrusted", "mise")
     assert trust.grant == f"MISE_PARANOID=1 mise trust {shlex.quote(str(path))}"
-    assert trust.why == f"mise was not told to trust {path}"
+    assert trust.why == f"{path} is not trusted in mise"
 
 
 def test_trust_is_bound_to_content(account: Account) -> None:
@@ -179,7 +179,7 @@ def test_trust_is_bound_to_content(account: Account) -> None:
     assert (before.state, after.state) == ("trusted", "untrusted")
     assert before.digest.startswith("sha256:")
     assert before.digest != after.digest
-    assert after.why == f"{path} was changed after mise was told to trust it"
+    assert after.why == f"{path} changed after it was trusted in mise"
 
 
 def test_a_folder_that_mise_trusts_by_its_path_is_not_enough(account: Account) -> None:
@@ -189,7 +189,7 @@ def test_a_folder_that_mise_trusts_by_its_path_is_not_enough(account: Account) -
     (folder / "project-1").symlink_to(account.project)
     trust = account.trust()
     assert trust.state == "untrusted"
-    assert trust.why == f"mise trusts {path} whatever is written there, which is not enough here"
+    assert trust.why == f"mise trusts {path} whatever its content, which Outfitter does not accept"
 
 
 def test_a_worktree_with_changed_content_is_blocked(account: Account) -> None:
@@ -399,7 +399,7 @@ def test_versions_that_are_not_installed_are_missing(account: Account) -> None:
     resolution = Mise().resolve(account.found(), account.context())
     assert resolution.state == "missing"
     assert resolution.note == (
-        f"not installed: python@3.11.1; `mise -C {account.project} install` installs what is missing"
+        f"not installed: python@3.11.1; `mise -C {account.project} install` installs them"
     )
     assert str(installs / "python/3.11.1") in resolution.watch
     (installs / "python/3.11.1/bin").mkdir(parents=True)
@@ -424,12 +424,12 @@ def pretend(account: Account, script: str) -> None:
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("echo '[]'", "printed something else"),
-        ("echo 'no JSON'", "printed something else"),
-        ('echo \'{"PATH": {"value": 1}}\'', "printed something else"),
-        ("case $* in *bash*) echo 'echo hello';; *) echo '{}';; esac", "printed something else"),
-        ("echo oh no >&2; exit 3", "mise could not tell the environment"),
-        ("exec sleep 600", "it was not done after 1 seconds"),
+        ("echo '[]'", "printed an unexpected answer"),
+        ("echo 'no JSON'", "printed an unexpected answer"),
+        ('echo \'{"PATH": {"value": 1}}\'', "printed an unexpected answer"),
+        ("case $* in *bash*) echo 'echo hello';; *) echo '{}';; esac", "printed an unexpected answer"),
+        ("echo oh no >&2; exit 3", "mise gave no environment"),
+        ("exec sleep 600", "it did not finish within 1 s"),
     ],
 )
 def test_a_mise_that_says_something_else_is_a_failure_with_a_reason(
@@ -468,7 +468,7 @@ def test_where_mise_would_trust_by_itself_it_starts_no_command(account: Account,
     account.record(account.write("mise.toml", '[env]\nX = "1"\n'))
     said = Mise().resolve(account.found(), account.context("wrap", **{name: "false"}))
     assert (said.state, said.prefix) == ("failed", ())
-    assert said.note.startswith(f"with {name} in the environment, `mise exec` would evaluate files")
+    assert said.note.startswith(f"with {name} in the environment, `mise exec` would evaluate untrusted files")
 
 
 def test_to_start_commands_mise_wants_a_record_of_every_file(account: Account) -> None:

@@ -212,7 +212,7 @@ def test_a_builds_environment_becomes_a_persons(account: Account, kind: str) -> 
         Lost("hook", "shellHook", "capture"),
         Lost("function", "helper", "session"),
     )
-    assert resolution.note == "shellHook is not run, and may set more"
+    assert resolution.note == "shellHook is not run; it may set more variables"
     assert resolution.producer.startswith("nix 2.")
     # A folder of PATH that a collection of garbage takes away makes it stale, too.
     watched = [manifest, account.project / "value.nix", account.project / "flake.lock", account.config]
@@ -268,10 +268,10 @@ def test_an_error_of_the_project_is_told_in_nixs_words(account: Account) -> None
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("echo '[]'", "printed something else"),
-        ("echo no", "printed something else"),
-        ("echo '{\"variables\": []}'", "printed something else"),
-        ("exec sleep 600", "it was not done after 1 seconds"),
+        ("echo '[]'", "printed an unexpected answer"),
+        ("echo no", "printed an unexpected answer"),
+        ("echo '{\"variables\": []}'", "printed an unexpected answer"),
+        ("exec sleep 600", "it did not finish within 1 s"),
     ],
 )
 def test_a_nix_that_says_something_else_is_a_failure_with_a_reason(
@@ -328,7 +328,7 @@ def test_wrapping_needs_a_path_that_nix_can_write(account: Account) -> None:
     account.pretend("echo '{\"variables\": {}}'")
     said = account.resolve("wrap")
     assert (said.state, said.prefix) == ("failed", ())
-    assert "has no way to write" in said.note
+    assert "nix cannot refer to" in said.note
 
 
 # Checkouts of git
@@ -375,7 +375,7 @@ def test_a_flake_that_git_does_not_know_is_told_how_to_be(account: Account) -> N
     said = account.resolve()
     assert said.state == "failed"
     assert f"`cd {account.project} && nix develop`" in said.note
-    assert "only files that git knows (`git add --intent-to-add` is enough)" in said.note
+    assert "only files that git tracks (`git add --intent-to-add` is enough)" in said.note
     assert str(account.project / ".git/index") in said.watch
     account.git("add", "--intent-to-add", "flake.nix", "value.nix", "stdenv")
     assert account.resolve().state == "applied"
@@ -473,7 +473,7 @@ def test_relatives_print_text_so_only_a_capture_can_tell(
     assert found.files == (str(path),)
     assert provider.trust(found, account.context()).state == "not-needed"
     assert provider.plan(found, account.context()) == []
-    note = f'{provider.id} gives no data by itself: write {provider.id} = "capture" in [providers.modes]'
+    note = f'{provider.id} prints no environment: write {provider.id} = "capture" in [providers.modes]'
     assert provider.resolve(found, account.context()) == Resolution(
         "not-applicable", note=note, watch=provider.watch(found, account.context())
     )

@@ -177,8 +177,7 @@ def test_a_project_that_names_no_tool_needs_none(project: Project) -> None:
     result = project.resolve()
     assert (result.state, result.note) == (
         "not-applicable",
-        f"no tool is named in {project.root} and there is no .venv, venv, env: "
-        "`python3 -m venv .venv` makes one",
+        f"{project.root} names no tool and has no .venv, venv, env: `python3 -m venv .venv` creates one",
     )
 
 
@@ -218,8 +217,8 @@ def test_what_was_declared_and_not_made_is_missing(project: Project, tool: str, 
     project.write(file, text)
     result = project.resolve()
     assert result.state == "missing"
-    assert result.note.startswith(f"{tool} has not made /")
-    assert result.note.endswith(f"`{CREATE[tool]}` in {project.root} makes it")
+    assert result.note.startswith(f"{tool} has not created /")
+    assert result.note.endswith(f": run `{CREATE[tool]}` in {project.root}")
     assert (result.set, result.operations) == ({}, ())
 
 
@@ -235,14 +234,14 @@ def test_an_environment_that_is_not_the_tools_is_pointed_out(project: Project) -
     place = project.make("venv")
     result = project.resolve()
     assert result.state == "missing"
-    assert result.note.endswith(f"; or name {place} in the configuration to use that")
+    assert result.note.endswith(f"; or configure {place} to use that one")
 
 
 def broken(project: Project, reason: str, tool: str = "venv") -> None:
     result = project.resolve()
     assert (result.state, result.note, result.set) == (
         "failed",
-        f"{reason}: remove it, then `{CREATE[tool]}` in {project.root} makes a new one",
+        f"{reason}: remove it, then run `{CREATE[tool]}` in {project.root}",
         {},
     )
 
@@ -250,13 +249,15 @@ def broken(project: Project, reason: str, tool: str = "venv") -> None:
 def test_a_moved_environment_is_broken(project: Project) -> None:
     project.make("old")
     (project.root / "old").rename(project.root / ".venv")
-    broken(project, f"{project.root}/.venv was made as {project.root}/old and has been moved or copied")
+    broken(project, f"{project.root}/.venv was created as {project.root}/old and has been moved or copied")
 
 
 def test_a_copied_environment_is_broken(project: Project) -> None:
     project.write("uv.lock")
     shutil.copytree(project.make("old"), project.root / ".venv", symlinks=True)
-    broken(project, f"{project.root}/.venv was made as {project.root}/old and has been moved or copied", "uv")
+    broken(
+        project, f"{project.root}/.venv was created as {project.root}/old and has been moved or copied", "uv"
+    )
 
 
 def test_one_that_can_be_moved_is_not(project: Project) -> None:
@@ -280,7 +281,7 @@ def test_an_environment_without_its_interpreter_is_broken(project: Project) -> N
     python.unlink()
     broken(project, f"{project.root}/.venv has no bin/python")
     python.symlink_to("/nowhere/python3.1")
-    broken(project, f"the interpreter of {project.root}/.venv is gone (/nowhere/python3.1)")
+    broken(project, f"the interpreter of {project.root}/.venv no longer exists (/nowhere/python3.1)")
     python.unlink()
     python.write_text("")
     broken(project, f"{python} is not executable")
@@ -289,7 +290,10 @@ def test_an_environment_without_its_interpreter_is_broken(project: Project) -> N
 def test_an_environment_whose_base_is_gone_is_broken(project: Project) -> None:
     cfg = project.make(".venv") / "pyvenv.cfg"
     cfg.write_text("home = /nowhere/bin\n")
-    broken(project, f"{project.root}/.venv was made from an interpreter in /nowhere/bin, which is gone")
+    broken(
+        project,
+        f"{project.root}/.venv was created from an interpreter in /nowhere/bin, which no longer exists",
+    )
 
 
 def test_a_folder_that_is_no_environment_is_told(project: Project) -> None:
@@ -298,8 +302,8 @@ def test_a_folder_that_is_no_environment_is_told(project: Project) -> None:
     result = project.resolve()
     assert (result.state, result.note) == (
         "failed",
-        f"{project.root}/.venv is no virtual environment (it has no pyvenv.cfg): remove it, "
-        f"then `uv sync` in {project.root}",
+        f"{project.root}/.venv is not a virtual environment (no pyvenv.cfg): remove it, "
+        f"then run `uv sync` in {project.root}",
     )
 
 
@@ -349,7 +353,7 @@ def test_a_member_of_a_workspace_uses_its_environment(project: Project) -> None:
 def poetry_place(project: Project) -> Path:
     """Where it is to be, from our own note."""
     note = project.resolve().note
-    return Path(note.removeprefix("poetry has not made ").partition(" ")[0])
+    return Path(note.removeprefix("poetry has not created ").partition(" ")[0])
 
 
 def test_poetry_names_the_place_that_we_find(project: Project) -> None:
@@ -405,7 +409,7 @@ def test_poetry_is_asked_when_it_is_trusted(project: Project, tmp_path: Path) ->
     result = says("exit 1")
     assert (result.state, result.note) == (
         "missing",
-        f"poetry has not made an environment yet: `poetry install` in {project.root} makes it",
+        f"poetry has not created an environment yet: run `poetry install` in {project.root}",
     )
     result = says("echo oh no hunter2hunter2 >&2; exit 3")
     assert (result.state, result.stderr_tail) == ("failed", "oh no [secret:SECRET_TOKEN]\n")
@@ -427,17 +431,17 @@ def test_poetrys_settings_move_it(project: Project) -> None:
     project.write("poetry.toml", "")
     assert str(poetry_place(project)).startswith("/c/v/non-package-mode-")
     assert project.resolve(POETRY_VIRTUALENVS_PATH=str(place.parent)).note.startswith(
-        f"poetry has not made {place.parent}/"
+        f"poetry has not created {place.parent}/"
     )
     project.write("poetry.toml", "[virtualenvs]\nin-project = true\n")
-    assert project.resolve().note.startswith(f"poetry has not made {project.root}/.venv yet")
+    assert project.resolve().note.startswith(f"poetry has not created {project.root}/.venv yet")
     project.make(".venv")
     assert activated(project.resolve()) == f"{project.root}/.venv"
     project.write("poetry.toml", "[virtualenvs]\nin-project = false\ncreate = false\n")
     result = project.resolve()
     assert (result.state, result.note) == (
         "not-applicable",
-        "poetry is told to make no environment (virtualenvs.create is false)",
+        "poetry is configured to create no environment (virtualenvs.create is false)",
     )
 
 
@@ -461,7 +465,7 @@ def test_pdm_without_an_environment_needs_none(project: Project) -> None:
     result = project.resolve()
     assert (result.state, result.note) == (
         "not-applicable",
-        "pdm uses /usr/bin/env, which is in no virtual environment",
+        "pdm uses /usr/bin/env, which is not in a virtual environment",
     )
 
 
@@ -469,7 +473,7 @@ def test_pdm_without_an_environment_needs_none(project: Project) -> None:
 
 
 def pipenv_place(project: Project, **env: str) -> Path:
-    return Path(project.resolve(**env).note.removeprefix("pipenv has not made ").partition(" ")[0])
+    return Path(project.resolve(**env).note.removeprefix("pipenv has not created ").partition(" ")[0])
 
 
 def test_pipenv_names_the_place_that_we_find(project: Project) -> None:
@@ -503,7 +507,7 @@ def test_pipenvs_settings_move_it(project: Project) -> None:
 
 
 def hatch_place(project: Project, **env: str) -> str:
-    return project.resolve(**env).note.removeprefix("hatch has not made ").partition(" ")[0]
+    return project.resolve(**env).note.removeprefix("hatch has not created ").partition(" ")[0]
 
 
 def test_hatch_names_the_place_that_we_find(project: Project) -> None:
@@ -579,7 +583,7 @@ def test_an_environment_without_a_tool_has_nobody_to_start_commands(project: Pro
     project.make(".venv")
     said = wrapping(project)
     assert said.state == "failed"
-    assert said.note.startswith("there is no tool that would start commands: ")
+    assert said.note.startswith("a plain virtual environment has no tool that starts commands: ")
 
 
 def test_a_tool_that_is_to_start_commands_is_trusted_and_there(project: Project) -> None:
@@ -591,7 +595,7 @@ def test_a_tool_that_is_to_start_commands_is_trusted_and_there(project: Project)
     assert (trust.state, trust.by) == ("untrusted", "outfitter")
     file.write_text("another")
     assert Python().trust(found, context).digest != trust.digest
-    assert wrapping(project).note.startswith("uv has not made ")
+    assert wrapping(project).note.startswith("uv has not created ")
     project.make(".venv")
     said = wrapping(project)
     assert (said.state, said.prefix) == ("missing", ())

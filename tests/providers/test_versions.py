@@ -82,7 +82,7 @@ def test_without_a_manager_nothing_applies(machine: Machine, name: str) -> None:
     result = machine.resolve(name, "1.2.3\n")
     assert (result.state, result.note) == (
         "not-applicable",
-        f"no manager that minds {name} is installed here",
+        f"no installed version manager reads {name}",
     )
 
 
@@ -91,7 +91,7 @@ def test_an_empty_file_is_told(machine: Machine, name: str) -> None:
     result = machine.resolve(name, " \n")
     assert (result.state, result.note) == (
         "failed",
-        f"{machine.root}/{name} has no version in it: write one",
+        f"{machine.root}/{name} contains no version: write one",
     )
 
 
@@ -292,7 +292,7 @@ def test_everything_that_asdf_lacks_is_named(machine: Machine) -> None:
     machine.install(".asdf/installs/ruby/3.1.0")
     assert machine.missing(".tool-versions", "ruby 3.1.0\ngo 1.2\npython\nnode 20 21\n") == (
         "go 1.2: `asdf install go 1.2` (./.tool-versions:2); "
-        "python: write its version behind it (./.tool-versions:3); "
+        "python: write a version after the name (./.tool-versions:3); "
         "node 20: `asdf install node 20` (./.tool-versions:4); "
         "node 21: `asdf install node 21` (./.tool-versions:4)"
     )
@@ -307,7 +307,7 @@ def test_several_languages_go_together(nvm: Machine) -> None:
     (nvm.root / ".ruby-version").write_text("3.1.0")
     result = nvm.resolve(".nvmrc", "20")
     assert result.producer == "pyenv, nvm"
-    assert result.note == "nothing here manages .ruby-version"
+    assert result.note == "no installed version manager reads .ruby-version"
     assert [one.values[0].removeprefix(f"{nvm.home}/") for one in result.operations] == [
         ".pyenv/versions/3.9.1/bin",
         ".nvm/versions/node/v20.1.0/bin",

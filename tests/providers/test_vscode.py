@@ -92,12 +92,20 @@ def test_an_interpreter_of_no_environment_comes_first(root: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "state", "note"),
     [
-        ("gone/bin/python", "missing", "there is no {root}/gone/bin/python: make it, or name another"),
-        ("${command:x}/python", "failed", "${{command:x}} is not known here: write the path itself"),
-        ("a/${x", "failed", "${{ is not known here: write the path itself"),
-        ("python3", "not-applicable", "`python3` is whatever PATH has already"),
-        (".vscode/settings.json", "failed", "{root}/.vscode/settings.json is no interpreter: name one"),
-        (".vscode", "failed", "{root}/.vscode is no interpreter: name one"),
+        (
+            "gone/bin/python",
+            "missing",
+            "{root}/gone/bin/python does not exist: create it, or write another path",
+        ),
+        ("${command:x}/python", "failed", "${{command:x}} is not supported: write the path itself"),
+        ("a/${x", "failed", "${{ is not supported: write the path itself"),
+        ("python3", "not-applicable", "`python3` adds nothing to PATH"),
+        (
+            ".vscode/settings.json",
+            "failed",
+            "{root}/.vscode/settings.json is not a Python interpreter: write the path of one",
+        ),
+        (".vscode", "failed", "{root}/.vscode is not a Python interpreter: write the path of one"),
     ],
 )
 def test_what_cannot_be_used_is_told_with_its_line(root: Path, value: str, state: str, note: str) -> None:
@@ -113,7 +121,7 @@ def test_a_broken_environment_is_told(root: Path) -> None:
     result = resolve(root, "a/bin/python")
     assert (result.state, result.note) == (
         "failed",
-        f"{settings(root)}:3: the interpreter of {place} is gone (/nowhere/python): make it anew",
+        f"{settings(root)}:3: the interpreter of {place} no longer exists (/nowhere/python): create it again",
     )
 
 

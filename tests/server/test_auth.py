@@ -282,15 +282,15 @@ MISTAKES = [
     (("--ws-auth", "signed-bearer-token"), "needs --ws-shared-secret-file"),
     (
         ("--ws-auth", "capability-token", "--ws-token-file", "FILE", "--ws-issuer", "us"),
-        "--ws-issuer does not go with --ws-auth capability-token",
+        "--ws-issuer cannot be used with --ws-auth capability-token",
     ),
     (
         ("--ws-auth", "signed-bearer-token", "--ws-shared-secret-file", "FILE", "--ws-token-file", "FILE"),
-        "--ws-token-file does not go with --ws-auth signed-bearer-token",
+        "--ws-token-file cannot be used with --ws-auth signed-bearer-token",
     ),
     (
         ("--listen", "stdio", "--ws-auth", "capability-token", "--ws-token-file", "FILE"),
-        "--ws-auth needs a websocket listener: stdio has no one to ask for a token",
+        "--ws-auth needs --listen ws://IP:PORT: a client on stdio sends no token",
     ),
 ]
 

@@ -199,7 +199,7 @@ def test_named_overlays_are_chosen_by_call(wire: Wire, place: Place) -> None:
     assert "GFX" not in run(wire, place)
     params = start_params("unknown", ["true"], cwd=place.project.as_uri(), contract={"overlays": ["cuda"]})
     error = wire.error("process/start", params)
-    assert (error["data"], "there are: `rocm`, `msvc`" in error["message"]) == (
+    assert (error["data"], "or use one of: `rocm`, `msvc`" in error["message"]) == (
         {"error": "overlay-unknown"},
         True,
     )

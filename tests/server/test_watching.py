@@ -574,7 +574,7 @@ def test_two_watches_of_one_folder_are_two(wire: Wire, tmp_path: Path) -> None:
 
 REFUSALS: list[tuple[str, Callable[[Path], Message], int, str]] = [
     ("missing", lambda d: {"path": (d / "none").as_uri()}, -32004, "No such file or directory (os error 2)"),
-    ("/proc", lambda d: {"path": "file:///proc/self"}, -32600, "the kernel makes these files up"),
+    ("/proc", lambda d: {"path": "file:///proc/self"}, -32600, "the kernel generates these files"),
     (
         "name",
         lambda d: {"path": d.as_uri(), "watchId": "n" * 65},
@@ -626,7 +626,7 @@ def test_too_large_a_tree_is_refused_and_one_that_grows_too_large_is_told(
     many_folders(tmp_path / "tree", WATCHED_FOLDERS)
     error = wire.error("fs/watch", {"watchId": "w", "path": (tmp_path / "tree").as_uri()})
     assert error["code"] == -32600
-    assert error["message"].startswith(f"there are more than {WATCHED_FOLDERS} folders in this tree")
+    assert error["message"].startswith(f"this tree has more than {WATCHED_FOLDERS} directories")
     wait_until(lambda: kernel_watches(server) == before, "nothing of it is watched")
     shutil.rmtree(tmp_path / "tree/0")
     watched = Watched(wire, tmp_path / "tree")

@@ -67,11 +67,11 @@ def test_each_change_is_told_without_its_value() -> None:
     clean, told = scrub(env)
     assert clean == {**BASE, "GONE": "hidden1"}
     assert told == [
-        ("NEW", "loaded by direnv for another shell"),
-        ("PATH", "as it was before direnv loaded another value"),
-        ("GONE", "as it was before direnv took it away"),
+        ("NEW", "removed: direnv loaded it for another shell"),
+        ("PATH", "restored to its value from before direnv changed it"),
+        ("GONE", "restored to its value from before direnv removed it"),
         *[
-            (name, "what direnv remembers of another shell")
+            (name, "removed: direnv's bookkeeping of another shell")
             for name in ("DIRENV_DIFF", "DIRENV_DIR", "DIRENV_FILE", "DIRENV_WATCHES")
         ],
     ]
@@ -102,8 +102,8 @@ def test_a_record_that_cannot_be_read_changes_nothing_but_is_not_kept(text: str)
     clean, told = scrub({**BASE, "A": "1", "DIRENV_DIFF": text})
     assert clean == {**BASE, "A": "1"}
     assert told == [
-        ("DIRENV_DIFF", "cannot be read: what direnv has loaded stays"),
-        ("DIRENV_DIFF", "what direnv remembers of another shell"),
+        ("DIRENV_DIFF", "cannot be read, so the variables that direnv loaded stay"),
+        ("DIRENV_DIFF", "removed: direnv's bookkeeping of another shell"),
     ]
 
 
@@ -126,9 +126,9 @@ def test_a_virtual_environment_goes_with_its_entry_of_path() -> None:
     )
     assert clean == BASE
     assert told == [
-        ("VIRTUAL_ENV", "what virtualenv remembers of another shell"),
-        ("VIRTUAL_ENV_PROMPT", "what virtualenv remembers of another shell"),
-        ("PATH", "without /v/bin/, which is there because of VIRTUAL_ENV"),
+        ("VIRTUAL_ENV", "removed: virtualenv's bookkeeping of another shell"),
+        ("VIRTUAL_ENV_PROMPT", "removed: virtualenv's bookkeeping of another shell"),
+        ("PATH", "without /v/bin/, which VIRTUAL_ENV added"),
     ]
 
 
@@ -142,7 +142,7 @@ def test_a_virtual_environment_that_is_not_in_path_leaves_path_alone() -> None:
 def test_a_path_of_nothing_else_stays() -> None:
     clean, told = scrub({"PATH": "/v/bin", "VIRTUAL_ENV": "/v"})
     assert clean == {"PATH": "/v/bin"}
-    assert told[-1] == ("PATH", "has nothing but what was activated: that stays")
+    assert told[-1] == ("PATH", "unchanged: it has only entries of activated environments")
 
 
 def test_conda_goes_with_all_its_entries_but_its_settings_stay() -> None:
@@ -184,16 +184,16 @@ def test_mise_goes_with_what_it_loaded_and_put_into_path() -> None:
     wanted = "/d/mise/installs/own/bin:/d/mise/bin:/usr/bin:/bin"
     assert clean == {**BASE, "LANG": "C", "GONE": "here", "PATH": wanted}
     assert told == [
-        ("FOO", "loaded by mise for another shell"),
-        ("LANG", "as it was before mise loaded another value"),
-        ("GONE", "as it was before mise took it away"),
+        ("FOO", "removed: mise loaded it for another shell"),
+        ("LANG", "restored to its value from before mise changed it"),
+        ("GONE", "restored to its value from before mise removed it"),
         *[
-            (name, "what mise remembers of another shell")
+            (name, "removed: mise's bookkeeping of another shell")
             for name in ("MISE_SHELL", "__MISE_DIFF", "__MISE_ORIG_PATH", "__MISE_SESSION")
         ],
-        ("PATH", "without /tmp/ms/p/bin, which is there because of mise"),
-        ("PATH", "without /d/mise/installs/node/20/bin, which is there because of mise"),
-        ("PATH", "without /d/mise/shims, which is there because of mise"),
+        ("PATH", "without /tmp/ms/p/bin, which mise added"),
+        ("PATH", "without /d/mise/installs/node/20/bin, which mise added"),
+        ("PATH", "without /d/mise/shims, which mise added"),
     ]
 
 
@@ -203,7 +203,7 @@ def test_mise_goes_with_what_it_loaded_and_put_into_path() -> None:
 def test_a_record_of_mise_that_cannot_be_read_is_told(text: str) -> None:
     clean, told = scrub({**BASE, "__MISE_DIFF": text})
     assert clean == BASE
-    assert told[0] == ("__MISE_DIFF", "cannot be read: what mise has loaded stays")
+    assert told[0] == ("__MISE_DIFF", "cannot be read, so the variables that mise loaded stay")
 
 
 @quick

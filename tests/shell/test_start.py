@@ -118,7 +118,7 @@ def test_bash_can_be_a_login_shell_without_its_files(asked: str, executed: str) 
     made = plan(*asked.split(), program="bash", login="allow")
     assert made.argv == executed.split()
     assert made.login
-    assert made.notes == ("~/.bash_logout is read if the command ends with `exit`",)
+    assert made.notes == ("bash reads ~/.bash_logout if the command ends with `exit`",)
 
 
 def test_what_would_make_bash_run_code_is_withheld_where_it_matters() -> None:
@@ -231,7 +231,7 @@ def test_zsh_reads_no_file_of_the_user(asked: str, executed: str) -> None:
     made = plan(*asked.split(), program="zsh")
     assert made.argv == executed.split()
     assert not made.login
-    assert ("/etc/zsh/zshenv is always read by zsh" in made.notes) == ("-f" in executed or "rcs" in executed)
+    assert ("zsh always reads /etc/zsh/zshenv" in made.notes) == ("-f" in executed or "rcs" in executed)
 
 
 def test_zsh_can_be_a_login_shell_without_its_files() -> None:
@@ -326,7 +326,7 @@ def test_tcsh_is_a_login_shell_without_files_only_by_its_name() -> None:
     assert (named.argv, named.login) == (["-tcsh", "-f", "-c", "T"], True)
     flagged = plan("tcsh", "-l", login="allow")
     assert (flagged.argv, flagged.login) == (["tcsh", "-f"], False)
-    assert flagged.notes == ("tcsh is not started as a login shell: -l goes with no other flag",)
+    assert flagged.notes == ("tcsh is not started as a login shell: -l cannot be combined with other flags",)
 
 
 @pytest.mark.parametrize("startup", ["repair", "report"])
@@ -397,7 +397,7 @@ def test_fish_has_an_option_for_what_comes_before_the_command() -> None:
     made = plan("fish", "-C", "I", "-lc", "T", "a", startup="repair")
     assert (made.argv[:2], made.argv[3:]) == (["fish", "-C"], ["-C", "I", "-c", "T", "a"])
     assert made.notes == (
-        "universal variables that fish exports stay exported: to unset one is to erase it for good",
+        "fish's exported universal variables stay: unsetting one would erase it permanently",
     )
 
 

@@ -58,7 +58,7 @@ def test_address_is_taken_apart(url: str) -> None:
     assert address.loopback is loopback
 
 
-CANNOT = "cannot be dialled: write ws://HOST:PORT or wss://HOST:PORT"
+CANNOT = "is not a WebSocket URL: write ws://HOST:PORT or wss://HOST:PORT"
 INVALID = {
     "": f"`` {CANNOT}",
     "127.0.0.1:8080": f"`127.0.0.1:8080` {CANNOT}",
@@ -69,8 +69,8 @@ INVALID = {
     "ws://h:port": "`ws://h:port` is not a URL: Port could not be cast to integer value as 'port'",
     "ws://h:70000": "`ws://h:70000` is not a URL: Port out of range 0-65535",
     "ws://[::1": "`ws://[::1` is not a URL: Invalid IPv6 URL",
-    "ws://me:secret@h": "the URL holds credentials, which end up in logs: pass them as a token",
-    "ws://me@h": "the URL holds credentials, which end up in logs: pass them as a token",
+    "ws://me:secret@h": "the URL contains credentials, which could appear in logs: pass a token instead",
+    "ws://me@h": "the URL contains credentials, which could appear in logs: pass a token instead",
     "ws://h/a b": "the path of `ws://h/a b` must be percent-encoded ASCII",
     "ws://h/ä": "the path of `ws://h/ä` must be percent-encoded ASCII",
     "ws://h/?q=ä": "the path of `ws://h/` must be percent-encoded ASCII",  # a query may hold a secret
@@ -308,7 +308,7 @@ REFUSALS = {
     "404": (b"HTTP/1.1 404 Not Found\r\n\r\n", "404 Not Found", False),
     "401 with a reason": (
         b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 5\r\n\r\nno\nno",
-        "401 Unauthorized; give the token that it wants with `token=`, or --token-file FILE",
+        "401 Unauthorized; pass its token with `token=` or --token-file FILE",
         False,
     ),
     "403 with a text": (b"HTTP/1.1 403 Forbidden\r\n\r\nnot you", "403 Forbidden: not you", False),
@@ -317,10 +317,10 @@ REFUSALS = {
     "200": (b"HTTP/1.0 200 OK\r\n\r\n", "200 OK", False),
     "not ours": (
         b"HTTP/1.1 101 Yes\r\nsec-websocket-accept: AAAA\r\n\r\n",
-        "its answer does not belong to our request",
+        "its answer does not match the request",
         False,
     ),
-    "no key": (b"HTTP/1.1 101 Yes\r\n\r\n", "its answer does not belong to our request", False),
+    "no key": (b"HTTP/1.1 101 Yes\r\n\r\n", "its answer does not match the request", False),
     "not HTTP": (b"SSH-2.0-OpenSSH_9.9\r\n\r\n", "its answer is not HTTP", False),
     "not a head": (b"HTTP/1.1 101 Yes\r\nno colon\r\n\r\n", "its answer is not HTTP", False),
     "endless": (bytes(17 << 10), "its answer is not that of a WebSocket server", False),
@@ -738,7 +738,7 @@ def test_server_that_gives_no_sign_of_life_is_lost() -> None:
     async def scenario() -> None:
         async with connected() as (_, recorder, _far):
             await recorder.until(lambda: bool(recorder.reasons))
-            assert recorder.reasons == ["the server gave no sign of life"]
+            assert recorder.reasons == ["the server stopped responding"]
 
     asyncio.run(asyncio.wait_for(scenario(), 20 * SECOND))
 

@@ -91,7 +91,7 @@ def test_a_peer_that_answers_no_ping_for_a_minute_is_gone(line: Line) -> None:
     line.loop.advance(59)
     assert line.receiver.lost_for == []
     line.loop.advance(1)
-    assert line.receiver.lost_for == ["the peer gave no sign of life"]
+    assert line.receiver.lost_for == ["the client stopped responding"]
     assert line.peer.recv(100) == b""
 
 
@@ -102,7 +102,7 @@ def test_a_peer_that_takes_nothing_for_five_minutes_is_gone(line: Line) -> None:
     line.loop.advance(299)
     assert line.receiver.lost_for == []
     line.loop.advance(61)
-    assert line.receiver.lost_for == ["the peer has taken nothing for too long"]
+    assert line.receiver.lost_for == ["the client has read nothing for too long"]
 
 
 def test_a_slow_peer_that_takes_something_now_and_then_stays(line: Line) -> None:

@@ -174,20 +174,20 @@ def test_stderr_is_read_while_the_program_runs(caplog: pytest.LogCaptureFixture)
 @in_a_loop
 async def test_last_words_are_told_when_it_ends() -> None:
     program = await script("for n in 1 2 3 4 5 6 7; do echo line $n >&2; done; exit 3")
-    words = "its last words: line 3 | line 4 | line 5 | line 6 | line 7"
+    words = "its last output: line 3 | line 4 | line 5 | line 6 | line 7"
     assert await program.ended() == f"standard output of sh ended; {words}"
 
 
 @in_a_loop
 async def test_last_words_need_no_line_break() -> None:
     program = await script("echo first >&2; printf 'and last' >&2")
-    assert await program.ended() == "standard output of sh ended; its last words: first | and last"
+    assert await program.ended() == "standard output of sh ended; its last output: first | and last"
 
 
 @in_a_loop
 async def test_last_words_are_the_last_however_many_there_were() -> None:
     program = await script("seq 1 10000 >&2")
-    words = "its last words: 9996 | 9997 | 9998 | 9999 | 10000"
+    words = "its last output: 9996 | 9997 | 9998 | 9999 | 10000"
     assert await program.ended() == f"standard output of sh ended; {words}"
 
 

@@ -487,7 +487,7 @@ def test_probe_spares_a_peer_that_answers_and_ends_one_that_does_not(web: WebSoc
     web.transport.probe(0.2 * SECOND)
     web.until(lambda: bool(web.recorder.lost_reasons))
     assert web.recorder.lost_reasons == [
-        "the peer did not answer when another connection asked for its session"
+        "the client did not answer when another connection asked for its session"
     ]
 
 
@@ -572,7 +572,10 @@ def test_connections_above_the_limit_are_refused_and_room_is_given_again() -> No
     link = WebSocketLink(limit=1)
     try:
         status, body = ask(link, f"GET / HTTP/1.1\n{UPGRADE}\n")
-        assert (status, body) == ("503 Service Unavailable", b"this exec-server holds 1 connections already")
+        assert (status, body) == (
+            "503 Service Unavailable",
+            b"this exec-server already has 1 connections, which is its limit",
+        )
         link.peer_close()
         link.until(lambda: link.peer_messages() is not None and not link.listener.open)
         assert ask(link, "GET /readyz HTTP/1.1\n\n")[0] == "200 OK"

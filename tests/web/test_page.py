@@ -113,7 +113,7 @@ def test_every_part_of_the_object_is_on_the_page() -> None:
         "exit status 2",
         "131.4 ms",
         "/opt/brew/sbin",
-        "a reference that nobody expanded",
+        "an unexpanded reference to a variable",
         "/usr/bin/python3.12",
         "not found",
         "DBUS_SESSION_BUS_ADDRESS",
@@ -121,7 +121,7 @@ def test_every_part_of_the_object_is_on_the_page() -> None:
         "/home/ada/.config/outfitter/config.toml:3",
         "exclude AWS_*",
         "code-loading",
-        "shells keep this themselves",
+        "shells set this variable themselves",
     ):
         assert wanted in page.text
 

@@ -118,8 +118,8 @@ def told_withheld(names: Sequence[str]) -> str:
     if not names:
         return ""
     return plain_line(
-        f"not given to commands, because secret: {', '.join(names)} (a command gets them with"
-        " `outfitter run -- CMD`)"
+        f"secrets are not passed to commands: {', '.join(names)} (`outfitter run -- CMD` passes them to one "
+        f"command)"
     )
 
 
@@ -197,8 +197,8 @@ def block(change: Difference) -> tuple[str, list[tuple[str, str]]]:
     size = len(text.encode())
     if size > LARGEST_BLOCK:
         raise SettingInvalid(
-            f"the environment has {size} bytes more than Claude Code's own, and {LARGEST_BLOCK} can be put in"
-            " front of a command; run commands with `outfitter run -- CMD`"
+            f"the environment adds {size} bytes to Claude Code's own, more than the {LARGEST_BLOCK} that "
+            f"fit in front of a command; run commands with `outfitter run -- CMD`"
         )
     return f"{BEGIN}\n{text}{END}\n", left_out + more
 

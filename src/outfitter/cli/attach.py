@@ -29,14 +29,16 @@ def attach(ident: str | None, flags: dict[str, Any]) -> int:
             started = records.find(ident, flags["on"])
             if started.held and not flags["take_over"]:
                 raise SettingInvalid(
-                    f"{started.id} is followed by `outfitter` with pid {started.holder}: "
-                    "--take-over takes it from there"
+                    f"`outfitter` with pid {started.holder} is attached to {started.id}: add --take-over to "
+                    f"take it over"
                 )
             target = find(started.on, started.codex_home, started.token_file)
             session, process = started.session_id, started.process_id
         else:
             if ident is None:
-                raise SettingInvalid("--session needs a process: `outfitter ps --session` lists them")
+                raise SettingInvalid(
+                    "--session needs the ID of a process: `outfitter ps --session` lists them"
+                )
             target = find(flags["on"], flags["codex_home"], flags["token_file"])
             session, process = flags["session"], ident
         return asyncio.run(_attach(target, session, process, started, records, flags))
@@ -66,7 +68,7 @@ async def _attach(
         if started is not None:
             records.take(started)
         if process.missed:
-            say(f"{process.missed} earlier events are no longer kept by the server")
+            say(f"the server no longer has {process.missed} earlier events")
         follower = Follower(
             client,
             process,
@@ -98,8 +100,8 @@ def _is_gone(error: OutfitterError) -> bool:
 def _explained(error: OutfitterError, *, take_over: bool) -> str:
     if isinstance(error, RequestFailed) and error.code == SESSION_ATTACHED:
         if take_over:
-            return "another client holds this session, and this server takes it from nobody"
-        return "another client holds this session: --take-over takes it from there"
+            return "another client uses this session, and this server cannot take it over"
+        return "another client uses this session: add --take-over to take it over"
     if _is_gone(error):
         return f"the command is gone: {error}"
     return str(error)

@@ -40,7 +40,7 @@ def directory(client: Client, target: Target, given: str | None) -> str | None:
     try:
         return os.path.abspath(given or ".")
     except FileNotFoundError:
-        raise SettingInvalid("the current directory does not exist any more: change to another one") from None
+        raise SettingInvalid("the current directory no longer exists: change to another one") from None
 
 
 async def agree(client: Client, target: Target, wanted: str | None, *, compare: bool) -> Json:
@@ -54,7 +54,9 @@ async def agree(client: Client, target: Target, wanted: str | None, *, compare: 
     stranger = _why_stranger(client, target.declared)
     if stranger is not None:
         if wanted in ("client", "merge"):
-            raise SettingInvalid(f"--from {wanted} would send this environment elsewhere: {stranger}")
+            raise SettingInvalid(
+                f"--from {wanted} would send this environment to another user or machine: {stranger}"
+            )
         return None
     rule = wanted or _configured()
     if rule == "daemon" and not compare:
@@ -77,25 +79,25 @@ def _params(rule: str) -> BaseParams:
         return BaseParams(rule, os.getpid(), None, key, digests)
     env = {name: value for name, value in ours.items() if is_text(name) and is_text(value)}
     if len(env) < len(ours):
-        say(f"left here, because they are not UTF-8: {len(ours) - len(env)} of our variables")
+        say(f"{len(ours) - len(env)} variables are not sent, because they are not UTF-8")
     return BaseParams(rule, os.getpid(), env)
 
 
 def _why_stranger(client: Client, declared: Declared) -> str | None:
     """Why a server may not know our environment; None when it is one of ours, on this machine."""
     if declared.url is None:
-        return "a program that was started for this has an environment of its own"
+        return "a server that is started as a program has an environment of its own"
     if urlsplit(declared.url).hostname not in _LOOPBACK:
-        return "the server is not reached over this machine's loopback address"
+        return "the address of the server is not a loopback address of this machine"
     if not client.offers("environmentContract") or client.info is None:
-        return "the server does not know how to use it"
+        return "the server does not support the environment contract"
     base: Any = client.info.raw.get("base") if isinstance(client.info.raw, dict) else None
     if not isinstance(base, dict):
-        return "the server does not say whose it is"
+        return "the server does not say which process it is"
     if base.get("host") != os.uname().nodename or base.get("user") != facts.user():
-        return "the server is not this user's, or not on this machine"
+        return "the server belongs to another user or runs on another machine"
     if not _is_ours(base.get("pid")):
-        return "there is no such server process of this user here"
+        return "this user has no such server process on this machine"
     return None
 
 

@@ -41,10 +41,10 @@ def _have_standard_streams() -> None:
             setattr(sys, name, os.fdopen(fd, mode, closefd=False))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="outfitter")
 def cli() -> None:
-    """Runs commands for coding agents in an environment that is an explicit contract."""
+    """Run commands for coding agents, in environments that Outfitter can explain."""
 
 
 def _serve(**flags: Any) -> int:
@@ -60,48 +60,62 @@ cli.add_command(
         "serve",
         callback=_serve,
         params=[option(flag) for flag in SERVE],
-        help="Serve commands to exec-server clients (the stock Codex client among them).",
+        help="Run commands for exec-server clients, such as Codex.",
     )
 )
 
 
 @cli.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @has(*WHERE)
-@click.option("--tty", "-t", is_flag=True, help="Give it a terminal: ours, in raw mode, when there is one.")
-@click.option("--detach", "-d", is_flag=True, help="Leave it running on the server and print its id.")
-@click.option("--explain", is_flag=True, help="Afterwards, say what its environment was made of (on stderr).")
+@click.option("--tty", "-t", is_flag=True, help="Allocate a terminal; if stdin is one, put it in raw mode.")
+@click.option(
+    "--detach", "-d", is_flag=True, help="Leave the command running on the server and print its ID."
+)
+@click.option("--explain", is_flag=True, help="Afterwards, show on stderr where the environment came from.")
 @has(*WISHES)
 @click.option(
     "--login",
     type=click.Choice(["allow", "strip", "reject"]),
     default=None,
-    help="What becomes of a shell's login flag.",
+    help="What to do with a shell's login flag.",
 )
 @click.option(
     "--startup",
     type=click.Choice(["enforce", "repair", "report"]),
     default=None,
-    help="What becomes of a shell's startup files.",
+    help="What to do with a shell's startup files.",
 )
 @click.option(
     "--from",
     "base",
     type=click.Choice(["client", "daemon", "merge"]),
     default=None,
-    help="With --on a server of ours on this machine: whose environment commands start from.",
+    help="Whose environment to start from, if --on names an Outfitter server on this machine.",
 )
-@click.option("--cwd", type=click.Path(), default=None, help="Run it in this directory of the executor.")
-@click.option("--timeout", type=Seconds(min=0), default=None, help="End it after so many seconds.")
-@click.option("--json", is_flag=True, help="One JSON line per event instead of the output itself.")
+@click.option(
+    "--cwd", type=click.Path(), default=None, help="Run the command in this directory of the executor."
+)
+@click.option(
+    "--timeout",
+    type=Seconds(min=0),
+    default=None,
+    metavar="SECONDS",
+    help="End the command after this many seconds.",
+)
+@click.option("--json", is_flag=True, help="Print one JSON line per event instead of the output.")
 @click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:
-    """Run a command, here or on another machine, in an environment whose every variable has a known origin.
+    """Run a command here or on another machine.
 
-    The exit status is the command's; 124 when it took too long, 125 when it could not be started or its
-    server was lost, 126 when it is not executable, 127 when it was not found.
+    The command gets an environment in which every variable has a known origin; --explain shows it.
+
+    The exit status is the command's own, or 124 after a timeout, 125 if the command could not be started or
+    the server was lost, 126 if it is not executable, and 127 if it was not found.
     """
     if flags["detach"] and flags["timeout"] is not None:
-        raise click.UsageError("--timeout does not go with --detach: nobody would be there to end it")
+        raise click.UsageError(
+            "--timeout cannot be used with --detach: nothing would be left here to end the command"
+        )
     from .run import run as run_here
 
     return run_here(argv, flags)
@@ -110,9 +124,12 @@ def run_command(argv: tuple[str, ...], **flags: Any) -> int:
 @cli.command("ps")
 @has(*WHERE)
 @click.option("--session", default=None, metavar="ID", help="List the processes of this session instead.")
-@click.option("--json", is_flag=True, help="A JSON list.")
+@click.option("--json", is_flag=True, help="Print a JSON list.")
 def ps_command(**flags: Any) -> int:
-    """List the commands that `outfitter run --on` has started and that may still run."""
+    """List commands that `outfitter run --on` started.
+
+    A command stays on the list while its server may still know it.
+    """
     from .ps import ps
 
     return ps(flags)
@@ -120,15 +137,24 @@ def ps_command(**flags: Any) -> int:
 
 @cli.command("attach")
 @has(*WHERE)
-@click.option("--session", default=None, metavar="ID", help="ID is a process of this session, on --on.")
-@click.option("--take-over", is_flag=True, help="Take it from the client that follows it now.")
-@click.option("--json", is_flag=True, help="One JSON line per event instead of the output itself.")
+@click.option(
+    "--session",
+    default=None,
+    metavar="ID",
+    help="Look for the process ID in this session of the server --on.",
+)
+@click.option(
+    "--take-over", is_flag=True, help="Take the command over from the client that is attached to it now."
+)
+@click.option("--json", is_flag=True, help="Print one JSON line per event instead of the output.")
 @click.argument("ident", required=False, metavar="[ID]")
 def attach_command(ident: str | None, **flags: Any) -> int:
-    """Follow a command again: its output so far, as much as its server has kept, and what comes.
+    """Follow a command that is already running.
 
-    ID is the first column of `outfitter ps`, or the beginning of it; it can be left out when there is
-    only one. The exit status is the command's.
+    Prints the output that the server still has, then new output as it comes.
+
+    ID is the first column of `outfitter ps`, or its first characters. It can be omitted if only one command
+    is listed. The exit status is that of the command.
     """
     from .attach import attach
 
@@ -137,16 +163,18 @@ def attach_command(ident: str | None, **flags: Any) -> int:
 
 @cli.command("cp")
 @has(*WHERE)
-@click.option("--recursive", "-r", is_flag=True, help="Copy a folder with all that is in it.")
-@click.option("--force", "-f", is_flag=True, help="Replace files, and copy into a folder that exists.")
+@click.option("--recursive", "-r", is_flag=True, help="Copy directories with everything in them.")
+@click.option(
+    "--force", "-f", is_flag=True, help="Replace existing files and copy into existing directories."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="DST")
 def cp_command(source: str, destination: str, **flags: Any) -> int:
-    """Copy files and trees between here and any environment.
+    """Copy files and directories to or from an executor.
 
-    SRC and DST are paths here, NAME:PATH on a named environment, or :PATH on the one of --on. Each file is
-    checked by its hash; a copy that broke off goes on where it stopped when the command is given again.
+    SRC and DST are local paths, NAME:PATH on a named environment, or :PATH on the executor of --on. Every
+    file is checked by its hash. To continue an interrupted copy, run the same command again.
     """
     from .cp import cp
 
@@ -163,18 +191,21 @@ cli.add_command(hook_group)
     type=click.Path(exists=True, file_okay=False),
     default=None,
     metavar="DIR",
-    help="For commands in this directory instead of the current one.",
+    help="Check commands in this directory instead of the current one.",
 )
-@click.option("--no-login", is_flag=True, help="Do not ask the login shell: its startup files do not run.")
-@click.option("--summary", is_flag=True, help="Only the problems, a line for each.")
-@click.option("--all", is_flag=True, help="All details, of what is in order too.")
-@click.option("--json", is_flag=True, help="A JSON object.")
-@click.option("--no-color", is_flag=True, help="No colours.")
-@click.option("--ascii", is_flag=True, help="No marks beyond ASCII.")
+@click.option(
+    "--no-login", is_flag=True, help="Do not start the login shell, so its startup files do not run."
+)
+@click.option("--summary", is_flag=True, help="Show only the problems, one line each.")
+@click.option("--all", is_flag=True, help="Show all details, also of checks that pass.")
+@click.option("--json", is_flag=True, help="Print a JSON object.")
+@click.option("--no-color", is_flag=True, help="Print without colours.")
+@click.option("--ascii", is_flag=True, help="Print only ASCII characters.")
 def doctor_command(**flags: Any) -> int:
-    """Check what commands get as environment, and say what to type or edit where something is wrong.
+    """Check the environment that commands get and suggest fixes.
 
-    The exit status is 1 when there is an error; warnings alone are 0.
+    Each problem comes with the command to type or the line to edit. The exit status is 1 if a check finds
+    an error; warnings do not count.
     """
     from .doctor import doctor
 
@@ -183,15 +214,16 @@ def doctor_command(**flags: Any) -> int:
 
 @cli.command("trust")
 @click.argument("directory", required=False, type=click.Path(), metavar="[DIR]")
-@click.option("--yes", is_flag=True, help="Allow what is shown, without being asked.")
-@click.option("--revoke", is_flag=True, help="Take back what was allowed here.")
-@click.option("--list", is_flag=True, help="List everything that was allowed.")
-@click.option("--json", is_flag=True, help="A JSON object.")
+@click.option("--yes", is_flag=True, help="Allow what is shown without asking.")
+@click.option("--revoke", is_flag=True, help="Take back what was allowed in DIR.")
+@click.option("--list", is_flag=True, help="List everything that is allowed, in all directories.")
+@click.option("--json", is_flag=True, help="Print a JSON object.")
 def trust_command(directory: str | None, **flags: Any) -> int:
-    """Show what the project's providers and its setup would run, and allow it.
+    """Show which code a project would run, and allow it.
 
-    What is allowed is exactly what is there now: an edited file asks again. Providers with a store of their
-    own (direnv, mise) are allowed there. The exit status is 0 when all may run.
+    Lists the files and commands of the project's providers and of its setup. Permission is for the present
+    content only: after an edit, Outfitter asks again. direnv and mise keep their own permissions, which are
+    granted with those tools. The exit status is 0 if everything may run.
     """
     from .trust import trust
 
@@ -200,18 +232,18 @@ def trust_command(directory: str | None, **flags: Any) -> int:
 
 @cli.command("setup")
 @click.argument("directory", required=False, type=click.Path(), metavar="[DIR]")
-@click.option("--status", is_flag=True, help="Only show how it is: run nothing.")
-@click.option("--again", is_flag=True, help="Run it although nothing it depends on has changed.")
-@click.option("--log", is_flag=True, help="Print what it printed the last time.")
-@click.option("--json", is_flag=True, help="A JSON object.")
+@click.option("--status", is_flag=True, help="Show the state of the setup and run nothing.")
+@click.option("--again", is_flag=True, help="Run the setup even if nothing that it depends on has changed.")
+@click.option("--log", is_flag=True, help="Print the output of the last run.")
+@click.option("--json", is_flag=True, help="Print a JSON object.")
 def setup_command(directory: str | None, **flags: Any) -> int:
-    """Run what makes a worktree usable, unless that was done, and show what came of it.
+    """Run the setup of a worktree, unless it is up to date.
 
-    What is run is declared in [setup] of outfitter.toml and allowed with `outfitter trust`. The exit status
-    is 1 when it failed or may not run.
+    The setup is declared under [setup] in outfitter.toml and allowed with `outfitter trust`. The exit status
+    is 1 if the setup failed or may not run.
     """
     if sum((flags["status"], flags["again"], flags["log"])) > 1:
-        raise click.UsageError("--status, --again and --log do not go together")
+        raise click.UsageError("--status, --again and --log cannot be used together")
     from .setup import setup
 
     return setup(directory, flags)
@@ -219,7 +251,7 @@ def setup_command(directory: str | None, **flags: Any) -> int:
 
 @cli.group("config")
 def config_group() -> None:
-    """Configuration: what holds for commands, and which file says so."""
+    """Show the configuration and where it comes from."""
 
 
 @config_group.command("show")
@@ -228,12 +260,12 @@ def config_group() -> None:
     type=click.Path(exists=True, file_okay=False),
     default=None,
     metavar="DIR",
-    help="What holds in this directory instead of the current one.",
+    help="Show the settings for this directory instead of the current one.",
 )
 @click.option("--values", is_flag=True, help="Show the values of variables too.")
-@click.option("--json", is_flag=True, help="A JSON object.")
+@click.option("--json", is_flag=True, help="Print a JSON object.")
 def config_show_command(**flags: Any) -> int:
-    """Show every setting, and the file and line that it comes from."""
+    """Show every setting with its file and line."""
     from .config import show
 
     return show(flags)
@@ -241,7 +273,7 @@ def config_show_command(**flags: Any) -> int:
 
 @config_group.command("schema")
 def config_schema_command() -> int:
-    """Print the JSON Schema of outfitter.toml and config.toml, for editors."""
+    """Print the JSON Schema of outfitter.toml and config.toml."""
     from .config import schema
 
     return schema()
@@ -250,9 +282,10 @@ def config_schema_command() -> int:
 @config_group.command("import-codex")
 @click.argument("file", required=False, type=click.Path(), metavar="[FILE]")
 def config_import_codex_command(file: str | None) -> int:
-    """Print what a Codex config.toml says about the environment of commands, in our words.
+    """Convert Codex's environment settings to Outfitter's.
 
-    FILE is $CODEX_HOME/config.toml, or ~/.codex/config.toml, unless given.
+    Prints lines for outfitter.toml or config.toml. FILE defaults to $CODEX_HOME/config.toml, or to
+    ~/.codex/config.toml if CODEX_HOME is not set.
     """
     from .config import import_codex
 

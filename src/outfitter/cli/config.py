@@ -49,7 +49,7 @@ def show(flags: dict[str, Any]) -> int:
     ]
     print(table(("SETTING", "VALUE", "FROM"), lines))
     for setting, value, source in settings.ignored:
-        print(f"\n{source}: {setting} = {value} does not count: a project's file cannot loosen a setting")
+        print(f"\n{source}: {setting} = {value} is ignored: a project's file cannot loosen a setting")
     return 0
 
 
@@ -202,14 +202,14 @@ def import_codex(file: str | None) -> int:
     path = os.path.abspath(codex_file(os.environ) if file is None else file)
     found = read_file(path, "codex", os.environ.get("HOME"))
     if found is None:
-        raise SettingInvalid(f"{path}: there is no such file; name Codex's config.toml")
+        raise SettingInvalid(f"{path} does not exist: give the path of Codex's config.toml")
     lines = [f"# From {_comment(path)}"]
     if found.login is not None:
         lines.append(f"allow_login_shell = {_toml(found.login == 'allow')}")
     if found.policy is not None:
         lines += ["", "[shell_environment_policy]", *policy_lines(found.policy)]
     if len(lines) == 1:
-        lines.append("# It has neither allow_login_shell nor [shell_environment_policy].")
+        lines.append("# The file has neither allow_login_shell nor [shell_environment_policy].")
     # TOML is UTF-8, whatever the locale says.
     sys.stdout.buffer.write(("\n".join(lines) + "\n").encode())
     return 0
@@ -224,7 +224,7 @@ def policy_lines(policy: PolicySettings) -> Iterator[str]:
         return
     for name, _ in policy.set:
         if not is_name(name):
-            yield f"# Left out, because shells drop variables of such a name: {_comment(name)}"
+            yield f"# Left out, because shells drop variables with this name: {_comment(name)}"
     pairs = [f"{name} = {_toml(value)}" for name, value in policy.set if is_name(name)]
     yield f"set = {{ {', '.join(pairs)} }}" if pairs else "set = {}"
 

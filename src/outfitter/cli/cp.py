@@ -34,7 +34,7 @@ def cp(source: str, destination: str, flags: dict[str, Any]) -> int:
     try:
         return asyncio.run(_run(source, destination, flags))
     except KeyboardInterrupt:
-        say("interrupted; the same command goes on where it stopped")
+        say("interrupted; run the same command again to continue")
         return 130
     except OSError as error:
         say(f"{error.filename or 'cannot copy'}: {error.strerror}")
@@ -79,14 +79,13 @@ def split(text: str, flags: dict[str, Any]) -> tuple[str, str]:
         return LOCAL, text
     if name == "":
         if flags["on"] is None:
-            raise SettingInvalid(f"{text!r} names a path of --on, which is not given")
+            raise SettingInvalid(f"{text!r} is a path on the executor of --on: add --on NAME or --on URL")
         return "", path
     configuration = load(os.environ, flags["codex_home"])
     known = [LOCAL, *(one.id for one in configuration.environments)]
     if name not in known:
         raise SettingInvalid(
-            f"there is no environment {name!r} (known are: {', '.join(known)}); for a file of that name "
-            f"write ./{text}"
+            f"no environment is named {name!r} (known: {', '.join(known)}); for a local file, write ./{text}"
         )
     return name, path
 
@@ -113,7 +112,9 @@ class _Copy:
             # Into a folder, under its own name.
             name = os.path.basename(path.rstrip("/"))
             if not name:
-                raise SettingInvalid("the root has no name to be copied under: name the destination")
+                raise SettingInvalid(
+                    "the root directory has no name to copy: give the name in the destination"
+                )
             destination = self._target.join(destination or ".", name)
         destination = self._target.absolute(destination)
         if thing.is_directory:
@@ -122,18 +123,18 @@ class _Copy:
             self._progress.expect(1, thing.size)
             await self._file(path, thing, destination)
         else:
-            raise SettingInvalid(f"{self._source.shown(path)} is neither a file nor a folder")
+            raise SettingInvalid(f"{self._source.shown(path)} is neither a file nor a directory")
 
     # Trees
 
     async def _tree(self, path: str, destination: str) -> None:
         if not self._recursive:
-            raise SettingInvalid(f"{self._source.shown(path)} is a folder: --recursive copies it")
+            raise SettingInvalid(f"{self._source.shown(path)} is a directory: add --recursive to copy it")
         found = await self._target.find(destination)
         if found is not None and not found.is_directory:
-            raise SettingInvalid(f"{self._target.shown(destination)} exists and is no folder")
+            raise SettingInvalid(f"{self._target.shown(destination)} exists and is not a directory")
         if found is not None and not self._force:
-            raise SettingInvalid(f"{self._target.shown(destination)} exists: --force copies into it")
+            raise SettingInvalid(f"{self._target.shown(destination)} exists: add --force to copy into it")
         files: list[tuple[str, Thing, str]] = []
         await self._plan(path, destination, files)
         self._progress.expect(len(files), sum(thing.size for _, thing, _ in files))
@@ -160,15 +161,19 @@ class _Copy:
                 place = self._source.join(here, name)
                 thing = await self._source.find(place)
                 if thing is None:
-                    self.skipped.append(f"{self._source.shown(place)} is a link to nothing: not copied")
+                    self.skipped.append(f"{self._source.shown(place)} is a broken symbolic link: not copied")
                 elif thing.is_directory and thing.is_link:
-                    self.skipped.append(f"{self._source.shown(place)} is a link to a folder: not copied")
+                    self.skipped.append(
+                        f"{self._source.shown(place)} is a symbolic link to a directory: not copied"
+                    )
                 elif thing.is_directory:
                     pending.append((place, self._target.join(there, name)))
                 elif thing.is_file:
                     files.append((place, thing, self._target.join(there, name)))
                 else:
-                    self.skipped.append(f"{self._source.shown(place)} is neither file nor folder: not copied")
+                    self.skipped.append(
+                        f"{self._source.shown(place)} is neither a file nor a directory: not copied"
+                    )
 
     # One file
 
@@ -176,9 +181,9 @@ class _Copy:
         there = await self._target.find(destination)
         if there is not None:
             if there.is_directory:
-                raise SettingInvalid(f"{self._target.shown(destination)} is a folder")
+                raise SettingInvalid(f"{self._target.shown(destination)} is a directory")
             if not self._force:
-                raise SettingInvalid(f"{self._target.shown(destination)} exists: --force replaces it")
+                raise SettingInvalid(f"{self._target.shown(destination)} exists: add --force to replace it")
         partial = self._partial(path, thing, destination)
         offset = await self._begun(partial, thing) if self._target.resumable else 0
         self._progress.resumed(offset)
@@ -190,7 +195,7 @@ class _Copy:
         if await self._target.digest(partial) != digest.hexdigest():
             await self._target.remove(partial)
             raise SettingInvalid(
-                f"{self._target.shown(destination)} did not arrive as it was sent; nothing was replaced"
+                f"{self._target.shown(destination)} changed on the way (wrong hash); nothing was replaced"
             )
         await self._target.finish(partial, destination, replace=self._force, mode=thing.mode)
         self._progress.done(path)

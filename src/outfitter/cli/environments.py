@@ -30,7 +30,7 @@ def list_environments(flags: dict[str, Any]) -> int:
 async def _list(configuration: Configuration, *, as_json: bool) -> int:
     async with EnvironmentManager(configuration) as manager:
         environments = manager.all()
-        with waiting("asking the environments"):
+        with waiting("waiting for the executors"):
             # Servers are dialled when the manager starts: wait for that. Programs are not started for a list.
             dialled = [
                 one for one in environments if one.declared is not None and one.declared.url is not None
@@ -42,7 +42,7 @@ async def _list(configuration: Configuration, *, as_json: bool) -> int:
         print(dumps([_entry(one, state, default) for one, state in zip(environments, states, strict=True)]))
         return 0
     if not environments:
-        say("no environment is configured")
+        say("no named environment is configured")
         return 0
     rows = [
         (

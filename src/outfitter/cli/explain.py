@@ -46,16 +46,16 @@ def _shell(shell: dict[str, Any], startup: dict[str, Any], paint: Paint) -> Iter
     for note in shell.get("notes") or ():
         yield printable(f"  {note}")
     if startup.get("reported") is False:
-        yield "  what the startup files did is not known: the shell did not say"
+        yield "  what the startup files changed is unknown: the shell did not report it"
     changes = startup.get("changes") or ()
     if changes:
-        put_right = ", put right" if shell.get("startup") == "repair" else ""
+        put_right = ", corrected" if shell.get("startup") == "repair" else ""
         yield f"  changed by startup files{put_right}:"
     for change in changes:
         where = f"  {change['file']}:{change['line']}" if "file" in change else ""
         yield printable(f"    {_MARKS.get(change['kind'], '?')} {change['name']}{where}")
     if startup.get("readonly"):
-        yield printable(f"  read-only, so that nothing can put them right: {', '.join(startup['readonly'])}")
+        yield printable(f"  read-only, so not corrected: {', '.join(startup['readonly'])}")
 
 
 def _differences(found: dict[str, Any]) -> Iterator[str]:
@@ -64,12 +64,12 @@ def _differences(found: dict[str, Any]) -> Iterator[str]:
         for title, names in (
             ("only here", found.get("onlyClient")),
             ("only there", found.get("onlyServer")),
-            ("other values", found.get("changed")),
+            ("different values", found.get("changed")),
         )
         if names
     ]
     if parts:
-        yield printable(f"the server's own environment differs from ours; {'; '.join(parts)}")
+        yield printable(f"the server's own environment differs from this shell's; {'; '.join(parts)}")
 
 
 def _some(names: list[str]) -> str:

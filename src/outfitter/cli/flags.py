@@ -39,79 +39,95 @@ SERVE: tuple[Flag, ...] = (
     Flag(
         "--listen",
         "text",
-        "Where to listen: ws://IP:PORT (port 0: a free one; the URL is the first line printed) or stdio.",
+        "Listen on ws://IP:PORT or stdio. Port 0 means any free port; the first line printed is the URL.",
         "ws://127.0.0.1:0",
         "URL",
     ),
     Flag(
         "--concurrent-requests",
         "count",
-        "Taken for compatibility: here no request waits for another, whatever the number.",
+        "Accepted for compatibility and ignored: requests never wait for each other.",
         1,
         "N",
     ),
     Flag(
         "--ws-auth",
         "text",
-        "Demand a bearer token of every connection.",
+        "Require a bearer token from every connection.",
         None,
         choices=("capability-token", "signed-bearer-token"),
     ),
-    Flag("--ws-token-file", "text", "capability-token: the file with the token.", None, "FILE"),
-    Flag("--ws-token-sha256", "text", "capability-token: the token's SHA-256 instead.", None, "HEX"),
+    Flag("--ws-token-file", "text", "For capability-token: the file that contains the token.", None, "FILE"),
+    Flag(
+        "--ws-token-sha256",
+        "text",
+        "For capability-token: the SHA-256 of the token, instead of a file.",
+        None,
+        "HEX",
+    ),
     Flag(
         "--ws-shared-secret-file",
         "text",
-        "signed-bearer-token: the file with the secret that signs (HS256), 32 bytes or more.",
+        "For signed-bearer-token: the file that contains the signing secret (HS256, at least 32 bytes).",
         None,
         "FILE",
     ),
-    Flag("--ws-issuer", "text", "signed-bearer-token: the issuer that a token must name.", None, "NAME"),
-    Flag("--ws-audience", "text", "signed-bearer-token: the audience that a token must name.", None, "NAME"),
+    Flag("--ws-issuer", "text", "For signed-bearer-token: the issuer that tokens must name.", None, "NAME"),
     Flag(
-        "--ws-max-clock-skew-seconds", "seconds", "signed-bearer-token: how far clocks may disagree.", 30, "S"
+        "--ws-audience", "text", "For signed-bearer-token: the audience that tokens must name.", None, "NAME"
+    ),
+    Flag(
+        "--ws-max-clock-skew-seconds",
+        "seconds",
+        "For signed-bearer-token: how far clocks may differ.",
+        30,
+        "S",
     ),
     Flag(
         "--allow-unauthenticated",
         "flag",
-        "Listen on an address that others can reach without asking for a token.",
+        "Listen without tokens on an address that other machines can reach.",
         False,
     ),
-    Flag(
-        "--allow-host", "list", "A host name that clients may use for this server (repeatable).", (), "NAME"
-    ),
+    Flag("--allow-host", "list", "Accept this host name in requests (repeatable).", (), "NAME"),
     Flag(
         "--session-retention",
         "seconds",
-        "How long a session waits for its client to come back.",
+        "How long to keep a session whose client is gone.",
         30,
         "SECONDS",
     ),
-    Flag("--process-retention", "seconds", "How long a finished process stays readable.", 30, "SECONDS"),
-    Flag("--max-sessions", "count", "Sessions kept at a time.", 256, "N"),
-    Flag("--max-processes", "count", "Running processes of one session.", 2048, "N"),
+    Flag(
+        "--process-retention",
+        "seconds",
+        "How long the output of a closed process can be read.",
+        30,
+        "SECONDS",
+    ),
+    Flag("--max-sessions", "count", "Limit on sessions.", 256, "N"),
+    Flag("--max-processes", "count", "Limit on running processes per session.", 2048, "N"),
     Flag(
         "--cgroup",
         "flag",
-        "Hold every command in a control group as well, for programs that hide on purpose (needs a writable "
+        "Also run every command in a control group, to end programs that hide on purpose (needs a writable "
         "cgroup v2).",
         False,
     ),
-    Flag("--exit-on-stdin-close", "flag", "Only with --remote, which is not there yet.", False),
-    Flag("--log-level", "text", "Write diagnostics to stderr.", None, choices=("debug", "warning")),
+    Flag("--exit-on-stdin-close", "flag", "Reserved for --remote, which does not exist yet.", False),
+    Flag("--log-level", "text", "Write a log to stderr.", None, choices=("debug", "warning")),
 )
 
 # On which environment.
 WHERE: tuple[Flag, ...] = (
-    Flag("--on", "text", "The environment, by name or ws:// URL.", None, "NAME|URL"),
+    Flag("--on", "text", "Use this executor: a named environment or a ws:// URL.", None, "NAME|URL"),
     Flag(
         "--codex-home",
         "text",
-        "Take the named environments from this Codex home instead of our own folder.",
+        "Read the named environments of this Codex home instead of Outfitter's.",
         None,
         "DIR",
     ),
-    Flag("--token-file", "text", "With --on URL: the file with the bearer token.", None, "FILE"),
+    Flag("--token-file", "text", "With --on URL: the file that contains the bearer token.", None, "FILE"),
 )
 # What the environment of a command shall be. The first five make a policy, which comes after the configured
 # ones; the others are the request's.
@@ -119,55 +135,55 @@ WISHES: tuple[Flag, ...] = (
     Flag(
         "--inherit",
         "text",
-        "Which of the executor's variables the command inherits.",
+        "Inherit all of the executor's variables, the core ones, or none.",
         None,
         choices=("all", "core", "none"),
     ),
     Flag("--default-excludes", "flag", "Withhold *KEY*, *SECRET* and *TOKEN*.", False),
     Flag("--exclude", "list", "Withhold matching variables (* and ?).", (), "PATTERN"),
     Flag("--include-only", "list", "Pass only matching variables.", (), "PATTERN"),
-    Flag("--set", "pairs", "Set a variable, as a policy does.", ()),
-    Flag("--env", "pairs", "Set a variable, on top of all others.", ()),
-    Flag("--unset", "list", "Take a variable away.", (), "NAME"),
+    Flag("--set", "pairs", "Set a variable in the policy.", ()),
+    Flag("--env", "pairs", "Set a variable; overrides all other sources.", ()),
+    Flag("--unset", "list", "Remove a variable.", (), "NAME"),
     Flag(
         "--author",
         "text",
-        "Who speaks in --env and --unset: a model is held to the rules for scripts.",
+        "Who wrote --env and --unset. The rules for scripts apply to a model.",
         "user",
         choices=("user", "model"),
     ),
-    Flag("--overlay", "list", "Put an overlay of the configuration on top, by its name.", (), "NAME"),
-    Flag("--scope", "text", "The session whose overlay holds, by its id.", None, "ID"),
+    Flag("--overlay", "list", "Apply this named overlay of the configuration.", (), "NAME"),
+    Flag("--scope", "text", "ID of the agent session whose overlay to apply.", None, "ID"),
 )
-CWD = Flag("--cwd", "text", "For a command in this directory.", None, "DIR")
-JSON = Flag("--json", "flag", "A JSON object.", False)
+CWD = Flag("--cwd", "text", "Resolve the environment for this directory.", None, "DIR")
+JSON = Flag("--json", "flag", "Print a JSON object.", False)
 # How much is shown.
 VALUES: tuple[Flag, ...] = (
-    Flag("--values", "flag", "Show values, but for secrets.", False),
-    Flag("--show-secrets", "flag", "Together with --values: secrets as well, in plain text.", False),
+    Flag("--values", "flag", "Show values, except secrets.", False),
+    Flag("--show-secrets", "flag", "With --values: show secrets too, in plain text.", False),
 )
 ENV: tuple[Flag, ...] = (*WHERE, CWD, *WISHES, *VALUES, JSON)
 ENV_EXPLAIN: tuple[Flag, ...] = (
     *WHERE,
     CWD,
     *WISHES,
-    Flag("--program", "list", "Also say which file this program's name means.", (), "NAME"),
-    Flag("--login", "flag", "Also ask a login shell what it would make of it; runs its files.", False),
+    Flag("--program", "list", "Also show which file this program's name leads to.", (), "NAME"),
+    Flag("--login", "flag", "Also show what a login shell would change. Runs its startup files.", False),
     *VALUES,
-    Flag("--html", "text", "Write a page for a browser.", None, "FILE"),
+    Flag("--html", "text", "Write the explanation to FILE as a web page.", None, "FILE"),
     JSON,
 )
 
-_STRICT = Flag("--strict", "flag", "Exit with 1 when the environment could not be applied.", False)
+_STRICT = Flag("--strict", "flag", "Exit with status 1 if the environment cannot be applied.", False)
 HOOK_CLAUDE: tuple[Flag, ...] = (
     _STRICT,
-    Flag("--print-settings", "flag", "Print what to put into Claude Code's settings.json.", False),
+    Flag("--print-settings", "flag", "Print the lines to add to Claude Code's settings.json.", False),
 )
 HOOK_CODEX: tuple[Flag, ...] = (
     _STRICT,
-    Flag("--env", "flag", "Also answer with the variables, for a Codex that takes them.", False),
-    Flag("--print-config", "flag", "Print what to put into Codex's config.toml.", False),
-    Flag("--print-environments", "flag", "Print what to put into Codex's environments.toml.", False),
+    Flag("--env", "flag", "Also print the variables, for a Codex that accepts them.", False),
+    Flag("--print-config", "flag", "Print the lines to add to Codex's config.toml.", False),
+    Flag("--print-environments", "flag", "Print the lines to add to Codex's environments.toml.", False),
 )
 
 

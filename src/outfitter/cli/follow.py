@@ -188,7 +188,7 @@ class Follower:
                     self._presses = 0
             await self._process.close_stdin()
         except CapabilityMissing:
-            say("this server cannot be told that the input has ended; the command may wait for more")
+            say("this server does not support the end of input: the command may wait for more")
         except OutfitterError:
             pass  # the command is gone, which the stream of its output reports
         finally:

@@ -37,7 +37,7 @@ class Assignment(click.ParamType[Any]):
         if not equals:
             self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
         if not name:
-            self.fail("there is no name before the =", param, ctx)
+            self.fail("the name before the = is missing", param, ctx)
         return name, text
 
 

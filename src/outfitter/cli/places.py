@@ -112,7 +112,7 @@ class Here:
         try:
             os.link(partial, path)  # never replaces, whoever was quicker
         except FileExistsError:
-            raise SettingInvalid(f"{path} exists: --force replaces it") from None
+            raise SettingInvalid(f"{path} exists: add --force to replace it") from None
         os.unlink(partial)
 
     async def digest(self, path: str, size: int | None = None) -> str:

@@ -41,7 +41,7 @@ def ps(flags: dict[str, Any]) -> int:
 async def _records(flags: dict[str, Any]) -> int:
     records = Records(os.environ)
     known = [one for one in records.all() if flags["on"] in (None, one.on)]
-    with waiting("asking the servers"):
+    with waiting("waiting for the servers"):
         states = await asyncio.gather(*map(_state, known))
     for started, state in zip(known, states, strict=True):
         if state["state"] == "gone":

@@ -124,11 +124,11 @@ class Records:
         if len(fitting) == 1:
             return fitting[0]
         if not everything:
-            raise SettingInvalid("no command is known: `outfitter run --on NAME` starts one")
+            raise SettingInvalid("no commands are running: `outfitter run --on NAME` starts one")
         names = ", ".join(one.id for one in fitting or everything)
         if not fitting:
-            raise SettingInvalid(f"no command has the id {ident!r}; known are: {names}")
-        raise SettingInvalid(f"more than one command fits, name one: {names}")
+            raise SettingInvalid(f"no command has the ID {ident!r}; known: {names}")
+        raise SettingInvalid(f"more than one command matches; choose one of: {names}")
 
     # Files
 

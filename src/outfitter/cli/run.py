@@ -61,7 +61,7 @@ class _Run:
     async def run(self) -> int:
         flags = self._flags
         if flags["detach"] and not self._target.resumable:
-            say("--detach needs a server to leave the command with: --on URL, or the name of one")
+            say("--detach needs a server that keeps the command running: add --on NAME or URL")
             return NOT_STARTED
         async with reach(self._target, summaries=flags["explain"]) as client:
             pass_input = not flags["detach"] and self._can_pass_input(client)
@@ -95,7 +95,7 @@ class _Run:
         if self._flags["tty"] or client.offers("processStdinEof"):
             return True
         if not terminal.is_terminal() and not _is_null_input():
-            say("this server cannot pass input on to its end: the command's input is empty")
+            say("this server does not support the end of input: the command gets no input")
         return False
 
     # Following
@@ -141,7 +141,7 @@ class _Run:
 
     def _detach(self, client: Client, process: RemoteProcess, started: Started | None) -> int:
         if started is None:
-            say("it is not left running: nobody could find it again")
+            say("the command was ended, because nobody could find it again")
             return NOT_STARTED
         process.keep()
         self._records.leave(started)
@@ -192,8 +192,8 @@ def leave(
 
 def kept_for(retention: float | None) -> str:
     if retention is None:
-        return "for as long as its server waits for us"
-    return f"for {retention:g} s unless somebody attaches to it"
+        return "for as long as its server keeps the session"
+    return f"for {retention:g} s unless a client attaches to it"
 
 
 def _terminal_environment() -> dict[str, str]:

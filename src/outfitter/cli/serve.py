@@ -25,7 +25,7 @@ def serve(flags: Flags) -> int:
         from ..core.marks import SESSION_NUMBERS
 
         if flags["max_sessions"] > SESSION_NUMBERS:
-            raise SettingInvalid(f"--max-sessions can be {SESSION_NUMBERS} at most")
+            raise SettingInvalid(f"--max-sessions can be at most {SESSION_NUMBERS}")
     settings = Settings(
         session_retention=float(flags["session_retention"]),
         process_retention=float(flags["process_retention"]),
@@ -37,13 +37,14 @@ def serve(flags: Flags) -> int:
     address = parse_url(flags["listen"])
     if address is None:
         if flags["ws_auth"] is not None:
-            raise SettingInvalid("--ws-auth needs a websocket listener: stdio has no one to ask for a token")
+            raise SettingInvalid("--ws-auth needs --listen ws://IP:PORT: a client on stdio sends no token")
         return serve_stdio(settings)
     check = _check(flags)
     if check is None and not is_loopback(address[0]) and not flags["allow_unauthenticated"]:
         raise SettingInvalid(
-            f"{address[0]} can be reached from other machines, and whoever reaches it can run commands: "
-            "add --ws-auth capability-token --ws-token-file FILE, or --allow-unauthenticated if that is meant"
+            f"other machines can reach {address[0]}, and every client that connects can run commands: add "
+            f"--ws-auth capability-token --ws-token-file FILE, or --allow-unauthenticated to accept every "
+            f"client"
         )
     hosts = frozenset(name.lower() for name in flags["allow_host"])
 
@@ -87,7 +88,7 @@ def _is_set(name: str, value: object) -> bool:
 def _refuse(flags: Flags, kind: str, *names: str) -> None:
     for name in names:
         if flags[name] is not None:
-            raise SettingInvalid(f"--{name.replace('_', '-')} does not go with --ws-auth {kind}")
+            raise SettingInvalid(f"--{name.replace('_', '-')} cannot be used with --ws-auth {kind}")
 
 
 def _log_to_stderr(level: str) -> None:

@@ -42,7 +42,7 @@ def setup(directory: str | None, flags: dict[str, Any]) -> int:
     if flags["log"]:
         place = setups.place(use)
         if place.read() is None:
-            say("it has not run here yet: `outfitter setup` runs it")
+            say("the setup has not run here yet: type `outfitter setup`")
         sys.stdout.write(place.read_log(_LOG_BYTES))
         return 0
     state = note = ""
@@ -128,10 +128,13 @@ def _print(status: SetupStatus) -> None:
         if kept.names:
             print(f"  exports  {', '.join(kept.names)}")
         if kept.withheld:
-            print(f"  secret   {', '.join(kept.withheld)}: in no file, so each process runs it for itself")
+            print(
+                f"  secret   {', '.join(kept.withheld)}: not written to disk, so every Outfitter process "
+                f"runs the setup again"
+            )
         if kept.changed:
             written = ", ".join(printable(shown(path)) for path in kept.changed)
-            print(f"  wrote    {written}, which it depends on")
+            print(f"  wrote    {written}, which the setup depends on")
         if kept.lost:
             print("  lost     " + ", ".join(f"{kind} {printable(shown(name))}" for kind, name in kept.lost))
     if status.log:

@@ -47,7 +47,7 @@ def find(on: str | None, codex_home: str | None = None, token_file: str | None =
         check(declared)
         return Target(on, declared)
     if token_file is not None:
-        raise SettingInvalid("--token-file goes with --on URL; a named environment has auth_bearer_token")
+        raise SettingInvalid("--token-file needs --on URL; for a named environment, set auth_bearer_token")
     configuration = load(os.environ, codex_home)
     name = configuration.default if on is None else on
     if name is None:
@@ -61,7 +61,7 @@ def find(on: str | None, codex_home: str | None = None, token_file: str | None =
         *([LOCAL] if configuration.include_local else []),
         *(one.id for one in configuration.environments),
     ]
-    raise SettingInvalid(f"there is no environment {name!r}; known are: {', '.join(known)}")
+    raise SettingInvalid(f"no environment is named {name!r}; known: {', '.join(known)}")
 
 
 def _token(path: str | None) -> str | None:

@@ -32,7 +32,7 @@ def trust(directory: str | None, flags: dict[str, Any]) -> int:
         return _revoke(contract, os.path.realpath(directory or "."))
     entries = _entries(contract, folder_of(directory))
     if not entries:
-        say("nothing of a project runs here: there is no file of a provider, and no setup is declared")
+        say("no project code would run here: no provider is detected and no setup is declared")
     told = []
     blocked = 0
     for entry in entries:
@@ -58,12 +58,12 @@ def _revoke(contract: Contract, folder: str) -> int:
         grant for grant in store.all() if grant.root in roots and store.revoke(grant.provider, grant.root)
     ]
     for grant in taken:
-        say(f"{grant.provider} in {shown(grant.root)} is not trusted any more")
+        say(f"{grant.provider} in {shown(grant.root)} is no longer trusted")
     for entry in entries:
         if entry.trust.by not in ("", "outfitter"):
-            say(f"{entry.provider} keeps its own trust: take it back there")
+            say(f"{entry.provider} keeps its own permissions: revoke this one with {entry.provider}")
     if not taken:
-        say("nothing was allowed here by `outfitter trust`; --list shows what was, and where")
+        say("`outfitter trust` has allowed nothing here; --list shows what it has allowed elsewhere")
     return 0
 
 
@@ -140,17 +140,17 @@ def _granted(contract: Contract, entry: _Entry, flags: dict[str, Any]) -> bool:
     """Grants what is ours to grant, if a person says so."""
     state = entry.trust
     if state.by != "outfitter":
-        say(f"{entry.provider} keeps its own trust; type: {state.grant}" if state.grant else state.why)
+        say(f"{entry.provider} keeps its own permissions; type: {state.grant}" if state.grant else state.why)
         return False
     if not flags["yes"]:
         if flags["json"] or not sys.stdin.isatty():
-            say("read the files, then say --yes")
+            say("read the files, then add --yes")
             return False
         answer = input("May this run? Read the files first. [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             return False
     contract.projects.store.grant(entry.provider, entry.root, state.digest)
-    say(f"{entry.provider} may run in {shown(entry.root)}, as it is now")
+    say(f"{entry.provider} may now run in {shown(entry.root)}, until its files change")
     return True
 
 

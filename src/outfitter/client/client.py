@@ -1,4 +1,4 @@
-"""The client: one session on one exec-server, over as many connections as it takes."""
+"""The client: one session on one server, over as many connections as necessary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATUS_SECONDS = 10.0  # the reference's limit for environment/status
 
 
 class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
-    """Runs commands on one exec-server. Made by `outfitter.connect()` and `outfitter.local()`."""
+    """Runs commands on one server. Created by `outfitter.connect()` and `outfitter.local()`."""
 
     def __init__(self, session: RemoteSession) -> None:
         self._session = session
@@ -33,7 +33,7 @@ class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
         return f"<Client of {self.where}>"
 
     async def aclose(self) -> None:
-        """Ends what this client started and still runs, except kept processes, and the connection."""
+        """Ends every command that this client started, except kept ones, and closes the connection."""
         await self._session.aclose()
 
     @property
@@ -58,7 +58,10 @@ class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
 
     @property
     def session_id(self) -> str:
-        """The id with which another client can take the session over: see `resume` of `connect`."""
+        """The id of the session.
+
+        Anyone who knows it can resume the session when this client is gone: see `resume` of `connect`.
+        """
         return self._session.link.session_id
 
     @property
@@ -69,26 +72,26 @@ class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
     # What the server can do
 
     def offers(self, capability: str) -> bool:
-        """Whether the server has this capability flag."""
+        """Whether the server has this capability."""
         return self._session.offers(capability)
 
     def require(self, capability: str, what: str) -> None:
-        """Raises CapabilityMissing without the flag."""
+        """Raises CapabilityMissing if the server does not have the capability."""
         self._session.require(capability, what)
 
     async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
-        """Any request of the protocol.
+        """Sends any request of the protocol and returns its result.
 
-        While the connection is being recovered a call waits (`wait=False`: fails at once). One that was
-        under way when it broke raises Disconnected; `repeat` sends it again instead.
-        Raises RequestFailed, Disconnected, SessionExpired, Overloaded.
+        While the connection is being recovered, a call waits; with `wait=False` it fails at once. A call that
+        was in progress when the connection was lost raises Disconnected; with `repeat` it is sent again
+        instead. Raises RequestFailed, Disconnected, SessionExpired or Overloaded.
         """
         return await self._session.call(method, params, repeat=repeat, wait=wait)
 
     async def status(self) -> str:
-        """Asks the server how it is, now ("ready"). Never waits for a recovery.
+        """Asks the server for its status now ("ready"). Never waits for a recovery.
 
-        Raises Disconnected, SessionExpired, RequestFailed, TimedOut.
+        Raises Disconnected, SessionExpired, RequestFailed or TimedOut.
         """
         try:
             async with asyncio.timeout(_STATUS_SECONDS):
@@ -98,9 +101,9 @@ class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
         return found.status
 
     def resolve(self, path: str | None) -> FileUri:
-        """The URI of a path on the executor; relative ones, and None, start in its working directory.
+        """The URI of a path on the executor. Relative paths and None start at its working directory.
 
-        Nothing is taken from this machine unless it is the same one. Raises SettingInvalid when a
-        relative path starts nowhere.
+        The working directory of this process is used only if the executor is this machine. Raises
+        SettingInvalid if a relative path has no directory to start at.
         """
         return self._session.resolve(path)

@@ -26,10 +26,10 @@ MAX_OUTPUT = 256 << 20
 
 @record
 class Completed:
-    """What `run` returns: the exit code and all output.
+    """The result of `run`: the exit code and all output.
 
     `environment` is the server's summary of the command's environment, and `startup` what a shell's startup
-    files did, if the client asked for summaries.
+    files changed, if the client asked for summaries.
     """
 
     exit_code: int
@@ -60,13 +60,14 @@ class CommandCalls:
     ) -> RemoteProcess:
         """Starts a command.
 
-        `cwd` is a path on the executor; without one, or relative, it begins where the executor says it is.
-        `env` goes on top of what `policy` lets through; with `policy=None` it is the whole environment.
-        `contract` says more about who speaks in `env`, what to take away, and what a shell may do.
-        `tty` gives it a terminal of that many rows and columns, `stdin` a writable input. `on_waiting` is
-        told, now and then, what the server waits for before it can start the command (a provider, a setup).
+        `cwd` is a path on the executor; a relative path, or None, starts at the executor's working directory.
+        `env` is added on top of what `policy` passes; with `policy=None` it is the whole environment.
+        `contract` says who wrote `env`, which variables to remove, and what a shell may do. `tty` gives the
+        command a terminal with that many rows and columns, and `stdin` a writable input. `on_waiting` is
+        called from time to time with what the server is waiting for before it can start the command (a
+        provider or a setup).
 
-        A start that was under way when the connection broke raises Disconnected: it is not repeated, and
+        If the connection is lost during a start, the call raises Disconnected. The start is not repeated, and
         what it may have started is ended.
         """
         session = self._session
@@ -119,10 +120,10 @@ class CommandCalls:
     ) -> Completed:
         """Runs a command to its end and collects its output.
 
-        `input` is what it reads from stdin; without it, stdin is empty. `on_output` gets each piece of
-        output as it comes, which is then not collected. A command that is not wanted any more is ended
-        with all it started: cancelled, `timeout` (TimedOut, a TimeoutError), more than `max_output` bytes
-        to collect (OutputTooLarge).
+        `input` is what the command reads from stdin; without it, stdin is empty. `on_output` gets each piece
+        of output as it comes, and the output is then not collected. The command and everything it started are
+        ended if the call is cancelled, after `timeout` seconds (TimedOut, which is a TimeoutError), or if
+        there are more than `max_output` bytes to collect (OutputTooLarge).
         """
         if input is not None:
             self._session.require("processStdinEof", "end a command's input")
@@ -173,19 +174,19 @@ class CommandCalls:
         )
 
     async def processes(self) -> list[ProcessSummary]:
-        """The processes of this session, oldest first, finished ones for as long as the server keeps them.
+        """The processes of this session, oldest first, including closed ones that the server still keeps.
 
-        Raises CapabilityMissing on servers that cannot list them.
+        Raises CapabilityMissing if the server cannot list them.
         """
         self._session.require("processList", "list its processes")
         return (await self._session.ask(ListResult, "process/list", None, repeat=True)).processes
 
     async def attach(self, process_id: str, *, after: int = 0) -> RemoteProcess:
-        """Takes up a process of this session by its id.
+        """Attaches to a process of this session by its id.
 
-        Its events come from the one after `after` on, or from the oldest that is left: `missed` of the
-        handle is how many are not. Who attaches to a process did not start it, so it is not ended with this
-        client. Raises RequestFailed when there is no such process.
+        Events start after the sequence number `after`, or at the oldest event that the server still has;
+        `missed` of the handle is the number of events in between. The process is not ended with this client,
+        because this client did not start it. Raises RequestFailed if the process does not exist.
         """
         processes = self._session.processes
         known = processes.get(process_id)

@@ -1,4 +1,4 @@
-"""Ways to a server: a WebSocket URL, or a program that speaks the protocol on its stdin and stdout."""
+"""Ways to reach a server: a WebSocket URL, or a program that speaks the protocol on its stdin and stdout."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def connect(
     tls: SSLContext | None = None,
     summaries: bool = False,
 ) -> Opening:
-    """A client of the exec-server at a `ws://` or `wss://` URL: ours, or `codex exec-server`.
+    """A client of the server at a `ws://` or `wss://` URL: an Outfitter server or `codex exec-server`.
 
-    `token` is sent as a bearer token, over TLS or to this machine only. `resume` takes up the session of a
-    client that is gone, with `take_over` also one that is not. A broken connection is dialled again for
-    `recovery_timeout` seconds: by default a little less than the server keeps sessions, where it says, or
-    25 s. `on_state` is told "recovering", "connected" and "failed". With `summaries` each command says what
-    its environment was made of. When the block ends, everything this client started is ended, unless its
-    handle was told to `keep()`.
+    `token` is sent as a bearer token, only over TLS or to this machine. `resume` is the id of a session to
+    resume; with `take_over`, also a session that another client still uses. A lost connection is dialled
+    again for `recovery_timeout` seconds; the default is a little less than the server keeps sessions, or 25 s
+    if the server does not say. `on_state` is called with "recovering", "connected" and "failed". With
+    `summaries`, each command reports where its environment came from. At the end of the block, every command
+    that this client started is ended, unless `keep()` was called on its handle.
 
-    Raises DialFailed, RequestFailed, SettingInvalid.
+    Raises DialFailed, RequestFailed or SettingInvalid.
     """
     address = parse_address(url)
 
@@ -91,9 +91,9 @@ def open_program(
     on_state: Callable[[str], None] | None = None,
     summaries: bool = False,
 ) -> Opening:
-    """A client of a program that it starts, with `env` on top of this process's environment.
+    """A client of a program that it starts, with `env` on top of the environment of this process.
 
-    The program ends with the client. Its session cannot be resumed: the pipes are gone with it.
+    The program ends with the client. Its session cannot be resumed, because the pipes end with the program.
     """
     if not argv:
         raise DialFailed("no program is given", retryable=False)

@@ -64,7 +64,7 @@ class ClientConnection:
         message = jsonrpc.request(ident, method, params)
         if len(message) > MAX_MESSAGE:
             raise LocalProtocolError(
-                f"{method} would take {len(message)} bytes; a message may have {MAX_MESSAGE} at most"
+                f"{method} needs a message of {len(message)} bytes, and the limit is {MAX_MESSAGE}"
             )
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._pending[ident] = answer
@@ -117,7 +117,7 @@ class ClientConnection:
     def _answered(self, reply: jsonrpc.Reply) -> None:
         answer = self._pending.get(reply.id)
         if answer is None or answer.done():
-            note("client", "<", "an answer nobody waits for")
+            note("client", "<", "an answer that matches no request")
         elif reply.error is not None:
             error = reply.error
             answer.set_exception(RequestFailed(error["code"], error["message"], error.get("data")))

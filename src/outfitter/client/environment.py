@@ -75,11 +75,11 @@ class EnvironmentCalls:
         show: str = "names",
         digest_key: bytes | None = None,
     ) -> Resolution:
-        """What a command would get: its variables, fingerprints, and whose environment it is.
+        """The environment that a command would get: its variables, fingerprints and base.
 
-        `show` is "names", "values" (all but secrets) or "secrets". Raises CapabilityMissing.
+        `show` is "names", "values" (all except secrets) or "secrets". Raises CapabilityMissing.
         """
-        self._session.require("environmentExplain", "tell what a command would get")
+        self._session.require("environmentExplain", "resolve environments")
         params = self._question(cwd, env, policy, contract, tty=tty, show=show, digest_key=digest_key)
         result = await self._session.ask(ResolveResult, "environment/resolve", params.encode(), repeat=True)
         return result.told
@@ -96,10 +96,10 @@ class EnvironmentCalls:
         programs: Sequence[str] = (),
         login: bool = False,
     ) -> Explanation:
-        """Why each variable of a command would be what it is, and where those that it lost went.
+        """Explains where each variable of a command would come from, and why others are missing.
 
-        `programs` are looked up in its PATH; `login` also asks what a login shell would make of it. Values
-        are not in it unless `show` asks for them. Raises CapabilityMissing on servers that cannot tell.
+        `programs` are looked up in the command's PATH; with `login`, the answer also has what a login shell
+        would change. Values are included only if `show` asks for them. Raises CapabilityMissing.
         """
         self._session.require("environmentExplain", "explain an environment")
         more = {"tty": tty, "show": show, "programs": programs, "login": login}
@@ -108,18 +108,19 @@ class EnvironmentCalls:
         return result.told
 
     async def compare(self, cwd: str, other: str) -> list[Change]:
-        """The differences between what commands would get in two directories; never a value."""
+        """The differences between the environments of two directories, without values."""
         self._session.require("environmentExplain", "compare environments")
         params = DiffParams(self._question(cwd), self._question(other))
         result = await self._session.ask(DiffResult, "environment/diff", params.encode(), repeat=True)
         return result.differences
 
     async def base(self, params: BaseParams) -> BaseAnswer:
-        """Says whose environment commands start from; returns that base, and what differs by name.
+        """Sets whose environment commands start from; returns that base and the names that differ.
 
-        Only for a server of the same user on the same machine: it may send this process's environment.
+        Only for a server of the same user on the same machine, because it may send the environment of this
+        process.
         """
-        self._session.require("environmentContract", "start commands from another environment than its own")
+        self._session.require("environmentContract", "start commands from the client's environment")
         result = await self._session.ask(BaseResult, "environment/base", params.encode(), repeat=True)
         return result.encode()
 
@@ -130,7 +131,9 @@ def wire_policy(
     """What a request says: the contract where the server has one, except for an exact environment."""
     if policy is None:
         if contract is not None:
-            raise InvalidParams("an exact environment (policy=None) has no contract: leave one of them out")
+            raise InvalidParams(
+                "policy=None asks for an exact environment, which has no contract: leave out one of them"
+            )
         return None, None
     if contract is not None:
         session.require("environmentContract", "keep an environment contract")

@@ -1,9 +1,9 @@
 """The files of an executor: `client.files`.
 
-Paths are the executor's own, relative ones from its working directory; a `file:` URI does for one with
-another path convention. What is large goes in blocks, a few at a time, so memory stays flat and other
-requests get through. After a broken connection reads go on where they stopped, if the file is still the
-same; a whole write is made again.
+Paths are those of the executor; relative paths start at its working directory. For an executor with other
+path rules, use a `file:` URI. Large files are sent in blocks, a few at a time, so that memory stays flat and
+other requests get through. After a lost connection, reads continue where they stopped if the file is still
+the same; a whole write is repeated.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Found = SearchResult
 
 @record
 class FolderEntry:
-    """A name in a folder. `path` finds it, also when its name is no text."""
+    """One entry of a directory. `path` leads to it even if its name is not text."""
 
     name: str
     path: str
@@ -71,7 +71,7 @@ class FolderEntry:
 
 @record
 class Walked:
-    """What a walk found: (path, "file" or "directory"), and (path, message) where it could not look."""
+    """The result of a walk: (path, "file" or "directory"), and (path, message) for what could not be read."""
 
     entries: list[tuple[str, str]]
     errors: list[tuple[str, str]]
@@ -88,7 +88,7 @@ class Files:
     # One file
 
     async def read(self, path: str, *, follow: bool = True) -> bytes:
-        """All of a file. Raises RequestFailed (`not_found` says why most often)."""
+        """The whole content of a file. Raises RequestFailed (`not_found` is the most frequent reason)."""
         uri = self._uri(path)
         if follow and (await self._stat(uri, follow)).size > AT_ONCE_BYTES:
             async with await self.open(path) as file:
@@ -97,7 +97,7 @@ class Files:
         return (await self._session.ask(FileResult, "fs/readFile", params, repeat=True)).data
 
     async def write(self, path: str, data: bytes, *, follow: bool = True) -> None:
-        """New content for a file, which is made if need be; its folder must exist."""
+        """Replaces the content of a file, or creates the file; its directory must exist."""
         uri = self._uri(path)
         if len(data) <= AT_ONCE_BYTES or not follow or not self._session.offers("fileWriteStreaming"):
             # Writing the same content twice is the same as once, so it may be repeated.
@@ -117,15 +117,15 @@ class Files:
                 await file.write_at(bytes(view[place : place + BLOCK_BYTES]), place)
 
     async def open(self, path: str, mode: str = "read") -> RemoteFile:
-        """A file to be read, or written in blocks; close it, or use it in `async with`.
+        """Opens a file to read or write it in blocks; close it, or use it in `async with`.
 
-        With "replace" the new content is in its place when it is closed; with "update" (where the server
-        offers it) blocks are written into the file as it is.
+        With "replace", the new content replaces the file when it is closed; with "update" (if the server
+        offers it), blocks are written to the existing file in place.
         """
         if mode not in ("read", "replace", "update"):
-            raise InvalidParams(f'mode is "read", "replace" or "update", not {mode!r}')
+            raise InvalidParams(f'mode must be "read", "replace" or "update", not {mode!r}')
         if mode == "update":
-            self._session.require("fsOpenUpdate", "write into a file as it is")
+            self._session.require("fsOpenUpdate", "write to a file in place")
         if mode == "replace" and not self._session.offers("fileWriteStreaming"):
             raise CapabilityMissing("fileWriteStreaming", "write a file in blocks")
         file = RemoteFile(self._session, self._uri(path), mode, self._new_handle)
@@ -143,7 +143,7 @@ class Files:
         return await self._session.ask(FileInfo, "fs/getMetadata", params, repeat=True)
 
     async def exists(self, path: str) -> bool:
-        """Whether there is anything by that name; a link to nothing is nothing."""
+        """Whether the path exists; a broken symbolic link does not."""
         try:
             await self.stat(path)
         except RequestFailed as error:
@@ -153,19 +153,19 @@ class Files:
         return True
 
     async def canonicalize(self, path: str) -> str:
-        """The path without links and dots. It must exist."""
+        """The path without symbolic links and dots. It must exist."""
         params = PathParams(self._uri(path)).encode()
         return native((await self._session.ask(PathResult, "fs/canonicalize", params, repeat=True)).path)
 
     # Folders
 
     async def make_directory(self, path: str, *, recursive: bool = True) -> None:
-        """With `recursive`, its parents too, and one that exists is fine."""
+        """Creates a directory. With `recursive`, also its parents, and an existing directory is accepted."""
         params = CreateDirectoryParams(self._uri(path), recursive).encode()
         await self._call("fs/createDirectory", params, repeat=recursive)
 
     async def list(self, path: str) -> list[FolderEntry]:
-        """What a folder holds; links by what they lead to."""
+        """The entries of a directory; symbolic links are described by their targets."""
         uri = self._uri(path)
         params = PathParams(uri).encode()
         result = await self._session.ask(EntriesResult, "fs/readDirectory", params, repeat=True)
@@ -186,7 +186,10 @@ class Files:
         follow: bool = False,
         hidden: bool = True,
     ) -> Walked:
-        """A tree, folder by folder, within these bounds; `hidden=False` does not enter hidden folders."""
+        """Everything below a directory, within these limits.
+
+        With `hidden=False`, hidden directories are listed but not entered.
+        """
         params = WalkParams(self._uri(path), depth, directories, entries, follow, not hidden)
         result = await self._session.ask(WalkResult, "fs/walk", params.encode(), repeat=True)
         return Walked(
@@ -198,23 +201,29 @@ class Files:
     # Changing names
 
     async def copy(self, source: str, destination: str, *, recursive: bool = False) -> None:
-        """On the executor itself: a file, a link, or with `recursive` a folder."""
+        """Copies within the executor: a file, a symbolic link, or with `recursive` a directory."""
         params = CopyParams(self._uri(source), self._uri(destination), recursive)
         await self._call("fs/copy", params.encode(), repeat=False)
 
     async def remove(self, path: str, *, recursive: bool = False, force: bool = False) -> None:
-        """A file, a link itself, an empty folder; with `recursive` a full one. `force`: gone is fine."""
+        """Removes a file, a symbolic link or an empty directory; with `recursive`, a full directory.
+
+        With `force`, a path that does not exist is accepted.
+        """
         params = RemoveParams(self._uri(path), recursive, force)
         await self._call("fs/remove", params.encode(), repeat=force)
 
     async def rename(self, source: str, destination: str, *, replace: bool = False) -> None:
-        """Raises RequestFailed when the destination exists, unless `replace`; CapabilityMissing."""
+        """Renames a path.
+
+        Raises RequestFailed if the destination exists, unless `replace`; or CapabilityMissing.
+        """
         self._session.require("fsRename", "rename files")
         params = RenameParams(self._uri(source), self._uri(destination), replace)
         await self._call("fs/rename", params.encode(), repeat=False)
 
     async def chmod(self, path: str, mode: int, *, follow: bool = True) -> None:
-        """Raises RequestFailed, CapabilityMissing."""
+        """Sets the permissions of a path. Raises RequestFailed or CapabilityMissing."""
         self._session.require("fsChmod", "change the mode of files")
         await self._call("fs/chmod", ChmodParams(self._uri(path), mode, follow).encode())
 
@@ -228,10 +237,11 @@ class Files:
         debounce: float = 0.05,
         ignore: Sequence[str] = (),
     ) -> Watch:
-        """Changes of a file or folder, and all below it, as they happen: `async with await files.watch(...)`.
+        """Reports changes of a file or directory as they happen: `async with await files.watch(...)`.
 
-        `debounce` seconds are waited for more of them; `ignore` are patterns as in a .gitignore file. Links
-        are not followed. Raises RequestFailed, CapabilityMissing.
+        A directory is watched with everything below it. Changes are collected for `debounce` seconds;
+        `ignore` has patterns as in a .gitignore file. Symbolic links are not followed. Raises RequestFailed
+        or CapabilityMissing.
         """
         self._session.require("fsWatch", "watch files")
         watch_id = f"w{next(self._handles)}"
@@ -254,9 +264,10 @@ class Files:
         honour_ignore_files: bool = True,
         timeout: float = 30.0,  # noqa: ASYNC109 - it is the server's
     ) -> Found:
-        """Lines of text files in a tree that fit a pattern, as `grep -r` finds them, within bounds.
+        """Finds the lines that match a pattern in the text files of a directory, like `grep -r`.
 
-        `include` and `exclude` are patterns as in a .gitignore file. Raises RequestFailed, CapabilityMissing.
+        `include` and `exclude` are patterns as in a .gitignore file. Raises RequestFailed or
+        CapabilityMissing.
         """
         self._session.require("fsSearch", "search files")
         params = SearchParams(
@@ -283,7 +294,7 @@ class Files:
 
 
 class RemoteFile:
-    """An open file. Iterate over it for its blocks, or read and write at any place."""
+    """An open file. Iterate over it to get its blocks, or read and write at any position."""
 
     def __init__(
         self, session: RemoteSession, uri: FileUri, mode: str, new_handle: Callable[[], str]
@@ -345,9 +356,9 @@ class RemoteFile:
     # Reading
 
     async def read_at(self, offset: int, length: int = BLOCK_BYTES) -> bytes:
-        """Up to `length` bytes (at most a block); fewer only at the end.
+        """Up to `length` bytes (at most one block); fewer only at the end of the file.
 
-        After a broken connection the file is opened again. Raises FileChanged when it is not the same then.
+        After a lost connection the file is opened again. Raises FileChanged if it is then a different file.
         """
         while True:
             handle = self._handle
@@ -368,13 +379,13 @@ class RemoteFile:
                 return  # another reader has done it
             self._handle = await self._open()
             if await self._identify() != self._identity:
-                raise FileChanged(f"{native(self.uri.text)} was changed while the connection was down")
+                raise FileChanged(f"{native(self.uri.text)} changed while the connection was down")
 
     def __aiter__(self) -> AsyncGenerator[bytes, None]:
         return self.blocks()
 
     async def blocks(self, offset: int = 0) -> AsyncGenerator[bytes, None]:
-        """Blocks from here to the end, a few of them asked for ahead."""
+        """The blocks from this position to the end; a few are requested ahead."""
         ahead: deque[asyncio.Task[bytes]] = deque()
         try:
             while True:
@@ -394,9 +405,9 @@ class RemoteFile:
     # Writing
 
     async def write_at(self, data: bytes, offset: int) -> None:
-        """Writes a block (at most a mebibyte). Returns when there is room for the next one.
+        """Writes a block (at most 1 MiB). Returns when there is room for the next one.
 
-        Raises what an earlier one met with.
+        Raises the error of an earlier write, if any.
         """
         if self._failure is not None:
             raise self._failure
@@ -419,7 +430,7 @@ class RemoteFile:
     def _check_connection(self) -> None:
         """Raises Disconnected when the handle went with an earlier connection, and what it had with it."""
         if self._generation != self._session.link.generation:
-            raise Disconnected("the connection broke before the file was written")
+            raise Disconnected("the connection was lost before the file was written")
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writes.discard(task)
@@ -429,7 +440,7 @@ class RemoteFile:
     # The end
 
     async def close(self) -> None:
-        """Ends it. What was written is in its place when this returns, and not before."""
+        """Closes the file. The new content replaces the file when this returns, and not before."""
         if self._closed:
             return
         self._closed = True
@@ -447,7 +458,7 @@ class RemoteFile:
         self._check_connection()
 
     def abandon(self) -> None:
-        """Lets go without finishing."""
+        """Closes the file without keeping what was written."""
         self._closed = True
         for task in self._writes:
             task.cancel()
@@ -456,7 +467,7 @@ class RemoteFile:
 
 
 def native(text: str) -> str:
-    """A path of the executor as its programs know it; its URI where that cannot be told."""
+    """A path as programs of the executor know it; its URI if it has no such form."""
     try:
         return parse(text).local_path()
     except (InvalidParams, ValueError):

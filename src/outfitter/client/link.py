@@ -115,7 +115,7 @@ class Link:
                 result = InitializeResult.decode(await connection.call("initialize", params))
                 connection.notify("initialized", {})
             if resume is not None and result.session_id != resume:
-                raise InvalidParams("the server resumed another session than the one asked for")
+                raise InvalidParams("the server resumed a different session")
         except TimeoutError:
             connection.close()
             limit = f"{self._initialize_timeout:g} s"

@@ -43,13 +43,14 @@ class OverlayCalls:
         merge: bool = False,
         order: Sequence[str] = (),
     ) -> PutAnswer:
-        """What `producer` adds to commands with `EnvContract(scope=scope)`, in place of its former words.
+        """Sets what `producer` adds to commands with `EnvContract(scope=scope)`.
 
-        `producer` is "user", or "hook:NAME", "plugin:NAME", "file:PATH", "editor:NAME"; the session is
-        called `scope`, as the caller likes. In `set`, None takes a variable away. `strict` takes all or
-        nothing; `merge` keeps what the producer has said of other variables; `order` is the one in which
-        producers are configured. Returns the `names` that were taken and what was `rejected`, each with the
-        reason. Raises RequestFailed, CapabilityMissing.
+        This replaces its earlier contribution. `producer` is "user", or "hook:NAME", "plugin:NAME",
+        "file:PATH", "editor:NAME"; `scope` is an id that the caller chooses. In `set`, None removes a
+        variable. With `strict`, one wrong entry rejects the whole contribution; `merge` keeps the producer's
+        earlier entries for other variables; `order` is the configured order of the producers. Returns the
+        `names` that were accepted, and what was `rejected` with the reasons. Raises RequestFailed or
+        CapabilityMissing.
         """
         told: dict[str, Json] = {"set": dict(set or {}), "unset": list(unset), "secrets": list(secrets)}
         for op, entries in (("prepend", prepend), ("append", append), ("remove", remove)):
@@ -65,13 +66,17 @@ class OverlayCalls:
         return (await self._ask(PutResult, "put", params)).encode()
 
     async def overlay(self, scope: str) -> OverlayAnswer:
-        """Who has said what for a scope: `contributions` with names, never with values. CapabilityMissing."""
+        """The `contributions` to the overlay of a scope, with names and without values.
+
+        Raises CapabilityMissing.
+        """
         return (await self._ask(OverlayResult, "list", ListParams(scope))).encode()
 
     async def drop_overlay(self, scope: str, producer: str | None = None, names: Sequence[str] = ()) -> bool:
-        """Forgets a producer, or what it has said of some variables; whether there was anything.
+        """Removes a producer's contribution, or some of its variables; returns whether it had any.
 
-        Without a producer the session has ended: all of it is forgotten, what a fork took away included.
+        Without a producer, removes the whole overlay of a session that has ended, including the removals of a
+        fork.
         """
         return (await self._ask(DropResult, "drop", DropParams(scope, producer, tuple(names)))).dropped
 
@@ -84,11 +89,12 @@ class OverlayCalls:
         unset: Sequence[str] = (),
         hide_secrets: bool = False,
     ) -> EventAnswer:
-        """Something has happened to a session: "new", "resume", "clear", "compact", "fork", "cwd", "root".
+        """Reports an event of an agent session to the server.
 
-        A "fork" copies the overlay to the scope `to`; for a subagent without the variables `unset`, and
-        without secrets. Returns the `contributions` that there are now, whose hooks must be `rerun` with
-        which `reason`, and what is `lost`. Raises RequestFailed, CapabilityMissing.
+        `event` is "new", "resume", "clear", "compact", "fork", "cwd" or "root". A "fork" copies the overlay
+        to the scope `to`, for a subagent without the variables `unset` and without secrets. Returns the
+        present `contributions`, the producers to `rerun` with the `reason`, and what is `lost`. Raises
+        RequestFailed or CapabilityMissing.
         """
         params = EventParams(scope, event, to, tuple(unset), hide_secrets)
         return (await self._ask(EventResult, "event", params, repeat=False)).encode()

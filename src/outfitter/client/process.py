@@ -1,6 +1,6 @@
-"""A running command as its caller holds it: ordered events, input, signals, the end.
+"""A handle of a running command: ordered events, input, signals and the end.
 
-The handle outlives connections: after a break its events go on where they stopped.
+The handle outlives connections: after a lost connection, its events continue where they stopped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PIECE = 1 << 20
 
 
 class RemoteProcess:
-    """A started command. Iterate over it for its events, in order, up to its close."""
+    """A started command. Iterate over it to get its events, in order, until it closes."""
 
     tty: bool
     """Whether it has a terminal: known of a command that this client started."""
@@ -92,7 +92,7 @@ class RemoteProcess:
 
     @property
     def closed(self) -> bool:
-        """Whether every event has come."""
+        """Whether every event has been delivered."""
         return self._feed.closed
 
     # Events
@@ -101,9 +101,9 @@ class RemoteProcess:
         return self._feed.events()
 
     async def wait(self) -> int:
-        """Waits for the end; returns the exit code.
+        """Waits for the end and returns the exit code.
 
-        Output that nobody else is iterating over is discarded. Raises what iterating raises.
+        Output is discarded unless another task iterates over it. Raises the same errors as iterating.
         """
         return await self._feed.wait()
 
@@ -116,7 +116,7 @@ class RemoteProcess:
     async def write(self, data: bytes) -> str:
         """Sends input; returns the server's status ("accepted", "stdinClosed", "unknownProcess", ...).
 
-        Large input goes in pieces, and waits for a command that reads slowly.
+        Large input is sent in pieces, and the call waits for a command that reads slowly.
         """
         async with self._writing:
             status = await self._write(data[:_PIECE], eof=False)
@@ -127,7 +127,7 @@ class RemoteProcess:
             return status
 
     async def close_stdin(self) -> str:
-        """Ends the input; on a terminal it types Ctrl-D. Raises CapabilityMissing on servers that cannot."""
+        """Closes stdin; on a terminal, types Ctrl-D. Raises CapabilityMissing if the server cannot do it."""
         async with self._writing:
             if self.tty and not self._session.offers("processStdinEof"):
                 return await self._write(b"\x04", eof=False)
@@ -142,13 +142,14 @@ class RemoteProcess:
         return (await self._session.ask(WriteResult, "process/write", params, repeat=True)).status
 
     async def interrupt(self) -> None:
-        """SIGINT, as Ctrl-C gives it. Raises Disconnected when it is not known to have arrived."""
+        """Sends SIGINT, like Ctrl-C. Raises Disconnected if it may not have arrived."""
         await self._session.call("process/signal", SignalParams(self.process_id).encode())
 
     async def terminate(self, grace: float = 0.0) -> bool:
-        """Ends the command and everything it started; True if it was still running.
+        """Ends the command and everything it started; returns True if it was still running.
 
-        With `grace` it gets SIGTERM first and so many seconds to end by itself, where the server knows how.
+        With `grace`, the command first gets SIGTERM and that many seconds to end by itself, if the server
+        supports it.
         """
         offered = self._session.offers("processTerminateGrace")
         params = TerminateParams(self.process_id, int(grace * 1000) if offered else 0).encode()
@@ -156,13 +157,13 @@ class RemoteProcess:
         return (await self._session.ask(TerminateResult, "process/terminate", params, repeat=True)).running
 
     async def resize(self, rows: int, cols: int) -> None:
-        """Tells the command's terminal its new size. Raises CapabilityMissing on servers that cannot."""
+        """Sets the size of the command's terminal. Raises CapabilityMissing if the server cannot do it."""
         self._session.require("processResize", "resize a terminal")
         params = ResizeParams(self.process_id, TerminalSize(rows, cols)).encode()
         await self._session.call("process/resize", params)
 
     def keep(self) -> None:
-        """Leaves the command running when the client is closed, for as long as the server keeps sessions."""
+        """Leaves the command running when the client closes, for as long as the server keeps the session."""
         self._feed.kept = True
 
 
@@ -322,7 +323,7 @@ class ProcessFeed:
                 raise OutputLost(result.failure)
             self._deliver(self._order.merge(_missed(result)))
         except (RequestFailed, InvalidParams) as error:
-            self.fail(OutputLost(f"process {self.process_id} cannot be followed any more: {error}"))
+            self.fail(OutputLost(f"process {self.process_id} can no longer be followed: {error}"))
         except OutputLost as error:
             self._give_up(error)
 

@@ -109,7 +109,7 @@ class RemoteSession:
     # Life
 
     async def open(self, resume: str | None = None, *, take_over: bool = False) -> None:
-        """Connects and shakes hands. Raises DialFailed, RequestFailed, SettingInvalid."""
+        """Connects and completes the handshake. Raises DialFailed, RequestFailed or SettingInvalid."""
         self.info = (await self.link.open(resume, take_over=take_over)).info
         if self.info is None:
             # Older servers say who they are only when asked, and some not even then.
@@ -203,7 +203,7 @@ class RemoteSession:
                 here = os.path.abspath(path or ".")
             except FileNotFoundError:
                 raise SettingInvalid(
-                    "the current directory does not exist any more: change to another one"
+                    "the current directory no longer exists: change to another one"
                 ) from None
             return uri.parse(uri.from_path(here))
         if path is None:
@@ -212,7 +212,7 @@ class RemoteSession:
             here = base.local_path()
         except ValueError:
             # Another path convention: only its own URIs can name places there.
-            raise InvalidParams(f"{path!r} cannot be joined to {base.text}: give a file: URI") from None
+            raise InvalidParams(f"{path!r} cannot be joined to {base.text}: use a file: URI") from None
         return uri.parse(uri.from_path(posixpath.normpath(posixpath.join(here, path))))
 
     # From the link

@@ -1,4 +1,4 @@
-"""A watch on an executor's files: what changed, as it changes, across connections."""
+"""A watch on an executor's files: reports changes as they happen, across connections."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ _WAITING = 1000  # notices that nobody has taken; then they become one that says
 
 @record
 class FileChanges:
-    """What changed: (URI, "created", "modified" or "removed"). With `overflow` that is not all: look anew."""
+    """What changed: (URI, "created", "modified" or "removed").
+
+    With `overflow` the list is incomplete: read the files again.
+    """
 
     changes: list[tuple[str, str]]
     overflow: bool = False
 
 
 class Watch:
-    """Iterate over it for changes, in `async with`; it ends with the block.
+    """Iterate over it to get changes, in `async with`; the watch ends with the block.
 
-    A server forgets a watch with its connection. After a recovery the watch is set up again, and reports what
-    happened in between as an overflow.
+    A server ends a watch with its connection. After a recovery the watch is set up again, and what happened
+    in between is reported as an overflow.
     """
 
     def __init__(self, feed: WatchFeed) -> None:

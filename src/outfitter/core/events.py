@@ -26,9 +26,9 @@ class Output:
 
 @record
 class Exited:
-    """The command ended. Output of its descendants may still follow.
+    """The command has exited. Output of its descendants may still follow.
 
-    `sandbox_denied` is None when the server did not say.
+    `sandbox_denied` is None if the server did not report it.
     """
 
     code: int
@@ -37,7 +37,7 @@ class Exited:
 
 @record
 class Closed:
-    """Nothing more will come."""
+    """The process has closed: no more output can come."""
 
 
 Event = Output | Exited | Closed

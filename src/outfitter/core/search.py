@@ -36,12 +36,12 @@ class Needle:
         if not pattern:
             raise Refused("the pattern is empty")
         if "\n" in pattern:
-            raise Refused("the pattern holds a line break: lines are searched one by one")
+            raise Refused("the pattern contains a line break, but lines are searched one by one")
         flags = 0 if case_sensitive else re.IGNORECASE
         try:
             self._find = re.compile(pattern if regex else re.escape(pattern), flags).search
         except (re.error, OverflowError, RecursionError) as error:
-            raise Refused(f"the pattern cannot be read: {error}") from None
+            raise Refused(f"the pattern is not valid: {error}") from None
         # What is nowhere in a file is in no line of it: most files need not be looked at closely.
         needed = (required(pattern) if regex else pattern) if case_sensitive else ""
         self._needed = needed.encode("utf-8", "replace")

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 Line = tuple[str, str]
 _NOT_SAID = ""
 
-_NO_NAME = "not a name that every shell passes on"
-_OWN = "shells keep this themselves"
+_NO_NAME = "some shells drop variables with this name"
+_OWN = "shells set this variable themselves"
 _NO_TEXT = "its bytes are not UTF-8"
-_NO_UNSET = "this format cannot take a variable away"
+_NO_UNSET = "this format cannot remove a variable"
 
 # A shell that is told to set one of these fails, ends, or makes something else of it. Seen in bash 5.2,
 # zsh 5.9 and ksh 93u+m; the lower-case ones are zsh's.
@@ -83,7 +83,7 @@ def export(
     """
     writer = _WRITERS.get(format)
     if writer is None:
-        raise SettingInvalid(f"there is no export format `{format}`; use one of {', '.join(FORMATS)}")
+        raise SettingInvalid(f"`{format}` is not an export format; use one of {', '.join(FORMATS)}")
     lines, left_out = [], []
     entries: dict[str, str | None] = {**dict.fromkeys(unset), **values}
     for name in sorted(entries):
@@ -116,7 +116,7 @@ def _shell(name: str, value: str | None) -> Line:
     if value is None:
         return f"unset {name}\n", ""
     if name in _SHELLS_NUMBERS and not _is_number(value):
-        return _NOT_SAID, "some shells calculate it, and this is not a plain number"
+        return _NOT_SAID, "some shells evaluate it as arithmetic, and it is not a plain number"
     quoted = value.replace("'", "'\\''")
     return f"export {name}='{quoted}'\n", ""
 
@@ -129,7 +129,7 @@ def _fish(name: str, value: str | None) -> Line:
     if value is None:
         return f"set -e {name}\n", ""
     if name in _FISHS_PATHS and "" in value.split(":"):
-        return _NOT_SAID, "fish makes the current directory of an empty entry"
+        return _NOT_SAID, "fish turns an empty entry into the current directory"
     quoted = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"set -gx {name} '{quoted}'\n", ""
 
@@ -161,12 +161,12 @@ def _dotenv(name: str, value: str | None) -> Line:
     # Inside single quotes some undo \\ and \', some do not; some expand ${...} there too. A carriage return
     # is a line's end to some. Inside double quotes more is special.
     if "\r" in value or "${" in value or "\\\\" in value or value.endswith("\\"):
-        return _NOT_SAID, "readers of such files do not agree on how it is written"
+        return _NOT_SAID, "programs that read .env files disagree on how to quote it"
     if "'" not in value:
         return f"{name}='{value}'\n", ""
     if not frozenset('"\\$`').intersection(value):
         return f'{name}="{value}"\n', ""
-    return _NOT_SAID, "readers of such files do not agree on how it is written"
+    return _NOT_SAID, "programs that read .env files disagree on how to quote it"
 
 
 def _github(name: str, value: str | None) -> Line:

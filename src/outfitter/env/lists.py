@@ -105,7 +105,7 @@ class ListValue:
             for segment, text in zip(fresh, value.split(":"), strict=True)
         ]
         lost = [segment for rest in waiting.values() for segment in rest]
-        self._drop(lost, f"not in the value that {layer} gives")
+        self._drop(lost, f"not in the value that {layer} sets")
         return op
 
     def operate(self, op: str, values: Sequence[str], level: int, layer: str, root: str | None) -> None:
@@ -119,7 +119,7 @@ class ListValue:
             absolute = value
             if root is not None and self._is_relative(value):
                 absolute = _join(root, value)
-            note = f"given as {value}" if absolute != value else ""
+            note = f"written as {value}" if absolute != value else ""
             given.append(Segment(absolute, level, layer, op, note))
         new = {_key(segment.value) for segment in given}
         if op == "remove":
@@ -168,7 +168,7 @@ class ListValue:
             why = self._fault(segment.value)
             key = _key(segment.value)
             if not why and key and key in seen:
-                why = "already there"
+                why = "duplicate"
             if why:
                 self._drop([segment], why)
             else:
@@ -183,9 +183,9 @@ class ListValue:
         if not value:
             return "empty: it would mean the current directory"
         if value.startswith("$"):
-            return "a reference that nobody expanded"
+            return "an unexpanded reference to a variable"
         if not value.startswith("/"):
-            return "relative: it would mean another folder in every directory"
+            return "relative: its meaning would depend on the current directory"
         return ""
 
     def _drop(self, segments: Iterable[Segment], why: str) -> None:

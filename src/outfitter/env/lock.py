@@ -129,7 +129,7 @@ def build(
     """
     if len(salt) < SHORTEST_SALT:
         raise SettingInvalid(
-            f"the salt of a lock needs {SHORTEST_SALT} random bytes or more; got {len(salt)}"
+            f"the salt of a lock needs at least {SHORTEST_SALT} random bytes; got {len(salt)}"
         )
     left_out = Patterns((*VOLATILE, *volatile))
     history, lists = resolved.history()
@@ -240,13 +240,13 @@ def _layer_drift(lock: Lock, current: Lock) -> list[Drift]:
         elif now.state != was.state:
             found.append(Drift("layer", "layer-state", was.id, f"{was.state}, now {now.state}"))
         elif now.digest != was.digest:
-            found.append(Drift("layer", "layer-inputs", was.id, "made from something else"))
+            found.append(Drift("layer", "layer-inputs", was.id, "its inputs changed"))
     found += [Drift("layer", "added", one.id, one.layer) for key, one in after.items() if key not in before]
     order = [key for key in before if key in after]
     order_now = [key for key in after if key in before]
     for (_, was_id), (_, now_id) in zip(order, order_now, strict=True):
         if was_id != now_id:
-            found.append(Drift("layer", "layer-order", was_id, f"{now_id} is in its place"))
+            found.append(Drift("layer", "layer-order", was_id, f"replaced by {now_id}"))
             break
     return found
 

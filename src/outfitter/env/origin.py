@@ -18,10 +18,10 @@ class Origin:
     line: int | None = None
 
 
-EXECUTOR = Origin("executor", "from the exec-server's own environment")
-LOGIN_SHELL = Origin("login-shell", "from the snapshot of the login shell")
+EXECUTOR = Origin("executor", "from the server's own environment")
+LOGIN_SHELL = Origin("login-shell", "from the login shell's snapshot")
 REQUEST_POLICY = Origin("policy", "the request's envPolicy")
 POLICY_SET = Origin("policy", "set by envPolicy.set")
 REQUEST = Origin("request", "given in the request's env")
 RUNTIME = Origin("runtime", "supplied by Outfitter")
-TERMINAL = Origin("terminal", "the account's login shell, added because a terminal was asked for")
+TERMINAL = Origin("terminal", "the account's login shell, added because the command has a terminal")

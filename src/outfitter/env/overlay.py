@@ -125,7 +125,7 @@ class Contribution:
         return Layer(
             SESSION,
             id or self.producer,
-            origin or Origin("overlay", f"put by {self.producer}"),
+            origin or Origin("overlay", f"from {self.producer}"),
             self.values,
             unset=self.unset,
             operations=self.operations,
@@ -248,7 +248,7 @@ class Overlay:
         entries = self.only([one.without(gone) for one in self.contributions])._entries
         twin = self._with(())
         twin.withheld = gone
-        origin = Origin("overlay", "taken away when this session was started from another one")
+        origin = Origin("overlay", "removed when this session was forked")
         # Above what the user's configuration sets for everybody: a child has none of it either.
         twin.layers = (Layer(OVERRIDE, "narrowed", origin, unset=sorted(gone)),)
         twin._take(entries)
@@ -269,7 +269,7 @@ def narrowed(
     Raises ValueError when the child would have its parent's id.
     """
     if id == parent.id:
-        raise ValueError("a child has an id of its own")
+        raise ValueError("a fork needs an id of its own")
     gone = set(unset)
     if hide_secrets is not None:
         for one in parent.contributions:
@@ -289,9 +289,9 @@ def why_no_producer(producer: str) -> str:
     kind, colon, name = producer.partition(":")
     if kind not in KINDS or (kind == "user") == bool(colon) or (colon and not name):
         kinds = ", ".join(f"`{one}:`" for one in KINDS if one != "user")
-        return f"a producer is `user`, or one of {kinds} with a name behind it"
+        return f"a producer is `user`, or one of {kinds} followed by a name"
     if len(producer) > LONGEST_PRODUCER or not producer.isprintable():
-        return f"a producer's name is printable and has at most {LONGEST_PRODUCER} characters"
+        return f"a producer's name must be printable and have at most {LONGEST_PRODUCER} characters"
     return ""
 
 
@@ -323,7 +323,7 @@ class _Reader:
         for field in told:
             if field not in FIELDS:
                 known = ", ".join(FIELDS)
-                self._reject(str(field), "field", f"there is no such field; there are {known}")
+                self._reject(str(field), "field", f"unknown field; known fields are {known}")
         values: dict[str, str] = {}
         unset: dict[str, None] = {}
         for name, value in self._map(told, "set").items():
@@ -356,7 +356,7 @@ class _Reader:
     ) -> list[str]:
         found = [name for name in values if name in unset]
         for name in found:
-            self._reject(name, "conflict", "set and taken away at once: leave one of them out")
+            self._reject(name, "conflict", "both set and removed: leave one of them out")
         if self._ignore_case:
             spellings: dict[str, set[str]] = {}
             for name in (*values, *unset, *lists):
@@ -364,7 +364,7 @@ class _Reader:
             for names in spellings.values():
                 if len(names) > 1:
                     for name in sorted(names):
-                        self._reject(name, "conflict", "two spellings of one name: keep one of them")
+                        self._reject(name, "conflict", "the same name in two spellings: keep one of them")
                     found += names
         return found
 
@@ -377,7 +377,7 @@ class _Reader:
             return {}
         if isinstance(value, dict):
             return value
-        self._reject(field, "field", "it must be an object with names of variables")
+        self._reject(field, "field", "it must be an object whose keys are names of variables")
         return {}
 
     def _list(self, told: Mapping[str, object], field: str) -> list[str]:
@@ -393,16 +393,16 @@ class _Reader:
         """Those that only shells drop are refused for all layers with the same words, when resolved."""
         if name and "=" not in name and "\0" not in name:
             return True
-        self._reject(name, "name", "a name is not empty and has no `=` and no NUL")
+        self._reject(name, "name", "a name must not be empty and must not contain `=` or NUL")
         return False
 
     def _is_value(self, name: str, value: object) -> bool:
         if type(value) is not str:
-            self._reject(name, "value", "a value is a string, or null to take the variable away")
+            self._reject(name, "value", "a value must be a string, or null to remove the variable")
         elif "\0" in value:
-            self._reject(name, "value", "the value holds a NUL byte")
+            self._reject(name, "value", "the value contains a NUL byte")
         elif len(name) + len(value.encode("utf-8", "surrogatepass")) + 1 > LARGEST_PAIR:
-            self._reject(name, "value", f"more than the {LARGEST_PAIR} bytes that a program can be given")
+            self._reject(name, "value", f"larger than the {LARGEST_PAIR} bytes that a program can get")
         else:
             return True
         return False
@@ -410,11 +410,11 @@ class _Reader:
     def _entries(self, name: str, written: object) -> tuple[str, ...]:
         entries = [written] if type(written) is str else written
         if not isinstance(entries, list | tuple) or not all(type(one) is str for one in entries):
-            self._reject(name, "value", "entries of a list are a list of strings")
+            self._reject(name, "value", "the entries of a list must be a list of strings")
         elif any(not one or "\0" in one for one in entries):
-            self._reject(name, "value", "an entry of a list is not empty and has no NUL")
+            self._reject(name, "value", "an entry of a list must not be empty and must not contain NUL")
         elif sum(map(len, entries)) + len(name) > LARGEST_PAIR // 4:
-            self._reject(name, "value", "more entries than a program can be given")
+            self._reject(name, "value", "more entries than a program can get")
         else:
             return tuple(entries)
         return ()

@@ -275,7 +275,7 @@ class _Fold:
                 there = self.values.pop(name, None) is not None
                 self.lists.pop(name, None)
                 self._from.pop(name, None)
-                why = "taken away" if there else "was not there"
+                why = "removed" if there else "was not set"
                 self._tell(layer.level, layer.id, name, "unset", why, layer.origin_of(name), None)
         for name, value in layer.values.items():
             refusal = self._judge(layer, name, value)
@@ -316,7 +316,7 @@ class _Fold:
                     self._from.pop(name, None)
 
     def _set(self, layer: Layer, name: str, value: str) -> None:
-        why = "fills a gap" if layer.where_unset else "set"
+        why = "was not set before" if layer.where_unset else "set"
         if name in self._rules.list_names and (
             self._history is not None or name in self.lists or layer.level > POLICY
         ):
@@ -332,7 +332,7 @@ class _Fold:
             if before is not None and why == "set":
                 why = f"in place of {before.id}"
             if layer.level in (OVERRIDE, REQUESTED) and loads_code(name):
-                why += "; note that it can make later commands run other code"
+                why += "; note: this variable can make later commands run other code"
             self._from[name] = layer
             self._tell(layer.level, layer.id, name, "set", why, layer.origin_of(name), value)
 
@@ -355,13 +355,13 @@ class _Fold:
         if _takes_all(layer):
             return None
         if name in self._twice:
-            return _refusal(layer, name, "conflict", "set and taken away by the same layer")
+            return _refusal(layer, name, "conflict", "both set and removed by this layer")
         if not is_name(name):
-            return _refusal(layer, name, "name", "not a name that every shell passes on")
+            return _refusal(layer, name, "name", "some shells drop variables with this name")
         if value is not None and "\0" in value:
-            return _refusal(layer, name, "value", "the value holds a NUL byte")
+            return _refusal(layer, name, "value", "the value contains a NUL byte")
         if value is not None and not _is_bytes(value):
-            return _refusal(layer, name, "value", "the value is not text that can be passed to a program")
+            return _refusal(layer, name, "value", "the value is not text that a program can get")
         if is_runtime(name) and not (level == SETUP and name in SETUP_NAMES):
             return _refusal(layer, name, "runtime", "only Outfitter sets this")
         if name in SHELL_MAINTAINED:
@@ -374,7 +374,7 @@ class _Fold:
         if loads_code(name):
             allowed = self._rules.allow_code_loading.get(layer.producer, frozenset())
             if name not in allowed:
-                why = "it can make later commands run other code; see allow_code_loading"
+                why = "this variable can make later commands run other code; see allow_code_loading"
                 return _refusal(layer, name, "code-loading", why)
         spoken_as = "L5" if level == REQUESTED else layer.name  # the model is held to what hooks are
         if spoken_as not in self._rules.allow_from:
@@ -480,8 +480,8 @@ def _policy_layer(policy: Policy) -> Layer:
 
 # Reasons that are given in more than one place.
 _WITHHELD = ("withheld", "never passed to a command")
-_MAINTAINED = ("shell-maintained", "shells keep this themselves")
-_NEEDED = ("required", "a command without it does not work")
+_MAINTAINED = ("shell-maintained", "shells set this variable themselves")
+_NEEDED = ("required", "commands do not work without it")
 
 
 def _takes_all(layer: Layer) -> bool:

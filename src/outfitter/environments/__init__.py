@@ -1,6 +1,6 @@
-"""Named executors: which there are, how they are reached, and what was selected on them.
+"""Named environments: places where commands run, how to reach them, and what was selected there.
 
-`load` reads environments.toml, `EnvironmentManager` holds the connections, `roots` what was selected.
+`load` reads environments.toml, `EnvironmentManager` keeps the connections, and `roots` has the selections.
 """
 
 from .file import Configuration, Declared, config_home, load

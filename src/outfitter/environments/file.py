@@ -1,7 +1,7 @@
-"""`environments.toml`: which environments there are, read and checked.
+"""`environments.toml`: the named environments, read and checked.
 
-The rules and their words are the reference's. Where it stops at the first mistake, here all of them are
-told, each with its line and what to write instead. A bearer token is never shown.
+The rules and their wording are the reference's. The reference stops at the first mistake; Outfitter reports
+all of them, each with its line and a remedy. A bearer token is never shown.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _KEYS = (
 
 @record
 class Declared:
-    """One environment as it was declared: a WebSocket `url`, or a `program` that speaks over its stdio.
+    """One named environment as declared: a WebSocket `url`, or a `program` that speaks over its stdio.
 
-    `args`, `env` and `cwd` are the program's. Timeouts are seconds. `skills` are the names of skills that
-    must be found there. `file` and `line` say where it stands, if it was read from somewhere.
+    `args`, `env` and `cwd` belong to the program. Timeouts are in seconds. `skills` are the names of skills
+    that must be found there. `file` and `line` say where it was declared, if it was read from a file.
     """
 
     id: str
@@ -79,9 +79,10 @@ class Declared:
 
 @record
 class Configuration:
-    """All environments, in the order of the file. `default` is a name, or None for no default.
+    """All named environments, in the order of the file. `default` is a name, or None for no default.
 
-    `source` says where this was read: a file, the name of a variable, or None when nothing is configured.
+    `source` says where the configuration was read: a file, the name of a variable, or None if nothing is
+    configured.
     """
 
     _: KW_ONLY
@@ -95,7 +96,7 @@ class Configuration:
 
 
 def config_home(environ: Mapping[str, str]) -> str:
-    """The folder of our configuration. Raises SettingInvalid when no variable tells."""
+    """The directory of Outfitter's configuration. Raises SettingInvalid if no variable names it."""
     if home := environ.get("OUTFITTER_HOME"):
         return os.path.abspath(home)
     config = environ.get("XDG_CONFIG_HOME", "")
@@ -103,14 +104,16 @@ def config_home(environ: Mapping[str, str]) -> str:
         return os.path.join(config, "outfitter")
     if home := environ.get("HOME"):
         return os.path.join(os.path.abspath(home), ".config", "outfitter")
-    raise SettingInvalid("there is no place for configuration: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME")
+    raise SettingInvalid(
+        "no directory for configuration is known: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME"
+    )
 
 
 def load(environ: Mapping[str, str], codex_home: str | None = None) -> Configuration:
-    """What is configured: in our folder, or as Codex would have it when `codex_home` names its folder.
+    """The configured environments: Outfitter's own, or those of the Codex home `codex_home`.
 
-    Without a file there is `local` alone, unless Codex's variable names a server; so it is without a home, as
-    services have none. Raises SettingInvalid.
+    Without a file, the only environment is `local`, unless Codex's variable names a server. The same is true
+    without a home directory, as in services. Raises SettingInvalid.
     """
     if codex_home is None:
         try:
@@ -126,7 +129,7 @@ def load(environ: Mapping[str, str], codex_home: str | None = None) -> Configura
 
 
 def from_variable(value: str) -> Configuration:
-    """What CODEX_EXEC_SERVER_URL says: blank, `none`, or the server to use instead of this machine."""
+    """The meaning of CODEX_EXEC_SERVER_URL: blank, `none`, or a server to use instead of this machine."""
     url = value.strip()
     if not url:
         return Configuration()
@@ -139,7 +142,7 @@ def from_variable(value: str) -> Configuration:
 
 
 def read(path: str) -> Configuration | None:
-    """The configuration in a file; None when there is no such file. Raises FileInvalid."""
+    """The configuration in a file; None if the file does not exist. Raises FileInvalid."""
     path = os.path.abspath(path)
     try:
         with open(path, "rb") as file:
@@ -147,7 +150,7 @@ def read(path: str) -> Configuration | None:
     except FileNotFoundError:
         if not os.path.islink(path):
             return None
-        raise _unreadable(path, "it is a link to nothing", "mend or remove the link") from None
+        raise _unreadable(path, "it is a broken symbolic link", "correct or remove the link") from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise _unreadable(path, reason.lower(), "make it a file that you can read") from None
@@ -167,7 +170,7 @@ def _unreadable(path: str, reason: str, remedy: str) -> FileInvalid:
 
 
 def parse_environments(text: str, file: str) -> Configuration:
-    """The configuration in a text; relative paths in it start at the folder of `file`. Raises FileInvalid."""
+    """The configuration in a text. Relative paths start at the directory of `file`. Raises FileInvalid."""
     root = Table(parse(text, file))
     root.only(*_TOP_KEYS)
     include_local = root.flag("include_local") is not False
@@ -245,7 +248,7 @@ def _declared(table: Table, number: int, file: str) -> Declared:
 
 
 def check(declared: Declared) -> None:
-    """Raises SettingInvalid when an environment that was not read from a file breaks a rule."""
+    """Raises SettingInvalid if an environment that was not read from a file breaks a rule."""
     found = [f"{text}; {remedy}" for _, text, remedy in faults(declared)]
     if found:
         raise SettingInvalid("\n".join(found))
@@ -306,14 +309,14 @@ def _id_faults(id: str) -> Iterator[Fault]:
     if not id.strip():
         yield ("id",), "environment id cannot be empty", 'write id = "NAME"'
     elif id != id.strip():
-        yield ("id",), f"environment id `{name}` must not contain surrounding whitespace", "remove the blanks"
+        yield ("id",), f"environment id `{name}` must not contain surrounding whitespace", "remove the spaces"
     elif id == LOCAL or id.lower() == NONE:
         yield ("id",), f"environment id `{name}` is reserved", "choose another name"
     elif len(id) > MAX_ID:
         yield ("id",), f"environment id `{name}` cannot be longer than {MAX_ID} characters", "shorten it"
     elif not _ID_CHARACTERS.issuperset(id):
         text = f"environment id `{name}` must contain only ASCII letters, numbers, '-' or '_'"
-        yield ("id",), text, "replace the other characters, for instance by '-'"
+        yield ("id",), text, "replace the other characters, for example with '-'"
 
 
 def _url_faults(url: str) -> Iterator[Fault]:
@@ -332,7 +335,7 @@ def _url_faults(url: str) -> Iterator[Fault]:
         yield (
             ("url",),
             f"{invalid}: invalid uri character",
-            "percent-encode it, or write a host in its xn-- form",
+            "percent-encode it; write an international host name in its xn-- form",
         )
         return
     parts = None
@@ -343,12 +346,12 @@ def _url_faults(url: str) -> Iterator[Fault]:
         is_reachable = False
     # No word of the standard library's: it may quote a password.
     if parts is not None and "@" in parts.netloc:
-        text = f"environment url `{name}` must not hold a user name or password"
+        text = f"environment url `{name}` must not contain a user name or password"
         yield ("url",), text, "use auth_bearer_token instead"
     elif parts is None or not is_reachable:
         yield ("url",), f"{invalid}: no host and port", "write ws://HOST:PORT, with a port from 1 to 65535"
     elif parts.fragment:
-        yield ("url",), f"{invalid}: a fragment means nothing here", "remove the # and what follows"
+        yield ("url",), f"{invalid}: a fragment has no meaning here", "remove the # and what follows"
 
 
 def _is_host(host: str, netloc: str) -> bool:
@@ -376,7 +379,7 @@ def _token_faults(declared: Declared) -> Iterator[Fault]:
         )
     elif not (token.isascii() and token.isprintable()):
         text = "invalid value for exec-server WebSocket header `authorization`"
-        yield ("auth_bearer_token",), text, "a token is printable ASCII on one line"
+        yield ("auth_bearer_token",), text, "write the token in printable ASCII on one line"
     if url is not None and url.startswith("ws://") and not any(_url_faults(url)):
         host = urlsplit(url).hostname or ""
         address = _address(host)
@@ -399,15 +402,15 @@ def _program_faults(declared: Declared, name: str) -> Iterator[Fault]:
         yield (key,), f"environment {name} {key} must not contain NUL", "remove the \\u0000"
     for variable, value in declared.env.items():
         if not variable or "=" in variable or "\0" in variable:
-            text = f"environment {name} env has an impossible name `{shown(variable)}`"
-            yield ("env", variable), text, "a name is not empty and has no '=' and no NUL"
+            text = f"environment {name} env has an invalid name `{shown(variable)}`"
+            yield ("env", variable), text, "a name must not be empty and must not contain '=' or NUL"
         if "\0" in value:
             text = f"environment {name} env `{shown(variable)}` must not contain NUL"
             yield ("env", variable), text, "remove the \\u0000"
 
 
 def shown_url(url: str) -> str:
-    """A URL without what may be secret in it: user name, password, query."""
+    """A URL without its possibly secret parts: user name, password and query."""
     scheme = next((scheme for scheme in _SCHEMES if url.startswith(scheme)), "")
     _, at, rest = url.removeprefix(scheme).rpartition("@")
     rest, query, _ = rest.partition("?")

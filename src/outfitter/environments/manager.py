@@ -41,14 +41,14 @@ DISCONNECTED = "disconnected"
 
 @record
 class Status:
-    """How an environment is: "pending" (nothing was tried to the end), "ready" or "disconnected"."""
+    """The state of an environment: "pending" (no attempt has ended yet), "ready" or "disconnected"."""
 
     state: str
     text: str
 
 
 class Environment:
-    """One environment, as its name stood when it was asked for. Its uses share one connection."""
+    """One named environment, as it was when it was looked up. All its users share one connection."""
 
     def __init__(
         self, id: str, declared: Declared | None, connection: EnvironmentConnection, step: Step | None = None
@@ -63,7 +63,7 @@ class Environment:
 
     @property
     def where(self) -> str:
-        """What is at the other end, for people: a URL, a command line, or this machine."""
+        """Where commands run, as text for people: a URL, a command line, or this machine."""
         if self.declared is None:
             return "this machine"
         if self.declared.url is not None:
@@ -71,16 +71,17 @@ class Environment:
         return shlex.join([self.declared.program or "", *self.declared.args])
 
     async def client(self) -> Client:
-        """Its client, connected if need be, by one attempt for all who wait.
+        """The client of this environment. Connects first if necessary; concurrent callers share one attempt.
 
-        A failure that may pass is not tried again until the next use; one that may not is remembered, and
-        so is the end of a program. After a lost connection to a server the next use opens a new one, with
-        a new session. Raises DialFailed, RequestFailed and so on, or EnvironmentReplaced.
+        After a failure that may be temporary, the next use tries again. A permanent failure is remembered,
+        and so is the end of a program. After a lost connection to a server, the next use opens a new
+        connection with a new session. Raises DialFailed, RequestFailed or another error of the attempt, or
+        EnvironmentReplaced.
         """
         return await self._connection.client(held=self._is_held)
 
     async def status(self, *, within: float = STATUS_SECONDS) -> Status:
-        """How it is now. Never starts, waits for or repairs a connection."""
+        """The present state. Never starts, waits for or repairs a connection."""
         connection = self._connection
         if connection.is_gone(held=self._is_held):
             return Status(DISCONNECTED, str(EnvironmentReplaced(self.id, connection.retired or "closed")))
@@ -144,7 +145,7 @@ class _Names:
 class Step(_Names):
     """The environments as they were when a step of work began.
 
-    Until it ends they keep working, though a name may mean another environment by then.
+    They keep working until the step ends, even if a name is given to another environment meanwhile.
     """
 
     def __init__(self, manager: EnvironmentManager, default: str | None) -> None:
@@ -168,10 +169,10 @@ class Step(_Names):
 
 
 class EnvironmentManager(_Names):
-    """All environments of a configuration, connected while its block runs.
+    """All environments of a configuration, connected while the block runs.
 
-    `environ` is what commands on this machine inherit from; this process's own by default. Raises
-    SettingInvalid when the configuration breaks a rule of the file.
+    `environ` is what commands on this machine inherit from; by default, the environment of this process.
+    Raises SettingInvalid if the configuration breaks a rule of the file.
     """
 
     def __init__(
@@ -214,9 +215,9 @@ class EnvironmentManager(_Names):
         await self._tasks.ended()
 
     def put(self, declared: Declared) -> Environment:
-        """Adds an environment, or replaces the one of this name. The default stays what it is.
+        """Adds an environment, or replaces the one with the same name. The default stays the same.
 
-        Raises SettingInvalid, and EnvironmentReplaced when the manager is closed.
+        Raises SettingInvalid, or EnvironmentReplaced if the manager is closed.
         """
         check(declared)
         if self._is_closed:
@@ -228,13 +229,13 @@ class EnvironmentManager(_Names):
         return environment
 
     def drop(self, environment_id: str) -> None:
-        """Takes an environment out. Raises EnvironmentUnknown."""
+        """Removes an environment. Raises EnvironmentUnknown."""
         self.get(environment_id)
         self._retire(environment_id, "dropped")
         del self._environments[environment_id]
 
     def step(self) -> Step:
-        """The environments as they are now, to be held for one step of work (`async with`)."""
+        """The environments as they are now, kept for one step of work (`async with`)."""
         return Step(self, self._default)
 
     def _add(self, environment_id: str, declared: Declared | None) -> Environment:
@@ -272,9 +273,9 @@ async def open_declared(
     on_state: Callable[[str], None] | None = None,
     summaries: bool = False,
 ) -> Client:
-    """Connects to a declared environment; `resume` and `take_over` are for those at a URL.
+    """Connects to a declared environment; `resume` and `take_over` apply only to those with a URL.
 
-    Raises DialFailed, RequestFailed, SettingInvalid.
+    Raises DialFailed, RequestFailed or SettingInvalid.
     """
     if declared.url is not None:
         return await connect(

@@ -1,7 +1,7 @@
-"""Selected capability roots: which folders of which environments were chosen, kept beyond any connection.
+"""Selected capability roots: directories of environments that were chosen, kept beyond any connection.
 
-A selection is durable; what can be had of it is found out anew for each step, against the environments
-that this step holds. What is not available now is left out with its reason, and is back when it is.
+A selection is durable. Which roots are available is determined for each step, with the environments of that
+step. A root that is not available now is omitted with a reason, and returns when it is available again.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ UNAVAILABLE = "unavailable"
 
 @record
 class SelectedRoot:
-    """A folder on an environment, under an id that its chooser gave it.
+    """A directory of an environment, with an id that the caller chose.
 
-    `where` is a `file:` URI, because the environment may have another path convention; an absolute path is
-    taken too. `path` is the same, parsed. Raises SettingInvalid.
+    `where` is a `file:` URI, because the environment may use other path rules; an absolute path is accepted
+    too. `path` is the same, parsed. Raises SettingInvalid.
     """
 
     id: str
@@ -58,7 +58,7 @@ class SelectedRoot:
 
 @record
 class Selection:
-    """Roots in the order they were chosen, each id once. Raises SettingInvalid."""
+    """Roots in the order in which they were chosen, each id once. Raises SettingInvalid."""
 
     roots: Sequence[SelectedRoot] = ()
 
@@ -66,7 +66,7 @@ class Selection:
         seen: set[str] = set()
         for root in self.roots:
             if root.id in seen:
-                raise SettingInvalid(f"selected root `{root.id}` is there twice")
+                raise SettingInvalid(f"selected root `{root.id}` is listed twice")
             seen.add(root.id)
 
     def add(self, root: SelectedRoot) -> Selection:
@@ -76,7 +76,7 @@ class Selection:
         left = tuple(root for root in self.roots if root.id != root_id)
         if len(left) == len(self.roots):
             known = ", ".join(f"`{root.id}`" for root in self.roots) or "none"
-            raise SettingInvalid(f"there is no selected root `{root_id}`; there are: {known}")
+            raise SettingInvalid(f"no selected root is named `{root_id}`; known: {known}")
         return Selection(left)
 
     def to_json(self) -> Json:
@@ -127,7 +127,7 @@ def _member(value: Json, key: str, kind: type, name: str) -> Json:
 
 @record
 class AvailableRoot:
-    """A root that can be used in this step, and with what."""
+    """A root that can be used in this step, with the client to use."""
 
     root: SelectedRoot
     environment: Environment
@@ -136,7 +136,7 @@ class AvailableRoot:
 
 @record
 class OmittedRoot:
-    """A root that cannot, and why: "unknown" or "unavailable", and in words."""
+    """A root that cannot be used: "unknown" or "unavailable", and the reason in words."""
 
     root: SelectedRoot
     kind: str
@@ -145,16 +145,17 @@ class OmittedRoot:
 
 @record
 class ResolvedRoots:
-    """All roots of a selection, each in one of the two, in the selection's order."""
+    """All roots of a selection, each either available or omitted, in the order of the selection."""
 
     available: tuple[AvailableRoot, ...]
     omitted: tuple[OmittedRoot, ...]
 
 
 async def resolve(selection: Selection, step: Step, *, within: float = RESOLVE_SECONDS) -> ResolvedRoots:
-    """Which roots this step has, asking all their environments at once, for `within` seconds at most.
+    """Determines which roots this step has. Asks all their environments at once, for at most `within`
+    seconds.
 
-    Environments that are not connected are connected, and all must answer.
+    Connects environments that are not connected; every environment must answer.
     """
     names = list(dict.fromkeys(root.environment_id for root in selection.roots))
     reached = dict(

@@ -95,21 +95,21 @@ class _File:
             return None
         head, equals, _ = self._rest().partition("=")
         if not equals:
-            raise _Wrong("there is no `=`")
+            raise _Wrong("the `=` is missing")
         name = (head[7:] if head.startswith(("export ", "export\t")) else head).strip(_BLANKS)
         if not is_name(name):
-            raise _Wrong("what is before the `=` is not a name (letters, digits and `_`)")
+            raise _Wrong("the text before the `=` is not a name (letters, digits and `_`)")
         self._at += len(head) + 1
         self._blanks()
         value = self._value()
         if "\0" in value:
-            raise _Wrong("there is a NUL in the value")
+            raise _Wrong("the value contains a NUL")
         return name, value
 
     def _value(self) -> str:
         quote = self._here()
         if quote == "`":
-            raise _Wrong("some readers take a backtick for a quote, others run it: use single quotes")
+            raise _Wrong("some programs read a backtick as a quote, others run a command: use single quotes")
         if quote not in ("'", '"'):
             return self._unquoted()
         self._at += 1
@@ -119,7 +119,7 @@ class _File:
         self._to_line_end()
         after = after.strip(_BLANKS)
         if after and not (blank and after.startswith("#")):
-            raise _Wrong("there is something behind the closing quote")
+            raise _Wrong("the closing quote is followed by more text")
         return value
 
     def _unquoted(self) -> str:
@@ -129,7 +129,7 @@ class _File:
         for place, mark in enumerate(rest):
             if mark == "#":
                 if place and rest[place - 1] not in _BLANKS:
-                    raise _Wrong("some readers begin a comment at the `#`: put the value in quotes")
+                    raise _Wrong("some programs start a comment at the `#`: put the value in quotes")
                 value = rest[:place]
                 break
         value = value.strip(_BLANKS)
@@ -177,7 +177,7 @@ class _File:
             inside, closed, text = rest.partition("}")
             name, has_default, default = inside.partition(":-")
             if not closed or not is_name(name):
-                raise _Wrong("only ${NAME} and ${NAME:-default} can be read")
+                raise _Wrong("only ${NAME} and ${NAME:-default} are supported")
             value = self._known.get(name)
             if has_default and not value:
                 value = default

@@ -30,13 +30,13 @@ MOST_MADE = 16 << 20
 _BLANKS = " \t"
 # Unquoted, each of these makes more of a line than one command with words.
 _OPERATORS = {
-    ";": "`;` begins another command",
-    "&": "`&` begins another command",
+    ";": "`;` starts another command",
+    "&": "`&` starts another command",
     "|": "`|` is a pipe",
     "<": "`<` is a redirection",
     ">": "`>` is a redirection",
-    "(": "`(` begins a function, a subshell or an array",
-    ")": "`)` ends what only a shell can read",
+    "(": "`(` starts a function, a subshell or an array",
+    ")": "`)` ends a construct that only a shell can read",
 }
 # Words that decide what the lines behind them mean, or whether they are read at all.
 _DECIDING = frozenset(
@@ -208,7 +208,7 @@ class _File:
                 self._declare(words[1:], line)
             case "declare":
                 if len(words) < 2 or words[1].raw != "-x":
-                    raise _Wrong("of `declare` only `declare -x NAME=value` can be read")
+                    raise _Wrong("`declare` is only supported as `declare -x NAME=value`")
                 self._declare(words[2:], line)
             case "unset":
                 self._unset(words[2:] if len(words) > 1 and words[1].raw == "-v" else words[1:], line)
@@ -222,7 +222,7 @@ class _File:
         worked_out: list[tuple[str, _Value]] = []
         for name, word in assignments:
             if worked_out and worked_out[-1][1].added is not None:
-                raise _Wrong(f"it adds to {worked_out[-1][0]}, and goes on: write two lines")
+                raise _Wrong(f"it appends to {worked_out[-1][0]} and then does more: write two lines")
             if name in self._doubtful and len(assignments) > 1:
                 raise _Wrong(f"{name} was refused in line {self._doubtful[name]}: write two lines")
             worked_out.append((name, self._worked_out(name, word, known)))
@@ -247,7 +247,7 @@ class _File:
     def _once(self, assignments: list[tuple[str, _Word]]) -> list[str]:
         names = [name for name, _ in assignments]
         if len(set(names)) < len(names):
-            raise _Wrong("a name is there twice: write two lines")
+            raise _Wrong("a name is listed twice: write two lines")
         return names
 
     def _unset(self, words: list[_Word], line: int) -> None:
@@ -262,11 +262,11 @@ class _File:
     def _assignment(self, word: _Word) -> tuple[str, _Word]:
         name, equals, _ = word.raw.partition("=")
         if not equals:
-            raise _Wrong("it is a command, which is not run")
+            raise _Wrong("it is a command, and commands are not run")
         if not is_name(name):
-            raise _Wrong("what is before the `=` is not a name (letters, digits and `_`)")
+            raise _Wrong("the text before the `=` is not a name (letters, digits and `_`)")
         if name in _BASH_OWN or (name.startswith("BASH") and name != "BASH_ENV"):
-            raise _Wrong(f"{name} is one of bash's own")
+            raise _Wrong(f"{name} is a variable of bash itself")
         if name in self._arrays:
             raise _Wrong(f"{name} is an array since line {self._arrays[name]}: bash does not export those")
         # Nothing of it is quoted: so it is in the first parts, which are as long as they are in the file.
@@ -290,7 +290,7 @@ class _File:
         """Before it is done: what is made of what was made grows without end."""
         self._made += sum(sizes)
         if self._made > MOST_MADE:
-            raise _Wrong("the values of this file are longer together than what can be kept")
+            raise _Wrong("all values of this file together are too large to keep")
 
     def _assign(self, name: str, value: _Value, line: int) -> None:
         front, behind = self._found.operations.get(name, ((), ()))
@@ -343,7 +343,7 @@ class _File:
                 )
             value = known.get(text)
             if text in _BASH_OWN or text in _FILLED_IN or text.startswith("BASH"):
-                raise _Wrong(f"${text} is one of bash's own")
+                raise _Wrong(f"${text} is a variable of bash itself")
             if value is None:
                 raise _Wrong(f"${text} has no value here")
             texts.append(value)
@@ -421,7 +421,7 @@ class _File:
     def _pass_over(self, line: int) -> None:
         rest = self._rest().strip(_BLANKS)
         if rest and not rest.startswith("#"):
-            raise _Wrong(f"it is behind line {line}, which decides what it means")
+            raise _Wrong(f"its meaning depends on line {line}, which was refused")
         self._at += len(self._rest())
 
     # Words
@@ -462,18 +462,18 @@ class _File:
         if here == "`":
             raise _Wrong("a backtick runs a command")
         if here == "{":
-            raise _Wrong("`{` may stand for several words: put the value in quotes")
+            raise _Wrong("`{` may expand to several words: put the value in quotes")
         if here == "\r":
-            raise _Wrong("there is a carriage return: save the file with Unix line ends")
+            raise _Wrong("the line contains a carriage return: save the file with Unix line ends")
         if here == "~" and word.last in ("", ":", "="):
-            raise _Wrong("`~` is only expanded by a shell: write $HOME")
+            raise _Wrong("only a shell expands `~`: write $HOME")
         self._add(word, self._take(), quoted=False)
 
     def _add(self, word: _Word, text: str, *, quoted: bool) -> None:
         if "\0" in text:
-            raise _Wrong("there is a NUL")
+            raise _Wrong("the line contains a NUL")
         if "\1" in text or "\x7f" in text:
-            raise _Wrong("there is a control character that bash uses itself")
+            raise _Wrong("the line contains a control character that bash uses itself")
         word.add(text, quoted=quoted)
 
     def _single(self) -> str:
@@ -515,7 +515,7 @@ class _File:
         if here == "{":
             inside, closed, _ = self._text[self._at + 1 : self._at + LONGEST_NAME].partition("}")
             if not closed or not is_name(inside):
-                raise _Wrong("of `${...}` only ${NAME} can be read")
+                raise _Wrong("`${...}` is only supported as ${NAME}")
             name = inside
             self._at += len(inside) + 2
         elif here.isascii() and (here.isalpha() or here == "_"):
@@ -527,7 +527,7 @@ class _File:
             self._add(word, "$", quoted=True)
             return
         else:
-            raise _Wrong("of what begins with `$` only $NAME and ${NAME} can be read")
+            raise _Wrong("after `$`, only $NAME and ${NAME} are supported")
         word.refer(name)
 
     def _ansi(self) -> str:
@@ -546,17 +546,17 @@ class _File:
                 digits = self._digits(_HEX, {"x": 2, "u": 4, "U": 8}[escape])
                 number = int(digits or "0", 16)
                 if not number or number > 0x10FFFF or 0xD800 <= number < 0xE000:
-                    raise _Wrong("there is an escape that stands for no character")
+                    raise _Wrong("an escape stands for no character")
                 if number > 127 and escape != "x" and any(name in self._found.exact for name in _LOCALES):
-                    raise _Wrong("what this character is depends on the locale, which the file has changed")
+                    raise _Wrong("this character depends on the locale, which the file has changed")
                 made += bytes((number,)) if escape == "x" else chr(number).encode()
             elif escape and escape in _OCTAL:
                 number = int(escape + self._digits(_OCTAL, 2), 8)
                 if not 0 < number < 256:
-                    raise _Wrong("there is an escape that stands for no character")
+                    raise _Wrong("an escape stands for no character")
                 made.append(number)
             else:
-                raise _Wrong("there is an escape in $'...' that is not read here")
+                raise _Wrong("an escape in $'...' is not supported")
         return made.decode("utf-8", "surrogateescape")
 
     def _digits(self, allowed: str, most: int) -> str:
@@ -584,7 +584,7 @@ def _joined(texts: list[str], mark: str = "") -> str:
     """Parts put together; bytes that only make a character together do so here as in a shell."""
     # Before it is done: values that are made of themselves grow without end.
     if sum(map(len, texts)) > LARGEST_PAIR:
-        raise _Wrong("the value is longer than what a program can be given")
+        raise _Wrong("the value is larger than a program can get")
     whole = mark.join(texts)
     if whole.isascii():
         return whole

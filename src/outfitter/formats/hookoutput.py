@@ -2,7 +2,7 @@
 
     {"hookSpecificOutput": {"hookEventName": "SessionStart", "env": {"A": "b", "GONE": null}}}
 
-The rest of its output (context, messages, decisions) is for others and passed over. Pure: text in, data out.
+The rest of the output (context, messages, decisions) is ignored. Pure: text in, data out.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ LARGEST = 1 << 20  # the largest environment there is, by default
 def contribution(
     text: str, producer: str, *, strict: bool = False
 ) -> tuple[Contribution, tuple[Rejection, ...]]:
-    """What a hook's output says of the environment: nothing, if it is plain text or speaks of other things.
+    """The contribution in a hook's output; empty if the output is plain text or about other things.
 
-    `producer` is `hook:NAME` or `plugin:NAME`. Raises OverlayRefused when `strict` and anything is wrong.
+    `producer` is `hook:NAME` or `plugin:NAME`. Raises OverlayRefused if `strict` is set and anything is
+    wrong.
     """
     env, found = _env(text, producer)
     contribution, rejected = read(producer, {"set": env})
@@ -57,22 +58,24 @@ def _env(text: str, producer: str) -> tuple[dict[str, object], list[Rejection]]:
     try:
         told = loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError):
-        return {}, [Rejection(producer, "output", "field", "it begins as JSON, and is none")]
+        return {}, [Rejection(producer, "output", "field", "it starts like JSON, but is not valid JSON")]
     specific = told.get("hookSpecificOutput")
     if not isinstance(specific, dict) or "env" not in specific:
         return {}, []
     event, env = specific.get("hookEventName"), specific["env"]
     if event not in EVENTS:
         known = ", ".join(EVENTS)
-        why = f"only hooks of {known} say what commands get"
+        why = f"only {known} hooks can set variables"
         return {}, [Rejection(producer, "hookEventName", "field", why)]
     if env is None:
         return {}, []
     if not isinstance(env, dict):
-        return {}, [Rejection(producer, "env", "field", "it must be an object with names of variables")]
+        return {}, [
+            Rejection(producer, "env", "field", "it must be an object whose keys are names of variables")
+        ]
     rejected = []
     for name in dict.fromkeys(twice):
         if name in env:
             del env[name]
-            rejected.append(Rejection(producer, name, "conflict", "it is there twice: keep one of them"))
+            rejected.append(Rejection(producer, name, "conflict", "it is listed twice: keep one of them"))
     return env, rejected

@@ -26,7 +26,7 @@ DEEPEST = 100
 def parse(text: str, file: str) -> Document:
     """Reads a document; `file` is what a mistake is reported under. Raises FileInvalid.
 
-    Of a key that is there twice the last counts, as in JSON.
+    Of a key that is listed twice the last counts, as in JSON.
     """
     import json
 
@@ -39,7 +39,7 @@ def parse(text: str, file: str) -> Document:
             file,
             error.lineno,
             f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}",
-            "write it as JSON; comments and commas behind the last entry are allowed",
+            "write it as JSON; comments and a comma after the last entry are allowed",
         )
     except RecursionError:
         problem = _too_deep(file, None)
@@ -138,7 +138,7 @@ def _blanked(comment: str) -> str:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"`{name}` is not a number of JSON")
+    raise ValueError(f"`{name}` is not a JSON number")
 
 
 def _too_deep(file: str, line: int | None) -> Mistake:

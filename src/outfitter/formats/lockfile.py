@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = 1
-_REMEDY = "make the lock again, or take back what was changed in it"
+_REMEDY = "make the lock again, or undo the changes in it"
 
 
 def encode(lock: Lock) -> str:
@@ -111,15 +111,15 @@ class _Reader:
 
     def read(self, said: Any) -> Lock | None:
         if not isinstance(said, _Object):
-            self._wrong("the whole file is not an object", None)
+            self._wrong("the file is not a JSON object", None)
             return None
         version = said.get("version")
         if type(version) is int and version > VERSION:
-            text = f"it was made by a later version of Outfitter (format {version}, known is {VERSION})"
+            text = f"a later version of Outfitter wrote it (format {version}; this version reads {VERSION})"
             self.mistakes.append(Mistake(self._file, self._line("version"), text, "update Outfitter"))
             return None
         if type(version) is not int or version != VERSION:
-            self._wrong("`version` is missing or not a known one", "version")
+            self._wrong("`version` is missing or unknown", "version")
         self._only(said, ("version", "salt", "from", "layers", "tools", "variables"), "the file")
         salt = self._salt(said.get("salt"))
         level = self._level(said.get("from"), "from")
@@ -127,7 +127,7 @@ class _Reader:
         tools = self._object(said.get("tools"), "tools")
         for name, version_text in tools.items():
             if type(version_text) is not str:
-                self._wrong(f"the tool `{shown(name)}` has no text", name)
+                self._wrong(f"the tool `{shown(name)}` must be a string", name)
         variables = self._object(said.get("variables"), "variables")
         known = {name: self._variable(name, one) for name, one in variables.items()}
         return Lock(salt, level, tuple(layers), dict(tools), known)
@@ -138,7 +138,7 @@ class _Reader:
         except (TypeError, ValueError):
             salt = b""
         if len(salt) < SHORTEST_SALT:
-            self._wrong(f"`salt` is not {SHORTEST_SALT} bytes or more in hexadecimal", "salt")
+            self._wrong(f"`salt` must be at least {SHORTEST_SALT} bytes in hexadecimal", "salt")
         return salt
 
     def _level(self, said: Any, key: str) -> int:
@@ -157,7 +157,7 @@ class _Reader:
         texts = [said.get(key, "") for key in ("layer", "id", "state", "digest")]
         if [text for text in texts if type(text) is not str] or texts[2] not in STATES:
             self._wrong(
-                f"{what} has a member that is missing or no text", id if type(id) is str else "layers"
+                f"{what} has a member that is missing or not a string", id if type(id) is str else "layers"
             )
             return LockedLayer("L0", "", "")
         self._level(texts[0], "layer")
@@ -182,7 +182,7 @@ class _Reader:
                 return LockedVariable(layer, id, digest=digest)
             case [("segments", list(entries))] if all(type(entry) is str for entry in entries):
                 return LockedVariable(layer, id, segments=tuple(entries))
-        self._wrong(f"{what} has not exactly one of `secret`, `digest` and `segments`", name)
+        self._wrong(f"{what} must have exactly one of `secret`, `digest` and `segments`", name)
         return nothing
 
     def _list(self, said: Any, key: str) -> list[Any]:
@@ -202,7 +202,7 @@ class _Reader:
     def _only(self, said: _Object, known: tuple[str, ...], what: str, where: str | None = None) -> None:
         for name in said:
             if name not in known:
-                self._wrong(f"{what} has a member `{shown(name)}` that is not known", where or name)
+                self._wrong(f"{what} has an unknown member `{shown(name)}`", where or name)
         for name in said.twice:
             self._wrong(f"{what} has `{shown(name)}` twice", where or name)
 

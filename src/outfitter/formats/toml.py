@@ -28,7 +28,7 @@ _REMEDIES = (
     ("Invalid value", 'put text in quotes: key = "value"'),
     (
         "Invalid initial character for a key part",
-        "quote a key that has other characters than A-Z a-z 0-9 - _",
+        "put the key in quotes if it has characters other than A-Z a-z 0-9 - _",
     ),
     ("Illegal character '\\n'", "close the string on the line where it starts"),
     ("Illegal character", "write control characters as \\uXXXX inside double quotes"),
@@ -39,9 +39,9 @@ _REMEDIES = (
     ("Expected \"'", "close the string"),
     ("Unclosed", "close the bracket"),
     ("Expected ']'", "close the bracket"),
-    ("Expected", "write key = value, one to a line"),
+    ("Expected", "write one key = value per line"),
     ("Invalid statement", "write key = value, [table] or [[array of tables]]"),
-    ("Cannot", "write every key and every table once"),
+    ("Cannot", "write every key and every table only once"),
     ("Duplicate", "write every key once"),
 )
 _OTHER_REMEDY = "see https://toml.io for the syntax"
@@ -147,7 +147,7 @@ class Table:
         good = True
         for place, item in enumerate(value):
             if type(item) is not str:
-                self.wrong(f"`{key}` must hold strings only, not {_kind(item)}", remedy, key, place)
+                self.wrong(f"`{key}` must contain only strings, not {_kind(item)}", remedy, key, place)
                 good = False
         return tuple(value) if good else None
 
@@ -170,13 +170,13 @@ class Table:
 
     def tables(self, key: str) -> list[Table]:
         """An array of tables; none when it is absent. Elements that are no table are noted and left out."""
-        remedy = f"write each as a table of its own, under a line [[{key}]]"
+        remedy = f"write each entry as a table under its own line [[{key}]]"
         found = []
         for place, item in enumerate(self._get(key, (list,), remedy) or ()):
             if type(item) is dict:
                 found.append(Table(self._document, (*self._path, key, place), item, self.mistakes))
             else:
-                self.wrong(f"`{key}` must hold tables only, not {_kind(item)}", remedy, key, place)
+                self.wrong(f"`{key}` must contain only tables, not {_kind(item)}", remedy, key, place)
         return found
 
     def _get(self, key: str, types: tuple[type, ...], remedy: str) -> Any:

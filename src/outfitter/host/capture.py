@@ -99,7 +99,7 @@ def capture(
     except HostUnsupported as error:
         result = Captured("not-started", reason=str(error))
     except OSError as error:
-        reason = f"it was not run: {error.strerror}; this process may have too many files open"
+        reason = f"it did not run: {error.strerror}; this process may have too many files open"
         result = Captured("not-started", reason=reason)
     return replace(result, seconds=time.monotonic() - begun)
 
@@ -287,19 +287,19 @@ class _Run:
 
     def _state(self, outcome: str, code: int | None, timeout: float) -> tuple[str, str]:
         if outcome == "timeout":
-            return outcome, f"it did not end within {timeout:g} s"
+            return outcome, f"it did not finish within {timeout:g} s"
         if outcome == "too-large":
             return outcome, f"it leaves an environment of more than {BLOCK_BYTES >> 20} MiB: export less"
         if code is None or code < 0:
-            return "failed", "it was ended by a signal" if code is None else f"it was ended by signal {-code}"
+            return "failed", "a signal ended it" if code is None else f"signal {-code} ended it"
         if code:
             return "failed", f"it ended with status {code}"
         if self._report is None and began(self._block):
-            return "too-large", "it leaves a variable that is too large to be given to a program: export less"
+            return "too-large", "it leaves a variable that is too large for a program: export less"
         if self._report is None:
             return "replaced-or-exited", (
-                "it ended without a report of its environment: it replaces its shell by another program "
-                "(`exec`), or sets a trap for EXIT and then calls `exit`"
+                "it ended without reporting its environment: it replaces its shell with another program "
+                "(`exec`), or sets an EXIT trap and then calls `exit`"
             )
         return "captured", ""
 

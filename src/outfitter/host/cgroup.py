@@ -27,12 +27,13 @@ class Cgroups:
             os.mkdir(self.root)
         except OSError as error:
             raise HostUnsupported(
-                f"--cgroup: cannot make a control group in {os.path.dirname(self.root)} ({error.strerror}); "
+                f"--cgroup: cannot create a control group in {os.path.dirname(self.root)} "
+                f"({error.strerror}); "
                 "run as root, or in a systemd unit with Delegate=yes"
             ) from None
         if not os.path.exists(f"{self.root}/cgroup.kill"):
             os.rmdir(self.root)
-            raise HostUnsupported("--cgroup needs cgroup.kill, which Linux has since 5.14")
+            raise HostUnsupported("--cgroup needs cgroup.kill, which Linux 5.14 and later have")
 
     def _tidy_after_others(self) -> None:
         """Removes the empty groups of servers that were killed. A living one makes its own again."""
@@ -101,7 +102,7 @@ def own_group() -> str:
         for line in file:
             if line.startswith("0::"):
                 return os.path.normpath(f"{mount}/{line.strip()[3:]}")
-    raise HostUnsupported("--cgroup: this process is in no version 2 control group")
+    raise HostUnsupported("--cgroup: this process is not in a version 2 control group")
 
 
 def _mount_point() -> str:

@@ -87,7 +87,7 @@ class Inotify:
         number = ctypes.get_errno()
         if number == errno.ENOSPC:
             raise FileFailed(
-                "this user can watch no more folders: raise /proc/sys/fs/inotify/max_user_watches",
+                "this user cannot watch more directories: raise /proc/sys/fs/inotify/max_user_watches",
                 "ENOSPC",
             )
         raise OSError(number, os.strerror(number))

@@ -53,8 +53,8 @@ class PrivateFifo:
         except OSError as error:
             self.close()
             raise HostUnsupported(
-                f"no named pipe can be made in {os.path.dirname(self._folder)} ({error.strerror}): "
-                "set TMPDIR to a folder on a file system that has them"
+                f"cannot create a named pipe in {os.path.dirname(self._folder)} ({error.strerror}): set "
+                f"TMPDIR to a directory on a file system that supports them"
             ) from None
 
     def fileno(self) -> int:
@@ -153,8 +153,8 @@ def _new_folder(env: Mapping[str, str]) -> str:
             continue  # read-only, or full
         return folder
     raise HostUnsupported(
-        "there is no folder for a private pipe: set XDG_RUNTIME_DIR or TMPDIR to one that belongs to this "
-        "user and has no spaces or other special characters in its name"
+        "no directory is suitable for a private pipe: set XDG_RUNTIME_DIR or TMPDIR to one that belongs to "
+        "this user and has no spaces or other special characters in its name"
     )
 
 

@@ -557,5 +557,6 @@ def _no_descriptors(error: OSError, opened: list[int]) -> LaunchFailed:
     return LaunchFailed(
         f"{os.strerror(number)} (os error {number})",
         errno.errorcode.get(number),
-        "no pipe or terminal for the command; the server's open-file limit may be reached",
+        "cannot create a pipe or terminal for the command; the server may have reached its limit on open "
+        "files",
     )

@@ -102,7 +102,7 @@ class Search:
             self._file(self._root)
             return
         if not stat.S_ISDIR(found.st_mode):
-            raise Refused("only files and folders can be searched")
+            raise Refused("only files and directories can be searched")
         # Ignore files above the root are found by its real name; what is told has the name that was given.
         self._root = os.path.realpath(self._root)
         for path in self._walk():
@@ -172,7 +172,7 @@ class Search:
                 if included:
                     found.append(path)
             elif at.depth >= _DEPTH:
-                self._trouble(path, f"folders more than {_DEPTH} deep are not entered")
+                self._trouble(path, f"directories more than {_DEPTH} levels deep are not searched")
             else:
                 found.append(_Folder(path, rules, included, at.depth + 1))
         return found
@@ -221,7 +221,8 @@ class Search:
         except TookTooLong:
             self._budget.truncated = self._budget.truncated or allowed >= left
             self._trouble(
-                path, f"the pattern took more than {allowed:.3g} s here; the rest of it was left out"
+                path,
+                f"the pattern took more than {allowed:.3g} s in this file; the rest of the file was skipped",
             )
         finally:
             _matching[:] = [False]

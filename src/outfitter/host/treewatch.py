@@ -127,8 +127,8 @@ class TreeWatch:
             listing = self._list([""], self._limit, first=True)
             if not listing.complete:
                 raise Refused(
-                    f"there are more than {self._limit} folders in this tree: watch a part of it, or add to "
-                    "`ignore`"
+                    f"this tree has more than {self._limit} directories: watch a part of it, or add to "
+                    f"`ignore`"
                 )
         except BaseException:
             self._watching.drop(self)
@@ -191,7 +191,7 @@ class TreeWatch:
             if tells_nothing(fd):
                 if folder.path:
                     return None
-                raise Refused("the kernel makes these files up and does not tell when they change")
+                raise Refused("the kernel generates these files and does not report changes")
             folder.watch = self._watching.add(self, fd, _BITS, folder)
             with os.scandir(fd) as entries:
                 return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -251,7 +251,7 @@ class TreeWatch:
         if self._closed:
             self._drop()
         elif failure is not None:
-            warn("server", "a watched folder could not be listed: %r", failure)
+            warn("server", "a watched directory could not be listed: %r", failure)
             self.incomplete = True
         elif not self._lost:
             self._take(listing, tell=True)

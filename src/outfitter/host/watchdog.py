@@ -96,7 +96,7 @@ class Watchdog:
         try:
             self.ensure()
         except (OSError, LaunchFailed):
-            warn("server", "the watchdog ended and could not be started again yet")
+            warn("server", "the watchdog ended and could not be restarted yet")
 
     def stop(self) -> None:
         """Ends it without a sweep; the server has ended its processes itself."""

@@ -61,7 +61,9 @@ class Watching:
             if self._inotify.fd < 0:
                 raise FileFailed("the server is stopping")
             if len(self._users) >= self._limit:
-                raise FileFailed(f"this server watches {self._limit} folders already", "ENOSPC")
+                raise FileFailed(
+                    f"this server already watches {self._limit} directories, which is its limit", "ENOSPC"
+                )
             watch = self._inotify.add(folder, bits)
             users = self._users.get(watch)
             if users is None:
@@ -152,7 +154,7 @@ class Watching:
                 else:
                     watcher.event(key, bits, name)
             except Exception:
-                warn("server", "a watch could not take an event", exc_info=True)
+                warn("server", "a watch could not handle an event", exc_info=True)
 
     def close(self) -> None:
         """Ends every watch, without a word."""

@@ -1,8 +1,8 @@
-"""What a source of project environments is: it detects by looking, is trusted before it runs, and gives data.
+"""What a provider is: it detects a project from its files, runs only if trusted, and returns data.
 
-A provider is one file in this package, or a class that another distribution names under the entry point
-`outfitter.providers`. It never decides whether it is applied: selection, trust, caching and the order of
-layers are `contract.providers`' business.
+A provider is one file in this package, or a class that another distribution registers under the entry point
+`outfitter.providers`. A provider does not decide whether it is applied: `contract.providers` does selection,
+trust, caching and the order of layers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SECONDS = 20.0  # for a tool that resolves; nix builds, and gets more
 
 @record
 class Detection:
-    """A project that a provider could serve: `root` is its folder, `files` what gave it away.
+    """A project that a provider can serve: `root` is its directory, `files` are the files that were detected.
 
-    `label` names it for people ("direnv:/srv/app/.envrc"). `note` says what is odd about it.
+    `label` names it for people ("direnv:/srv/app/.envrc"). `note` says what is unusual about it.
     """
 
     root: str
@@ -40,10 +40,11 @@ class Detection:
 
 @record
 class Trust:
-    """Whether project code may run: "trusted", "untrusted", "denied", or "not-needed" when none would.
+    """Whether project code may run: "trusted", "untrusted", "denied", or "not-needed" if no code would run.
 
-    `by` is whose word that is ("direnv", "mise", "outfitter"), `digest` what it is bound to ("sha256:..."),
-    `grant` what a person types to give it, `why` what is wrong.
+    `by` names the tool that decides ("direnv", "mise", "outfitter"), `digest` is the content that the grant
+    is bound to ("sha256:..."), `grant` is the command that a person types to allow it, and `why` is the
+    reason if it may not run.
     """
 
     state: str
@@ -59,7 +60,9 @@ class Trust:
 
 @record
 class Lost:
-    """What a mode cannot keep: `kind` ("function", "hook", ...), `name`, and which of `KEPT_BY` would."""
+    """What a mode cannot keep: `kind` ("function", "hook", ...), `name`, and the mode of `KEPT_BY` that keeps
+    it.
+    """
 
     kind: str
     name: str
@@ -68,12 +71,13 @@ class Lost:
 
 @record
 class Context:
-    """What a resolution starts from.
+    """What a provider resolves from.
 
-    `env` is the environment so far (layers 0 to 2), without what other activations left behind. `tool_env` is
-    what a tool itself is started with: an allow-list of it, without secrets and without anything that looks
-    like a CI. `mode` is the configured one, and one that the provider has; `options` are its own from the
-    configuration; `home` is the user's. `mark` is a server's, for what is started.
+    `env` is the environment so far (layers 0 to 2), without the leftovers of other activations. `tool_env` is
+    what the provider's tool is started with: an allow-list of `env`, without secrets and without variables
+    that look like a CI. `mode` is the configured mode, which the provider has; `options` are its options from
+    the configuration; `home` is the user's home directory. `mark` is the server's mark for processes that are
+    started.
     """
 
     env: Mapping[str, str]
@@ -91,15 +95,15 @@ class Context:
 
 @record
 class Resolution:
-    """What a provider says, as data.
+    """A provider's answer, as data.
 
-    `state` is "applied", "missing", "failed" or "not-applicable"; only the first has effects, the others say
-    in `note` what to do.
-    `operations` are for list variables; a plain value for one of those counts as a replacement. `watch` are
-    the paths whose change makes it stale, existing or not. `producer` is the tool with its version.
+    `state` is "applied", "missing", "failed" or "not-applicable". Only "applied" has effects; for the others
+    `note` says what to do. `operations` are for list variables; a plain value for a list variable replaces
+    the whole list. `watch` are the paths, existing or not, whose change makes the answer stale. `producer` is
+    the tool with its version.
 
-    In the mode "wrap" there is no data, but a `prefix`: it goes in front of each command's argv, and the
-    programs in it are whole paths. The repr has no values.
+    In the mode "wrap" the answer has no variables but a `prefix`, which goes in front of each command's argv;
+    its programs are absolute paths. The repr shows no values.
     """
 
     state: str
@@ -124,13 +128,13 @@ class Resolution:
 
 
 def modes_of(provider: Provider) -> tuple[str, ...]:
-    """The modes that a provider has."""
+    """The modes of a provider."""
     modes: tuple[str, ...] = getattr(provider, "modes", MODES[:1])
     return modes
 
 
 def check_mode(provider: Provider, mode: str) -> None:
-    """Raises SettingInvalid for a mode that a provider does not have, and names those it has."""
+    """Raises SettingInvalid for a mode that a provider does not have; the message lists those it has."""
     has = modes_of(provider)
     if mode in has:
         return

@@ -61,7 +61,7 @@ def captured(
     watch = () if snapshot is None else snapshot.watch
     producer = "" if snapshot is None else snapshot.producer
     if done.env is None:
-        note = f"its activation was run and gave no environment, for {done.reason}: {remedy}"
+        note = f"its activation ran but gave no environment: {done.reason}; {remedy}"
         return Resolution("failed", note=note, watch=watch, producer=producer, stderr_tail=done.tail)
     # Marks that say "already done" are the shell's, which has ended; a snapshot knows which of them belong.
     own = {} if snapshot is None else snapshot.set

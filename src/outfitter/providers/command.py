@@ -74,8 +74,8 @@ class Command:
             return Trust("untrusted", why=_not_there(argv))
         digest = _digest(found.root, tool, argv)
         if digest is None:
-            return Trust("untrusted", why=f"{tool} cannot be read, or is too large to be looked at")
-        why = "nobody has allowed this program with these arguments and this content"
+            return Trust("untrusted", why=f"{tool} cannot be read, or is too large to check")
+        why = "this program is not allowed with these arguments and this content"
         return Trust("untrusted", "outfitter", digest, why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
@@ -143,7 +143,7 @@ def _project(directory: str) -> str:
 def _not_there(argv: Sequence[str]) -> str:
     if not argv:
         return "providers.command must be a list: a program and its arguments"
-    return f"{argv[0]} is not there, or not executable: correct providers.command, or `chmod +x` it"
+    return f"{argv[0]} does not exist or is not executable: correct providers.command, or `chmod +x` it"
 
 
 def _files(root: str, argv: Sequence[str]) -> list[str]:
@@ -199,7 +199,7 @@ class _Said:
             return f"{name} printed {_kind(said)}: it must print one object to stdout"
         for field in said:
             if field not in _FIELDS:
-                self._wrong(field, f"there is no such field; there are: {', '.join(_FIELDS)}")
+                self._wrong(field, f"unknown field; known fields are: {', '.join(_FIELDS)}")
         for variable, one in self._object("set", said.get("set", {})).items():
             self._set(f"set.{variable}", variable, one)
         for place, one in enumerate(self._list(said, "unset")):
@@ -215,7 +215,7 @@ class _Said:
         if not self._mistakes:
             return ""
         more = f"; and {len(self._mistakes) - _TOLD} more" if len(self._mistakes) > _TOLD else ""
-        return f"{name} printed what cannot be used: " + "; ".join(self._mistakes[:_TOLD]) + more
+        return f"{name} printed something that cannot be used: " + "; ".join(self._mistakes[:_TOLD]) + more
 
     def _set(self, field: str, name: str, one: object) -> None:
         value = self._detailed(field, name, one) if isinstance(one, dict) else one
@@ -238,13 +238,13 @@ class _Said:
             source = self._text(f"{field}.source", one["source"])
             self.origins[name] = Origin("provider", self._found.label, source)
         if "value" not in one:
-            self._wrong(f"{field}.value", "is missing; null would unset it")
+            self._wrong(f"{field}.value", "is missing; use null to unset the variable")
         return one.get("value")
 
     def _unset(self, field: str, one: object) -> None:
         name = self._text(field, one)
         if name in self.values or any(name == done.variable for done in self.operations):
-            self._wrong(field, f"{name} is in `set`, too")
+            self._wrong(field, f"{name} is also in `set`")
         self.unset.append(name)
 
     def _path(self, field: str, one: object) -> None:
@@ -283,7 +283,7 @@ class _Said:
             return {}
         for name in value:
             if known and name not in known:
-                self._wrong(f"{field}.{name}", f"there is no such field; there are: {', '.join(known)}")
+                self._wrong(f"{field}.{name}", f"unknown field; known fields are: {', '.join(known)}")
         return value
 
     def _list(self, said: Mapping[str, object], field: str) -> list[object]:
@@ -295,10 +295,10 @@ class _Said:
 
     def _text(self, field: str, value: object) -> str:
         if type(value) is not str:
-            self._wrong(field, f"is {_kind(value)}: write it as text")
+            self._wrong(field, f"is {_kind(value)}: write it as a string")
             return ""
         if any("\ud800" <= mark <= "\udfff" for mark in value):
-            self._wrong(field, "has half a character (a surrogate) in it")
+            self._wrong(field, "contains half a character (a surrogate)")
             return ""
         return value
 
@@ -310,7 +310,7 @@ def _json(data: bytes) -> object:
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            raise ValueError("a name is there twice in one object")
+            raise ValueError("a name is listed twice in one object")
         return found
 
     try:
@@ -329,9 +329,9 @@ def _kind(value: object) -> str:
 
 def _failure(ran: Ran, name: str) -> str:
     if ran.outcome == "timeout":
-        return f"{name} did not finish within {ran.seconds:.0f} s: it may wait for input or the network"
+        return f"{name} did not finish within {ran.seconds:.0f} s: it may be waiting for input or the network"
     if ran.outcome == "too-large":
-        return f"{name} printed more than any environment has"
+        return f"{name} printed more than an environment can contain"
     if ran.outcome == "not-started":
         return f"{name} was not started: {ran.failure}"
     how = f"signal {-ran.code}" if ran.code is not None and ran.code < 0 else f"status {ran.code}"

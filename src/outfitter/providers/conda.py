@@ -40,7 +40,9 @@ class Conda:
     id = "conda"
     rank = 51
     modes = ("snapshot", "capture")
-    refused: Mapping[str, str] = {"wrap": "`conda run` writes a script, and takes no argument with two lines"}
+    refused: Mapping[str, str] = {
+        "wrap": "`conda run` writes a script and accepts no argument with a line break"
+    }
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
@@ -55,9 +57,9 @@ class Conda:
         if not prefix or not (_asks(context) or scripts):
             return Trust("not-needed")
         files = [os.path.join(prefix, name) for name in (MARK, "conda-meta/state")]
-        why = "conda is to be asked, with its plugins" if _asks(context) else ""
+        why = "conda and its plugins would run" if _asks(context) else ""
         if scripts:
-            why = f"{why}; scripts are to be run: {', '.join(scripts)}".removeprefix("; ")
+            why = f"{why}; these scripts would run: {', '.join(scripts)}".removeprefix("; ")
         return Trust("untrusted", "outfitter", digest([*files, *scripts], root=found.root), why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
@@ -75,7 +77,7 @@ class Conda:
         prefix = _prefix(found, context)
         watch = self.watch(found, context)
         if not prefix:
-            note = 'no file says which prefix belongs to the project: configure it as conda = ["PREFIX"]'
+            note = 'no file names the prefix of the project: configure it as conda = ["PREFIX"]'
             return Resolution("not-applicable", note=note, watch=watch)
         if _asks(context) and is_prefix(prefix):
             result = _ask_conda(prefix, found.root, context)
@@ -102,7 +104,7 @@ class Pixi:
     id = "pixi"
     rank = 50
     modes = ("snapshot", "capture")  # it runs the scripts for a snapshot, so that is a capture, too
-    refused: Mapping[str, str] = {"wrap": "`pixi run` reads arguments as the text of a shell of its own"}
+    refused: Mapping[str, str] = {"wrap": "`pixi run` parses arguments with a shell of its own"}
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
@@ -127,10 +129,10 @@ class Pixi:
         watch = self.watch(found, context)
         name = _pixi_name(context)
         if "/" in name or name in (".", ".."):
-            return Resolution("failed", note=f"`{name}` is no name of an environment", watch=watch)
+            return Resolution("failed", note=f"`{name}` is not the name of an environment", watch=watch)
         if not is_prefix(_pixi_prefix(found.root, context)):
             install = f"pixi install -e {typed(name)}"
-            note = f"pixi has not made the environment {name} yet: `{install}` in {found.root} does"
+            note = f"pixi has not created the environment {name} yet: run `{install}` in {found.root}"
             return Resolution("missing", note=note, watch=watch)
         argv = _shell_hook(found.root, context)
         ran = run_tool(argv, found.root, context.tool_env, timeout=context.timeout, mark=context.mark)
@@ -152,13 +154,13 @@ def activation(prefix: str, origin: Origin | None = None) -> Resolution:
     The prompt is not part of it, nor is the folder of the `conda` command.
     """
     if ":" in prefix:
-        return Resolution("failed", note=f"{prefix} has a colon in its path, which PATH cannot hold")
+        return Resolution("failed", note=f"{prefix} has a colon in its path, which PATH does not allow")
     if not is_prefix(prefix):
         if not os.path.isdir(prefix):
             create = f"conda env create -p {typed(prefix)}"
-            note = f"there is no environment at {prefix}: `{create}` in the project makes it"
+            note = f"{prefix} does not exist: run `{create}` in the project"
             return Resolution("missing", note=note)
-        return Resolution("failed", note=f"{prefix} is no conda environment (it has no {MARK})")
+        return Resolution("failed", note=f"{prefix} is not a conda environment (it has no {MARK})")
     origin = origin or Origin("provider", f"conda: {prefix}", os.path.join(prefix, MARK))
     values, origins = {}, {}
     folder = os.path.join(prefix, "etc/conda/env_vars.d")
@@ -178,7 +180,10 @@ def activation(prefix: str, origin: Origin | None = None) -> Resolution:
     values = {name: value for name, value in values.items() if value != _UNSET}
     wrong = [name for name, value in values.items() if not is_text(value)]
     if wrong:
-        note = f"{prefix} gives {', '.join(wrong)} no text: `conda env config vars set` mends it"
+        note = (
+            f"{prefix} sets {', '.join(wrong)} to something other than a string: "
+            "correct it with `conda env config vars set`"
+        )
         return Resolution("failed", note=note)
     values.update({"CONDA_PREFIX": prefix, "CONDA_DEFAULT_ENV": _name(prefix), "CONDA_SHLVL": "1"})
     return Resolution(
@@ -225,9 +230,7 @@ def _object(path: str) -> tuple[dict[str, Any], str]:
         found = json.loads(read_text(path) or "")
     except (ValueError, RecursionError):
         found = None
-    return (
-        (found, "") if type(found) is dict else ({}, f"{path} is no JSON object: install its package again")
-    )
+    return (found, "") if type(found) is dict else ({}, f"{path} is not a JSON object: reinstall its package")
 
 
 # What the tools print
@@ -236,15 +239,13 @@ def _object(path: str) -> tuple[dict[str, Any], str]:
 def from_conda(document: object, base_path: str | None, prefix: str) -> Resolution:
     """What `conda shell.posix+json activate PREFIX` prints, as a resolution; `base_path` is its own PATH."""
     if type(document) is not dict:
-        return Resolution("failed", note="conda did not print an object: it may be too old for this")
+        return Resolution("failed", note="conda did not print a JSON object: it may be too old")
     variables = table(document, "vars")
     unset = _texts(variables.get("unset"))
     scripts = _texts(table(document, "scripts").get("activate"))
     path = _texts(table(document, "path").get("PATH"))
     if not path or unset is None or scripts is None:
-        return Resolution(
-            "failed", note="conda did not print what `shell.posix+json` does: it may be too old"
-        )
+        return Resolution("failed", note="conda did not understand `shell.posix+json`: it may be too old")
     origin = Origin("provider", f"conda: {prefix}")
     return _said(
         table(variables, "export"),
@@ -285,7 +286,7 @@ def _said(
         if type(value) in (int, float):
             value = str(value)  # CONDA_SHLVL is a number there
         if not is_text(value):
-            return Resolution("failed", note=f"{producer} gives {name} something that is no text")
+            return Resolution("failed", note=f"{producer} gives {name} a value that is not a string")
         if name not in _NOT_FOR_PROGRAMS:
             converted[name] = value
     return Resolution(
@@ -347,7 +348,9 @@ def _document(ran: Ran, context: Context) -> tuple[object, Resolution | None]:
             return json.loads(ran.stdout), None
         except (ValueError, RecursionError):
             pass
-    return None, failed(ran, context, f"`{' '.join(ran.argv)}` must print an environment: try it by hand")
+    return None, failed(
+        ran, context, f"`{' '.join(ran.argv)}` did not print an environment: run it by hand to see why"
+    )
 
 
 def _pixi_name(context: Context) -> str:

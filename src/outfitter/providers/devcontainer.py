@@ -45,7 +45,7 @@ class Devcontainer(ReadsFiles):
             inner = [f"{FOLDER}/{name}/{FILE}" for name in names(os.path.join(folder, FOLDER))[:_MOST]]
             files += present(folder, inner)
             if files:
-                note = f"there are {len(files)} configurations" if len(files) > 1 else ""
+                note = f"{len(files)} configurations were found" if len(files) > 1 else ""
                 return Detection(folder, files, f"devcontainer:{folder}", note)
         return None
 
@@ -57,15 +57,15 @@ class Devcontainer(ReadsFiles):
         inside = option(context.options) == "inside"
         if not inside and not any(context.env.get(name, "").lower() == "true" for name in SIGNS):
             note = (
-                "commands do not run in that container, and its variables describe nothing else; "
-                'if they do, configure devcontainer = ["inside"]'
+                "commands do not run inside the container that it describes; if they do, configure "
+                'devcontainer = ["inside"]'
             )
             return Resolution("not-applicable", note=note, watch=watch)
         chosen = option(context.options, 1)
         files = [path for path in found.files if not chosen or path == os.path.join(found.root, chosen)]
         if len(files) != 1:
             several = ", ".join(os.path.relpath(path, found.root) for path in found.files)
-            note = f'say which of {several} it is: devcontainer = ["inside", "FILE"]'
+            note = f'choose one of {several}: devcontainer = ["inside", "FILE"]'
             return Resolution("failed", note=note, watch=watch)
         return replace(_resolve(files[0], found.root, context.env), watch=tuple(watch))
 
@@ -75,7 +75,7 @@ def _resolve(file: str, root: str, env: Mapping[str, str]) -> Resolution:
     if document is None:
         return Resolution("failed", note=wrong)
     if type(document.value) is not dict:
-        return Resolution("failed", note=f"{file} holds no object: see containers.dev for what it holds")
+        return Resolution("failed", note=f"{file} is not a JSON object: see containers.dev for its format")
     values: dict[str, str] = {}
     unset: list[str] = []
     refused: list[str] = []
@@ -107,7 +107,7 @@ def _resolve(file: str, root: str, env: Mapping[str, str]) -> Resolution:
             else:
                 values[name] = expanded
                 origins[name] = origin
-    note = f"left out, for what they refer to is not here: {', '.join(refused)}" if refused else ""
+    note = f"left out, because they refer to something unknown here: {', '.join(refused)}" if refused else ""
     return Resolution(
         "applied",
         set=values,

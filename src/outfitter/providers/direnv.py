@@ -89,7 +89,7 @@ class Direnv:
         env = _tool_env(found, context)
         tool = program(_TOOL, env)
         if tool is None:
-            note = "direnv is not in PATH: install it, or take `direnv` out of providers.use"
+            note = "direnv is not in PATH: install it, or remove `direnv` from providers.use"
             return Resolution("missing", note=note)
         ran = run_tool([tool, "export", "json"], env["PWD"], env, timeout=context.timeout, mark=context.mark)
         producer = self._producer(tool, env, context)
@@ -239,15 +239,16 @@ def _read(ran: Ran) -> dict[str, str | None] | None:
 def _failure(ran: Ran, file: str, timeout: float) -> str:
     if ran.outcome == "timeout":
         return (
-            f"{file} did not finish within {timeout:g} s: it may wait for input, for the network, or for a "
-            "program that it starts in the background (which must close descriptor 3: `program 3>&- &`)"
+            f"{file} did not finish within {timeout:g} s: it may be waiting for input, for the network, or "
+            f"for a program that it started in the background (which must close descriptor 3: `program 3>&- "
+            f"&`)"
         )
     if ran.outcome == "too-large":
-        return f"{file} makes an environment that is too large to be used: export less"
+        return f"{file} makes an environment that is too large to use: export less"
     if ran.outcome == "not-started":
         return f"direnv was not started: {ran.failure}"
     if ran.ok:
-        return "direnv printed something that is no environment: is the `direnv` in PATH the real one?"
+        return "direnv printed something other than an environment: is the `direnv` in PATH the real one?"
     how = f"signal {-ran.code}" if ran.code is not None and ran.code < 0 else f"status {ran.code}"
     from shlex import quote
 

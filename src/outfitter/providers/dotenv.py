@@ -94,7 +94,7 @@ def _resolution(
     for name, (entry, path) in entries.items():
         origin = Origin("provider", f"dotenv:{path}", path, entry.line)
         if name == "PATH" and options.get("allow_path") is not True:
-            note = f"PATH in {path}, line {entry.line}, is ignored: say it under [env] in outfitter.toml"
+            note = f"PATH in {path}, line {entry.line}, is ignored: set it under [env] in outfitter.toml"
             continue
         origins[name] = origin
         if name in LIST_NAMES:
@@ -129,7 +129,7 @@ def _names(options: Mapping[str, object]) -> tuple[list[str], str]:
         return [], "providers.dotenv must be a list of file names"
     outside = [name for name in names if not name or name.startswith("/") or ".." in name.split("/")]
     if outside:
-        return [], f"providers.dotenv names {outside[0]!r}: only files below the project's folder can be read"
+        return [], f"providers.dotenv names {outside[0]!r}: only files below the project can be read"
     return names, ""
 
 

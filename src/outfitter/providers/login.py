@@ -99,7 +99,7 @@ def capture(
     A shell that cannot be asked is a `Capture` too. Raises SettingInvalid for an unknown probe.
     """
     if probe not in PROBES:
-        raise SettingInvalid(f"`{probe}` is not a way to ask a shell; there are: {', '.join(PROBES)}")
+        raise SettingInvalid(f"`{probe}` is not a kind of shell to start; known: {', '.join(PROBES)}")
     name = os.path.basename(shell)
     if name not in _KNOWN:
         return Capture(shell, probe, "unsupported", reason=_cannot_be_asked(shell, name))
@@ -110,7 +110,7 @@ def capture(
     except HostUnsupported as error:
         result = Capture(shell, probe, "failed", reason=str(error))
     except OSError as error:
-        reason = f"{shell} was not asked: {error.strerror}; this process may have too many files open"
+        reason = f"{shell} was not started: {error.strerror}; this process may have too many files open"
         result = Capture(shell, probe, "failed", reason=reason)
     return replace(result, seconds=time.monotonic() - begun)
 
@@ -192,7 +192,8 @@ class _Asking:
         what = error.what or str(error)
         if error.subject == "cwd":
             reason = (
-                f"{self._shell} was not started: {what} ({self._launch.cwd}); set HOME to one that can be"
+                f"{self._shell} was not started: {what} ({self._launch.cwd}); set HOME to a directory that "
+                f"exists"
             )
             return Capture(self._shell, self._probe, "failed", reason=reason)
         if error.errno_name == "E2BIG":
@@ -209,8 +210,8 @@ class _Asking:
             values, gone = without_daemons(self._env, values, runs)
             if gone:
                 reason = (
-                    f"startup files started a program in the background, which was ended; {', '.join(gone)} "
-                    "would lead to it and is left out: start it once for the whole session instead"
+                    f"startup files started a background program, which was ended, so {', '.join(gone)} is "
+                    f"left out: start the program once for the whole session instead"
                 )
         else:
             outcome, reason = self._failure(outcome, code, timeout)
@@ -222,7 +223,7 @@ class _Asking:
 
     def _failure(self, outcome: str, code: int | None, timeout: float) -> tuple[str, str]:
         files = f"the startup files of {self._shell}"
-        around = f"put what is not for programs behind a test of ${MARKER}, which is set while they are asked"
+        around = f"skip interactive lines if ${MARKER} is set (Outfitter sets it here)"
         if outcome == "timeout":
             return outcome, (
                 f"{files} did not finish within {timeout:g} s: {around}, or allow more time; "
@@ -234,10 +235,10 @@ class _Asking:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
             return "failed", (
                 f"{self._shell} {how} before it could report its environment; "
-                f"`{_to_look(self._shell, self._probe)}` shows which line it is"
+                f"`{_to_look(self._shell, self._probe)}` shows which line causes it"
             )
         return "replaced-or-exited", (
-            f"{files} end the shell or replace it by another program (`exit`, `exec`): {around}"
+            f"{files} end the shell or replace it with another program (`exit`, `exec`): {around}"
         )
 
 
@@ -270,12 +271,11 @@ def _command(name: str, path: str, nonce: str) -> str:
 def _cannot_be_asked(shell: str, name: str) -> str:
     if name in _NO_SHELL:
         return (
-            f"{shell} runs no commands: this account has no login shell; give it one with chsh, or name one"
+            f"{shell} runs no commands: this account has no login shell; choose one with chsh, or configure "
+            f"one"
         )
     known = ", ".join(_KNOWN)
-    return (
-        f"{shell or 'an empty name'} is not a shell that can be asked for its environment; these can: {known}"
-    )
+    return f"{shell or 'an empty name'} is not a supported shell; supported are: {known}"
 
 
 def _to_look(shell: str, probe: str) -> str:

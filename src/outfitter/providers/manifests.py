@@ -50,7 +50,7 @@ def read_jsonc(path: str) -> tuple[Document | None, str]:
 
     text = read_text(path)
     if text is None:
-        return None, f"{path} cannot be read as text: mend it"
+        return None, f"{path} cannot be read as text: correct it"
     try:
         return jsonc.parse(text, path), ""
     except FileInvalid as error:

@@ -102,13 +102,13 @@ class Mise:
 
     def trust(self, found: Detection, context: Context) -> Trust:
         if _BY_PATH in context.env or _BY_PATH in context.tool_env:
-            why = f"{_BY_PATH} makes mise trust whatever is written below a path: start Outfitter without it"
+            why = f"{_BY_PATH} makes mise trust everything below a path: start Outfitter without it"
             return Trust("denied", "mise", why=why)
         judged = [_judge(path, _State(context)) for path in _governing(found.root, context)]
         digest = _digest(found.root, judged)
         for one in judged:
             if one.ignored:
-                why = f"mise was told to ignore {one.path}"
+                why = f"mise is configured to ignore {one.path}"
                 return Trust("denied", "mise", digest, _grant([one.path]), why)
         if all(one.plain for one in judged) and context.mode != "wrap":
             return Trust("not-needed", "mise", digest)
@@ -154,8 +154,8 @@ class Mise:
         seen = [name for name in _SIDE_DOORS if name in context.env] if context.mode == "wrap" else []
         if seen:
             note = (
-                f"with {', '.join(seen)} in the environment, `mise exec` would evaluate files that nobody "
-                'trusts: write mise = "snapshot" in [providers.modes]'
+                f"with {', '.join(seen)} in the environment, `mise exec` would evaluate untrusted files: "
+                'write mise = "snapshot" in [providers.modes]'
             )
             return Resolution("failed", note=note, watch=watch)
         try:
@@ -300,18 +300,18 @@ def _judge(path: str, state: _State) -> _Judged:
     real = _real(path)
     ignored = real in state.refused
     if text is None:
-        return _Judged(path, None, False, False, ignored, f"{path} is not a text file of a sensible size")
+        return _Judged(path, None, False, False, ignored, f"{path} is not a text file, or is too large")
     record = state.records.get(real)
     kept = read_text(record) if record is not None else None
     recorded = kept == sha256(text.encode()).hexdigest()
     if recorded:
         why = ""
     elif kept is not None:
-        why = f"{path} was changed after mise was told to trust it"
+        why = f"{path} changed after it was trusted in mise"
     elif real in state.records or any(_within(real, target) for target in state.records):
-        why = f"mise trusts {path} whatever is written there, which is not enough here"
+        why = f"mise trusts {path} whatever its content, which Outfitter does not accept"
     else:
-        why = f"mise was not told to trust {path}"
+        why = f"{path} is not trusted in mise"
     return _Judged(path, text, _is_plain(path, text), recorded, ignored, why)
 
 
@@ -430,12 +430,12 @@ class _Asking:
             mark=self._context.mark,
         )
         if not ran.ok:
-            look = f"`mise {' '.join(question)}` in {self._found.root} shows what mise says"
+            look = f"`mise {' '.join(question)}` in {self._found.root} shows why"
             raise _Unusable(
                 failed(
                     ran,
                     self._context,
-                    f"mise could not tell the environment: {look}",
+                    f"mise gave no environment: {look}",
                     self._watch,
                     noise=_NOISE,
                     producer=self._producer,
@@ -455,11 +455,11 @@ class _Asking:
         return said
 
     def _not_understood(self, question: Sequence[str]) -> _Unusable:
-        note = f"`mise {' '.join(question)}` printed something else than expected from {self._producer}"
+        note = f"`mise {' '.join(question)}` printed an unexpected answer from {self._producer}"
         return _Unusable(
             Resolution(
                 "failed",
-                note=f"{note}: report it, with the version",
+                note=f"{note}: report this with the version",
                 watch=self._watch,
                 producer=self._producer,
             )
@@ -486,7 +486,7 @@ class _Asking:
         from shlex import quote
 
         install = f"mise -C {quote(self._found.root)} install"
-        note = f"not installed: {', '.join(missing)}; `{install}` installs what is missing"
+        note = f"not installed: {', '.join(missing)}; `{install}` installs them"
         return Resolution("missing", note=note, watch=self._watch, producer=self._producer)
 
     def _values(self, said: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:

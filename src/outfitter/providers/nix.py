@@ -93,20 +93,20 @@ class Nix:
             files = present(folder, _ENTRIES)
             if files:
                 only = os.path.basename(files[0]) == "default.nix"
-                note = "default.nix may be a package and not a shell: its build environment is taken" * only
+                note = "default.nix may be a package and not a shell: its build environment is used" * only
                 return Detection(folder, files, f"nix:{files[0]}", note)
         return None
 
     def trust(self, found: Detection, context: Context) -> Trust:
         from shlex import quote
 
-        runs = "and its shellHook, " * (context.mode != "snapshot")
+        runs = " and its shellHook" * (context.mode != "snapshot")
         return Trust(
             "untrusted",
             "outfitter",
             _digest(found.root, context.mode),
             f"outfitter trust {quote(found.root)}",
-            f"nix runs what {found.files[0]} says, {runs}to tell its environment",
+            f"nix evaluates {found.files[0]}{runs} to print its environment",
         )
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
@@ -143,16 +143,16 @@ class Nix:
         if not ran.ok:
             look = _shell_command(found, context)
             what = (
-                "nix could not tell the environment without the network: "
-                f"`{look}` fetches and builds what is missing, or shows what is wrong"
+                f"nix gave no environment without the network: `{look}` fetches and builds what is missing, "
+                "or shows the error"
             )
             if source.of_git:
-                what += "; nix sees only files that git knows (`git add --intent-to-add` is enough)"
+                what += "; nix sees only files that git tracks (`git add --intent-to-add` is enough)"
                 watch.append(source.index())
             return failed(ran, context, what, watch, producer=producer)
         said = _parse(ran.stdout)
         if said is None:
-            note = f"{producer} printed something else than expected: report it, with the version"
+            note = f"{producer} printed an unexpected answer: report this with the version"
             return Resolution("failed", note=note, watch=watch, producer=producer)
         snapshot = mapped(*said, watch=watch, producer=producer)
         if context.mode == "capture":
@@ -222,8 +222,7 @@ def _wrapped(found: Detection, context: Context, tool: str, snapshot: Resolution
     if _Source(found, context).writable:
         return wrapped(snapshot, _developing(found, context, tool))
     note = (
-        f"nix has no way to write {found.root} in a reference, with what is in its name: rename it, or use "
-        "another mode"
+        f"nix cannot refer to {found.root} because of characters in its name: rename it, or use another mode"
     )
     return Resolution("failed", note=note, watch=snapshot.watch, producer=snapshot.producer)
 
@@ -255,7 +254,7 @@ def mapped(
     hook = variables.get("shellHook")
     if type(hook) is dict and hook.get("value"):
         lost.insert(0, Lost("hook", "shellHook", "capture"))
-    note = "shellHook is not run, and may set more" if lost and lost[0].kind == "hook" else ""
+    note = "shellHook is not run; it may set more variables" if lost and lost[0].kind == "hook" else ""
     return Resolution(
         "applied",
         set=values,
@@ -421,7 +420,7 @@ class _Relative:
             *self.watch(found, context),
             *(os.path.join(found.root, one) for one in _sources(found.root)),
         ]
-        why = f"{self.id} runs what {found.files[0]} says to tell its environment"
+        why = f"{self.id} runs {found.files[0]} to print its environment"
         return Trust("untrusted", "outfitter", digest(dict.fromkeys(covered), root=found.root), why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
@@ -435,7 +434,7 @@ class _Relative:
     def resolve(self, found: Detection, context: Context) -> Resolution:
         watch = self.watch(found, context)
         if context.mode != "capture":
-            note = f'{self.id} gives no data by itself: write {self.id} = "capture" in [providers.modes]'
+            note = f'{self.id} prints no environment: write {self.id} = "capture" in [providers.modes]'
             return Resolution("not-applicable", note=note, watch=watch)
         tool = program(self.id, context.tool_env)
         if tool is None:
@@ -446,7 +445,7 @@ class _Relative:
             found.root,
             context,
             origin=Origin("provider", found.label, found.files[0]),
-            remedy=f"`{' '.join((self.id, *self._printing))}` in {found.root} must do without the network",
+            remedy=f"`{' '.join((self.id, *self._printing))}` in {found.root} must work without the network",
             timeout=BUILD_SECONDS if context.timeout == SECONDS else 0.0,
             dropped=[name for name in _OF_THE_SHELL if name != "PATH"],
         )
@@ -475,6 +474,6 @@ class Devbox(_Relative):
 
     id = "devbox"
     rank = 31
-    refused: Mapping[str, str] = {"wrap": "`devbox run` has a shell read the arguments once more"}
+    refused: Mapping[str, str] = {"wrap": "`devbox run` passes the arguments through another shell"}
     _files = ("devbox.json", "devbox.lock")
     _printing = ("shellenv", "--init-hook")

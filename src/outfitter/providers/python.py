@@ -63,7 +63,7 @@ _NOT_RUN = {
     "pipenv": "`pipenv run` expands `$NAME` in arguments",
     "pdm": "`pdm run` expands `${NAME}` in arguments",
     "hatch": "`hatch run` expands `{name}` in arguments",
-    "venv": "there is no tool that would start commands",
+    "venv": "a plain virtual environment has no tool that starts commands",
 }
 
 
@@ -84,7 +84,7 @@ class Python:
     id = "python"
     rank = 60
     modes = ("snapshot", "wrap")
-    refused: Mapping[str, str] = {"capture": "activation is complete as data"}
+    refused: Mapping[str, str] = {"capture": "a snapshot already has everything"}
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
@@ -96,7 +96,7 @@ class Python:
     def trust(self, found: Detection, context: Context) -> Trust:
         tool, place = _Project(found.root, context).chosen()
         if context.mode == "wrap" and tool in _RUN:
-            why = f"`{tool} run` is to start each command, and may load what the project names"
+            why = f"`{tool} run` would start each command, and may load code that the project names"
             return Trust(
                 "untrusted",
                 "outfitter",
@@ -106,7 +106,7 @@ class Python:
         if not place.ask:
             return Trust("not-needed")
         command = " ".join(place.ask)
-        why = f"files leave open which environment it is; `{command}` may load what the project names"
+        why = f"`{command}` would run to find the environment, and may load code that the project names"
         return Trust("untrusted", "outfitter", digest(self._manifests(found), root=found.root), why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
@@ -144,13 +144,13 @@ class Python:
         environment = venv.look(place.path)
         if environment is None:
             if os.path.isdir(place.path) and names(place.path):
-                note = f"{place.path} is no virtual environment (it has no {_CFG}): remove it, then {create}"
+                note = f"{place.path} is not a virtual environment (no {_CFG}): remove it, then run {create}"
                 return Resolution("failed", note=note, watch=venv.watched(place.path))
-            note = f"{tool} has not made {place.path} yet: {create} makes it{project.beside(tool)}"
+            note = f"{tool} has not created {place.path} yet: run {create}{project.beside(tool)}"
             return Resolution("missing", note=note, watch=venv.watched(place.path))
         fault = venv.fault(environment)
         if fault:
-            note = f"{fault}: remove it, then {create} makes a new one"
+            note = f"{fault}: remove it, then run {create}"
             return Resolution("failed", note=note, watch=venv.watched(place.path))
         origin = Origin("provider", f"python: {place.path}", os.path.join(place.path, _CFG))
         version = f" (Python {environment.version})" if environment.version else ""
@@ -203,10 +203,7 @@ class _Project:
                 self._seen.append(os.path.join(path, _CFG))
                 if os.path.exists(os.path.join(path, _CFG)) and not planted(folder, path):
                     return "venv", _Place(path)
-        why = (
-            f"no tool is named in {self.root} and there is no {', '.join(FOLDERS)}: "
-            f"`{CREATE['venv']}` makes one"
-        )
+        why = f"{self.root} names no tool and has no {', '.join(FOLDERS)}: `{CREATE['venv']}` creates one"
         return "venv", _Place(why=why)
 
     def declared(self) -> list[str]:
@@ -232,7 +229,7 @@ class _Project:
         for name in FOLDERS:
             path = os.path.join(self.root, name)
             if tool != "venv" and os.path.exists(os.path.join(path, _CFG)):
-                return f"; or name {path} in the configuration to use that"
+                return f"; or configure {path} to use that one"
         return ""
 
     def workspace(self) -> str:
@@ -269,9 +266,11 @@ def _ask(tool: str, argv: list[str], root: str, context: Context) -> str | Resol
     if ran.ok and os.path.isabs(path) and "\n" not in path:
         return path
     if ran.code == 1 and not path:
-        note = f"{tool} has not made an environment yet: `{CREATE[tool]}` in {root} makes it"
+        note = f"{tool} has not created an environment yet: run `{CREATE[tool]}` in {root}"
         return Resolution("missing", note=note)
-    return failed(ran, context, f"`{' '.join(argv)}` in {root} must name an environment: try it by hand")
+    return failed(
+        ran, context, f"`{' '.join(argv)}` in {root} did not print a path: run it by hand to see why"
+    )
 
 
 def _lost(tool: str, project: _Project) -> list[Lost]:
@@ -343,7 +342,9 @@ def _poetry(project: _Project) -> _Place:
     if in_project is not False and (in_project or os.path.isdir(local)):
         return _Place(local, watch=files)
     if _flag(project.env.get("POETRY_VIRTUALENVS_CREATE"), said.get("create")) is False:
-        return _Place(why="poetry is told to make no environment (virtualenvs.create is false)", watch=files)
+        return _Place(
+            why="poetry is configured to create no environment (virtualenvs.create is false)", watch=files
+        )
     cache = project.env.get("POETRY_CACHE_DIR") or cache
     cache = cache or os.path.join(project.folder("XDG_CACHE_HOME", ".cache"), "pypoetry")
     folder = project.env.get("POETRY_VIRTUALENVS_PATH") or text(said, "path") or "{cache-dir}/virtualenvs"
@@ -375,7 +376,7 @@ def _pdm(project: _Project) -> _Place:
     interpreter = os.path.join(project.root, interpreter)
     path = os.path.dirname(os.path.dirname(interpreter))
     if os.path.exists(interpreter) and not os.path.exists(os.path.join(path, _CFG)):
-        return _Place(why=f"pdm uses {interpreter}, which is in no virtual environment")
+        return _Place(why=f"pdm uses {interpreter}, which is not in a virtual environment")
     return _Place(path)
 
 

@@ -1,4 +1,4 @@
-"""All providers by their id: ours, and those that other distributions bring along."""
+"""All providers by id: those of Outfitter and those of other distributions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def find(id: str, options: Mapping[str, object] | None = None) -> Provider:
 
 
 def known() -> list[str]:
-    """Every id that there is."""
+    """The ids of all providers."""
     return sorted({*OURS, *(point.name for point in _points())})
 
 
@@ -64,11 +64,11 @@ def _load(id: str, options: Mapping[str, object]) -> Provider:
                 provider = point.load()()
             except Exception as error:
                 raise SettingInvalid(
-                    f"the provider `{id}` of {point.value} cannot be loaded ({type(error).__name__}): "
-                    "mend or remove the distribution it comes with"
+                    f"the provider `{id}` of {point.value} cannot be loaded ({type(error).__name__}): fix "
+                    f"or uninstall the package that it comes from"
                 ) from error
             return provider
-    raise SettingInvalid(f"there is no provider `{id}`; there are: {', '.join(known())}")
+    raise SettingInvalid(f"no provider is named `{id}`; known: {', '.join(known())}")
 
 
 def _points() -> list[EntryPoint]:

@@ -40,9 +40,9 @@ def failed(
 ) -> Resolution:
     """A tool that gave nothing usable: `what` says what to do about it. Lines with `noise` are not shown."""
     if ran.outcome == "timeout":
-        what = f"it was not done after {ran.seconds:.0f} seconds; {what}"
+        what = f"it did not finish within {ran.seconds:.0f} s; {what}"
     elif ran.outcome == "too-large":
-        what = f"it printed more than an environment can be; {what}"
+        what = f"it printed more than an environment can contain; {what}"
     elif ran.outcome == "not-started":
         what = f"{ran.failure}; {what}"
     raw = ran.stderr

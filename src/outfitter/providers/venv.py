@@ -53,19 +53,19 @@ def fault(venv: Venv) -> str:
     """What keeps it from working; "" when nothing is known to."""
     python = os.path.join(venv.path, "bin", "python")
     if ":" in venv.path:
-        return f"{venv.path} has a colon in its path, which PATH cannot hold"
+        return f"{venv.path} has a colon in its path, which PATH does not allow"
     if not os.path.lexists(python):
         return f"{venv.path} has no bin/python"
     if not os.path.exists(python):
-        return f"the interpreter of {venv.path} is gone ({os.path.realpath(python)})"
+        return f"the interpreter of {venv.path} no longer exists ({os.path.realpath(python)})"
     if not os.access(python, os.X_OK):
         return f"{python} is not executable"
     if venv.home and not os.path.isdir(venv.home):
-        return f"{venv.path} was made from an interpreter in {venv.home}, which is gone"
+        return f"{venv.path} was created from an interpreter in {venv.home}, which no longer exists"
     made_at = "" if venv.relocatable else _made_at(venv.path)
     if made_at and not _same(made_at, venv.path):
         # Its programs begin with the old path: they fail, or start what is there now.
-        return f"{venv.path} was made as {made_at} and has been moved or copied"
+        return f"{venv.path} was created as {made_at} and has been moved or copied"
     return ""
 
 

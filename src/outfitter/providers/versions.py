@@ -69,7 +69,7 @@ class Versions(ReadsFiles):
                 continue  # .nvmrc has said it
             text = read_text(path)
             if text is None or not text.strip():
-                return Resolution("failed", note=f"{path} has no version in it: write one", watch=watch)
+                return Resolution("failed", note=f"{path} contains no version: write one", watch=watch)
             for one in _READERS[name](here, text):
                 watch += one.watch
                 if not one.manager:
@@ -84,7 +84,7 @@ class Versions(ReadsFiles):
                 if one.folders:
                     operations.append(Operation("PATH", "prepend", tuple(one.folders), origin))
         if not managers:
-            note = f"no manager that minds {', '.join(unmanaged) or 'it'} is installed here"
+            note = f"no installed version manager reads {', '.join(unmanaged) or 'it'}"
             return Resolution("not-applicable", note=note, watch=watch)
         if missing:
             return Resolution("missing", note=f"not installed: {'; '.join(missing)}", watch=watch)
@@ -96,7 +96,7 @@ class Versions(ReadsFiles):
             lost=lost,
             watch=list(dict.fromkeys(watch)),
             producer=", ".join(dict.fromkeys(managers)),
-            note=f"nothing here manages {', '.join(unmanaged)}" if unmanaged else "",
+            note=f"no installed version manager reads {', '.join(unmanaged)}" if unmanaged else "",
         )
 
 
@@ -213,7 +213,7 @@ def _nvm(here: _Managers, text: str) -> _Found | None:
     if not path:
         return _Found(
             "nvm",
-            missing=[f"node {word or '(none is named)'}: `nvm install {typed(word)}`"],
+            missing=[f"node {word or '(no version named)'}: `nvm install {typed(word)}`"],
             line=line,
             watch=watch,
         )
@@ -239,7 +239,7 @@ def _fnm(here: _Managers, text: str) -> _Found | None:
     if not path or not os.path.isdir(path):
         return _Found(
             "fnm",
-            missing=[f"node {word or '(none is named)'}: `fnm install {typed(word)}`"],
+            missing=[f"node {word or '(no version named)'}: `fnm install {typed(word)}`"],
             line=line,
             watch=watch,
         )
@@ -294,7 +294,7 @@ def _asdf(here: _Managers, text: str) -> list[_Found]:
         if not tool:
             continue
         if not _plain(tool) or not versions:
-            found.append(_Found("asdf", missing=[f"{tool}: write its version behind it"], line=number))
+            found.append(_Found("asdf", missing=[f"{tool}: write a version after the name"], line=number))
             continue
         folders, missing = [], []
         for version in versions:

@@ -55,10 +55,10 @@ def _resolve(file: str, root: str, context: Context) -> Resolution:
         return Resolution("failed", note=f"{file}:{line}: {KEY} must be a string; write a path in quotes")
     expanded, unknown = _expanded(said, root, context)
     if unknown:
-        note = f"{file}:{line}: {unknown} is not known here: write the path itself"
+        note = f"{file}:{line}: {unknown} is not supported: write the path itself"
         return Resolution("failed", note=note)
     if "/" not in expanded and not os.path.exists(os.path.join(root, expanded)):
-        return Resolution("not-applicable", note=f"{file}:{line}: `{expanded}` is whatever PATH has already")
+        return Resolution("not-applicable", note=f"{file}:{line}: `{expanded}` adds nothing to PATH")
     path = os.path.normpath(os.path.join(root, expanded))
     return _activation(path, Origin("provider", f"vscode: {KEY}", file, line), f"{file}:{line}")
 
@@ -68,13 +68,13 @@ def _activation(path: str, origin: Origin, where: str) -> Resolution:
     is_folder = os.path.isdir(path)
     folder = path if is_folder else os.path.dirname(os.path.dirname(path))
     if not os.path.lexists(path):
-        note = f"{where}: there is no {path}: make it, or name another"
+        note = f"{where}: {path} does not exist: create it, or write another path"
         return Resolution("missing", note=note, watch=(path, *venv.watched(folder)))
     environment = venv.look(folder)
     if environment is not None:
         fault = venv.fault(environment)
         if fault:
-            return Resolution("failed", note=f"{where}: {fault}: make it anew", watch=venv.watched(folder))
+            return Resolution("failed", note=f"{where}: {fault}: create it again", watch=venv.watched(folder))
         version = f" (Python {environment.version})" if environment.version else ""
         return venv.activation(environment, origin, f"vscode{version}")
     if conda.is_prefix(folder):
@@ -82,9 +82,13 @@ def _activation(path: str, origin: Origin, where: str) -> Resolution:
         return replace(result, note=f"{where}: {result.note}" if result.note else "")
     programs = os.path.join(path, "bin") if is_folder else os.path.dirname(path)
     if not (os.path.isdir(programs) if is_folder else os.access(path, os.X_OK)):
-        return Resolution("failed", note=f"{where}: {path} is no interpreter: name one", watch=(path,))
+        return Resolution(
+            "failed",
+            note=f"{where}: {path} is not a Python interpreter: write the path of one",
+            watch=(path,),
+        )
     if ":" in programs:
-        return Resolution("failed", note=f"{where}: {path} has a colon in it, which PATH cannot hold")
+        return Resolution("failed", note=f"{where}: {path} has a colon in it, which PATH does not allow")
     operation = Operation("PATH", "prepend", (programs,), origin)
     return Resolution("applied", operations=[operation], watch=(path,), producer="vscode")
 

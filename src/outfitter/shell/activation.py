@@ -81,10 +81,16 @@ def scrub(env: Mapping[str, str]) -> tuple[dict[str, str], list[tuple[str, str]]
         tool = bookkeeper(name)
         if tool:
             del clean[name]
-            told.append((name, f"what {tool} remembers of another shell"))
+            told.append((name, f"removed: {tool}'s bookkeeping of another shell"))
         elif GUARDS.match(fold(name)) is not None:
             del clean[name]
-            told.append((name, 'says "already done" to startup files, which nobody runs here'))
+            told.append(
+                (
+                    name,
+                    "removed: it tells startup files that they have already run, and no startup "
+                    "file runs here",
+                )
+            )
     _strip_path(clean, entries, told)
     return clean, told
 
@@ -201,7 +207,7 @@ def _revert(
     """Gives names back what they were `before`, and takes away those that are only in `after`."""
     tool = bookkeeper(record)
     if before is None or after is None:
-        told.append((record, f"cannot be read: what {tool} has loaded stays"))
+        told.append((record, f"cannot be read, so the variables that {tool} loaded stay"))
         return
     for name in sorted(after):
         if bookkeeper(name) == tool:
@@ -209,13 +215,13 @@ def _revert(
         # Whoever took it away after the tool meant it: a policy, for example.
         if clean.pop(name, None) is not None and name in before:
             clean[name] = before[name]
-            told.append((name, f"as it was before {tool} loaded another value"))
+            told.append((name, f"restored to its value from before {tool} changed it"))
         elif name not in before:
-            told.append((name, f"loaded by {tool} for another shell"))
+            told.append((name, f"removed: {tool} loaded it for another shell"))
     for name in sorted(before):
         if name not in after and bookkeeper(name) != tool:
             clean[name] = before[name]
-            told.append((name, f"as it was before {tool} took it away"))
+            told.append((name, f"restored to its value from before {tool} removed it"))
 
 
 def _variables(diff: object, side: str) -> dict[str, str] | None:
@@ -256,12 +262,10 @@ def _strip_path(clean: dict[str, str], entries: Mapping[str, str], told: list[tu
     kept = ":".join([entry for entry in clean["PATH"].split(":") if entry not in entries])
     if not leads_somewhere(kept):
         # Without any PATH, shells search a list of their own that ends in the current directory.
-        told.append(("PATH", "has nothing but what was activated: that stays"))
+        told.append(("PATH", "unchanged: it has only entries of activated environments"))
         return
     clean["PATH"] = kept
-    told += [
-        ("PATH", f"without {entry}, which is there because of {whose}") for entry, whose in entries.items()
-    ]
+    told += [("PATH", f"without {entry}, which {whose} added") for entry, whose in entries.items()]
 
 
 # What tools are started with

@@ -104,7 +104,7 @@ class Bash(Family):
         if login or call.operand < 0 or call.interactive:
             silence.flags = [f"--{name}" for name in ("noprofile", "norc") if name not in call.quiet]
         if login:
-            silence.notes.append("~/.bash_logout is read if the command ends with `exit`")
+            silence.notes.append("bash reads ~/.bash_logout if the command ends with `exit`")
         silence.notes += [f"{file} is not read, although a flag names it" for file in call.fresh]
         silence.withheld = ["BASH_ENV"] if "BASH_ENV" in env else []
         if call.posix and call.may_interact and "ENV" in env:

@@ -67,7 +67,9 @@ class Csh(Family):
         # -l must be the only word. A dash before argv[0] goes together with -f.
         silence = Silence(login and call.login_cuts == [(0, 0, 1)])
         if login and not silence.login:
-            silence.notes.append(f"{self.name} is not started as a login shell: -l goes with no other flag")
+            silence.notes.append(
+                f"{self.name} is not started as a login shell: -l cannot be combined with other flags"
+            )
         silence.flags = [] if "-f" in call.quiet else ["-f"]
         return silence
 

@@ -63,7 +63,7 @@ class Posix(Family):
             else:
                 # Without ENV a ksh, which sh may be, would read ~/.kshrc; ksh93's +E is an error elsewhere.
                 silence.added.append(("ENV", "/dev/null"))
-                silence.notes.append(f"ENV is /dev/null, for {self.name} not to read ~/.kshrc")
+                silence.notes.append(f"ENV is set to /dev/null, so that {self.name} does not read ~/.kshrc")
         silence.withheld += prompts_that_run(call, env, call.trace)
         return silence
 

@@ -201,14 +201,14 @@ def _kept_out(name: str, after: str | None) -> str | None:
     """Why a change is left out; empty when there is nothing to say about it, None when it is not left out."""
     if not is_name(name):
         # Several shells drop such names by themselves: that is nobody's wish.
-        return "" if after is None else "its name is not one that every shell passes on"
+        return "" if after is None else "some shells drop variables with this name"
     folded = fold(name)
     if GUARDS.match(folded) is not None:
-        return "" if after is None else 'it says "already done", which may not outlive what was done'
+        return "" if after is None else "it tells startup files that they have already run"
     if STATE.match(folded) is not None:
-        return "" if after is None else "it is what a tool remembers of the shell it was loaded into"
+        return "" if after is None else "it is a tool's bookkeeping of the shell that it was loaded into"
     if name in REQUIRED and not (after or "").strip(":"):
-        return "a command cannot do without it: the value from before is kept"
+        return "commands do not work without it, so the earlier value is kept"
     return None
 
 

@@ -235,9 +235,7 @@ def _watched(
     words = _named(rewritten(argv, () if login else call.login_cuts, call.at, flags), argv[0], family.name)
     notes = []
     if reads and startup == "repair" and family.name == "fish":
-        notes.append(
-            "universal variables that fish exports stay exported: to unset one is to erase it for good"
-        )
+        notes.append("fish's exported universal variables stay: unsetting one would erase it permanently")
     return Plan(
         words,
         family.name,
@@ -288,9 +286,9 @@ def maintained(shell: str) -> frozenset[str]:
 
 def _unwrappable(family: Family, call: Call) -> str:
     if not family.repairs:
-        return f"{family.name} cannot be made to say or to change what its startup files did"
+        return f"{family.name} cannot report or correct what its startup files changed"
     if call.text < 0:
-        return "a script has no command text" if call.operand >= 0 else "there is no command text"
+        return "the shell runs a script" if call.operand >= 0 else "the shell gets no command text"
     return ""
 
 

@@ -83,7 +83,7 @@ class Zsh(Family):
         silence = Silence(login)
         silence.flags = [] if "-f" in call.quiet else ["-f"]
         silence.cuts = call.loud_cuts
-        silence.notes.append("/etc/zsh/zshenv is always read by zsh")
+        silence.notes.append("zsh always reads /etc/zsh/zshenv")
         return silence
 
     def reads(self, call: Call, env: Mapping[str, str], login: bool) -> bool:

@@ -63,16 +63,16 @@ def parse_address(url: str) -> Address:
     except ValueError as error:
         raise SettingInvalid(f"`{url}` is not a URL: {error}") from None
     if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise SettingInvalid(f"`{url}` cannot be dialled: write ws://HOST:PORT or wss://HOST:PORT")
+        raise SettingInvalid(f"`{url}` is not a WebSocket URL: write ws://HOST:PORT or wss://HOST:PORT")
     if parts.username is not None or parts.password is not None:
         # Not repeated in the text: it holds a secret.
-        raise SettingInvalid("the URL holds credentials, which end up in logs: pass them as a token")
+        raise SettingInvalid("the URL contains credentials, which could appear in logs: pass a token instead")
     if port == 0:
-        raise SettingInvalid(f"`{url}` cannot be dialled: nobody listens at port 0")
+        raise SettingInvalid(f"`{url}` cannot be used: no server listens on port 0")
     try:
         host = parts.hostname.encode("idna").decode()
     except UnicodeError as error:
-        raise SettingInvalid(f"`{url}` is not a URL: its host is no name: {error}") from None
+        raise SettingInvalid(f"`{url}` is not a URL: its host name is invalid: {error}") from None
     secure = parts.scheme == "wss"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not path.isascii() or not path.isprintable() or " " in path:
@@ -118,7 +118,7 @@ async def dial(
         _drop(transport)
         reason = _reason(error)
         if address.secure and transport is None and isinstance(error, ConnectionResetError):
-            reason = "it ended the TLS handshake; a server without TLS is ws://"
+            reason = "it ended the TLS handshake; for a server without TLS, write ws://"
         raise DialFailed(f"cannot connect to {address.text}: {reason}", retryable=True) from None
     except BaseException:
         _drop(transport)
@@ -215,12 +215,12 @@ class DialledTransport(asyncio.Protocol):
             text = rest.decode("utf-8", "replace").strip()[:200]
             detail = f"{status} {phrase}".strip() + (f": {text}" if text and text.isprintable() else "")
             if status == 401:
-                detail += "; give the token that it wants with `token=`, or --token-file FILE"
+                detail += "; pass its token with `token=` or --token-file FILE"
             # Overload passes; a token, a path or an Origin that is refused stays so.
             self._turned_away(detail, retryable=status in (429, 502, 503, 504))
             return b""
         if headers.get("sec-websocket-accept") != accept_key(self._key):
-            self._turned_away("its answer does not belong to our request")
+            self._turned_away("its answer does not match the request")
             return b""
         if not self._upgraded.done():
             self._upgraded.set_result(None)
@@ -349,7 +349,7 @@ class DialledTransport(asyncio.Protocol):
         now = self._loop.time()
         if self._pinged > self._heard:
             if now - self._pinged >= _DEAD_SECONDS and not self._hold:
-                self._lose("the server gave no sign of life")
+                self._lose("the server stopped responding")
                 return
         elif now - self._heard >= _PING_SECONDS / 2 and not self._closing:
             self._pinged = now

@@ -93,7 +93,7 @@ class ProgramTransport:
 
     def lost(self, reason: str) -> None:
         self._hear_out()
-        said = f"; its last words: {' | '.join(self._last)}" if self._last else ""
+        said = f"; its last output: {' | '.join(self._last)}" if self._last else ""
         self._ended = self._loop.create_task(self._end())
         self._receiver.lost(reason + said)
 

@@ -79,7 +79,10 @@ class Listener:
         except OSError:
             pass  # a connection reset while it waited
         if len(self.open) >= self._limit:
-            _refuse(sock, Response(503, f"this exec-server holds {self._limit} connections already"))
+            _refuse(
+                sock,
+                Response(503, f"this exec-server already has {self._limit} connections, which is its limit"),
+            )
             return
         self.open.add(_Incoming(self._loop, self, sock, peer))
 
@@ -236,7 +239,7 @@ class WebSocketTransport(Outgoing):
         if data:
             self._received(data)
         else:
-            self._lose("the peer closed the connection")
+            self._lose("the client closed the connection")
 
     def _received(self, data: bytes) -> None:
         self._heard = self._loop.time()
@@ -255,7 +258,7 @@ class WebSocketTransport(Outgoing):
         if self._frames.fault is not None and not self._inbox:
             self._fail(self._frames.fault)
         if self._frames.held > READ_SIZE_LARGE and self._listener.held() > MAX_HELD:
-            self.close(1013, "too many large messages are under way; try again later")
+            self.close(1013, "too many large messages are in progress; try again later")
 
     @property
     def held(self) -> int:
@@ -295,7 +298,7 @@ class WebSocketTransport(Outgoing):
                 code = error.close_code
             if not self._closing:
                 self.close(1000 if code == 1005 else code, "")
-            self._lose("the peer closed the connection")
+            self._lose("the client closed the connection")
 
     # Sending
 
@@ -404,11 +407,11 @@ class WebSocketTransport(Outgoing):
         if self._outbox:
             # A ping would wait behind the data: judge the peer by whether it takes any.
             if now - self._moved > _STALL_SECONDS:
-                self._lose("the peer has taken nothing for too long")
+                self._lose("the client has read nothing for too long")
                 return
         elif self._pinged > self._heard:
             if now - self._pinged >= _DEAD_SECONDS:
-                self._lose("the peer gave no sign of life")
+                self._lose("the client stopped responding")
                 return
         else:
             self._pinged = now
@@ -423,7 +426,7 @@ class WebSocketTransport(Outgoing):
 
     def _probed(self, since: float) -> None:
         if not self._gone and self._heard < since and self._moved < since:
-            self._lose("the peer did not answer when another connection asked for its session")
+            self._lose("the client did not answer when another connection asked for its session")
 
     # Closing
 

@@ -32,10 +32,10 @@ _MARKS = {
     "ignored": "refused",
 }
 _CHIPS = (
-    ("removed", "a layer took them away, or nobody was allowed to set them"),
+    ("removed", "a layer removed them, or every attempt to set them was refused"),
     ("secret", "their values are never shown"),
-    ("list", "PATH and other lists of folders"),
-    ("refused", "a layer wanted to change them and may not"),
+    ("list", "PATH and other lists of directories"),
+    ("refused", "a layer tried to change them and was not allowed to"),
 )
 
 
@@ -213,8 +213,8 @@ def _ladder(segments: Sequence[Told]) -> Html:
     rungs = []
     for segment in segments:
         tags = [
-            _tag("missing", "there is no such folder") if segment.get("exists") is False else None,
-            _tag("writable by the agent", "inside the workspace")
+            _tag("missing", "this directory does not exist") if segment.get("exists") is False else None,
+            _tag("writable by the agent", "inside the worktree")
             if segment.get("writableByAgent") is True
             else None,
         ]
@@ -273,7 +273,7 @@ def _programs(told: Told) -> Html | None:
                     _place(here),
                     element("span", " → ", element("code", real), kind="dim") if real else None,
                     _by(here) if here.get("layer") else None,
-                    _tag("writable by the agent", "inside the workspace")
+                    _tag("writable by the agent", "inside the worktree")
                     if here.get("writableByAgent") is True
                     else None,
                     kind=_level(here),

@@ -445,7 +445,7 @@ def test_one_that_is_killed_is_tried_again_soon(site: Site, monkeypatch: pytest.
     site.allow()
     layer = site.layer()
     assert (layer.state, site.runs()) == ("failed", 1)
-    assert "it was ended by signal 9" in layer.note
+    assert "signal 9 ended it" in layer.note
     assert site.setups.status(site.use()).state == "interrupted"
     (site.home / "fine").touch()
     clock = time.monotonic

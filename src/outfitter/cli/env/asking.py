@@ -95,11 +95,11 @@ def prepared() -> Contract:
 
 
 def folder_of(cwd: str | None) -> str:
-    """Raises SettingInvalid when there is no such folder."""
+    """Raises SettingInvalid when this directory does not exist."""
     try:
         path = os.path.abspath(cwd or ".")
     except FileNotFoundError:
-        raise SettingInvalid("the current directory does not exist any more: change to another one") from None
+        raise SettingInvalid("the current directory no longer exists: change to another one") from None
     if not os.path.isdir(path):
         raise SettingInvalid(f"{path} is not a directory")
     return path

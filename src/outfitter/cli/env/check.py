@@ -33,10 +33,10 @@ def check(flags: Flags) -> int:
         emit_json({"lock": shown(path), "same": not found, "drift": drift})
     elif found:
         paint = painter()
-        title = f"not as in {path}:"
+        title = f"differs from {path}:"
         emit("\n".join([paint("bold", printable(title)), *(f"  {printable(str(one))}" for one in found)]))
     else:
-        emit(f"as in {path}")
+        emit(f"same as {path}")
     return 1 if found else 0
 
 

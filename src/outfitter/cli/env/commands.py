@@ -14,14 +14,12 @@ from ..options import has
 # As in env.export, which need not be imported for a list of words.
 FORMATS = ("json", "shell", "fish", "powershell", "dotenv", "github", "claude")
 
-_FILE = Flag("--file", "text", "The lock, instead of outfitter.lock.", None, "FILE")
+_FILE = Flag("--file", "text", "Use this lock instead of outfitter.lock.", None, "FILE")
 
 
 def _check_values(flags: dict[str, Any]) -> None:
     if flags["show_secrets"] and not flags["values"]:
-        raise click.UsageError(
-            "--show-secrets prints secrets in plain text: say --values as well if you mean it"
-        )
+        raise click.UsageError("--show-secrets prints secrets in plain text: add --values to confirm")
 
 
 def _variables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -44,16 +42,16 @@ def _places(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 @has(*ENV)
 @click.pass_context
 def env_group(ctx: click.Context, /, **flags: Any) -> int:
-    """Show the environment that a command would get: names by the layer that they come from.
+    """Show the environment that commands get.
 
-    Values are shown only when they are asked for. The commands below tell more.
+    Lists the names of variables, grouped by the layer that they come from. --values shows values too.
     """
     if ctx.invoked_subcommand is not None:
         for name in flags:
             if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
                 option = "--" + name.replace("_", "-")
                 raise click.UsageError(
-                    f"{option} goes behind the command: outfitter env {ctx.invoked_subcommand}"
+                    f"write {option} after the command: outfitter env {ctx.invoked_subcommand} {option}"
                 )
         return 0
     _check_values(flags)
@@ -66,10 +64,10 @@ def env_group(ctx: click.Context, /, **flags: Any) -> int:
 @has(*ENV_EXPLAIN)
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_variables)
 def explain_command(names: tuple[str, ...], **flags: Any) -> int:
-    """Say why variables are what they are, and where those that are missing went.
+    """Explain where variables come from and why some are missing.
 
-    NAME is a variable, or a program: then its file is told, and whose entry of PATH leads there. Without any,
-    everything is told in short.
+    NAME is a variable or a program. For a program, shows its file and which entry of PATH leads to it.
+    Without a NAME, explains every variable briefly.
     """
     _check_values(flags)
     from .explain import explain
@@ -82,12 +80,12 @@ def explain_command(names: tuple[str, ...], **flags: Any) -> int:
 @click.argument("a", shell_complete=_places)
 @click.argument("b", shell_complete=_places)
 def diff_command(a: str, b: str, **flags: Any) -> int:
-    """Compare two environments: names, and the entries of lists.
+    """Compare two environments.
 
-    A and B are `here`, `login` (what a login shell makes of it), `daemon` (the configured default server),
-    the name or ws:// URL of an environment, `lock` or a lock file, or a directory (`.`, `./sub`).
+    A and B can be `here`, `login` (the environment of a login shell), `daemon` (the configured default
+    server), the name or ws:// URL of an executor, `lock` or a lock file, or a directory (`.`, `./sub`).
 
-    The exit status is 0 when they are the same, 1 when they differ, 2 for trouble.
+    The exit status is 0 if they are the same, 1 if they differ, and 2 on an error.
     """
     from .diff import diff
 
@@ -96,15 +94,17 @@ def diff_command(a: str, b: str, **flags: Any) -> int:
 
 @env_group.command("export")
 @has(*WHERE, CWD, *WISHES)
-@click.option("--format", type=click.Choice(FORMATS), required=True, help="For whom it is written.")
-@click.option("--only", multiple=True, metavar="PATTERN", help="Only variables whose name matches (* and ?).")
-@click.option("--changed", is_flag=True, help="Only what differs from the environment of this command line.")
-@click.option("--show-secrets", is_flag=True, help="Secrets as well, in plain text; not to a terminal.")
+@click.option("--format", type=click.Choice(FORMATS), required=True, help="The format to print.")
+@click.option(
+    "--only", multiple=True, metavar="PATTERN", help="Print only variables whose name matches (* and ?)."
+)
+@click.option("--changed", is_flag=True, help="Print only what differs from the environment of this shell.")
+@click.option("--show-secrets", is_flag=True, help="Print secrets too, in plain text; refused on a terminal.")
 def export_command(**flags: Any) -> int:
-    """Print the environment that a command would get, in the words of a shell or a tool."""
+    """Print the environment for a shell or another tool."""
     if flags["show_secrets"] and sys.stdout.isatty():
         raise click.UsageError(
-            "secrets are not printed on a terminal: send the output to a file or a program"
+            "--show-secrets does not print to a terminal: redirect the output to a file or a program"
         )
     from .export import export
 
@@ -114,10 +114,13 @@ def export_command(**flags: Any) -> int:
 @env_group.command("lock")
 @has(CWD, _FILE)
 @click.option(
-    "--tool", multiple=True, metavar="NAME", help="Note the version of this program, and of no others."
+    "--tool", multiple=True, metavar="NAME", help="Record the version of this program only (repeatable)."
 )
 def lock_command(**flags: Any) -> int:
-    """Write down what the environment is, without any value, so that `env check` notices when it changes."""
+    """Record the environment in outfitter.lock, without values.
+
+    `outfitter env check` compares the environment with this lock later.
+    """
     from .lock import lock
 
     return lock(flags)
@@ -128,7 +131,7 @@ def lock_command(**flags: Any) -> int:
 def check_command(**flags: Any) -> int:
     """Compare the environment with its lock.
 
-    The exit status is 0 when nothing has changed, 1 when something has, 2 for trouble.
+    The exit status is 0 if nothing has changed, 1 if something has, and 2 on an error.
     """
     from .check import check
 
@@ -137,27 +140,32 @@ def check_command(**flags: Any) -> int:
 
 _SESSION = (
     *WHERE,
-    Flag("--scope", "text", "With --on: the session that it is for, by its id.", None, "ID"),
-    Flag("--dir", "text", "For the worktree of this directory instead of the current one.", None, "DIR"),
+    Flag("--scope", "text", "With --on: ID of the agent session.", None, "ID"),
+    Flag("--dir", "text", "Use the worktree of this directory instead of the current one.", None, "DIR"),
 )
 
 
 def _check_session(flags: dict[str, Any]) -> None:
     if flags["on"] is None or flags["on"] == "local":
         if flags["scope"] is not None:
-            raise click.UsageError("--scope is a session of a running server: name that with --on")
+            raise click.UsageError("--scope names a session of a running server: add --on to name the server")
     elif flags["scope"] is None:
-        raise click.UsageError("a server keeps this for a session: name one with --scope ID")
+        raise click.UsageError("a server keeps variables per session: add --scope ID")
 
 
 @env_group.command("set")
-@has(*_SESSION, Flag("--secret", "flag", "With --on: these values are secret, whatever their names.", False))
+@has(
+    *_SESSION,
+    Flag("--secret", "flag", "With --on: treat the values as secrets, whatever their names.", False),
+)
 @click.argument("words", nargs=-1, required=True, metavar="NAME=VALUE...")
 def set_command(words: tuple[str, ...], **flags: Any) -> int:
-    """Set variables for all later commands in a worktree, or with --on for those of a session there.
+    """Set variables for all later commands.
 
-    A NAME without a value takes it from standard input, unseen if that is a terminal. Secrets are not kept on
-    disk: give them to a running server. The exit status is 1 when something was refused.
+    Sets them for a worktree, or with --on and --scope for an agent session on a running server.
+
+    For a NAME without a value, reads the value from standard input, without echo on a terminal. Secrets are
+    never written to disk: set them on a running server. The exit status is 1 if a variable was refused.
     """
     _check_session(flags)
     from .set import set_variables
@@ -166,10 +174,10 @@ def set_command(words: tuple[str, ...], **flags: Any) -> int:
 
 
 @env_group.command("unset")
-@has(*_SESSION, Flag("--forget", "flag", "Forget what was set or unset, instead.", False))
+@has(*_SESSION, Flag("--forget", "flag", "Undo an earlier set or unset instead.", False))
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_variables)
 def unset_command(names: tuple[str, ...], **flags: Any) -> int:
-    """Take variables away from all later commands, wherever they come from."""
+    """Remove variables from the environment of all later commands."""
     _check_session(flags)
     from .unset import unset_variables
 
@@ -179,19 +187,20 @@ def unset_command(names: tuple[str, ...], **flags: Any) -> int:
 @env_group.command("overlay")
 @has(
     *_SESSION,
-    Flag("--import", "text", "Take the variables of a file with export lines; - is stdin.", None, "FILE"),
-    Flag("--hook", "text", "With --import: the file is what this hook printed, as JSON.", None, "NAME"),
-    Flag("--strict", "flag", "With --import: nothing, if a line is refused.", False),
-    Flag("--drop", "text", "Forget everything that this producer has said.", None, "PRODUCER"),
+    Flag("--import", "text", "Read variables from a file of `export` lines; - is stdin.", None, "FILE"),
+    Flag("--hook", "text", "With --import: FILE is the JSON that this hook printed.", None, "NAME"),
+    Flag("--strict", "flag", "With --import: add nothing if a line is refused.", False),
+    Flag("--drop", "text", "Remove everything that this producer added.", None, "PRODUCER"),
     JSON,
 )
 def overlay_command(**flags: Any) -> int:
-    """List who adds to the environment of later commands, and which variables; or read a file for it.
+    """List what producers add to all later commands.
 
-    No shell is asked: what a file has besides assignments is refused, line by line.
+    With --import, reads variables from a file. The file is not run by a shell: lines other than assignments
+    are refused.
     """
     if flags["import"] is not None and flags["drop"] is not None:
-        raise click.UsageError("--import and --drop do not go together")
+        raise click.UsageError("--import and --drop cannot be used together")
     _check_session(flags)
     if flags["hook"] is not None and flags["import"] is None:
         raise click.UsageError("--hook needs --import FILE, or --import - for standard input")
@@ -202,11 +211,14 @@ def overlay_command(**flags: Any) -> int:
 
 @env_group.command("list")
 @has(
-    Flag("--codex-home", "text", "Those of this Codex home instead of our own.", None, "DIR"),
-    Flag("--json", "flag", "A JSON list.", False),
+    Flag("--codex-home", "text", "List those of this Codex home instead of Outfitter's.", None, "DIR"),
+    Flag("--json", "flag", "Print a JSON list.", False),
 )
 def list_command(**flags: Any) -> int:
-    """List the named environments, each with its state. The default one is marked with *."""
+    """List the named environments and their states.
+
+    The default environment is marked with *.
+    """
     from ..environments import list_environments
 
     return list_environments(flags)

@@ -89,7 +89,7 @@ class _Comparison:
         if "lock" in kinds:
             if "server" in kinds:
                 raise SettingInvalid(
-                    "a lock is about this machine's folders: compare it with here, login or a directory, "
+                    "a lock names directories of one machine: compare it with here, login or a directory, "
                     "or use `outfitter env check` on the other machine"
                 )
             one, other = self._locked(a, b)
@@ -133,7 +133,7 @@ class _Comparison:
         settings = contract.settings(where.path)
         found = ask("loginShell", resolved.values, settings.snapshot_timeout)
         if found.state != "captured":
-            raise SettingInvalid(f"the login shell gave no answer: {found.reason}")
+            raise SettingInvalid(f"the login shell gave no environment: {found.reason}")
         names = resolved.stack.rules.list_names
         return resolve(
             [Layer(BASE, "base", LOGIN_SHELL, found.values)],
@@ -209,7 +209,7 @@ class _Comparison:
             one, other = locks.values()
             comparable = one.salt == other.salt
             if not comparable:
-                say("the locks have different salts: of values, only the entries of lists can be compared")
+                say("the locks have different salts: only names and entries of lists were compared")
         lock = next(iter(locks.values()))
         return self._of_lock(a, locks, lock, comparable), self._of_lock(b, locks, lock, comparable)
 

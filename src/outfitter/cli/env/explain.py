@@ -26,7 +26,7 @@ def explain(names: Sequence[str], flags: Flags) -> int:
         from ...web.page import render
 
         write_whole(flags["html"], render(told).encode(), private=show != "names")
-        say(f"the explanation is in {flags['html']}")
+        say(f"wrote the explanation to {flags['html']}")
     if flags["json"]:
         emit_json(_only(told, names, flags["program"]) if names else told)
     elif flags["html"] is None or names:
@@ -34,7 +34,7 @@ def explain(names: Sequence[str], flags: Flags) -> int:
         if lines:
             emit("\n".join(lines))
     for name in unknown:
-        say(f"{name}: there is no such variable, and no such program in PATH")
+        say(f"{name} is neither a variable nor a program in PATH")
     return 1 if unknown else 0
 
 

@@ -36,7 +36,7 @@ def export(flags: Flags) -> int:
     text, left_out = write(values, flags["format"], unset=unset)
     emit_bytes(text.encode("utf-8", "surrogateescape"))
     if hidden:
-        say(f"left out, because secret: {', '.join(_plain(name) for name in hidden)} (--show-secrets)")
+        say(f"left out secrets: {', '.join(_plain(name) for name in hidden)} (--show-secrets prints them)")
     for name, why in left_out:
         if name in SHELL_MAINTAINED:
             continue  # nobody misses them: the reader keeps its own

@@ -37,7 +37,7 @@ def read(path: str) -> Lock:
         with open(path, "rb") as file:
             data = file.read(_FILE_BYTES + 1)
     except FileNotFoundError:
-        raise SettingInvalid(f"there is no lock {path}: `outfitter env lock` makes one") from None
+        raise SettingInvalid(f"{path} does not exist: run `outfitter env lock` to write it") from None
     except OSError as error:
         raise SettingInvalid(f"cannot read {path}: {error.strerror}") from None
     if len(data) > _FILE_BYTES:
@@ -134,7 +134,7 @@ def _first_line(fd: int) -> str:
             break
         data += more
     line = data.strip().partition(b"\n")[0]
-    return line.decode("utf-8", "replace").strip()[:_VERSION_CHARACTERS] or "(says nothing)"
+    return line.decode("utf-8", "replace").strip()[:_VERSION_CHARACTERS] or "(prints nothing)"
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:

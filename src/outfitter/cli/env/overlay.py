@@ -28,7 +28,7 @@ def overlay(flags: Flags) -> int:
     if flags["drop"] is not None:
         if where.drop(flags["drop"]):
             return 0
-        say(f"{printable(flags['drop'])} has said nothing for {where.where}")
+        say(f"{printable(flags['drop'])} has added nothing for {where.where}")
         return 1
     told = where.told()
     if flags["json"]:
@@ -48,7 +48,7 @@ def _import(where: Here | There, file: str, *, strict: bool) -> int:
     try:
         contribution = read.contribution(producer, strict=strict)
     except OverlayRefused:
-        say("nothing was taken, because of --strict")
+        say("nothing was added, because of --strict")
         return 1
     status = report(where.put(contribution, merge=False))
     return 1 if read.mistakes else status
@@ -81,7 +81,7 @@ def _content(file: str) -> str:
     except OSError as error:
         raise SettingInvalid(f"cannot read {file}: {error.strerror}") from None
     if len(data) > _LARGEST:
-        raise SettingInvalid(f"{file} has more than {_LARGEST} bytes, which is no file of variables")
+        raise SettingInvalid(f"{file} has more than {_LARGEST} bytes: too large for a file of variables")
     return data.decode("utf-8", "surrogateescape")
 
 

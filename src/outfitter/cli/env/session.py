@@ -153,7 +153,7 @@ class There:
 def _check(contribution: Contribution) -> None:
     why = why_no_producer(contribution.producer)
     if why:
-        raise SettingInvalid(f"{why}: {printable(contribution.producer)} is none")
+        raise SettingInvalid(f"{printable(contribution.producer)} is not a producer: {why}")
 
 
 def report(rejected: list[Rejection]) -> int:

@@ -22,7 +22,7 @@ def set_variables(words: Sequence[str], flags: Flags) -> int:
     """Keeps them; returns the exit status. Raises OutfitterError."""
     if flags["secret"] and flags["on"] is None:
         raise SettingInvalid(
-            "secrets are not kept on disk: give them to a running server with --on and --scope"
+            "secrets are never written to disk: set them on a running server with --on and --scope"
         )
     where = place(flags)
     values: dict[str, object] = {}
@@ -39,7 +39,7 @@ def _typed(name: str) -> str:
     """A value that is not on the command line, where others could see it."""
     if sys.stdin is None:
         raise SettingInvalid(
-            f"{printable(name)} has no value, and there is no standard input to take it from"
+            f"{printable(name)} has no value, and standard input is closed: write NAME=VALUE"
         )
     if sys.stdin.isatty():
         from getpass import getpass

@@ -21,7 +21,7 @@ SECRET = "[secret]"
 _MOST_LOST = 5  # lines: a shell of nix has dozens of functions
 # What says nothing about where a value comes from: who follows did not touch it.
 _PASSIVE = ("kept", "refused", "ignored")
-# What must have been there before it can be taken away: who unsets a name to be sure takes nothing.
+# What must have been there before it can be removed: who unsets a name to be sure takes nothing.
 _GIVING = ("set", "prepend", "append", "replace")
 _COLOURS = {"refused": "red", "removed": "red", "unset": "red", "ignored": "dim", "kept": "dim"}
 
@@ -90,13 +90,13 @@ def _value(entry: Json, paint: Paint) -> str:
 
 
 def _missing(told: Json, paint: Paint) -> Iterator[str]:
-    """What was taken away, and what layers wanted in vain, by reason."""
+    """What was removed, and what layers wanted in vain, by reason."""
     removed: dict[str, list[str]] = {}
     for name, entry in told["variables"].items():
         if "removed" in entry and any(event["action"] in _GIVING for event in entry["history"]):
             removed.setdefault(_gone(entry), []).append(name)
     if removed:
-        yield paint("bold", f"{count(sum(map(len, removed.values())), 'variable')} taken away")
+        yield paint("bold", f"{count(sum(map(len, removed.values())), 'variable')} removed")
         for reason, names in removed.items():
             yield paint("red", f"  {reason}")
             yield from _columns(names)
@@ -137,7 +137,7 @@ def _columns(names: Iterable[str]) -> Iterator[str]:
 def variable(name: str, entry: Json, paint: Paint) -> Iterator[str]:
     """Its history, layer by layer, with the one that decided marked; and the segments of a list."""
     if "removed" in entry:
-        state = f"not there: {_gone(entry)}"
+        state = f"not set: {_gone(entry)}"
     else:
         state = printable(f"from {entry['layer']} {entry['id']}")
         if entry["secret"]:
@@ -195,7 +195,7 @@ def ladder(entry: Json, paint: Paint) -> Iterator[str]:
         if segment.get("exists") is False:
             notes.append(paint("yellow", "does not exist"))
         if segment.get("writableByAgent"):
-            notes.append(paint("yellow", "can be written to by the agent"))
+            notes.append(paint("yellow", "writable by the agent"))
         if "note" in segment:
             notes.append(printable(segment["note"]))
         rows.append((str(number), _segment(segment), _whose(segment), ", ".join(notes)))
@@ -233,7 +233,7 @@ def program(name: str, told: Json, paint: Paint) -> Iterator[str]:
         if "realPath" in found:
             yield f"    which is {printable(found['realPath'])}"
         if found.get("writableByAgent"):
-            yield f"    {paint('yellow', 'found in a folder that the agent can write to')}"
+            yield f"    {paint('yellow', 'found in a directory that the agent can write to')}"
     login = told.get("loginShell", {}).get("programs", {}).get(name)
     if login is not None:
         same = login["path"] == path
@@ -259,7 +259,7 @@ def login_shell(told: Json, paint: Paint) -> Iterator[str]:
     found = told["loginShell"]
     shell = printable(str(found["shell"]))
     if found["state"] != "captured":
-        yield paint("yellow", printable(f"the login shell {shell} gave no answer: {found['reason']}"))
+        yield paint("yellow", printable(f"the login shell {shell} gave no environment: {found['reason']}"))
         return
     changes = found["differences"]
     if not changes:

@@ -57,8 +57,8 @@ def _file() -> str:
     path = os.environ.get("CLAUDE_ENV_FILE", "")
     if not os.path.isabs(path):
         raise SettingInvalid(
-            "CLAUDE_ENV_FILE is not set: Claude Code sets it for the hooks SessionStart, CwdChanged and"
-            " FileChanged (outfitter hook claude --print-settings)"
+            "CLAUDE_ENV_FILE is not set: Claude Code sets it for SessionStart, CwdChanged and FileChanged "
+            "hooks (see outfitter hook claude --print-settings)"
         )
     return path
 
@@ -129,7 +129,7 @@ def _read(path: str) -> str:
     try:
         # Claude Code makes no links: what one leads to is a file of somebody else, ~/.bashrc perhaps.
         if os.path.islink(path):
-            raise SettingInvalid(f"{path} is a link, which is not followed: remove it")
+            raise SettingInvalid(f"{path} is a symbolic link, which is not followed: remove it")
         # Nothing that would not be read at once: a FIFO opens without waiting, and is refused.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
@@ -141,5 +141,5 @@ def _read(path: str) -> str:
     except OSError as error:
         raise SettingInvalid(f"cannot read {path}: {error.strerror}") from None
     if len(data) > _LARGEST_FILE:
-        raise SettingInvalid(f"{path} has more than {_LARGEST_FILE} bytes: take out what is not needed")
+        raise SettingInvalid(f"{path} has more than {_LARGEST_FILE} bytes: remove what is not needed")
     return data.decode("utf-8", "surrogateescape")

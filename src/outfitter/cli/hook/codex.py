@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ...agents.hooks import Answer
 
-_RUN = "commands get it with `outfitter run -- CMD`"
+_RUN = "to apply it to a command: `outfitter run -- CMD`"
 
 
 def codex(flags: Mapping[str, Any]) -> int:
@@ -34,7 +34,7 @@ def codex(flags: Mapping[str, Any]) -> int:
         change = session.change
         if flags["env"]:
             kept = ", ".join(change.unset)
-            return session.answer(f"Codex cannot take away from commands: {kept}" if kept else "")
+            return session.answer(f"Codex cannot remove from commands: {kept}" if kept else "")
         return replace(session.answer(_RUN if change.set or change.unset else ""), env=None)
 
     return run(apply, codex_answer, lambda: None, strict=flags["strict"])

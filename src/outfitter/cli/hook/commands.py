@@ -12,16 +12,18 @@ from ..options import has
 
 @click.group("hook")
 def hook_group() -> None:
-    """For the hooks of agents: give the commands of a session the project's environment."""
+    """Apply a project's environment from an agent's hook."""
 
 
 @hook_group.command("claude")
 @has(*HOOK_CLAUDE)
 def claude_command(**flags: Any) -> int:
-    """Read a hook's input of Claude Code on stdin, and write the environment to $CLAUDE_ENV_FILE.
+    """Apply the environment to a Claude Code session.
 
-    For SessionStart, CwdChanged and FileChanged. What to put into settings.json: --print-settings. A session
-    is never held up: what goes wrong is told in one line, and the exit status is 0.
+    Reads the input of a SessionStart, CwdChanged or FileChanged hook from stdin and writes the environment
+    to $CLAUDE_ENV_FILE. To install the hook, see --print-settings.
+
+    A problem never blocks the session: the hook reports it in one line and exits with status 0.
     """
     from .claude import claude
 
@@ -31,10 +33,12 @@ def claude_command(**flags: Any) -> int:
 @hook_group.command("codex")
 @has(*HOOK_CODEX)
 def codex_command(**flags: Any) -> int:
-    """Read a SessionStart hook's input of Codex on stdin, and tell the model about the environment.
+    """Describe the environment to the model of a Codex session.
 
-    Codex 0.166.0 takes no variables from a hook. Its commands get the environment from a server of ours:
-    --print-environments.
+    Reads the input of a SessionStart hook from stdin.
+
+    Codex 0.166.0 does not accept variables from a hook. Its commands get the environment from an Outfitter
+    server instead: see --print-environments.
     """
     from .codex import codex
 

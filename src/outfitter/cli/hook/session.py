@@ -113,13 +113,15 @@ def _failed(error: Exception, watch: list[str]) -> Answer:
 
         traceback.print_exc()
         why = f"internal error: {type(error).__name__}"
-    text = f"the environment of the project is not applied: {why} ({_REMEDY})"
+    text = f"the environment of the project was not applied: {why} ({_REMEDY})"
     return Answer(f"env: {text}", f"outfitter: {text}", watch=watch)
 
 
 def _input() -> str:
     if sys.stdin.isatty():
-        raise SettingInvalid("this is for an agent's hook, which sends its input on stdin; see --help")
+        raise SettingInvalid(
+            "this command reads the input of an agent's hook from stdin, which is a terminal: see --help"
+        )
     data = sys.stdin.buffer.read(LARGEST_INPUT + 1)
     if len(data) > LARGEST_INPUT:
         raise SettingInvalid(f"the hook's input has more than {LARGEST_INPUT} bytes")
