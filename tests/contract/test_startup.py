@@ -10,7 +10,7 @@ import pytest
 
 from outfitter.contract.startup import changes, places
 from outfitter.env.fingerprint import value_digest
-from outfitter.shell.start import Plan
+from outfitter.shell.start import ShellPlan
 
 KEY = b"k" * 32
 
@@ -26,8 +26,8 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-def plan(shell: str = "bash", *, login: bool = True, interactive: bool = False) -> Plan:
-    return Plan([shell], shell, startup="report", login=login, interactive=interactive)
+def plan(shell: str = "bash", *, login: bool = True, interactive: bool = False) -> ShellPlan:
+    return ShellPlan([shell], shell, startup="report", login=login, interactive=interactive)
 
 
 def found(home: Path, shell: str = "bash", env: dict[str, str] | None = None, **how: Any) -> dict[str, Any]:

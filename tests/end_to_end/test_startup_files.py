@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.shell.start import Plan, Probe, Seen, maintained, prepare, seen
+from outfitter.shell.start import Probe, Seen, ShellPlan, maintained, prepare, seen
 from tests.support.tools import program
 
 SECONDS = 30
@@ -103,7 +103,7 @@ class Home:
         startup: str = "enforce",
         probe: Probe | None = None,
         path: str = "",
-    ) -> Plan:
+    ) -> ShellPlan:
         made = prepare(
             path or argv[0],
             argv,
@@ -158,7 +158,7 @@ def encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
 
 
 def run(
-    plan: Plan, home: Home, stdin: str = "null", path: str = "", before: tuple[str, ...] = ()
+    plan: ShellPlan, home: Home, stdin: str = "null", path: str = "", before: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[bytes]:
     """Starts what is planned in a session of its own, behind the words in `before`."""
     ours = theirs = -1
@@ -237,7 +237,7 @@ def test_no_file_below_home_is_opened_before_the_command(
 @pytest.mark.parametrize("shell", SHELLS)
 def test_without_the_plan_these_files_do_run(home: Home, shell: str) -> None:
     # Else the tests above would prove nothing.
-    asked = Plan([shell, "-ic", "/usr/bin/env -0"], shell, startup="report")
+    asked = ShellPlan([shell, "-ic", "/usr/bin/env -0"], shell, startup="report")
     result = run(asked, home)
     assert variables(result.stdout)["FILTERED"] == "back"
     assert home.ran() != []
@@ -578,7 +578,7 @@ def test_the_options_of_bash_stay_as_the_startup_files_left_them(
     home.write(".bash_profile", text)
     del home.env["BASH_ENV"]
     shown = "\\shopt; \\set -o"
-    plain = Plan([name, "-lc", shown], "bash", startup="report")
+    plain = ShellPlan([name, "-lc", shown], "bash", startup="report")
     repaired = home.plan(name, "-lc", shown, path="bash", startup="repair")
     assert run(repaired, home, path="bash").stdout == run(plain, home, path="bash").stdout
 
@@ -653,7 +653,7 @@ def test_a_command_does_what_it_does_alone(home: Home, probe: Listener, shell: s
     for name in FILES:
         home.write(name, "")
     for text in TEXTS:
-        plain = Plan([shell, "-lc", text, "zero", "a b", "*"], shell, startup="report")
+        plain = ShellPlan([shell, "-lc", text, "zero", "a b", "*"], shell, startup="report")
         planned = home.plan(shell, "-lc", text, "zero", "a b", "*", startup=startup, probe=probe.probe)
         assert planned.changed
         expected, found = run(plain, home), run(planned, home)
@@ -680,7 +680,7 @@ def test_a_command_of_fish_does_what_it_does_alone(home: Home, probe: Listener, 
     for name in FILES:
         home.write(name, "")
     for text in FISH_TEXTS:
-        plain = Plan(["fish", "-lc", text, "a b", "*"], "fish", startup="report")
+        plain = ShellPlan(["fish", "-lc", text, "a b", "*"], "fish", startup="report")
         planned = home.plan("fish", "-lc", text, "a b", "*", startup=startup, probe=probe.probe)
         expected, found = run(plain, home), run(planned, home)
         assert (found.returncode, found.stdout, found.stderr) == (

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.formats.ignore import Nested, Rules
+from outfitter.formats.ignore import IgnoreRules, Nested
 from tests.support.machine import SECOND
 
 
 def ignores(rule: str, path: str) -> bool | None:
     """A path that ends with a slash is a folder."""
-    return Rules([rule]).ignores(path.removesuffix("/"), path.endswith("/"))
+    return IgnoreRules([rule]).ignores(path.removesuffix("/"), path.endswith("/"))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_lines_that_mean_nothing_fit_nothing(line: str) -> None:
 
 
 def test_the_last_rule_that_fits_decides() -> None:
-    rules = Rules(["*.log", "!keep.log", "keep.log/", "# nothing"])
+    rules = IgnoreRules(["*.log", "!keep.log", "keep.log/", "# nothing"])
     assert rules.ignores("x.log", False) is True
     assert rules.ignores("keep.log", False) is False
     assert rules.ignores("keep.log", True) is True
@@ -72,21 +72,21 @@ def test_the_last_rule_that_fits_decides() -> None:
 
 
 def test_a_whitelist_keeps_folders_and_what_it_names() -> None:
-    rules = Rules(["*", "!*/", "!*.py"])
+    rules = IgnoreRules(["*", "!*/", "!*.py"])
     assert [rules.ignores("d", True), rules.ignores("d/x.py", False)] == [False, False]
     assert rules.ignores("d/x.txt", False) is True
 
 
 def test_rules_of_an_inner_folder_go_first() -> None:
-    outer = Nested("/r", [Rules(["*.log", "/top"])], None)
-    inner = Nested("/r/d", [Rules(["!keep.log"]), Rules(["keep.log", "/own"])], outer)
+    outer = Nested("/r", [IgnoreRules(["*.log", "/top"])], None)
+    inner = Nested("/r/d", [IgnoreRules(["!keep.log"]), IgnoreRules(["keep.log", "/own"])], outer)
     assert inner.ignores("/r/d/x.log", False)
     assert not inner.ignores("/r/d/keep.log", False)
     assert inner.ignores("/r/d/own", False)
     assert not inner.ignores("/r/d/e/own", False)
     assert not inner.ignores("/r/d/top", False)
     assert outer.ignores("/r/top", True)
-    assert Nested("/", [Rules(["/a"])], None).ignores("/a", False)
+    assert Nested("/", [IgnoreRules(["/a"])], None).ignores("/a", False)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def random_rules(chance: random.Random) -> list[str]:
 
 def kept(folder: Path, root: Path, above: Nested | None) -> Iterator[str]:
     own = folder / ".gitignore"
-    rules = [Rules(own.read_text().split("\n"))] if own.exists() else []
+    rules = [IgnoreRules(own.read_text().split("\n"))] if own.exists() else []
     nested = Nested(str(folder), rules, above)
     for entry in os.scandir(folder):
         if entry.name == ".git" or nested.ignores(entry.path, entry.is_dir()):

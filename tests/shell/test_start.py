@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outfitter.errors import LoginRejected, Refused
 from outfitter.shell.csh import TCSH
 from outfitter.shell.fish import FISH
-from outfitter.shell.start import Plan, Probe, Seen, is_shell, maintained, prepare, seen, whole
+from outfitter.shell.start import Probe, Seen, ShellPlan, is_shell, maintained, prepare, seen, whole
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh", "csh")
 quick = settings(deadline=None, max_examples=150)
@@ -24,7 +24,7 @@ def plan(
     program: str = "",
     probe: Any = None,  # a Probe
     **env: str,
-) -> Plan:
+) -> ShellPlan:
     made = prepare(
         program or argv[0],
         argv,

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..shell.start import Plan
+    from ..shell.start import ShellPlan
     from .freshness import Stamp
 
 # All files of one start: to read so much takes half a second, and somebody waits for the exit meanwhile.
@@ -33,7 +33,7 @@ _known: dict[tuple[str, str], tuple[Stamp, int, Lines]] = {}
 
 
 def changes(
-    given: Mapping[str, str], found: Mapping[str, str], plan: Plan, key: bytes
+    given: Mapping[str, str], found: Mapping[str, str], plan: ShellPlan, key: bytes
 ) -> list[dict[str, object]]:
     """What differs between the environment a shell was given and the one its startup files left.
 
@@ -66,7 +66,7 @@ def changes(
     return told
 
 
-def places(plan: Plan, env: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+def places(plan: ShellPlan, env: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     """Where each variable is assigned last, in the order in which the shell reads its files."""
     home = env.get("HOME", "")
     groups = startup_files(plan.shell, login=plan.login, interactive=plan.interactive, home=home, env=env)

@@ -14,10 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..shell.start import Plan, Probe
+    from ..shell.start import Probe, ShellPlan
     from .launch import Launch
 
-    Note = Plan
+    Note = ShellPlan
     Step = Callable[[Launch], tuple[Launch, Note | None]]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Pattern = re.Pattern[str]
 
 
-class Rules:
+class IgnoreRules:
     """The rules of one file or list. Lines that mean nothing are passed over, as git does."""
 
     __slots__ = ("_runs",)
@@ -71,7 +71,7 @@ class Nested:
 
     __slots__ = ("_above", "_rules", "_start")
 
-    def __init__(self, folder: str, rules: list[Rules], above: Nested | None) -> None:
+    def __init__(self, folder: str, rules: list[IgnoreRules], above: Nested | None) -> None:
         """`folder` is where the rules stand; of `rules`, the first that speaks of a path decides."""
         self._above = above
         self._rules = rules

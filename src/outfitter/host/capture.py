@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..shell.sourced import Lost
+    from ..shell.sourced import Leftover
 
 STATES = ("captured", "failed", "replaced-or-exited", "timeout", "too-large", "not-started")
 OUTPUT_BYTES = 1 << 20  # kept of what it prints; the end says most
@@ -52,7 +52,7 @@ class Captured:
     _: KW_ONLY
     output: str = ""
     cut: bool = False  # the output was longer than what is kept
-    lost: Sequence[Lost] = ()
+    lost: Sequence[Leftover] = ()
     reason: str = ""
     seconds: float = 0.0
 
@@ -259,7 +259,7 @@ class _Run:
             self._cut = True
             del self._output[:-OUTPUT_BYTES]
         left: dict[str, str] = {}
-        lost: tuple[Lost, ...] = ()
+        lost: tuple[Leftover, ...] = ()
         if self._report is not None:
             left, lost = understood(self._report, self._cwd)
             left, _ = without_daemons(self._env, left, runs)

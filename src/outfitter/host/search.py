@@ -13,7 +13,7 @@ import time
 
 from ..core.search import Budget, Needle, is_binary
 from ..errors import OutfitterError, Refused
-from ..formats.ignore import Nested, Rules
+from ..formats.ignore import IgnoreRules, Nested
 from ..record import KW_ONLY, record
 from .files import failed, open_read
 
@@ -76,8 +76,8 @@ class Search:
         self._show = show
         self._complain = complain
         self._needle = Needle(query.pattern, regex=query.regex, case_sensitive=query.case_sensitive)
-        self._include = Rules(query.include)
-        self._exclude = Rules(query.exclude)
+        self._include = IgnoreRules(query.include)
+        self._exclude = IgnoreRules(query.exclude)
         self._budget = Budget(
             matches=query.max_matches,
             files=query.files,
@@ -260,7 +260,7 @@ def _read(fd: int, most: int) -> bytes:
 
 
 def _rules_of(folder: str, names: set[str], above: Nested | None) -> Nested | None:
-    rules = [Rules(_lines_of(f"{folder}/{name}")) for name in _IGNORE_FILES if name in names]
+    rules = [IgnoreRules(_lines_of(f"{folder}/{name}")) for name in _IGNORE_FILES if name in names]
     rules = [one for one in rules if one]
     return Nested(folder, rules, above) if rules else above
 
@@ -274,7 +274,7 @@ def _rules_above(root: str) -> Nested | None:
         folders.append(os.path.dirname(folders[-1]))
     nested: Nested | None = None
     top = folders[-1]
-    own = Rules(_lines_of(f"{top}/.git/info/exclude"))
+    own = IgnoreRules(_lines_of(f"{top}/.git/info/exclude"))
     if own:
         nested = Nested(top, [own], None)
     for folder in reversed(folders[1:]):

@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..formats.ignore import Rules
+    from ..formats.ignore import IgnoreRules
     from ..loop import Loop, Timer
     from .watching import Watching
     from .workers import Workers
@@ -84,7 +84,7 @@ class TreeWatch:
         path: str,
         *,
         recursive: bool,
-        ignore: Rules | None,
+        ignore: IgnoreRules | None,
         folders: int,
         changes: int,
         told: Callable[[], None],

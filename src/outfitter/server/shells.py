@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..loop import Loop
     from ..protocol.environment import ContractParams
     from ..protocol.jsontext import Json
-    from ..shell.start import Plan
+    from ..shell.start import ShellPlan
 
 # An environment that is larger than this cannot be given to a command: see env.resolve.
 _REPORT_BYTES = 2 << 20
@@ -51,7 +51,12 @@ class ShellStart:
     """
 
     def __init__(
-        self, plan: Plan, env: Mapping[str, str], contract: Contract, reporting: Reporting | None, told: bool
+        self,
+        plan: ShellPlan,
+        env: Mapping[str, str],
+        contract: Contract,
+        reporting: Reporting | None,
+        told: bool,
     ) -> None:
         self._plan = plan
         self._told = told

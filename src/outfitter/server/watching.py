@@ -11,7 +11,7 @@ from .limits import CHANGES, WATCHED_FOLDERS, WATCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..formats.ignore import Rules
+    from ..formats.ignore import IgnoreRules
     from ..host.watching import Watching
     from ..loop import Loop, Timer
     from .call import Channel
@@ -67,7 +67,7 @@ class Watches:
     # Folders and trees
 
     def reserve(
-        self, watch_id: str, path: str, recursive: bool, ignore: Rules | None, debounce: float
+        self, watch_id: str, path: str, recursive: bool, ignore: IgnoreRules | None, debounce: float
     ) -> FolderWatch:
         """A place for a watch that is being armed. Raises Refused."""
         if watch_id in self._folders:

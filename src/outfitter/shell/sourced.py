@@ -30,7 +30,7 @@ _STATE = "{ \\builtin declare -F; \\builtin alias -p; \\builtin umask; \\builtin
 
 
 @record
-class Lost:
+class Leftover:
     """What a script left in its shell that no other command can get: "function", "alias", "limit", ..."""
 
     kind: str
@@ -69,7 +69,7 @@ def began(block: bytes | bytearray) -> bool:
     return f"\0{_AFTER}=".encode() in block
 
 
-def understood(block: Mapping[str, str], cwd: str) -> tuple[dict[str, str], tuple[Lost, ...]]:
+def understood(block: Mapping[str, str], cwd: str) -> tuple[dict[str, str], tuple[Leftover, ...]]:
     """The environment of a report, without what is only about the report, and what is lost.
 
     `cwd` is where the script began. What the shell keeps itself is not in it.
@@ -80,9 +80,9 @@ def understood(block: Mapping[str, str], cwd: str) -> tuple[dict[str, str], tupl
         if name not in _OWN and name not in SHELL_MAINTAINED and not name.startswith("__outfitter_")
     }
     before, after = _state(block.get(_BEFORE, "")), _state(block.get(_AFTER, ""))
-    lost = [Lost(kind, name) for (kind, name), now in after.items() if before.get((kind, name)) != now]
+    lost = [Leftover(kind, name) for (kind, name), now in after.items() if before.get((kind, name)) != now]
     if block.get("PWD", cwd) != cwd:
-        lost.append(Lost("cwd", block["PWD"]))
+        lost.append(Leftover("cwd", block["PWD"]))
     return values, tuple(sorted(lost, key=lambda one: (one.kind, one.name)))
 
 

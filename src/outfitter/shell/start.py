@@ -65,7 +65,7 @@ class Probe:
 
 
 @record
-class Plan:
+class ShellPlan:
     """How a shell is really started.
 
     `argv`         the words to execute; argv[0] as given, less the dash of a login shell that is none
@@ -97,9 +97,9 @@ class Plan:
     def __repr__(self) -> str:
         # Of what is added, the names: this may end up in a log.
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in fields(self) if name != "added")
-        return f"Plan({shown}, added={[name for name, _ in self.added]!r})"
+        return f"ShellPlan({shown}, added={[name for name, _ in self.added]!r})"
 
-    def of(self, text: str) -> Plan:
+    def of(self, text: str) -> ShellPlan:
         """The same for a command text."""
         return replace(self, argv=[word.replace(_TEXT, text) for word in self.argv])
 
@@ -110,7 +110,7 @@ class Plan:
         return exact
 
 
-_forms: dict[tuple[object, ...], Plan] = {}
+_forms: dict[tuple[object, ...], ShellPlan] = {}
 
 
 @record
@@ -135,7 +135,7 @@ def prepare(
     env: Mapping[str, str],
     cwd: str,
     probe: Probe | None = None,
-) -> Plan | None:
+) -> ShellPlan | None:
     """How to start a shell so that its command gets `env` and `cwd`; None if the program is no shell.
 
     `login` is "allow", "strip" or "reject"; `startup` is "enforce", "repair" or "report". Raises
@@ -166,7 +166,7 @@ def _prepare(
     env: Mapping[str, str],
     cwd: str,
     probe: Probe | None,
-) -> Plan | None:
+) -> ShellPlan | None:
     shell = _SHELLS.get(program.rpartition("/")[2])
     if shell is None:
         return None
@@ -188,7 +188,7 @@ def _prepare(
     if not silence.login:
         cuts += call.login_cuts
     words = _named(rewritten(argv, cuts, call.at, silence.flags), argv[0], program)
-    return Plan(
+    return ShellPlan(
         words,
         shell,
         startup="enforce",
@@ -210,7 +210,7 @@ def _watched(
     cwd: str,
     probe: Probe | None,
     login: bool,
-) -> Plan:
+) -> ShellPlan:
     """A shell that reads its startup files, and then our text before the command's."""
     argv = list(call.argv)
     text = ""
@@ -236,7 +236,7 @@ def _watched(
     notes = []
     if reads and startup == "repair" and family.name == "fish":
         notes.append("fish's exported universal variables stay: unsetting one would erase it permanently")
-    return Plan(
+    return ShellPlan(
         words,
         family.name,
         startup=startup,

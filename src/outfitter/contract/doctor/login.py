@@ -6,7 +6,7 @@ import os
 
 from ...env.redact import Secrets
 from ...record import EMPTY, KW_ONLY, record
-from ...shell.start import Plan
+from ...shell.start import ShellPlan
 from ...shell.startup import assignments, startup_files
 from ..programs import find
 from ..snapshot import ask
@@ -61,7 +61,7 @@ def login(machine: Machine) -> Login | None:
     machine.secrets += Secrets(settings.secret_names).among(found.values)
     name = os.path.basename(found.shell)
     kind = name if name in _KINDS else "sh"
-    known = places(Plan([found.shell], kind, startup="report", login=True), has.values)
+    known = places(ShellPlan([found.shell], kind, startup="report", login=True), has.values)
     replaced = _replaced(kind, machine.home, has.values, found.values.get("PATH", ""))
     if replaced is not None:
         known = {**known, "PATH": replaced}

@@ -13,7 +13,7 @@ from .filesystem import native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...formats.ignore import Rules
+    from ...formats.ignore import IgnoreRules
     from ...host.treewatch import Listing
     from ...protocol.filesystem import WatchMissingParams
     from ...protocol.results import Done
@@ -78,12 +78,12 @@ def watch(call: Call, params: WatchParams) -> Later:
     )
 
 
-def _rules(patterns: tuple[str, ...]) -> Rules | None:
+def _rules(patterns: tuple[str, ...]) -> IgnoreRules | None:
     if not patterns:
         return None
-    from ...formats.ignore import Rules
+    from ...formats.ignore import IgnoreRules
 
-    return Rules(patterns)
+    return IgnoreRules(patterns)
 
 
 def _claim(watch_id: str) -> str:
