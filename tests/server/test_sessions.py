@@ -11,8 +11,12 @@ import pytest
 
 from outfitter.client.client import Client
 from outfitter.client.session import RemoteSession
+from outfitter.core.launch import Launch
 from outfitter.errors import RequestFailed
+from outfitter.loop import EpollLoop
+from outfitter.pace import Pace
 from outfitter.server.server import Server as ExecServer
+from outfitter.server.sessions import Sessions
 from outfitter.server.settings import Settings
 from outfitter.transport.memory import MemoryTransport, pair
 from tests.support.machine import SECOND, alive, wait_gone, wait_until
@@ -423,3 +427,67 @@ def test_stopped_server_leaves_no_process_and_no_descriptor(runner: asyncio.Runn
         assert not alive(entry["pid"])
 
     runner.run(scenario())
+
+
+# The registry alone
+
+
+class Outlet:
+    """A connection that takes everything."""
+
+    full = False
+
+    def push(self, *messages: bytes) -> bool:
+        return True
+
+    push_parts = push
+
+    def probe(self, seconds: float) -> None: ...
+    def close(self, code: int, reason: str) -> None: ...
+
+
+@pytest.fixture
+def loop() -> Iterator[EpollLoop]:
+    loop = EpollLoop()
+    yield loop
+    loop.close()
+
+
+def registry(loop: EpollLoop, retention: float) -> Sessions:
+    return Sessions(loop, Settings(session_retention=retention), Pace())
+
+
+SLEEP = Launch("/bin/sleep", ["sleep", "60"], "/", {"PATH": "/usr/bin:/bin"})
+
+
+def test_each_session_that_nobody_comes_back_to_expires(
+    loop: EpollLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions = registry(loop, 0.05 * SECOND)
+    for _ in range(3):
+        outlet = Outlet()
+        sessions.detach(sessions.create(outlet), outlet)
+    assert len(sessions) == 3
+    loop.call_later(5 * SECOND, loop.stop)
+
+    def look() -> None:
+        loop.stop() if not len(sessions) else loop.call_later(0.01, look)
+
+    look()
+    loop.run()
+    sessions.stop()
+    assert (len(sessions), caplog.text) == (0, "")
+
+
+def test_the_end_of_a_session_comes_once_though_its_number_is_used_again(loop: EpollLoop) -> None:
+    sessions = registry(loop, 60)
+    first = sessions.create(Outlet())
+    sessions.end(first)
+    second = sessions.create(Outlet())
+    assert second.number == first.number
+    process = second.start("p", SLEEP)
+    sessions.end(first)
+    assert alive(process.pid)
+    assert sessions.create(Outlet()).number != second.number
+    sessions.stop()
+    assert not alive(process.pid)
