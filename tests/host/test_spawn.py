@@ -282,3 +282,39 @@ def test_failed_start_leaves_no_child_and_no_descriptor() -> None:
     with pytest.raises(ChildProcessError) as raised:
         os.waitpid(-1, os.WNOHANG)
     assert raised.value.errno == errno.ECHILD
+
+
+# Descriptors
+
+
+def reads_all(count: int) -> str:
+    return f"import os; print([os.read(3 + n, 9).decode() for n in range({count})], end='')"
+
+
+def test_descriptors_of_ours_are_its_own_from_3_on_whatever_their_numbers(tmp_path: Path) -> None:
+    texts = ["first", "second", "third"]
+    files = [os.memfd_create(text) for text in texts]
+    for fd, text in zip(files, texts, strict=True):
+        os.write(fd, text.encode())
+        os.lseek(fd, 0, os.SEEK_SET)
+    before = os.listdir("/proc/self/fd")
+    for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+        for fd in files:
+            os.lseek(fd, 0, os.SEEK_SET)
+        argv = [sys.executable, "-c", reads_all(3) + "; print(len(os.listdir('/proc/self/fd')), end='')"]
+        chosen = tuple(files[place] for place in order)
+        launch = Launch(sys.executable, argv, str(tmp_path), {}, descriptors=chosen)
+        # The standard ones, ours, and the one that lists them.
+        assert Child(launch).output.decode() == f"{[texts[place] for place in order]}7"
+    for fd in files:
+        os.close(fd)
+    assert len(os.listdir("/proc/self/fd")) == len(before) - len(files)
+
+
+def test_a_descriptor_that_is_not_open_is_no_launch(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        Spawner().spawn(
+            Launch("/bin/true", ["true"], str(tmp_path), {}, descriptors=(0, 9999)), Stdio(stdout=1, stderr=2)
+        )
+    assert os.listdir("/proc/self/fd") == before

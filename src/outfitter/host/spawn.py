@@ -21,10 +21,11 @@ from .pipes import Pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 # posix_spawnattr_t is 336 bytes and posix_spawn_file_actions_t 80 in glibc and musl; sigset_t 128.
+_FIRST = 3  # the place of the first descriptor after the standard ones
 _OPAQUE = 512
 # Sets of descriptors and directories; made anew when there are more, because each takes memory.
 _REMEMBERED = 64
@@ -109,26 +110,27 @@ class Spawner:
         argv = _Vector(list(launch.argv), "nul byte found in provided data")
         env = self._environment(launch.env)
         program = _find(launch)
-        failed = self._run(program, launch.cwd, stdio, argv, env, mark)
+        failed = self._run(program, launch, stdio, argv, env, mark)
         if failed == errno.EACCES and "/" not in launch.program:
             # A folder of that name can be entered, which is all that was looked at. The next may be a file.
             program = _find(launch, careful=True)
-            failed = self._run(program, launch.cwd, stdio, argv, env, mark)
+            failed = self._run(program, launch, stdio, argv, env, mark)
         if failed:
             raise _failure(failed, launch, program)
         return self._pid.value
 
     def _run(
-        self, program: bytes, cwd: str, stdio: Stdio, argv: _Vector, env: _Vector, mark: int | None
+        self, program: bytes, launch: Launch, stdio: Stdio, argv: _Vector, env: _Vector, mark: int | None
     ) -> int:
-        if stdio.terminal:
-            actions = self._made(stdio, cwd)
-            try:
-                return self._marked(program, actions, argv, env, mark)
-            finally:
-                self._destroy(actions)
+        if stdio.terminal or launch.descriptors:
+            with _Above(launch.descriptors) as given:
+                actions = self._made(stdio, launch.cwd, given)
+                try:
+                    return self._marked(program, actions, argv, env, mark)
+                finally:
+                    self._destroy(actions)
         # Descriptors are numbered anew from below, so one command's are most often another's.
-        known = (stdio.stdin, stdio.stdout, stdio.stderr, cwd)
+        known = (stdio.stdin, stdio.stdout, stdio.stderr, launch.cwd)
         actions = self._actions.get(known) or self._remembered(known, stdio)
         return self._marked(program, actions, argv, env, mark)
 
@@ -148,7 +150,7 @@ class Spawner:
         actions = self._actions[known] = self._made(stdio, known[3])
         return actions
 
-    def _made(self, stdio: Stdio, directory: str) -> ctypes.Array[ctypes.c_char]:
+    def _made(self, stdio: Stdio, directory: str, given: Sequence[int] = ()) -> ctypes.Array[ctypes.c_char]:
         """What a child does before it executes the program. The C library keeps copies of the names."""
         cwd = os.fsencode(directory)
         actions = ctypes.create_string_buffer(_OPAQUE)
@@ -165,9 +167,11 @@ class Spawner:
                 self._add_open(actions, 0, b"/dev/null", os.O_RDONLY, 0)
             self._add_dup2(actions, stdio.stdout, 1)
             self._add_dup2(actions, stdio.stderr, 2)
+        for place, fd in enumerate(given, _FIRST):
+            self._add_dup2(actions, fd, place)
         self._add_chdir(actions, cwd)
         if self._add_closefrom is not None:
-            self._add_closefrom(actions, 3)
+            self._add_closefrom(actions, _FIRST + len(given))
         return actions
 
     def _marked(
@@ -196,6 +200,29 @@ class Spawner:
                 if self._child_files is not None:
                     hard = self._child_files[1]
                     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class _Above:
+    """Copies of descriptors above the places that they go to: none is overwritten before its turn."""
+
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        self._descriptors = descriptors
+        self._copies: list[int] = []
+
+    def __enter__(self) -> Sequence[int]:
+        from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+        try:
+            for fd in self._descriptors:
+                self._copies.append(fcntl(fd, F_DUPFD_CLOEXEC, _FIRST + len(self._descriptors)))
+        except OSError:
+            self.__exit__()
+            raise
+        return self._copies
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._copies:
+            os.close(fd)
 
 
 class _Vector:
