@@ -179,6 +179,8 @@ class EpollPace(Pace):
         """What is ready; what can wait comes last."""
         if self._hurrying and any(map(self._waits, self._last)):
             self._set_aside()
+            # What brings it back was not there when this was measured.
+            timeout = _SHORT_SECONDS if timeout < 0 else min(timeout, _SHORT_SECONDS)
         events: list[tuple[int, int]] = []
         if self._looks:
             looks = self._looks
