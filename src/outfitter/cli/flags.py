@@ -34,6 +34,9 @@ class Flag:
         self.metavar = metavar
         self.choices = choices
 
+    def __repr__(self) -> str:
+        return f"Flag({self.option})"
+
 
 SERVE: tuple[Flag, ...] = (
     Flag(
