@@ -151,14 +151,10 @@ class EpollLoop:
         if watch is None:
             self._epoll.register(fd, _READ)  # first: a plain file is refused here
             watch = self._watches[fd] = _Watch()
-            watch.read = callback
-            watch.read_args = args
-            return
-        known = watch.mask()
+        elif watch.read is None:
+            self._epoll.modify(fd, _READ | _WRITE)
         watch.read = callback
         watch.read_args = args
-        if watch.mask() != known:
-            self._epoll.modify(fd, watch.mask())
 
     def remove_reader(self, fd: int) -> bool:
         watch = self._watches.get(fd)
@@ -174,14 +170,10 @@ class EpollLoop:
         if watch is None:
             self._epoll.register(fd, _WRITE)
             watch = self._watches[fd] = _Watch()
-            watch.write = callback
-            watch.write_args = args
-            return
-        known = watch.mask()
+        elif watch.write is None:
+            self._epoll.modify(fd, _READ | _WRITE)
         watch.write = callback
         watch.write_args = args
-        if watch.mask() != known:
-            self._epoll.modify(fd, watch.mask())
 
     def remove_writer(self, fd: int) -> bool:
         watch = self._watches.get(fd)

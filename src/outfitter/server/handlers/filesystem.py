@@ -14,6 +14,8 @@ from ..limits import STREAMED_READ_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...host.statx import Metadata
     from ...protocol.filesystem import (
         ChmodParams,
@@ -99,12 +101,18 @@ def _read_whole(fd: int, size: int, limit: int) -> bytes:
 
 def write_file(call: Call, params: WriteFileParams) -> Later:
     path, follow = native(params.path), params.follow
+    write = doing(lambda: files.write_file(path, params.pieces(), follow))
+    return call.feature(FileWork).run(call, write, changes=(path,), brings=len(params.data))
 
-    def write() -> Done:
-        files.write_file(path, params.pieces(), follow)
+
+def doing(act: Callable[[], object]) -> Callable[[], Done]:
+    """Work whose answer says no more than that it was done."""
+
+    def work() -> Done:
+        act()
         return DONE
 
-    return call.feature(FileWork).run(call, write, changes=(path,), brings=len(params.data))
+    return work
 
 
 def get_metadata(call: Call, params: FileParams) -> MetadataResult | Later:
@@ -142,13 +150,10 @@ def canonicalize(call: Call, params: PathParams) -> Later:
 
 def create_directory(call: Call, params: CreateDirectoryParams) -> Later:
     path, recursive, follow = native(params.path), params.recursive, params.follow
-
-    def create() -> Done:
-        files.create_directory(path, recursive, follow)
-        return DONE
-
+    create = doing(lambda: files.create_directory(path, recursive, follow))
     # On its way it may make what a later request needs.
-    return call.feature(FileWork).run(call, create, changes=(path,), makes=_top(path) if recursive else ())
+    makes = _top(path) if recursive else ()
+    return call.feature(FileWork).run(call, create, changes=(path,), makes=makes)
 
 
 def _top(path: str) -> tuple[str, ...]:
@@ -170,21 +175,13 @@ def walk(call: Call, params: WalkParams) -> Later:
 
 def remove(call: Call, params: RemoveParams) -> Later:
     path, recursive, force, follow = native(params.path), params.recursive, params.force, params.follow
-
-    def take_away() -> Done:
-        files.remove(path, recursive, force, follow)
-        return DONE
-
+    take_away = doing(lambda: files.remove(path, recursive, force, follow))
     return call.feature(FileWork).run(call, take_away, changes=(path,))
 
 
 def copy(call: Call, params: CopyParams) -> Later:
     source, destination = native(params.source), native(params.destination)
-
-    def duplicate() -> Done:
-        files.copy(source, destination, params.recursive)
-        return DONE
-
+    duplicate = doing(lambda: files.copy(source, destination, params.recursive))
     makes = _top(destination) if params.recursive else ()
     return call.feature(FileWork).run(call, duplicate, looks=(source,), changes=(destination,), makes=makes)
 
@@ -193,22 +190,13 @@ def rename(call: Call, params: RenameParams) -> Later:
     from ...host.rename import rename as rename_file
 
     source, destination = native(params.source), native(params.destination)
-
-    def give_name() -> Done:
-        rename_file(source, destination, replace=params.replace)
-        return DONE
-
+    give_name = doing(lambda: rename_file(source, destination, replace=params.replace))
     return call.feature(FileWork).run(call, give_name, changes=(source, destination))
 
 
 def chmod(call: Call, params: ChmodParams) -> Later:
     path, mode, follow = native(params.path), params.mode, params.follow
-
-    def set_mode() -> Done:
-        files.chmod(path, mode, follow)
-        return DONE
-
-    return call.feature(FileWork).run(call, set_mode, changes=(path,))
+    return call.feature(FileWork).run(call, doing(lambda: files.chmod(path, mode, follow)), changes=(path,))
 
 
 # Streams
