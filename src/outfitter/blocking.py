@@ -1,7 +1,7 @@
-"""What `outfitter.sync` is built on: a thread with a loop, calls from other threads, events taken in batches.
+"""The base of `outfitter.sync`: a background thread with an asyncio loop, which other threads call.
 
-Each block has a thread of its own with an asyncio loop. A call hands a coroutine over and waits for it;
-one that is interrupted there (Ctrl-C) is cancelled here, with all that cancelling it means.
+Each `with` block has its own thread. A call passes a coroutine to that thread and waits for the result. If
+Ctrl-C interrupts the wait, the coroutine is cancelled, with the same effects as in the async client.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LOOK_SECONDS = 1.0
 
 
 class Block(Generic[S]):
-    """A `with` block. A class: in a generator, Ctrl-C may come between its `yield` and the block."""
+    """A `with` block. A class because Ctrl-C could hit a generator between its `yield` and the block."""
 
     def __init__(
         self, context: AbstractAsyncContextManager[Client], kind: Callable[[Background, Client], S]
@@ -62,7 +62,7 @@ class Block(Generic[S]):
 
 
 class BlockingClient:
-    """What the plain client has by hand: `run` for output that the caller's thread takes at its own pace."""
+    """The hand-written part of the blocking client: `run`, whose caller reads output at its own pace."""
 
     def __init__(self, background: Background, client: Client) -> None:
         self._background = background
@@ -111,7 +111,7 @@ class BlockingClient:
 
 
 class BlockingProcess:
-    """What the plain process has by hand: its events, and the wait for its end."""
+    """The hand-written part of the blocking process: its events, and the wait for its end."""
 
     def __init__(self, background: Background, process: RemoteProcess) -> None:
         self._background = background
@@ -127,7 +127,7 @@ class BlockingProcess:
         return self._take()
 
     def _take(self, limit: float | None = None) -> Iterator[Output | Exited]:
-        """The events. Raises TimedOut when they have not all come within `limit` seconds."""
+        """The events. Raises TimedOut if the last event has not arrived within `limit` seconds."""
         deadline = None if limit is None else time.monotonic() + limit
         events = aiter(self._process)
         try:
@@ -162,9 +162,9 @@ class BlockingProcess:
             raise TimedOut(limit) from None
 
     async def _fetch(self, events: Events, seconds: float | None) -> bool:
-        """Takes what is there, once something is; False at the end.
+        """Waits for an event and takes all that have arrived; returns False at the end.
 
-        What it takes is never lost with its answer, should the caller be interrupted just then.
+        The events are kept even if the caller is interrupted before it gets the result.
         """
         self._reading.add(events)
         size = 0
@@ -181,7 +181,7 @@ class BlockingProcess:
         await events.aclose()
 
     def wait(self) -> int:
-        """Waits for the end; returns the exit code. See `outfitter.RemoteProcess.wait`."""
+        """Waits for the end of the process and returns the exit code. See `outfitter.RemoteProcess.wait`."""
         return self._background.call(self._wait)
 
     async def _wait(self) -> int:
@@ -191,7 +191,7 @@ class BlockingProcess:
 
 
 class Background:
-    """A thread that runs a loop, on which an async client lives and calls are carried out."""
+    """A thread with an asyncio loop, which runs an async client and the calls of other threads."""
 
     def __init__(self, context: AbstractAsyncContextManager[Client]) -> None:
         self._context = context
@@ -230,7 +230,7 @@ class Background:
             raise self._over.error
 
     def _begin_closing(self) -> bool:
-        """False when there is nothing to wait for: the thread has not begun, and will not."""
+        """Returns False if the thread has not started and will not, so that no wait is needed."""
         with self._lock:
             self.closed = True
             if self._loop is not None and not self._loop.is_closed():
@@ -238,7 +238,7 @@ class Background:
             return self._loop is not None
 
     def post(self, callback: Callable[[], object]) -> bool:
-        """Has it called on the thread, without waiting; False when that has ended."""
+        """Calls `callback` on the thread, without waiting. Returns False if the thread has ended."""
         with self._lock:
             if self.closed or self._loop is None:
                 return False
@@ -248,7 +248,7 @@ class Background:
     # What a coroutine yields and is sent is the loop's business, hence Any.
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> _Call[T]:
-        """Has a coroutine carried out, without waiting."""
+        """Runs a coroutine on the thread, without waiting."""
         call = _Call(self, work, None)
         self.post(call.begin)
         return call
@@ -256,9 +256,10 @@ class Background:
     def call(
         self, work: Callable[[], Coroutine[Any, Any, T]], *, undo: Callable[[T], object] | None = None
     ) -> T:
-        """The result of a coroutine. When the wait for it is interrupted, it is cancelled.
+        """Runs a coroutine on the thread and returns its result. If the wait is interrupted, cancels it.
 
-        `undo` gets the result of one that was too fast for that. Raises SessionExpired after the close.
+        `undo` gets the result if the coroutine has ended before it could be cancelled. Raises SessionExpired
+        after the close.
         """
         refuse_in_a_loop()
         call = _Call(self, work, undo)
@@ -281,7 +282,7 @@ class Background:
         *,
         undo: Callable[[S], object] | None = None,
     ) -> S:
-        """The plain handle of what a coroutine returns: always the same one."""
+        """The blocking handle for the async handle that a coroutine returns; the same one each time."""
 
         async def made() -> S:
             original = await work()
@@ -293,7 +294,7 @@ class Background:
         return self.call(made, undo=undo)
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
-        """The items of an async generator, one crossing for each."""
+        """The items of an async generator, with one call to the thread for each."""
 
         async def following() -> tuple[T, ...]:
             async for item in items:
@@ -333,7 +334,7 @@ class Background:
                     self.closed = True
 
     async def _live(self) -> None:
-        """Opens the client and closes it, in one task, as `async with` wants it."""
+        """Opens the client and closes it, in one task, as `async with` requires."""
         self._life = asyncio.current_task()
         if self._stopping.is_set():
             return
@@ -348,7 +349,7 @@ class Background:
 
 
 class _Call(Generic[T]):
-    """A coroutine on the background thread; `answer` is what somebody elsewhere waits for."""
+    """A coroutine on the background thread; another thread waits for its `answer`."""
 
     def __init__(
         self,
@@ -375,7 +376,7 @@ class _Call(Generic[T]):
         self._task.add_done_callback(self._end)
 
     def drop(self) -> None:
-        """Nobody waits for it any more."""
+        """Cancels the coroutine, whose caller no longer waits."""
         self._unwanted = True
         if self._task is not None:
             self._task.cancel()
@@ -399,9 +400,10 @@ class _Call(Generic[T]):
 
 
 class _Answer(Generic[T]):
-    """What one thread waits for and the background thread gives.
+    """The result of a call: one thread waits for it, and the background thread sets it.
 
-    Not a Future: Ctrl-C in the midst of its Condition may leave that locked, and stop who answers.
+    This is not a Future: Ctrl-C inside the Condition of a Future may leave it locked and block the background
+    thread.
     """
 
     def __init__(self) -> None:
@@ -422,7 +424,7 @@ class _Answer(Generic[T]):
         self._pending.release()
 
     def wait(self, seconds: float = math.inf) -> None:
-        """Returns when it is there, or when the time is up."""
+        """Returns when the result is set, or when the time is up."""
         deadline = time.monotonic() + seconds
         while not self.done and (left := deadline - time.monotonic()) > 0:
             self._pending.acquire(timeout=min(left, _LOOK_SECONDS))

@@ -1,6 +1,7 @@
 """The JSON objects about an environment, as types: docs/reference/env-json.md describes each member.
 
-They are plain dicts at run time. Members of the second class of a pair may be absent.
+The objects are plain dicts at run time. In a pair such as `_Event` and `Event`, the first class has the
+members that are always present, and the second one adds those that may be absent.
 """
 
 from __future__ import annotations
