@@ -32,7 +32,7 @@ kept  CI            L7 request: given in the request's env
 lost  DEPLOY_TOKEN  default exclude *TOKEN*
 lost  EDITOR        envPolicy.exclude EDITOR
 kept  HOME          L2 envPolicy: set by envPolicy.set
-kept  PATH          L0 base: from the environment this was started in
+kept  PATH          L0 base: from the environment that Outfitter was started with
 PATH 1: /usr/bin from L0 base
 PATH 2: /bin from L0 base
 the command sees: CI=1 HOME=/srv/project PATH=/usr/bin:/bin
@@ -56,7 +56,7 @@ exit status 0
 
 $ outfitter env explain PATH AWS_PROFILE LD_PRELOAD
 PATH  from L3 project
-    L0 base  set  from the environment this was started in
+    L0 base  set  from the environment that Outfitter was started with
     L2 project:shell_environment_policy  kept  project:shell_environment_policy.inherit is "all" (/project/outfitter.toml)
   * L3 project  prepend  prepend 1, [env] prepend (/project/outfitter.toml:4)
     1  /project/bin  L3 project  prepend, writable by the agent
@@ -64,7 +64,7 @@ PATH  from L3 project
     3  /bin  L0 base
     -  /usr/bin  L0 base  dropped: duplicate
 AWS_PROFILE  not set: L2 project:shell_environment_policy.exclude AWS_* (/project/outfitter.toml:7)
-    L0 base  set  from the environment this was started in
+    L0 base  set  from the environment that Outfitter was started with
   * L2 project:shell_environment_policy  removed  project:shell_environment_policy.exclude AWS_* (/project/outfitter.toml:7)
 LD_PRELOAD  not set: L3 project: this variable can make later commands run other code; see allow_code_loading (/project/outfitter.toml:3)
     L3 project  refused  this variable can make later commands run other code; see allow_code_loading, [env] set (/project/outfitter.toml:3)

@@ -163,7 +163,7 @@ def test_provider_that_does_not_exist_is_a_mistake(user: User, project: Path) ->
     (project / "outfitter.toml").write_text('[providers]\nrequired = ["pyhton"]\n')
     done = user.run("config", "show", "--cwd", str(project))
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"outfitter.toml:2: there is no provider `pyhton`; did you mean `python`?" in done.stderr
+    assert b"outfitter.toml:2: no provider is named `pyhton`; did you mean `python`?" in done.stderr
 
 
 def test_folder_that_does_not_exist_is_a_usage_error(user: User, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_summary_has_only_the_problems_a_line_for_each(user: User) -> None:
 
 def test_marks_are_ascii_when_asked_for_and_where_there_are_no_others(user: User) -> None:
     for shown in (lines(user, "--ascii"), lines(user, env={"PYTHONIOENCODING": "ascii"})):
-        assert "[ok] config.files  no files: the defaults hold" in shown
+        assert "[ok] config.files  no files: the defaults apply" in shown
         assert all(line.isascii() for line in shown)
 
 

@@ -119,7 +119,7 @@ def test_path_is_a_ladder_with_the_layer_of_each_segment(user: User, project: Pa
     file = project / "outfitter.toml"
     assert words(done.stdout) == [
         "PATH from L3 project",
-        "L0 base set from the environment this was started in",
+        "L0 base set from the environment that Outfitter was started with",
         "L2 project:shell_environment_policy kept "
         f'project:shell_environment_policy.inherit is "all" ({file})',
         f"* L3 project prepend prepend 1, [env] prepend ({file}:3)",
@@ -141,7 +141,7 @@ def test_history_says_who_removed_and_who_was_refused(user: User, project: Path)
     why = "this variable can make later commands run other code; see allow_code_loading"
     assert words(done.stdout) == [
         f"AWS_PROFILE not set: L2 {rule} ({file}:6)",
-        "L0 base set from the environment this was started in",
+        "L0 base set from the environment that Outfitter was started with",
         f"* L2 project:shell_environment_policy removed {rule} ({file}:6)",
         f"LD_PRELOAD not set: L3 project: {why} ({file}:2)",
         f"L3 project refused {why}, [env] set ({file}:2)",

@@ -60,7 +60,7 @@ def test_unset_takes_away_and_forget_takes_the_word_back(user: User, repo: Path)
 def test_secrets_and_code_are_refused_with_a_remedy(user: User, repo: Path) -> None:
     done = user.run("env", "set", "--dir", str(repo), "OK=1", "API_TOKEN=hush", "LD_PRELOAD=x")
     assert done.returncode == 1
-    assert b"put it into a running server with --on and --scope" in done.stderr
+    assert b"set it on a running server with --on and --scope" in done.stderr
     assert b"see allow_code_loading" in done.stderr
     assert b"hush" not in done.stdout + done.stderr
     assert listed(user, repo) == {"user": ["OK"]}
@@ -222,7 +222,7 @@ def test_a_secret_that_is_part_of_another_value_is_not_kept_either(user: User, r
     env = {"GH_TOKEN": "hush-shell"}
     done = user.run("env", "overlay", "--dir", str(repo), "--import", str(file), env=env)
     assert done.returncode == 1
-    assert b"A: the value of MY_TOKEN is part of it, a secret, which is not kept on disk" in done.stderr
+    assert b"A: its value contains the secret MY_TOKEN, which is never written to disk" in done.stderr
     assert user.run("env", "set", "--dir", str(repo), "E=Bearer hush-shell", "F=1", env=env).returncode == 1
     assert listed(user, repo) == {f"file:{file}": ["B"], "user": ["F"]}
     for path in (user.home / "state").rglob("*"):

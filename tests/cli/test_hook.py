@@ -145,7 +145,9 @@ def test_a_provider_that_nobody_allowed_is_told_with_the_words_that_allow_it(age
     agent.say('[providers]\nuse = ["command"]\ncommand = ["./tells"]\n[env]\nset = { OURS = "1" }\n')
     (agent.project / "tells").write_text('#!/bin/sh\necho \'{"set": {"TOLD": "1"}}\'\n')
     (agent.project / "tells").chmod(0o755)
-    line = f"command:./tells is blocked: not trusted: outfitter trust {agent.project} after you have read it"
+    line = (
+        f"command:./tells is blocked: not trusted: read its files, then type: outfitter trust {agent.project}"
+    )
     done = agent.hook()
     said = told(done)
     assert said["systemMessage"] == f"outfitter: {line}"

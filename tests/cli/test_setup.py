@@ -175,4 +175,4 @@ def test_one_that_could_not_be_run_again_is_no_success(user: User, project: Path
     lock.mkdir()
     done = user.run("setup", "--again", str(project))
     assert (done.returncode, runs(project)) == (1, 1)
-    assert b"  failed\n  what comes of a setup cannot be kept" in done.stdout
+    assert b"  failed\n  cannot write the result of the setup" in done.stdout

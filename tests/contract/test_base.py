@@ -38,9 +38,9 @@ def test_neither_description_nor_repr_has_a_value() -> None:
     ("kind", "origin", "detail"),
     [
         ("daemon", "executor", "from the server's own environment"),
-        ("launcher", "launcher", "from the environment this was started in"),
+        ("launcher", "launcher", "from the environment that Outfitter was started with"),
         ("client", "client", "from the client's environment"),
-        ("merge", "client", "from the client's environment over the exec-server's own"),
+        ("merge", "client", "from the client's environment over the server's"),
         ("remote:box", "executor", "from the environment of remote:box"),
     ],
 )

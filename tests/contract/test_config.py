@@ -172,11 +172,11 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert told(path) == ": cannot be read: it is not a file; put a file in its place, or remove it"
     path.unlink()
     path.symlink_to("gone")
-    assert told(path) == ": cannot be read: it is a link to nothing; mend or remove the link"
+    assert told(path) == ": cannot be read: it is a broken symbolic link; correct or remove the link"
     path.unlink()
     path.symlink_to(path)
     assert told(path) == (
-        ": cannot be read: too many levels of symbolic links; make it a file that you can read"
+        ": cannot be read: too many levels of symbolic links; make it a readable file, or remove it"
     )
     path.unlink()
     path.write_bytes(b"# caf\xc3\xa9\n# caf\xe9\n")

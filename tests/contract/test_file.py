@@ -172,13 +172,13 @@ def test_rule_that_says_nothing_is_still_said() -> None:
 
 # Mistakes
 
-_NAME = "a name is letters, digits and _, and does not begin with a digit"
-_POSSIBLE = "a name is not empty and has no '=' and no NUL"
+_NAME = "a name has letters, digits and _, and does not start with a digit"
+_POSSIBLE = "a name must not be empty and must not contain '=' or NUL"
 _MOVE = "move it to your own config.toml"
 
 
 def foreign(setting: str) -> str:
-    return f"{setting} does not belong into a project's file; {_MOVE}"
+    return f"{setting} is not allowed in a project's file; {_MOVE}"
 
 
 WRONG: dict[str, tuple[str, list[str]]] = {
@@ -189,26 +189,26 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     "choice": (
         '[shell]\nlogin = "hush"\n',
-        ['2: `shell.login` has a value that does not exist; write one of "allow", "strip", "reject"'],
+        ['2: `shell.login` has an unknown value; write one of "allow", "strip", "reject"'],
     ),
     "two words for login": (
         'allow_login_shell = false\n[shell]\nlogin = "reject"\n',
-        ["1: `allow_login_shell` and `shell.login` are two words for one thing; keep one of them"],
+        ["1: `allow_login_shell` and `shell.login` mean the same; keep one of them"],
     ),
     "two forms of filters": (
         "[shell_environment_policy]\nexclude = []\ninclude_only = []\nfilters = {}\n",
         [
-            "2: `exclude` does not go with `filters`; say all of it in `filters`, or nothing",
-            "3: `include_only` does not go with `filters`; say all of it in `filters`, or nothing",
+            "2: `exclude` cannot be used with `filters`; write the rule in `filters`, or remove `filters`",
+            "3: `include_only` cannot be used with `filters`; write the rule in `filters`, or remove "
+            "`filters`",
         ],
     ),
     "filters": (
         '[shell_environment_policy.filters]\nA = "hush"\na = "exclude"\n',
         [
-            "2: `shell_environment_policy.filters` has an action that does not exist; "
-            'write "exclude" or "include"',
-            "3: `shell_environment_policy.filters` has `a` twice, but for the case; "
-            "case does not count: keep one of them",
+            '2: `shell_environment_policy.filters` has an unknown action; write "exclude" or "include"',
+            "3: `shell_environment_policy.filters` has `a` twice, in different case; "
+            "case is ignored: keep one of them",
         ],
     ),
     "user's keys": (
@@ -227,9 +227,9 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         '[env.set]\n"A.B" = "1"\nC = "hush\\u0000"\nD = 1\nPATH = "bin:$PATH"\n"" = "x"\n',
         [
             f"2: `env.set` has `A.B`, which is not a name; {_NAME}",
-            "3: `env.set.C` has a NUL; remove the \\u0000",
+            "3: `env.set.C` contains a NUL; remove the \\u0000",
             "4: `set.D` must be a string, not an integer; put its value in quotes",
-            "5: `env.set.PATH` has an entry that starts with $, which nothing expands; "
+            "5: `env.set.PATH` has an entry that starts with $, which is not expanded; "
             "use `prepend` or `append` to add to PATH",
             f"6: `env.set` has ``, which is not a name; {_NAME}",
         ],
@@ -257,8 +257,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
             f"2: `env.unset` has an entry that is not a name; {_POSSIBLE}",
             '3: `PATH` must contain only strings, not an integer; write PATH = ["text", "text"]',
             "3: `PATH` has an entry with a colon, which separates entries; write several entries",
-            "5: `shell_environment_policy.filters` has an action that does not exist; "
-            'write "exclude" or "include"',
+            '5: `shell_environment_policy.filters` has an unknown action; write "exclude" or "include"',
             "6: `filters.B` must be a string, not an integer; put its value in quotes",
         ],
     ),
@@ -272,11 +271,11 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "entries": (
         '[env.prepend]\nPATH = [\n"",\n"a:b",\n"~/bin",\n"~",\n"$HOME/bin",\n"n\\u0000"]\nMANPATH = "x"\n',
         [
-            '3: `PATH` has an empty entry; write "." for the folder of this file',
+            '3: `PATH` has an empty entry; write "." for the directory of this file',
             "4: `PATH` has an entry with a colon, which separates entries; write several entries",
-            f"5: `PATH` has an entry in a home folder; use folders of the project, or {_MOVE}",
-            f"6: `PATH` has an entry in a home folder; use folders of the project, or {_MOVE}",
-            "7: `PATH` has an entry that starts with $, which nothing expands; write the path itself",
+            f"5: `PATH` has an entry in a home directory; use directories of the project, or {_MOVE}",
+            f"6: `PATH` has an entry in a home directory; use directories of the project, or {_MOVE}",
+            "7: `PATH` has an entry that starts with $, which is not expanded; write the path itself",
             "8: `PATH` has an entry with a NUL; remove the \\u0000",
             '9: `MANPATH` must be an array, not a string; write MANPATH = ["text", "text"]',
         ],
@@ -331,8 +330,7 @@ def test_mistakes_of_the_users_own_keys() -> None:
         '[names.allow_code_loading]\nproject = ["A B"]\n"" = []\nx = "PYTHONPATH"\n[import]\ncodex = 1\n'
     )
     assert mistakes(text, "user") == [
-        "2: `shell_environment_policy.allow_from` has an entry that does not exist; "
-        'write one of "L3", "L4", "L5"',
+        '2: `shell_environment_policy.allow_from` has an unknown entry; write one of "L3", "L4", "L5"',
         f"4: `names.allow_code_loading.project` has an entry that is not a name; {_NAME}",
         '5: `names.allow_code_loading` has a producer without a name; write project = ["NAME"]',
         '6: `x` must be an array, not a string; write x = ["text", "text"]',
@@ -359,8 +357,8 @@ def test_home_must_be_known_where_it_is_used() -> None:
     text = '[env]\nprepend = { PATH = ["~/bin"] }\n[import]\ncodex = "~/codex.toml"\n'
     assert mistakes(text, "user") == []
     assert mistakes(text, "user", None) == [
-        "2: `PATH` has an entry in a home folder, but HOME is not set; write the whole path",
-        "4: `import.codex` is in a home folder, but HOME is not set; write codex = true, or a whole path",
+        "2: `PATH` has an entry in a home directory, but HOME is not set; write the whole path",
+        "4: `import.codex` is in a home directory, but HOME is not set; write codex = true, or a whole path",
     ]
 
 

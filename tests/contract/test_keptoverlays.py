@@ -149,12 +149,12 @@ def test_a_file_that_is_not_ours_is_an_error_and_not_silence(
 ) -> None:
     found.kept.put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
     spoil(Path(found.kept.path(str(repo))))  # type: ignore[operator]
-    with pytest.raises(FileInvalid, match="remove it, and set again what is missing"):
+    with pytest.raises(FileInvalid, match="remove it, then set what is missing again"):
         found.layers(str(repo), None, (), PLAIN)
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(repo: Path) -> None:
-    with pytest.raises(SettingInvalid, match="nothing can be kept in /proc/overlays"):
+    with pytest.raises(SettingInvalid, match="cannot write to /proc/overlays"):
         KeptOverlays("/proc").put(str(repo), Contribution("user", {"A": "1"}), PLAIN)
 
 

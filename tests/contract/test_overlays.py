@@ -101,8 +101,8 @@ def test_a_project_s_overlay_is_in_no_other_s_place_and_has_no_other_s_rights(
     [
         ("overlays = 1", "`overlays` must be a table"),
         ("[overlays]\nx = 1", "`x` must be a table"),
-        ('[overlays."a b"]', "which is not a name of an overlay"),
-        ('[overlays.""]', "which is not a name of an overlay"),
+        ('[overlays."a b"]', "which is not the name of an overlay"),
+        ('[overlays.""]', "which is not the name of an overlay"),
         ("[overlays.x]\nsets = {}", "unknown field `sets`"),
         ("[overlays.x]\nset = { A = 1 }", "must be a string"),
         ('[overlays.x]\nset = { A = "1" }\nunset = ["A"]', "is both in `set` and in `unset`"),
@@ -156,12 +156,12 @@ def test_a_command_can_tell_whose_it_is(found: Overlays) -> None:
 
 @pytest.mark.parametrize("scope", ["", "x" * 257, "a\nb", "a\0"])
 def test_a_scope_has_a_name_that_can_be_shown(scope: str, scopes: Scopes) -> None:
-    with pytest.raises(InvalidParams, match="a scope is printable"):
+    with pytest.raises(InvalidParams, match="a scope must be printable"):
         scopes.put(scope, Contribution("user", {"A": "1"}))
 
 
 def test_producers_of_the_configuration_are_not_put(scopes: Scopes) -> None:
-    with pytest.raises(InvalidParams, match="stand in the configuration"):
+    with pytest.raises(InvalidParams, match="are in the configuration"):
         scopes.put("one", Contribution("named:rocm", {"A": "1"}))
     with pytest.raises(InvalidParams, match="a producer is"):
         scopes.put("one", Contribution("somebody", {"A": "1"}))
@@ -178,7 +178,7 @@ def test_a_copy_takes_no_other_s_place(scopes: Scopes) -> None:
     # O8: a child could come back with more
     scopes.put("one", Contribution("user", {"A": "1"}))
     scopes.happened("one", "fork", PLAIN, to="child", unset=("A",))
-    with pytest.raises(InvalidParams, match="there is a scope of the name in `to` already"):
+    with pytest.raises(InvalidParams, match="the scope in `to` already exists"):
         scopes.happened("one", "fork", PLAIN, to="child")
     with pytest.raises(InvalidParams, match="name it in `to`"):
         scopes.happened("one", "fork", PLAIN, to="")
@@ -224,7 +224,7 @@ def test_who_was_to_have_less_is_forgotten_last(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("scope", ["", "a\0b", "two\nlines"])
 def test_a_command_s_session_has_a_name(found: Overlays, repo: Path, scope: str) -> None:
-    with pytest.raises(InvalidParams, match="a scope is printable"):
+    with pytest.raises(InvalidParams, match="a scope must be printable"):
         found.layers(str(repo), scope, (), PLAIN)
 
 
@@ -278,7 +278,7 @@ def test_refusals_are_those_that_commands_would_meet() -> None:
 
 @pytest.mark.parametrize("scope", ["", "a\0b", "two\nlines", "x" * 257])
 def test_a_copy_is_not_told_of_a_parent_that_has_no_name(scopes: Scopes, scope: str) -> None:
-    with pytest.raises(InvalidParams, match="a scope is printable"):
+    with pytest.raises(InvalidParams, match="a scope must be printable"):
         scopes.happened(scope, "fork", PLAIN, to="copy")
     assert len(scopes) == 0
 

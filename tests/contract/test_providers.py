@@ -143,7 +143,7 @@ def test_one_that_the_project_requires_and_that_is_not_there_stops_the_command(
 ) -> None:
     place.says('[providers]\nuse = ["notes"]\nrequired = ["notes"]\n')
     (place.project / "notes").unlink()
-    why = rf"notes is required in {place.project} .*nothing of it was found.*outfitter.toml:3"
+    why = rf"notes is required in {place.project} .*none of its files were found.*outfitter.toml:3"
     for _ in range(2):
         with pytest.raises(ProviderFailed, match=why):
             resolved(place, place.contract())
@@ -161,7 +161,7 @@ def test_one_that_is_required_is_not_replaced_by_another_that_was_found(place: P
     place.write(place.project / ".ruby-version", "3\n")
     place.write(place.project / ".venv" / "pyvenv.cfg", "home = /usr/bin\n")
     place.write(place.project / ".venv" / "bin" / "python", "")
-    with pytest.raises(ProviderFailed, match=r"versions is required .*another one holds here"):
+    with pytest.raises(ProviderFailed, match=r"versions is required .*a different provider is active here"):
         resolved(place, place.contract())
 
 
@@ -184,18 +184,18 @@ def test_unknown_ones_are_mistakes_at_their_lines(place: Place, notes: Notes) ->
         resolved(place, place.contract())
     file = f"{place.project}/outfitter.toml"
     first, *others = str(caught.value).splitlines()
-    assert first.startswith(f"{file}:2: there is no provider `nonesuch`; write one of `command`, ")
+    assert first.startswith(f"{file}:2: no provider is named `nonesuch`; write one of `command`, ")
     assert others == [
-        f"{file}:2: there is no provider `drenv`; did you mean `direnv`?",
-        f"{file}:3: there is no provider `pyhton`; did you mean `python`?",
-        f"{file}:4: there is no provider `nxi`; did you mean `nix`?",
+        f"{file}:2: no provider is named `drenv`; did you mean `direnv`?",
+        f"{file}:3: no provider is named `pyhton`; did you mean `python`?",
+        f"{file}:4: no provider is named `nxi`; did you mean `nix`?",
     ]
 
 
 def test_one_that_must_be_told_what_is_meant_says_so(place: Place) -> None:
     place.says('[providers]\nuse = ["dotenv", "command"]\n')
     with pytest.raises(
-        FileInvalid, match=r"outfitter.toml:2: `dotenv` finds nothing by itself; write dotenv = "
+        FileInvalid, match=r"outfitter.toml:2: `dotenv` detects nothing by itself; write dotenv = "
     ):
         resolved(place, place.contract())
     place.says('[providers]\nuse = ["dotenv"]\ndotenv = [".env"]\n')
@@ -395,7 +395,7 @@ def test_a_change_is_told_once_by_name_and_without_values(place: Place, notes: N
     notes.state = "failed"
     place.write(place.project / "notes.local", "")
     news = told()
-    assert "has changed: applied is failed -KEPT -CHANGED -NEW -PATH" in news[-1]
+    assert "has changed: applied became failed -KEPT -CHANGED -NEW -PATH" in news[-1]
 
 
 def test_what_is_lost_is_told_with_what_would_keep_it(place: Place, notes: Notes) -> None:
@@ -436,7 +436,7 @@ def test_what_the_main_checkout_allowed_is_offered_in_a_worktree_and_not_taken(
         return layer
 
     worktree = tmp_path / "other"
-    assert "the same is allowed" not in layer(worktree).note
+    assert "the same content is allowed" not in layer(worktree).note
     settings = contract.settings(str(place.project))
     [use] = contract.uses(str(place.project), settings)
     context = contract.projects.context(use, contract.lower(Asked(str(place.project), {})).values, settings)
@@ -447,8 +447,8 @@ def test_what_the_main_checkout_allowed_is_offered_in_a_worktree_and_not_taken(
     found = layer(worktree)
     assert (found.state, found.note) == (
         "blocked",
-        f"not trusted: the same is allowed in {place.project}: "
+        f"not trusted: the same content is allowed in {place.project}: "
         f"`outfitter trust {worktree}` allows it here too",
     )
     place.write(worktree / "give.sh", "#!/bin/sh\necho other\n")
-    assert "the same is allowed" not in layer(worktree).note
+    assert "the same content is allowed" not in layer(worktree).note

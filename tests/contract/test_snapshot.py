@@ -73,7 +73,7 @@ def test_a_replaced_path_gets_back_what_it_lost_and_says_so(place: Place) -> Non
     assert path == "/from/profile:/usr/bin:/contract/bin:/usr/local/bin:/bin"
     assert layer(contract, place)["note"] == (
         f"loginShell of {program('bash')}; "
-        "put back after what the startup files replaced: /contract/bin:/usr/local/bin:/bin"
+        "added back after the startup files removed them: /contract/bin:/usr/local/bin:/bin"
     )
     snapshot = resolved(contract, place).layers[1]
     assert snapshot.operations == (Operation("PATH", "replace", tuple(path.split(":"))),)

@@ -77,7 +77,7 @@ def test_a_grant_moved_to_another_name_is_none(store: TrustStore) -> None:
 
 def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SettingInvalid, match="cannot be kept"):
+    with pytest.raises(SettingInvalid, match="cannot write the grant"):
         TrustStore(str(tmp_path / "file")).grant("nix", "/srv", "sha256:1")
 
 
@@ -88,14 +88,14 @@ def test_paths_outside_utf_8_have_grants_too(store: TrustStore) -> None:
 
 def test_a_grant_that_cannot_be_taken_back_is_not_said_to_be(store: TrustStore) -> None:
     Path(store.path("nix", "/srv/app")).mkdir(parents=True)  # nothing that could be unlinked
-    with pytest.raises(SettingInvalid, match="still holds"):
+    with pytest.raises(SettingInvalid, match="still valid"):
         store.revoke("nix", "/srv/app")
 
 
 def test_a_grant_that_cannot_be_kept_leaves_nothing_behind(store: TrustStore) -> None:
     path = Path(store.path("nix", "/srv/app"))
     path.mkdir(parents=True)
-    with pytest.raises(SettingInvalid, match="cannot be kept"):
+    with pytest.raises(SettingInvalid, match="cannot write the grant"):
         store.grant("nix", "/srv/app", "sha256:1")
     assert os.listdir(store.folder) == [path.name]
 

@@ -168,6 +168,6 @@ def test_what_is_allowed_while_a_session_runs_reaches_its_next_command(machine: 
     assert (run.outputs[0], run.outputs[2]) == ("no", "by the program")
     [hook] = run.hooks
     told = json.loads(hook["stdout"])
-    blocked = f"is blocked: not trusted: outfitter trust {one} after you have read it"
+    blocked = f"is blocked: not trusted: read its files, then type: outfitter trust {one}"
     assert told["systemMessage"] == f"outfitter: command:./tells {blocked}"
     assert f"outfitter trust {one}" in told["hookSpecificOutput"]["additionalContext"]

@@ -687,14 +687,15 @@ def unreadable(path: Path) -> str:
 def test_what_cannot_be_read_is_told_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "environments.toml"
     path.mkdir()
-    assert unreadable(path) == ": cannot be read: is a directory; make it a file that you can read"
+    assert unreadable(path) == ": cannot be read: is a directory; make it a readable file, or remove it"
     path.rmdir()
     path.symlink_to(tmp_path / "gone")
     assert unreadable(path) == ": cannot be read: it is a broken symbolic link; correct or remove the link"
     path.unlink()
     path.write_bytes(b'default = "local"\n# caf\xe9\n')
     assert unreadable(path) == ":2: not UTF-8; save the file as UTF-8"
-    assert unreadable(path / "x") == ": cannot be read: not a directory; make it a file that you can read"
+    remedy = "make it a readable file, or remove it"
+    assert unreadable(path / "x") == f": cannot be read: not a directory; {remedy}"
 
 
 # The reference

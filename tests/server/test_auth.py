@@ -186,7 +186,7 @@ def test_mistakes_with_the_shared_secret_are_named(tmp_path: Path) -> None:
     short, missing = str(tmp_path / "short"), str(tmp_path / "missing")
     mistakes: list[tuple[str | None, str]] = [
         (None, "--ws-auth signed-bearer-token needs --ws-shared-secret-file"),
-        (short, f"--ws-shared-secret-file {short} holds 31 bytes: a secret needs 32 or more"),
+        (short, f"--ws-shared-secret-file {short} has 31 bytes: a secret needs at least 32"),
         (missing, f"--ws-shared-secret-file {missing} cannot be read: No such file or directory"),
     ]
     for file, text in mistakes:

@@ -280,7 +280,7 @@ def test_a_session_that_has_ended_is_forgotten_whole(wire: Wire, place: Place, s
     assert "KEPT" not in run(wire, place, scope=f"{scope}/copy")
     drop = {"scope": f"{scope}/copy"}
     error = wire.error("environment/overlay/drop", {**drop, "names": ["A"]})
-    assert error["message"] == "`names` go with a `producer`"
+    assert error["message"] == "`names` needs a `producer`"
     assert wire.call("environment/overlay/drop", drop) == {"dropped": True}
     assert wire.call("environment/overlay/drop", drop) == {"dropped": False}
     event(wire, scope, "fork", to=f"{scope}/copy")  # its name is free again
@@ -333,4 +333,4 @@ def test_a_copy_that_is_not_there_is_refused_and_has_not_everything(wire: Wire, 
         assert "fork `parent` again" in error["message"]
     forked = {"scope": "parent", "event": "fork", "to": "other/child"}
     error = wire.answer(wire.request("environment/overlay/event", forked))["error"]
-    assert "it must be `parent/NAME`" in error["message"]
+    assert "write `parent/NAME`" in error["message"]

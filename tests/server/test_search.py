@@ -323,7 +323,7 @@ def test_a_search_that_does_not_stop_by_itself_is_killed(server: Server, wire: W
     wait_until(lambda: len(searchers(server)) == 1, "it runs")
     os.kill(searchers(server)[0], signal.SIGSTOP)  # its own alarm does not reach it now
     error = wire.answer(request)["error"]
-    assert (error["code"], error["message"]) == (-32603, "the search did not end in time")
+    assert (error["code"], error["message"]) == (-32603, "the search did not finish in time")
     assert searchers(server) == []
 
 

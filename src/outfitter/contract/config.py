@@ -132,10 +132,10 @@ def _data(path: str, kind: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         if not os.path.islink(path):
             return None
-        reason, remedy = "it is a link to nothing", "mend or remove the link"
+        reason, remedy = "it is a broken symbolic link", "correct or remove the link"
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        remedy = "make it a file that you can read"
+        remedy = "make it a readable file, or remove it"
     else:
         from .file import MAX_BYTES
 

@@ -428,11 +428,11 @@ def _origin_of(base: Base) -> Origin:
         case "daemon":
             return EXECUTOR
         case "launcher":
-            return Origin("launcher", "from the environment this was started in")
+            return Origin("launcher", "from the environment that Outfitter was started with")
         case "client":
             return Origin("client", "from the client's environment")
         case "merge":
-            return Origin("client", "from the client's environment over the exec-server's own")
+            return Origin("client", "from the client's environment over the server's")
     return Origin("executor", f"from the environment of {base.kind}")
 
 
@@ -446,7 +446,7 @@ def _reverted(values: Mapping[str, str]) -> list[Layer]:
     unset = [name for name in values if name not in clean]
     changed = {name: value for name, value in clean.items() if values.get(name) != value}
     note = ", ".join(f"{name}: {why}" for name, why in told)
-    origin = Origin("activation", "taken back: another environment was active")
+    origin = Origin("activation", "reverted: another environment was active")
     return [Layer(SNAPSHOT, "activation", origin, changed, unset=unset, note=note)]
 
 

@@ -119,7 +119,7 @@ class _File:
             return
         is_project = self._kind == "project"
         if is_project and all(key.user_only for key in keys):
-            table.wrong(f"[{name}] does not belong into a project's file", _MOVE)
+            table.wrong(f"[{name}] is not allowed in a project's file", _MOVE)
             return
         if self._kind != "codex":
             table.only(*(key.name for key in keys), *([] if name else filter(None, KEYS)))
@@ -128,7 +128,7 @@ class _File:
                 continue
             setting = f"{name}.{key.name}" if name else key.name
             if is_project and key.user_only:
-                table.wrong(f"`{setting}` does not belong into a project's file", _MOVE, key.name)
+                table.wrong(f"`{setting}` is not allowed in a project's file", _MOVE, key.name)
                 continue
             value = getattr(self, f"_read_{key.kind}")(table, key, setting)
             if value is not None:
@@ -158,11 +158,11 @@ class _File:
         value = table.text(key.name)
         if value is None or value in key.choices:
             return value
-        table.wrong(f"`{setting}` has a value that does not exist", _one_of(key), key.name)
+        table.wrong(f"`{setting}` has an unknown value", _one_of(key), key.name)
         return None
 
     def _read_choices(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        problem = "an entry that does not exist"
+        problem = "an unknown entry"
         return self._entries(table, key, setting, key.choices.__contains__, problem, _one_of(key))
 
     def _read_seconds(self, table: Table, key: Key, setting: str) -> float | None:
@@ -188,7 +188,7 @@ class _File:
         value = table.text(key.name)
         if value is None or (value.strip() and "\0" not in value):
             return value
-        table.wrong(f"`{setting}` is empty or has a NUL", "write it, or remove the line", key.name)
+        table.wrong(f"`{setting}` is empty or contains a NUL", "write a value, or remove the line", key.name)
         return None
 
     def _read_inner_path(self, table: Table, key: Key, setting: str) -> str | None:
@@ -243,7 +243,7 @@ class _File:
             if not is_right(name):
                 table.wrong(f"`{setting}` has `{shown(name)}`, which is not a name", remedy, key.name, name)
             if type(value) is str and "\0" in value:
-                table.wrong(f"`{setting}.{shown(name)}` has a NUL", "remove the \\u0000", key.name, name)
+                table.wrong(f"`{setting}.{shown(name)}` contains a NUL", "remove the \\u0000", key.name, name)
         return values if len(table.mistakes) == mistakes else None
 
     def _read_actions(self, table: Table, key: Key, setting: str) -> dict[str, str] | None:
@@ -253,11 +253,11 @@ class _File:
         for pattern, action in self._written_values(setting).items():
             self._lines[f"{setting}.{pattern}"] = table.line(key.name, pattern)
             if type(action) is str and action not in key.choices:
-                problem = f"`{setting}` has an action that does not exist"
+                problem = f"`{setting}` has an unknown action"
                 table.wrong(problem, 'write "exclude" or "include"', key.name, pattern)
             if pattern.lower() in seen:
-                problem = f"`{setting}` has `{shown(pattern)}` twice, but for the case"
-                table.wrong(problem, "case does not count: keep one of them", key.name, pattern)
+                problem = f"`{setting}` has `{shown(pattern)}` twice, in different case"
+                table.wrong(problem, "case is ignored: keep one of them", key.name, pattern)
             seen.add(pattern.lower())
         return actions if len(table.mistakes) == mistakes else None
 
@@ -277,7 +277,7 @@ class _File:
             if type(mode) is not str:
                 continue
             if mode not in key.choices:
-                table.wrong(f"`{setting}` has a mode that does not exist", _one_of(key), key.name, id)
+                table.wrong(f"`{setting}` has an unknown mode", _one_of(key), key.name, id)
             elif id in OURS:  # others are asked when they are used: nothing of theirs is loaded for a file
                 try:
                     check_mode(find(id), mode)
@@ -311,21 +311,23 @@ class _File:
         """An entry of a list variable, absolute."""
         problem = remedy = ""
         if not text:
-            problem, remedy = "has an empty entry", 'write "." for the folder of this file'
+            problem, remedy = "has an empty entry", 'write "." for the directory of this file'
         elif "\0" in text:
             problem, remedy = "has an entry with a NUL", "remove the \\u0000"
         elif ":" in text:
             problem, remedy = "has an entry with a colon, which separates entries", "write several entries"
         elif text.startswith("$"):
             problem, remedy = (
-                "has an entry that starts with $, which nothing expands",
+                "has an entry that starts with $, which is not expanded",
                 "write the path itself",
             )
         elif text == "~" or text.startswith("~/"):
             if self._kind == "project":
-                problem, remedy = "has an entry in a home folder", f"use folders of the project, or {_MOVE}"
+                problem = "has an entry in a home directory"
+                remedy = f"use directories of the project, or {_MOVE}"
             elif self._home is None:
-                problem, remedy = "has an entry in a home folder, but HOME is not set", "write the whole path"
+                problem = "has an entry in a home directory, but HOME is not set"
+                remedy = "write the whole path"
         if problem:
             table.wrong(f"`{shown(variable)}` {problem}", remedy, variable, place)
             return ""
@@ -369,7 +371,7 @@ class _File:
         if not value or "\0" in value:
             problem = "is not the path of a file"
         elif self._home is None and (value == "~" or value.startswith("~/")):
-            problem = "is in a home folder, but HOME is not set"
+            problem = "is in a home directory, but HOME is not set"
         if problem:
             table.wrong(f"`{setting}` {problem}", f"write {key.name} = true, or a whole path", key.name)
             return None
@@ -379,7 +381,7 @@ class _File:
 
     def _login(self) -> str | None:
         if self._written("allow_login_shell") is not None and self._written("shell.login") is not None:
-            problem = "`allow_login_shell` and `shell.login` are two words for one thing"
+            problem = "`allow_login_shell` and `shell.login` mean the same"
             self._root.wrong(problem, "keep one of them", "allow_login_shell")
         login: str | None = self._said.get("shell.login")
         allowed: bool | None = self._said.get("allow_login_shell")
@@ -394,16 +396,18 @@ class _File:
         table = self._root.table("setup")
         assert table is not None, "it is one"
         if self._kind == "user":
-            table.wrong("[setup] belongs into a project's outfitter.toml", "move it to the project's file")
+            table.wrong(
+                "[setup] is only allowed in a project's outfitter.toml", "move it to the project's file"
+            )
             return None
         ways = [word for word in ("script", "run", "from") if self._written(f"setup.{word}") is not None]
         if not ways:
             return None
         if len(ways) > 1:
-            problem = f"`{ways[0]}` and `{ways[1]}` of [setup] are two ways to say one thing"
+            problem = f"`{ways[0]}` and `{ways[1]}` of [setup] cannot be used together"
             table.wrong(problem, "keep one of them", ways[1])
         if self._written("setup.name") is not None and ways != ["from"]:
-            table.wrong("`setup.name` goes with `from` only", "remove it", "name")
+            table.wrong("`setup.name` needs `setup.from`", "write `from`, or remove `name`", "name")
         said = {
             word: self._said[f"setup.{word}"]
             for word in ("script", "run", "name", "inputs", "timeout", "required")
@@ -439,8 +443,8 @@ class _File:
             return
         for rule in ("exclude", "include_only"):
             if self._written(f"{_POLICY}.{rule}") is not None:
-                problem = f"`{rule}` does not go with `filters`"
-                self._root.wrong(problem, "say all of it in `filters`, or nothing", _POLICY, rule)
+                problem = f"`{rule}` cannot be used with `filters`"
+                self._root.wrong(problem, "write the rule in `filters`, or remove `filters`", _POLICY, rule)
 
     def _read_overlays(self, table: Table, key: Key, setting: str) -> dict[str, EnvSettings] | None:
         inner = table.table(key.name)
@@ -450,7 +454,7 @@ class _File:
         found = {}
         for name in self._written_values(setting):
             if not is_name(f"_{name.replace('-', '_')}") or not name:
-                problem = f"`{setting}` has `{shown(name)}`, which is not a name of an overlay"
+                problem = f"`{setting}` has `{shown(name)}`, which is not the name of an overlay"
                 inner.wrong(problem, "use letters, digits, - and _", name)
                 continue
             overlay = inner.table(name)
@@ -494,15 +498,15 @@ class _File:
                 self._root.wrong(problem, "remove it from one of them", *path, "unset", place)
         for name, value in values.items():
             if self._is_list(name) and type(value) is str and _has_reference(value):
-                problem = f"`{table}.set.{name}` has an entry that starts with $, which nothing expands"
+                problem = f"`{table}.set.{name}` has an entry that starts with $, which is not expanded"
                 self._root.wrong(problem, f"use `prepend` or `append` to add to {name}", *path, "set", name)
 
 
 _MOVE = "move it to your own config.toml"
 _NO_NAME = "an entry that is not a name"
-_NAME_REMEDY = "a name is letters, digits and _, and does not begin with a digit"
-_POSSIBLE_REMEDY = "a name is not empty and has no '=' and no NUL"
-_INNER_REMEDY = "write it from the folder of this file on, without `..`, `~`, `$` and `**`"
+_NAME_REMEDY = "a name has letters, digits and _, and does not start with a digit"
+_POSSIBLE_REMEDY = "a name must not be empty and must not contain '=' or NUL"
+_INNER_REMEDY = "write it relative to the directory of this file, without `..`, `~`, `$` and `**`"
 
 
 def _one_of(key: Key) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LARGEST_FILE = 4 << 20  # of what the user keeps for one worktree; JSON takes more room than what it says
 REMEMBERED = 256  # worktrees
 _NOT_KEPT = (
-    "which is not kept on disk: put it into a running server with --on and --scope, or have a provider "
+    "which is never written to disk: set it on a running server with --on and --scope, or let a provider "
     "supply it"
 )
 
@@ -80,7 +80,7 @@ class KeptOverlays:
         pairs = [*secret, *(pair for pair in contribution.texts if pair[0] in reasons)]
         contribution = contribution.without(hidden)
         for name, part in holding(contribution.texts, pairs):
-            reasons[name] = f"the value of {part} is part of it, a secret, {_NOT_KEPT}"
+            reasons[name] = f"its value contains the secret {part}, {_NOT_KEPT}"
         contribution = contribution.without(reasons)
 
         def change(overlay: Overlay) -> Overlay:
@@ -123,12 +123,12 @@ class KeptOverlays:
             finally:
                 os.close(lock)
         except OSError as error:
-            raise SettingInvalid(f"nothing can be kept in {self.folder}: {error.strerror}") from None
+            raise SettingInvalid(f"cannot write to {self.folder}: {error.strerror}") from None
         return True
 
 
 def _origin(path: str) -> Origin:
-    return Origin("overlay", "kept for this worktree", path)
+    return Origin("overlay", "set for this worktree", path)
 
 
 def _read(path: str, root: str) -> tuple[Contribution, ...]:
@@ -136,7 +136,7 @@ def _read(path: str, root: str) -> tuple[Contribution, ...]:
     try:
         data = privatefile.read(path, LARGEST_FILE + 1)
     except privatefile.NotOurs:
-        raise _unusable(path, "somebody else may have written it") from None
+        raise _unusable(path, "another user may have written it") from None
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}") from None
     from json import loads
@@ -153,14 +153,14 @@ def _read(path: str, root: str) -> tuple[Contribution, ...]:
                 raise ValueError
             contributions.append(contribution)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise _unusable(path, "it is not what `outfitter env set` has written") from None
+        raise _unusable(path, "`outfitter env set` did not write it") from None
     return tuple(contributions)
 
 
 def _unusable(path: str, problem: str) -> Exception:
     from .file import unreadable
 
-    return unreadable(path, problem, "remove it, and set again what is missing")
+    return unreadable(path, problem, "remove it, then set what is missing again")
 
 
 def _write(path: str, root: str, overlay: Overlay) -> None:
@@ -175,7 +175,9 @@ def _write(path: str, root: str, overlay: Overlay) -> None:
     told = [{"producer": one.producer, **encode(one)} for one in overlay.contributions]
     data = dumps({"root": root, "contributions": told}).encode("utf-8", "surrogatepass")
     if len(data) > LARGEST_FILE:
-        raise SettingInvalid(f"more than {LARGEST_FILE} bytes would be kept for {root}: keep less")
+        raise SettingInvalid(
+            f"more than {LARGEST_FILE} bytes would be written for {root}: set fewer or shorter variables"
+        )
     privatefile.write(path, data)
 
 

@@ -169,7 +169,7 @@ class Scopes:
         if why:
             raise InvalidParams(why)
         if contribution.kind == "named":
-            raise InvalidParams("named overlays stand in the configuration: ask for them with `overlays`")
+            raise InvalidParams("named overlays are in the configuration: choose them with `overlays`")
         overlay = self._of(scope)
         known = overlay.get(contribution.producer)
         if merge and known is not None:
@@ -214,11 +214,9 @@ class Scopes:
             raise InvalidParams(f"{error}: name it in `to`") from None
         if outcome.overlay.id != scope:
             if _COPY in outcome.overlay.id and outcome.overlay.id.rpartition(_COPY)[0] != scope:
-                raise InvalidParams(f"`to` has a `{_COPY}`: then it must be `{scope}{_COPY}NAME`")
+                raise InvalidParams(f"`to` contains `{_COPY}`: write `{scope}{_COPY}NAME`")
             if outcome.overlay.id in self._scopes:
-                raise InvalidParams(
-                    "there is a scope of the name in `to` already: a copy has a name of its own"
-                )
+                raise InvalidParams("the scope in `to` already exists: choose a new name")
             self._keep(outcome.overlay.id, outcome.overlay, owner)
         elif outcome.overlay is not self.get(scope) and scope in self._scopes:
             self._keep(outcome.overlay.id, outcome.overlay, owner)
@@ -263,7 +261,7 @@ def why_no_scope(scope: str) -> str:
     """What is wrong with a scope's name; empty when nothing is."""
     if 0 < len(scope) <= LONGEST_SCOPE and scope.isprintable():
         return ""
-    return f"a scope is printable and has 1 to {LONGEST_SCOPE} characters"
+    return f"a scope must be printable and have 1 to {LONGEST_SCOPE} characters"
 
 
 def _told(overlay: Overlay) -> Layer:

@@ -22,7 +22,9 @@ def user_file(environ: Mapping[str, str]) -> str:
         return os.path.join(config, "outfitter", USER_FILE)
     if home := environ.get("HOME"):
         return os.path.join(os.path.abspath(home), ".config", "outfitter", USER_FILE)
-    raise SettingInvalid("there is no place for configuration: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME")
+    raise SettingInvalid(
+        "no directory for configuration is known: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME"
+    )
 
 
 def codex_file(environ: Mapping[str, str]) -> str:
@@ -31,7 +33,7 @@ def codex_file(environ: Mapping[str, str]) -> str:
         return os.path.join(os.path.abspath(home), USER_FILE)
     if home := environ.get("HOME"):
         return os.path.join(os.path.abspath(home), ".codex", USER_FILE)
-    raise SettingInvalid("there is no place for Codex's configuration: set HOME or CODEX_HOME")
+    raise SettingInvalid("no directory for Codex's configuration is known: set HOME or CODEX_HOME")
 
 
 def kept_folder(state_folder: str) -> str:

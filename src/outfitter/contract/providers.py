@@ -177,7 +177,7 @@ class Projects:
             grant, why = f"outfitter trust {quote(root)}", trust.why
             main = source_tree(root)
             if main != root and self.store.holds(use.provider.id, main, trust.digest):
-                why = f"the same is allowed in {main}: `{grant}` allows it here too"
+                why = f"the same content is allowed in {main}: `{grant}` allows it here too"
             return Trust("untrusted", "outfitter", trust.digest, grant, why)
         return trust
 
@@ -249,9 +249,8 @@ def _blocked(trust: Trust) -> str:
     if not trust.grant:
         return trust.why
     # The reason says it all where it says what to type.
-    return (
-        f"not trusted: {trust.why if trust.grant in trust.why else f'{trust.grant} after you have read it'}"
-    )
+    why = trust.why if trust.grant in trust.why else f"read its files, then type: {trust.grant}"
+    return f"not trusted: {why}"
 
 
 def changes(before: Layer, after: Layer) -> str:
@@ -261,7 +260,7 @@ def changes(before: Layer, after: Layer) -> str:
     found += [f"~{name}" for name in new if name in old and old[name] != new[name]]
     found += [f"-{name}" for name in old if name not in new]
     if before.state != after.state:
-        found.insert(0, f"{before.state} is {after.state}")
+        found.insert(0, f"{before.state} became {after.state}")
     return " ".join(found[:_MOST_NEWS]) + (f" and {len(found) - _MOST_NEWS} more" * (len(found) > _MOST_NEWS))
 
 
@@ -290,9 +289,9 @@ def check_needed(layers: Sequence[Layer], uses: Sequence[Use], settings: Setting
     for id in sorted(settings.needed_providers.difference(layer.producer for layer in layers)):
         source = settings.sources["providers.required"]
         if any(use.provider.id == id for use in uses):
-            why = f"another one holds here: name both in `use`, in their order ({source})"
+            why = f"a different provider is active here: list both in `use`, in their order ({source})"
         else:
-            why = f"nothing of it was found: make it, or take it out of `required` ({source})"
+            why = f"none of its files were found: create them, or remove it from `required` ({source})"
         raise ProviderFailed(id, os.path.dirname(source.file), why)
 
 

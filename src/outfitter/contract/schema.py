@@ -53,10 +53,10 @@ class Key:
 # By table; those of the file's head are under "".
 KEYS: dict[str, tuple[Key, ...]] = {
     "": (
-        Key("allow_login_shell", "flag", 'Codex\'s word: false is shell.login = "reject", true is "allow".'),
         Key(
-            "overlays", "overlays", "Environments by name, for commands that ask for them; keys as in [env]."
+            "allow_login_shell", "flag", 'Codex\'s name for shell.login: false is "reject", true is "allow".'
         ),
+        Key("overlays", "overlays", "Overlays by name, for commands that choose them; keys as in [env]."),
     ),
     "shell_environment_policy": (
         Key(
@@ -69,12 +69,16 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key(
             "ignore_default_excludes",
             "flag",
-            "false: leave out *KEY*, *SECRET* and *TOKEN* as well.",
+            "false: also remove *KEY*, *SECRET* and *TOKEN*.",
             default=True,
         ),
-        Key("exclude", "texts", "Patterns (* and ?) of names to leave out."),
+        Key("exclude", "texts", "Patterns (* and ?) of names to remove."),
         Key("set", "values", "Variables to set after the excludes."),
-        Key("include_only", "texts", "Patterns of names to keep; everything else goes, what `set` sets too."),
+        Key(
+            "include_only",
+            "texts",
+            "Patterns of names to keep; everything else is removed, including what `set` sets.",
+        ),
         Key(
             "filters",
             "actions",
@@ -84,7 +88,7 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key(
             "allow_from",
             "choices",
-            "Layers that may bring back a name which `exclude` removed.",
+            "Layers that may set a name again that `exclude` removed.",
             choices=ALLOW_FROM,
             user_only=True,
         ),
@@ -93,20 +97,20 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key(
             "login",
             "choice",
-            'What becomes of -l and --login. Without it: "strip" where startup is "enforce", else "allow".',
+            'What to do with -l and --login. Default: "strip" if startup is "enforce", otherwise "allow".',
             choices=LOGINS,
         ),
         Key(
             "startup",
             "choice",
-            "What becomes of the shell's startup files.",
+            "What to do with a shell's startup files.",
             choices=STARTUPS,
             default="enforce",
         ),
         Key(
             "snapshot",
             "choice",
-            "Take the environment that the user's shell builds, once.",
+            "Capture the environment that the user's shell builds, once.",
             choices=SNAPSHOTS,
             default="none",
             user_only=True,
@@ -114,7 +118,7 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key(
             "snapshot_timeout",
             "seconds",
-            "Seconds after which the shell of the snapshot is ended.",
+            "Seconds after which the snapshot's shell is ended.",
             most=LONGEST_SNAPSHOT_SECONDS,
             default=SNAPSHOT_SECONDS,
             user_only=True,
@@ -122,18 +126,18 @@ KEYS: dict[str, tuple[Key, ...]] = {
     ),
     "env": (
         Key("set", "values", "Variables to set. Nothing in a value is expanded."),
-        Key("unset", "names_to_unset", "Variables to take away."),
-        Key("prepend", "entries", "What to put in front of list variables."),
-        Key("append", "entries", "What to put behind list variables."),
-        Key("remove", "entries", "What to take out of list variables."),
+        Key("unset", "names_to_unset", "Variables to remove."),
+        Key("prepend", "entries", "Entries to add to the front of list variables."),
+        Key("append", "entries", "Entries to add to the end of list variables."),
+        Key("remove", "entries", "Entries to remove from list variables."),
     ),
     "names": (
-        Key("lists", "names", "More variables that are lists, as PATH is."),
+        Key("lists", "names", "More list variables, like PATH."),
         Key("secret", "patterns", "More patterns of names whose values are secret."),
         Key(
             "allow_code_loading",
             "producers",
-            "Variables that make programs load code which a producer may set all the same, by its id.",
+            "Code-loading variables that a producer may set, by the producer's id.",
             user_only=True,
         ),
     ),
@@ -142,57 +146,57 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key(
             "allow",
             "texts",
-            "The only providers that may be used, whatever a project has or says.",
+            "The only providers that may be used, whatever a project contains or asks for.",
             user_only=True,
         ),
-        Key("required", "texts", "Providers without which no command is started."),
+        Key("required", "texts", "Providers without which no command starts."),
         Key(
             "on_failure",
             "choice",
-            "What becomes of commands when a provider fails or is not trusted.",
+            "What happens to commands if a provider fails or is not trusted.",
             choices=ON_FAILURES,
             default="warn",
         ),
         Key(
             "timeout",
             "seconds",
-            "Seconds after which a provider's tool is ended. Without it 20, and for nix 300.",
+            "Seconds after which a provider's tool is ended. Default: 20, and 300 for nix.",
             most=LONGEST_PROVIDER_SECONDS,
         ),
-        Key("modes", "modes", "How providers give their environment, by their id.", choices=MODES),
+        Key("modes", "modes", "The mode of each provider, by its id.", choices=MODES),
         Key("dotenv", "texts", "The files that the provider `dotenv` reads."),
-        Key("command", "texts", "The program, with its arguments, that the provider `command` asks."),
-        Key("nix", "texts", "The name of the flake's shell that the provider `nix` takes."),
-        Key("python", "texts", "The folder of the virtual environment that the provider `python` takes."),
+        Key("command", "texts", "The program, with its arguments, that the provider `command` runs."),
+        Key("nix", "texts", "The name of the flake's shell that the provider `nix` uses."),
+        Key("python", "texts", "The directory of the virtual environment that the provider `python` uses."),
         Key("conda", "texts", "The prefix of the environment that the provider `conda` activates."),
-        Key("pixi", "texts", "The name of the environment that the provider `pixi` takes."),
-        Key("devcontainer", "texts", "`inside` when this is the container; and the file."),
+        Key("pixi", "texts", "The name of the environment that the provider `pixi` uses."),
+        Key("devcontainer", "texts", "`inside` if commands run in the container, then optionally the file."),
     ),
     "setup": (
         Key("script", "inner_path", "The script of the project that makes a new worktree usable."),
-        Key("run", "text", "Shell commands that do, in place of a script."),
+        Key("run", "text", "Shell commands to run instead of a script."),
         Key(
             "from",
             "choice",
-            "Take the commands from another tool's file.",
+            "Read the commands from another tool's file.",
             choices=SETUP_SOURCES,
         ),
-        Key("name", "text", "Which one of that tool's, where there are several."),
-        Key("inputs", "inner_paths", "Files, wildcards allowed, whose change makes it run again."),
+        Key("name", "text", "The name of that tool's environment, if it has several."),
+        Key("inputs", "inner_paths", "Files (wildcards allowed) whose change makes the setup run again."),
         Key(
             "timeout",
             "seconds",
-            "Seconds after which it is ended.",
+            "Seconds after which the setup is ended.",
             most=LONGEST_SETUP_SECONDS,
             default=SETUP_SECONDS,
         ),
-        Key("required", "flag", "true: no command is started unless it went well.", default=False),
+        Key("required", "flag", "true: no command starts unless the setup succeeded.", default=False),
     ),
     "limits": (
         Key(
             "total_bytes",
             "count",
-            "The largest environment, in bytes, that is given to a command.",
+            "The largest environment of a command, in bytes.",
             most=MOST_TOTAL_BYTES,
             default=TOTAL_BYTES,
         ),
@@ -201,7 +205,7 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key(
             "environment",
             "choice",
-            "Whose environment commands start from when a client's differs from that of its daemon.",
+            "Whose environment commands start from if the client's and the server's differ.",
             choices=DAEMON_ENVIRONMENTS,
             default="daemon",
             user_only=True,
@@ -211,7 +215,8 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key(
             "codex",
             "switch_or_path",
-            "Take allow_login_shell and [shell_environment_policy] from Codex's config.toml, or this file.",
+            "Read allow_login_shell and [shell_environment_policy] from Codex's config.toml, or from this "
+            "file.",
             default=False,
             user_only=True,
         ),

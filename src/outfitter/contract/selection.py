@@ -200,7 +200,7 @@ def check_names(settings: Settings) -> None:
             source, there = settings.sources.get(setting), tuple(known())
             if id in there or source is None or not source.file:
                 raise
-            text = f"there is no provider `{shown(id)}`"
+            text = f"no provider is named `{shown(id)}`"
             mistakes.append(Mistake(source.file, source.line, text, suggest(id, there)))
         else:
             source = settings.sources["providers.use"]
@@ -210,7 +210,7 @@ def check_names(settings: Settings) -> None:
                 and id not in settings.provider_options
                 and source.file
             ):
-                text = f"`{id}` finds nothing by itself"
+                text = f"`{id}` detects nothing by itself"
                 mistakes.append(Mistake(source.file, source.line, text, f"write {NEEDS[id]} as well"))
     refuse(mistakes)
 

@@ -39,7 +39,7 @@ def take(settings: Settings, values: Mapping[str, str]) -> Layer:
     lost = [segment for change in told.lists.values() for segment in change.lost]
     notes = [f"{settings.snapshot} of {found.shell}"]
     if lost:
-        notes.append(f"put back after what the startup files replaced: {':'.join(lost)}")
+        notes.append(f"added back after the startup files removed them: {':'.join(lost)}")
     if found.reason:
         notes.append(found.reason)
     return Layer(

@@ -61,7 +61,7 @@ class TrustStore:
         try:
             privatefile.write(self.path(provider, root), data, sync=True)
         except OSError as error:
-            raise SettingInvalid(f"the grant cannot be kept in {self.folder}: {error.strerror}") from None
+            raise SettingInvalid(f"cannot write the grant to {self.folder}: {error.strerror}") from None
         return grant
 
     def revoke(self, provider: str, root: str) -> bool:
@@ -72,7 +72,7 @@ class TrustStore:
             return False
         except OSError as error:
             raise SettingInvalid(
-                f"the grant cannot be taken back, and still holds: {self.folder}: {error.strerror}"
+                f"cannot revoke the grant, which is still valid: {self.folder}: {error.strerror}"
             ) from None
         return True
 

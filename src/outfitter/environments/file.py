@@ -153,7 +153,7 @@ def read(path: str) -> Configuration | None:
         raise _unreadable(path, "it is a broken symbolic link", "correct or remove the link") from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise _unreadable(path, reason.lower(), "make it a file that you can read") from None
+        raise _unreadable(path, reason.lower(), "make it a readable file, or remove it") from None
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

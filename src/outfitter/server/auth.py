@@ -30,8 +30,8 @@ def gate(hosts: frozenset[str], check: Callable[[str], str | None] | None) -> Ga
         if host is not None and not _known_host(host, hosts):
             return Response(
                 403,
-                "this Host is not served here: use an IP address or localhost, or start the server with "
-                "--allow-host NAME",
+                "this server does not accept this Host: use an IP address or localhost, or start the server "
+                "with --allow-host NAME",
             )
         if check is None:
             return None
@@ -110,8 +110,8 @@ def signed_bearer_token(
     secret = _read(file, "--ws-shared-secret-file")
     if len(secret) < _MIN_SECRET_BYTES:
         raise SettingInvalid(
-            f"--ws-shared-secret-file {file} holds {len(secret)} bytes: "
-            f"a secret needs {_MIN_SECRET_BYTES} or more"
+            f"--ws-shared-secret-file {file} has {len(secret)} bytes: a secret needs at least "
+            f"{_MIN_SECRET_BYTES}"
         )
 
     def check(token: str) -> str | None:

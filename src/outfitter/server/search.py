@@ -83,7 +83,7 @@ class _Search:
         self._over = over
         self._loop = services.loop
         if not sys.executable:
-            raise HostUnsupported("this server does not know its Python interpreter, which searching needs")
+            raise HostUnsupported("searching needs the server's Python interpreter, whose path is unknown")
         files = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("query", "answer", "complaint")]
         try:
             os.pwrite(files[0], params.text().encode(), 0)
@@ -134,7 +134,7 @@ class _Search:
                 name, _, message = text.partition(" ")
                 return FileFailed(message, name)
         if self._killed:
-            return FileFailed("the search did not end in time")
+            return FileFailed("the search did not finish in time")
         warn(
             "server",
             "a search failed: %s",

@@ -43,7 +43,7 @@ def main() -> None:
         failure = failed(error)
         answer = f"!{failure.errno_name} {failure}"
     except MemoryError:
-        answer = "-the search took more memory than it may have"
+        answer = "-the search reached its memory limit"
     with open(1, "wb") as out:
         out.write(answer.encode("utf-8", "replace"))
 

@@ -343,8 +343,8 @@ class Session:
         count = sum(map(len, self._writes.values()))
         if count >= WAITING_WRITES or self._waiting_bytes + len(params.chunk) > WAITING_BYTES:
             raise Refused(
-                f"stdin of process {process.process_id} is full and too many writes wait for room; "
-                "wait for their answers first"
+                f"stdin of process {process.process_id} is full and too many writes are waiting; wait for "
+                f"their answers first"
             )
         call.later()
         self._writes.setdefault(process, deque()).append((call, params))

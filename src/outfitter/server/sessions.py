@@ -45,7 +45,7 @@ class Sessions:
         self._expiry: Timer | None = None
         self._budget = Budget(settings.retained_total_bytes)
         if not hasattr(os, "pidfd_open"):
-            raise HostUnsupported("the exec-server needs Linux 5.3 or newer (process descriptors)")
+            raise HostUnsupported("the server needs Linux 5.3 or newer (process descriptors)")
         self.spawner = Spawner()
         self.marks = Marks(new_nonce())
         cgroups = None

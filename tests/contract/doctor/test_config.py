@@ -11,7 +11,7 @@ from .build import FILE, configured, seen
 
 
 def test_mistakes_in_a_file_are_an_error_with_file_and_line() -> None:
-    mistake = Mistake(FILE, 3, "`shell.login` has a value that does not exist", 'write "strip"')
+    mistake = Mistake(FILE, 3, "`shell.login` has an unknown value", 'write "strip"')
     finding = config_files(Configured(Settings(), [mistake], FILE))
     assert seen(finding) == ("error", (str(mistake),))
     assert f"{FILE}:3" in finding.remedy

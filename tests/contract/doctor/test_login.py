@@ -16,7 +16,7 @@ def test_what_a_login_shell_loses_is_told_with_file_and_line() -> None:
 
 def test_another_order_of_path_is_told() -> None:
     finding = path_login_shell(configured(), given({"PATH": "/x:/usr/bin"}), login("/usr/bin:/x"))
-    assert seen(finding) == ("warning", ("PATH is in another order (/etc/profile:7)",))
+    assert seen(finding) == ("warning", ("PATH has another order in a login shell (/etc/profile:7)",))
 
 
 def test_something_in_front_of_path_is_told() -> None:
@@ -70,8 +70,8 @@ def test_programs_that_differ_are_told_with_both_paths() -> None:
     assert seen(path_programs(configured(), found)) == (
         "warning",
         (
-            "python is /x/bin/python, in a login shell /usr/bin/python",
-            "node is not found, in a login shell /opt/node",
+            "python is /x/bin/python, but /usr/bin/python in a login shell",
+            "node is not found, but /opt/node in a login shell",
             "git is /usr/bin/git",
         ),
     )

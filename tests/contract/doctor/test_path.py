@@ -13,9 +13,9 @@ from .build import given, seen
     ("path", "status", "detail"),
     [
         ("/usr/bin:", "warning", "PATH[1] is empty, which means the current directory"),
-        ("bin:/usr/bin", "warning", "PATH[0] bin is relative: another folder in every directory"),
-        ("/usr/bin:$PATH", "warning", "PATH[1] $PATH is text that nobody expanded"),
-        ("/usr/bin:/usr/bin/", "ok", "PATH[1] /usr/bin/ is there twice"),
+        ("bin:/usr/bin", "warning", "PATH[0] bin is relative: its meaning depends on the current directory"),
+        ("/usr/bin:$PATH", "warning", "PATH[1] $PATH is an unexpanded reference to a variable"),
+        ("/usr/bin:/usr/bin/", "ok", "PATH[1] /usr/bin/ is listed twice"),
         ("/usr/bin:/opt/gone", "ok", "PATH[1] /opt/gone does not exist"),
     ],
 )

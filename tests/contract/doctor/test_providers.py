@@ -13,7 +13,7 @@ def test_what_the_project_requires_and_lacks_is_an_error_of_its_own() -> None:
     why = "python is required in /r and failed: make it"
     finding = providers_present(Providers(refused=why))
     assert seen(finding) == ("error", (why,))
-    assert finding.remedy.startswith("Do what is said above")
+    assert finding.remedy.startswith("Follow the notes above")
     assert limits_size(configured(), Given({}, {}, refused=why)).status == "skipped"
 
 

@@ -111,7 +111,7 @@ def test_a_login_shell_that_replaces_path_is_named_with_file_and_line(home: Path
     assert wanted in details
     programs = report["checks"]["path.programs"]
     assert programs["status"] == "warning"
-    assert programs["details"][0].startswith(f"git is {tools}/git, in a login shell ")
+    assert programs["details"][0].startswith(f"git is {tools}/git, but ")
     assert "never-shown" not in json.dumps(report)
 
 
@@ -184,7 +184,7 @@ def test_a_provider_that_does_not_exist_is_a_mistake_of_the_file(home: Path) -> 
     (home / "outfitter.toml").write_text('[providers]\nuse = ["pyhton"]\n')
     found = looked(home)["config.files"]
     assert found["details"] == [
-        f"{home}/outfitter.toml:2: there is no provider `pyhton`; did you mean `python`?"
+        f"{home}/outfitter.toml:2: no provider is named `pyhton`; did you mean `python`?"
     ]
     assert found["remediation"].startswith(f"Edit {home}/outfitter.toml:2: did you mean `python`? `outf")
 

@@ -46,7 +46,7 @@ def test_variables_that_run_code_before_a_command_are_told() -> None:  # K6, L11
 
 def test_those_that_the_policy_removes_do_no_harm() -> None:
     finding = shell_bash_env(configured(), Given({"BASH_ENV": "x"}, {}))
-    assert seen(finding) == ("ok", ("BASH_ENV is kept from commands",))
+    assert seen(finding) == ("ok", ("BASH_ENV is withheld from commands",))
 
 
 @pytest.mark.parametrize(("value", "status"), [("1", "ok"), ("0", "warning"), (None, "warning")])

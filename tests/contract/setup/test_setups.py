@@ -164,7 +164,7 @@ def test_nothing_runs_before_it_is_allowed(site: Site) -> None:
     site.script("export A=1")
     layer = site.layer()
     assert (layer.state, layer.values, site.runs()) == ("blocked", {}, 0)
-    assert layer.note == f"not trusted: outfitter trust {site.project} after you have read it"
+    assert layer.note == f"not trusted: read its files, then type: outfitter trust {site.project}"
     site.allow()
     assert (site.layer().state, site.runs()) == ("applied", 1)
 
@@ -286,7 +286,7 @@ def test_a_setup_that_writes_its_inputs_runs_once(site: Site) -> None:
 @pytest.mark.parametrize(
     ("pattern", "make", "says"),
     [
-        ("sub", "mkdir sub", "name what is in it"),
+        ("sub", "mkdir sub", "for a directory, write sub/*"),
         ("pipe", "mkfifo pipe", "not a file"),
         ("many/*", "mkdir many; cd many; seq 1001 | xargs touch", "more than 1000 inputs"),
     ],
@@ -493,7 +493,7 @@ def test_inputs_that_it_makes_unreadable_are_told_at_the_next_look(site: Site) -
     site.setups.run(use, site.lower(), Settings())
     assert site.setups.layer(use, site.lower()).values["A"] == "1"
     later = site.layer()
-    assert later.state == "failed" and "name what is in it" in later.note
+    assert later.state == "failed" and "for a directory, write " in later.note
 
 
 def test_what_did_not_run_has_its_cost_in_milliseconds(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -524,7 +524,7 @@ def test_a_script_that_is_not_there_is_told(site: Site) -> None:
     site.write("outfitter.toml", '[setup]\nscript = "setup.sh"\n')
     layer = site.layer()
     assert layer.state == "failed"
-    assert "there is no setup.sh" in layer.note
+    assert "has no setup.sh" in layer.note
     site.script("export A=1")
     site.allow()
     assert site.layer().state == "applied"
@@ -637,7 +637,7 @@ def test_a_grant_of_the_main_checkout_is_offered_and_not_taken(site: Site, repos
     site.allow()
     layer = site.layer(at=repository)
     assert (layer.state, site.runs()) == ("blocked", 0)
-    assert f"the same is allowed in {site.project}" in layer.note
+    assert f"the same content is allowed in {site.project}" in layer.note
     assert f"outfitter trust {repository}" in layer.note
     use = site.use(repository)
     assert trust_of(site.store, use, make_plan(use.declared)).state == "untrusted"
@@ -708,13 +708,13 @@ def test_one_of_several_is_chosen_by_its_name(site: Site) -> None:
             f".codex/environments/{name}.toml", f'name = "The {name}"\n[setup]\nscript = "export A={name}"\n'
         )
     site.write("outfitter.toml", '[setup]\nfrom = "codex"\n')
-    assert "there are: one, two" in site.layer().note
+    assert "choose one with `name`: one, two" in site.layer().note
     for name in ("two", "The two"):
         site.write("outfitter.toml", f'[setup]\nfrom = "codex"\nname = "{name}"\n')
         site.allow()
         assert site.layer().values["A"] == "two"
     site.write("outfitter.toml", '[setup]\nfrom = "codex"\nname = "three"\n')
-    assert "no Codex environment has the name `three`" in site.layer().note
+    assert "no Codex environment is named `three`" in site.layer().note
 
 
 def test_a_file_of_codex_without_a_script_is_nothing_to_run(site: Site) -> None:
@@ -726,7 +726,7 @@ def test_a_file_of_codex_without_a_script_is_nothing_to_run(site: Site) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("version = 2\n", "only 1 is known"),
+        ("version = 2\n", "only 1 is supported"),
         ("[setup]\nscripts = 1\n", "unknown field `scripts`"),
         ("[setup.beos]\nscript = ''\n", "unknown field `beos`"),
         ("[setup]\nscript = 1\n", "script"),
@@ -795,16 +795,16 @@ def test_a_command_of_another_kind_is_refused_by_its_line(site: Site, command: s
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('script = "a"\nrun = "b"', "two ways to say one thing"),
-        ('script = "a"\nfrom = "codex"', "two ways to say one thing"),
-        ('run = "a"\nname = "x"', "goes with `from` only"),
+        ('script = "a"\nrun = "b"', "cannot be used together"),
+        ('script = "a"\nfrom = "codex"', "cannot be used together"),
+        ('run = "a"\nname = "x"', "needs `setup.from`"),
         ('script = "/etc/x"', "not a path inside the project"),
         ('script = "../x"', "not a path inside the project"),
         ('script = "~/x"', "not a path inside the project"),
         ('inputs = ["a/../../b"]', "not a path inside the project"),
         ('inputs = ["**/x"]', "not a path inside the project"),
         ('run = " "', "is empty"),
-        ('from = "make"', "a value that does not exist"),
+        ('from = "make"', "an unknown value"),
         ("timeout = 0", "more than 0"),
         ("timeout = 100000", "at most 86400 seconds"),
         ('command = "x"', "unknown field `command`"),
@@ -818,7 +818,7 @@ def test_mistakes_are_told(site: Site, text: str, says: str) -> None:
 
 def test_it_is_not_for_the_users_own_file(site: Site) -> None:
     site.write(".config/outfitter/config.toml", '[setup]\nrun = "x"\n', at=site.home)
-    with pytest.raises(FileInvalid, match="belongs into a project's"):
+    with pytest.raises(FileInvalid, match="only allowed in a project's"):
         Configuration({"HOME": str(site.home)}).settings(str(site.project))
 
 
@@ -831,7 +831,7 @@ def test_a_log_that_cannot_be_kept_does_not_make_it_run_again(site: Site) -> Non
     Path(SetupFiles(str(site.state), str(site.project)).log).mkdir(parents=True)  # nothing can take its place
     first = site.layer()
     assert (first.state, first.values["MADE"]) == ("applied", "1")
-    assert "cannot be kept" in first.note
+    assert "cannot write the result" in first.note
     assert (site.layer(site.process()).state, site.runs()) == ("applied", 1)
 
 

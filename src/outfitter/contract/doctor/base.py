@@ -38,12 +38,14 @@ def base_launch(configured: Configured, given: Given, parent: str) -> Finding:
     if "SHLVL" not in base and parent:
         signs.append(f"started by {parent}")
     if not signs:
-        return Finding("ok", "started from a shell: what it had is what commands start from")
+        return Finding("ok", "started from a shell: commands start from its environment")
     if snapshot != "none":
-        return Finding("ok", f"not started from a shell; the snapshot ({snapshot}) makes up for it", signs)
+        return Finding(
+            "ok", f"not started from a shell; the snapshot ({snapshot}) supplies what a shell would", signs
+        )
     return Finding(
         "warning",
-        "started by a service or a desktop: what your shell sets up is missing",
+        "started by a service or a desktop: the variables that your shell sets are missing",
         signs,
         f'Write snapshot = "loginShell" under [shell] in {configured.file}.',
     )
@@ -57,28 +59,30 @@ def base_stale_activation(configured: Configured, given: Given, cwd: str) -> Fin
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         if folder := base.get(name, "").rstrip("/"):
             there = f"{folder}/bin" in path
-            (active if there else stale).append((name, "its bin folder is not in PATH"))
+            (active if there else stale).append((name, "its bin directory is not in PATH"))
     if "DIRENV_DIFF" in base:
         folder = base.get("DIRENV_DIR", "").removeprefix("-")
         here = bool(folder) and (cwd == folder or cwd.startswith(f"{folder}/"))
-        (active if here else stale).append(("DIRENV_DIFF", "direnv loaded it for another folder"))
+        (active if here else stale).append(("DIRENV_DIFF", "direnv loaded it for another directory"))
     for name in sorted(base):
         if name in ("__MISE_DIFF", "__MISE_ORIG_PATH"):
             there = any("/mise/" in entry for entry in path)
-            (active if there else stale).append((name, "no folder of mise is in PATH"))
+            (active if there else stale).append((name, "no directory of mise is in PATH"))
         elif name.startswith(("__ETC_PROFILE_NIX", "__NIX", "__HM_SESS")):
             there = any("/nix/" in entry or "/.nix-profile/" in entry for entry in path)
-            (active if there else stale).append((name, "says that nix is set up, and PATH has nothing of it"))
+            (active if there else stale).append(
+                (name, "says that nix is set up, but PATH has no directory of nix")
+            )
     if not stale:
         names = [name for name, _ in active]
-        return Finding("ok", f"active: {few(names)}" if names else "nothing was activated", names)
+        return Finding("ok", f"active: {few(names)}" if names else "no environment is activated", names)
     names = [name for name, _ in stale]
     listed = ", ".join(map(quoted, names))
     return Finding(
         "warning",
-        f"left over from an activation that is not in effect: {few(names)}",
+        f"left over from an activation that is no longer in effect: {few(names)}",
         [f"{name}: {why}" for name, why in stale],
-        f"Start it from a fresh shell, or write unset = [{listed}] under [env] in {configured.file}.",
+        f"Start Outfitter from a new shell, or write unset = [{listed}] under [env] in {configured.file}.",
     )
 
 

@@ -55,17 +55,17 @@ def codex_config(configured: Configured, codex: Codex) -> Finding:
             f"Correct {codex.path}; Codex does not read it either.",
         )
     if codex.says is None:
-        return Finding("ok", "there is none")
+        return Finding("ok", "no Codex configuration")
     if not codex.says:
-        return Finding("ok", "says nothing about environments", [codex.path])
+        return Finding("ok", "Codex's configuration has no setting about environments", [codex.path])
     if codex.imported:
         return Finding("ok", "imported", [codex.path])
     return Finding(
         "warning",
-        f"{' and '.join(codex.says)} of Codex {'does' if len(codex.says) == 1 else 'do'} not hold here",
+        f"Codex's {' and '.join(codex.says)} {'does' if len(codex.says) == 1 else 'do'} not apply here",
         [codex.path],
         f"Write codex = true under [import] in {configured.file}; "
-        "`outfitter config import-codex` prints what that means.",
+        "`outfitter config import-codex` prints the result.",
     )
 
 

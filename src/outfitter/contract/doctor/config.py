@@ -14,24 +14,25 @@ def config_files(configured: Configured) -> Finding:
         remedy = first.remedy if first.remedy.endswith("?") else f"{first.remedy}."
         return Finding(
             "error",
-            f"{counted(configured.mistakes, 'mistake')} in the configuration: no command is started with it",
+            f"{counted(configured.mistakes, 'mistake')} in the configuration: no command can start",
             [str(mistake) for mistake in configured.mistakes],
-            f"Edit {place}: {remedy} `outfitter config show` tells when all is right.",
+            f"Edit {place}: {remedy} `outfitter config show` then lists the mistakes that are left.",
         )
     read = [f"{kind}: {path}" for path, kind, exists in configured.settings.files if exists]
-    return Finding("ok", f"{counted(read, 'file')} read" if read else "no files: the defaults hold", read)
+    return Finding("ok", f"{counted(read, 'file')} read" if read else "no files: the defaults apply", read)
 
 
 def config_ignored(configured: Configured) -> Finding:
     ignored = configured.settings.ignored
     if not ignored:
-        return Finding("ok", "everything that is written counts")
+        return Finding("ok", "every setting applies")
+    are, it, they = ("is", "it", "it") if len(ignored) == 1 else ("are", "them", "they")
     files = sorted({str(source) for _, _, source in ignored})
     return Finding(
         "warning",
-        f"{counted(ignored, 'setting')} of the project would loosen something, and does not count",
+        f"{counted(ignored, 'setting')} of the project {are} ignored: {they} would loosen a rule",
         [f"{source}: {setting} = {value}" for setting, value, source in ignored],
-        f"Remove it at {', '.join(files)}, or, if you want it, write it into {configured.file}.",
+        f"Remove {it} from {', '.join(files)}, or write {it} in {configured.file}.",
     )
 
 

@@ -17,7 +17,7 @@ def limits_size(configured: Configured, given: Given) -> Finding:
             "error",
             "no command can be started",
             [given.problem],
-            "Unset the variable that is named, or put its content into a file and the path into it.",
+            "Unset the named variable, or put its content into a file and the file's path into the variable.",
         )
     if given.refused:
         return Finding("skipped", "no command can be started: see providers.present")
@@ -32,7 +32,7 @@ def limits_size(configured: Configured, given: Given) -> Finding:
             "warning",
             f"{summary}: little room is left",
             details,
-            f"Unset {largest}, or put its content into a file and the path into the variable.",
+            f"Unset {largest}, or put its content into a file and the file's path into the variable.",
         )
     return Finding("ok", summary, details)
 
@@ -40,13 +40,14 @@ def limits_size(configured: Configured, given: Given) -> Finding:
 def names_odd(configured: Configured, given: Given) -> Finding:
     odd = sorted(name for name in given.values if not is_name(name) and not name.startswith("BASH_FUNC_"))
     if not odd:
-        return Finding("ok", "every shell passes all names on")
+        return Finding("ok", "every shell passes all names")
+    it = "it" if len(odd) == 1 else "them"
     listed = ", ".join(map(quoted, odd))
     return Finding(
         "warning",
-        f"{counted(odd, 'name')} that dash drops: under `sh -c` the variable is gone",
+        f"dash drops {counted(odd, 'variable')} because of the name: commands under `sh -c` do not get {it}",
         odd,
-        f"Give the variable a name of letters, digits and _, or write unset = [{listed}] under [env] "
+        f"Use only letters, digits and _ in the name, or write unset = [{listed}] under [env] "
         f"in {configured.file}.",
     )
 

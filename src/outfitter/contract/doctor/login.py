@@ -101,9 +101,9 @@ def path_login_shell(configured: Configured, given: Given, login: Login | None) 
     if login.state != "captured":
         return Finding(
             "warning",
-            f"{login.shell} gave no answer: {login.state}",
+            f"{login.shell} gave no environment: {login.state}",
             [login.reason],
-            f"Run `{login.shell} -l -c true` and correct what it complains about.",
+            f"Run `{login.shell} -l -c true` and correct what it reports.",
         )
     # Only the first of two equal entries is ever searched.
     before, after = (
@@ -118,7 +118,7 @@ def path_login_shell(configured: Configured, given: Given, login: Login | None) 
     kept = [entry for entry in before if entry in after]
     moved = []
     if kept != [entry for entry in after if entry in kept]:
-        moved.append(f"PATH is in another order{place}")
+        moved.append(f"PATH has another order in a login shell{place}")
     elif kept and after[: after.index(kept[0])] and not lost:
         moved.append(f"PATH[0] is {after[0]} in a login shell{place}")
     filtered = sorted({name for names in given.removed.values() for name in names})
@@ -140,17 +140,17 @@ def path_login_shell(configured: Configured, given: Given, login: Login | None) 
     if startup != "report":
         known = login.places.get("PATH")
         changed = "the startup file" if known is None else f"{known[0]}:{known[1]}"
-        how = "runs no startup files" if startup == "enforce" else "puts it right afterwards"
+        how = "runs no startup files" if startup == "enforce" else "corrects it afterwards"
         return Finding(
             "warning",
             f"{summary}; Outfitter {how}",
             details,
-            f"Nothing to do for commands of Outfitter. For programs that start login shells themselves: let "
-            f'{changed} keep what is there (PATH="$PATH:/folder"), or correct PATH after it.',
+            "Outfitter's own commands are not affected. For other programs that start login shells, let "
+            f'{changed} keep the existing entries (PATH="$PATH:/directory"), or correct PATH after it.',
         )
     return Finding(
         "error",
-        f"{summary}, and so do commands that ask for one",
+        f"{summary}, and so do commands that start one",
         details,
         f'Write startup = "enforce" under [shell] in {configured.file}.',
     )
@@ -160,26 +160,27 @@ def path_programs(configured: Configured, login: Login | None) -> Finding:
     if login is None:
         return _NOT_ASKED
     if login.state != "captured":
-        return Finding("skipped", "the login shell gave no answer: see path.login-shell")
+        return Finding("skipped", "the login shell gave no environment: see path.login-shell")
     differ = [
-        f"{name} is {here or 'not found'}, in a login shell {there or 'not found'}"
+        f"{name} is {here or 'not found'}, but {there or 'not found'} in a login shell"
         for name, (here, there) in login.programs.items()
         if here != there
     ]
     same = [f"{name} is {here}" for name, (here, there) in login.programs.items() if here and here == there]
     if not differ:
-        return Finding("ok", f"{counted(same, 'program')} the same in a login shell", same)
+        are = "is" if len(same) == 1 else "are"
+        return Finding("ok", f"{counted(same, 'program')} {are} the same in a login shell", same)
     names = [line.partition(" ")[0] for line in differ]
     return Finding(
         "warning",
-        f"{', '.join(names)}: another one in a login shell",
+        f"{', '.join(names)}: a different file in a login shell",
         [*differ, *same],
-        "If the one of the login shell is right, start from it: write snapshot = "
-        f'"loginShell" under [shell] in {configured.file}. Otherwise correct what path.login-shell names.',
+        "If the login shell's file is right, start from its environment: write snapshot = "
+        f'"loginShell" under [shell] in {configured.file}. Otherwise, follow path.login-shell.',
     )
 
 
-_NOT_ASKED = Finding("skipped", "the login shell was not asked")
+_NOT_ASKED = Finding("skipped", "the login shell was not started")
 
 CHECKS = (
     Check("path.login-shell", (configured, given, login), path_login_shell),

@@ -137,7 +137,7 @@ def _asked(contract: Contract, cwd: str) -> tuple[Asked, list[tuple[str, str, st
     found = contract.setups.status(use)
     note = found.note
     if found.state == "applied" and found.kept is not None and found.kept.withheld:
-        note = "what it exports is secret in part, and looked at by no check"
+        note = "some of its exports are secret, and no check looks at them"
     elif found.state not in ("new", "stale", "interrupted", "running"):
         return Asked(cwd, {}), []
     return Asked(cwd, {}, setup=False), [(f"setup:{found.worktree}", found.state, note)]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 _EMPTY = "is empty, which means the current directory"
-_RELATIVE = "is relative: another folder in every directory"
-_LITERAL = "is text that nobody expanded"
+_RELATIVE = "is relative: its meaning depends on the current directory"
+_LITERAL = "is an unexpanded reference to a variable"
 
 
 def folders(machine: Machine) -> frozenset[str]:
@@ -28,8 +28,8 @@ def path_segments(given: Given, folders: frozenset[str]) -> Finding:
     if not leads_somewhere(path):
         return Finding(
             "error",
-            "PATH is not set, or has no absolute entry: shells then search lists of their own",
-            remedy="Start it with a PATH: `PATH=/usr/local/bin:/usr/bin:/bin outfitter ...`.",
+            "PATH is not set or has no absolute entry: shells then search their own lists",
+            remedy="Start Outfitter with a PATH: `PATH=/usr/local/bin:/usr/bin:/bin outfitter ...`.",
         )
     wrong, harmless = [], []
     seen: set[str] = set()
@@ -44,7 +44,7 @@ def path_segments(given: Given, folders: frozenset[str]) -> Finding:
         elif not segment.startswith("/"):
             wrong.append(f"{about} {_RELATIVE}")
         elif key in seen:
-            harmless.append(f"{about} is there twice")
+            harmless.append(f"{about} is listed twice")
         elif segment not in folders:
             harmless.append(f"{about} does not exist")
         seen.add(key)
@@ -53,10 +53,10 @@ def path_segments(given: Given, folders: frozenset[str]) -> Finding:
         are, them = ("is", "it") if len(wrong) == 1 else ("are", "them")
         return Finding(
             "warning",
-            f"{counted(wrong, 'entry')} of PATH {are} not what somebody meant; commands do not get {them}",
+            f"{counted(wrong, 'entry')} of PATH {are} probably a mistake; commands do not get {them}",
             details,
-            "Correct the line of your startup file that adds to PATH "
-            '(PATH="/folder:$PATH", in double quotes, without a colon at the end), and log in again.',
+            'Correct the line of your startup file that adds to PATH (PATH="/directory:$PATH", '
+            "in double quotes, without a colon at the end), then log in again.",
         )
     rest = f", {len(harmless)} without effect" if harmless else ""
     return Finding("ok", f"{counted(segments, 'entry')}{rest}", details)

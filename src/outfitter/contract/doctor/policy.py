@@ -18,8 +18,11 @@ def policy_effect(given: Given) -> Finding:
     details = [f"{rule}: {', '.join(sorted(names))}" for rule, names in given.removed.items()]
     count = sum(map(len, given.removed.values()))
     if not count:
-        return Finding("ok", f"all of {counted(given.base, 'variable')} are passed on")
-    return Finding("ok", f"{count} of {counted(given.base, 'variable')} are kept from commands", details)
+        return Finding("ok", f"commands get all {counted(given.base, 'variable')}")
+    are = "is" if count == 1 else "are"
+    return Finding(
+        "ok", f"{count} of {counted(given.base, 'variable')} {are} withheld from commands", details
+    )
 
 
 def policy_code_loading(configured: Configured, given: Given) -> Finding:
@@ -29,10 +32,10 @@ def policy_code_loading(configured: Configured, given: Given) -> Finding:
     usual = [name for name in found if name in _USUAL]
     risky = [name for name in found if name not in _USUAL]
     if not risky:
-        return Finding("ok", "nothing unusual makes programs load code", usual)
+        return Finding("ok", "no unusual variable makes programs load code", usual)
     return Finding(
         "warning",
-        f"{few(risky)}: can make any program that a command starts run other code",
+        f"{few(risky)} can make any program that a command starts run other code",
         [*risky, *(f"{name} (usual)" for name in usual)],
         f"If commands do not need {'it' if len(risky) == 1 else 'them'}, write {excluding(risky)} "
         f"in {configured.file}.",

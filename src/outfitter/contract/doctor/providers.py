@@ -49,9 +49,9 @@ def providers_present(found: Providers) -> Finding:
     if found.refused:
         return Finding(
             "error",
-            "no command can be started: what the project requires is not there",
+            "no command can be started: something that the project requires is missing",
             found.refused.split("\n"),
-            "Do what is said above; `outfitter trust` shows what would be run.",
+            "Follow the notes above; `outfitter trust` shows what would run.",
         )
     details = [f"{id}: {state}" + (f" ({note})" if note else "") for id, state, note in found.layers]
     details += [f"{file} ({id}): detected, not used" for id, file in found.others]
@@ -64,7 +64,7 @@ def providers_present(found: Providers) -> Finding:
             "warning",
             ", ".join(f"{id.partition(':')[0]}: {state}" for id, state, _ in wrong),
             details,
-            "Do what is said above; `outfitter trust` shows what would be run.",
+            "Follow the notes above; `outfitter trust` shows what would run.",
         )
     applied = [id for id, state, _ in found.layers if state == "applied"]
     if applied:
@@ -76,9 +76,9 @@ def providers_present(found: Providers) -> Finding:
             f"{', '.join(tools)}: detected, not used",
             details,
             f"Write use = [{quoted(tools[0])}] under [providers] in outfitter.toml; "
-            "`outfitter trust` shows what that runs, and allows it.",
+            "`outfitter trust` shows what would run, and allows it.",
         )
-    return Finding("ok", "the project has no environment of its own that would have to be applied", details)
+    return Finding("ok", "the project has no environment of its own", details)
 
 
 CHECKS = (Check("providers.present", (providers,), providers_present),)

@@ -35,20 +35,20 @@ def shells(machine: Machine) -> Shells:
 
 
 def shell_agreement(configured: Configured, shells: Shells) -> Finding:
-    told = [f"account: {shells.account}", f"named to clients: {shells.named}"]
+    told = [f"account: {shells.account}", f"used by clients: {shells.named}"]
     if shells.variable is not None:
         told.insert(0, f"SHELL: {shells.variable}")
     if shells.variable is not None and shells.variable != shells.account:
         return Finding(
             "warning",
-            "SHELL is not the shell of the account",
+            "SHELL is not the account's login shell",
             told,
             f"Write `export SHELL={shells.account}`, or change the account: `chsh -s {shells.variable}`.",
         )
     if shells.named != shells.account:
         return Finding(
             "warning",
-            "clients are told another shell than the account's, because they cannot write commands for that",
+            "clients cannot write commands for the account's login shell and use another one",
             told,
             f"Write set = {{ SHELL = {quoted(shells.named)} }} under [env] in {configured.file}.",
         )
@@ -62,12 +62,12 @@ def shell_modes(configured: Configured) -> Finding:
         for name in ("startup", "login", "snapshot")
     ]
     if settings.startup == "enforce":
-        return Finding("ok", "startup files of shells do not run", told)
+        return Finding("ok", "shells run no startup files", told)
     source = settings.sources["shell.startup"]
-    after = "are repaired afterwards" if settings.startup == "repair" else "are only reported"
+    after = "are corrected afterwards" if settings.startup == "repair" else "are only reported"
     return Finding(
         "warning",
-        f"startup files of shells run; what they change {after}",
+        f"shells run startup files; their changes {after}",
         told,
         f'Write startup = "enforce" at {source}, unless you rely on startup files.',
     )
@@ -81,14 +81,14 @@ def shell_bash_env(configured: Configured, given: Given) -> Finding:
     if not reach:
         return Finding(
             "ok",
-            "nothing runs before the text of a command",
-            [f"{name} is kept from commands" for name in present],
+            "no code runs before a command's own text",
+            [f"{name} is withheld from commands" for name in present],
         )
     unset = " ".join(name for name in reach if is_name(name))
-    first = f"Run `unset {unset}` where it is started, or write" if unset else "Write"
+    first = f"Run `unset {unset}` where Outfitter is started, or write" if unset else "Write"
     return Finding(
         "warning",
-        f"{few(reach)}: shells run code of theirs before, or instead of, what a command says",
+        f"{few(reach)}: shells run other code before or instead of the command",
         reach,
         f"{first} {excluding(reach)} in {configured.file}.",
     )
@@ -100,8 +100,9 @@ def shell_shlvl(given: Given) -> Finding:
     return Finding(
         "warning",
         "SHLVL is not set: a bash whose input is a socket then reads ~/.bashrc",
-        ["commands with a contract get SHLVL=1; those of a client with a policy of its own do not"],
-        "Start it with SHLVL=1: `SHLVL=1 outfitter serve ...`, or Environment=SHLVL=1 in its unit file.",
+        ["commands with a contract get SHLVL=1; commands of a client with its own policy do not"],
+        "Start the server with SHLVL=1: `SHLVL=1 outfitter serve ...`, or Environment=SHLVL=1 in its unit "
+        "file.",
     )
 
 

@@ -56,22 +56,23 @@ def _can_write(path: str) -> bool:
 
 def key_file(key: OwnFile) -> Finding:
     if key.mode is None:
-        return Finding("ok", "made when the first fingerprint is")
+        return Finding("ok", "does not exist yet: the first fingerprint creates it")
     if not key.ours or key.size != _KEY_SIZE:
-        what = f"does not have {_KEY_SIZE} bytes" if key.ours else "belongs to somebody else, or is a link"
+        what = f"does not have {_KEY_SIZE} bytes" if key.ours else "is a link or belongs to another user"
         return Finding(
             "warning",
-            f"the key {what}: fingerprints do not match from one process to the next",
+            f"the key {what}: fingerprints of two processes cannot be compared",
             [key.path],
-            f"Run `rm {quote(key.path)}`: a new one is made.",
+            f"Run `rm {quote(key.path)}`: Outfitter creates a new key.",
         )
     path = quote(key.path)
     if key.mode & 0o077:
         return Finding(
             "warning",
-            "others can read the key: it is not used, and fingerprints do not match each other",
+            "other users can read the key: it is not used, and fingerprints of two processes cannot be "
+            "compared",
             [f"{key.path}, mode {key.mode & 0o777:o}"],
-            f"Run `chmod 600 {path}`, or `rm {path}` if others may have read it.",
+            f"Run `chmod 600 {path}`, or `rm {path}` if another user may have read it.",
         )
     return Finding("ok", "private", [key.path])
 
@@ -80,27 +81,28 @@ def state_folder(state: OwnFile) -> Finding:
     path = quote(state.path)
     if not state.usable:
         missing = state.mode is None
-        what = "cannot be made" if missing else "cannot be written to"
+        what = "cannot be created" if missing else "cannot be written to"
         return Finding(
             "warning",
-            f"the folder for our state {what}: commands left running on a server are not remembered",
+            f"the directory of Outfitter's state {what}: commands left running on a server are not "
+            f"remembered",
             [state.path],
-            f"Run `mkdir -p -m 700 {path}`, or set OUTFITTER_HOME to a folder that is yours."
+            f"Run `mkdir -p -m 700 {path}`, or set OUTFITTER_HOME to a directory of yours."
             if missing
-            else f"Run `chmod 700 {path}`, or set OUTFITTER_HOME to a folder that is yours.",
+            else f"Run `chmod 700 {path}`, or set OUTFITTER_HOME to a directory of yours.",
         )
     if state.mode is None:
-        return Finding("ok", "made when it is needed", [state.path])
+        return Finding("ok", "does not exist yet: Outfitter creates it when needed", [state.path])
     if not state.ours or state.mode & 0o022:
         return Finding(
             "error",
-            "others can change our state",
+            "other users can change Outfitter's state",
             [f"{state.path}, mode {state.mode & 0o777:o}"],
             f"Run `chmod 700 {path}`."
             if state.ours
             else f"Run `sudo chown $(id -u) {path} && chmod 700 {path}`.",
         )
-    return Finding("ok", "ours, and writable", [state.path])
+    return Finding("ok", "private and writable", [state.path])
 
 
 CHECKS = (

@@ -81,16 +81,14 @@ def digest(path: str, shown: str, most: int = INPUT_BYTES) -> tuple[int, str | N
         raise SettingInvalid(f"[setup]: {shown} cannot be read: {error.strerror}") from None
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise SettingInvalid(
-                f"[setup]: {shown} is not a file; of a folder, name what is in it: {shown}/*"
-            )
+            raise SettingInvalid(f"[setup]: {shown} is not a file; for a directory, write {shown}/*")
         total, size = sha256(), 0
         while data := os.read(fd, _CHUNK):
             total.update(data)
             size += len(data)
             if size > most:
                 raise SettingInvalid(
-                    f"[setup]: the inputs are larger than {INPUT_BYTES >> 20} MiB: name fewer"
+                    f"[setup]: the inputs are larger than {INPUT_BYTES >> 20} MiB: list fewer"
                 )
     except OSError as error:
         raise SettingInvalid(f"[setup]: {shown} cannot be read: {error.strerror}") from None
@@ -116,4 +114,4 @@ def _matches(name: str, pattern: str) -> bool:
 
 def _refuse_many(count: int) -> None:
     if count > INPUT_FILES:
-        raise SettingInvalid(f"[setup]: more than {INPUT_FILES} inputs: name fewer")
+        raise SettingInvalid(f"[setup]: more than {INPUT_FILES} inputs: list fewer")

@@ -65,9 +65,7 @@ def make_plan(setup: SetupSettings) -> SetupPlan:
         path = os.path.join(folder, setup.script)
         _, content = file_digest(path, setup.script)
         if content is None:
-            raise SettingInvalid(
-                f"[setup]: there is no {setup.script} in {folder}: write it, or name another"
-            )
+            raise SettingInvalid(f"[setup]: {folder} has no {setup.script}: create it, or write another path")
         found = SetupPlan(setup.script, (path,), script=path)
     elif setup.run is not None:
         found = SetupPlan("[setup] run", (setup.file,), text=setup.run)
@@ -102,12 +100,12 @@ def _codex_files(folder: str) -> list[str]:
 def _codex(folder: str, name: str | None) -> SetupPlan:
     files = _codex_files(folder)
     if not files:
-        raise SettingInvalid(f'[setup] from = "codex": there is no .toml in {folder}/{CODEX_FOLDER}')
+        raise SettingInvalid(f'[setup] from = "codex": {folder}/{CODEX_FOLDER} has no .toml file')
     if name is None:
         usual = [path for path in files if path.endswith(f"/{_CODEX_FILE}")] or files
         if len(usual) > 1:
             known = ", ".join(os.path.basename(path).removesuffix(".toml") for path in files)
-            raise SettingInvalid(f'[setup] from = "codex": say which one with `name`; there are: {known}')
+            raise SettingInvalid(f'[setup] from = "codex": choose one with `name`: {known}')
         return _codex_plan(usual[0])
     by_name = {_codex_name(path): path for path in reversed(files)}
     by_name.update(
@@ -115,7 +113,7 @@ def _codex(folder: str, name: str | None) -> SetupPlan:
     )
     if name not in by_name:
         known = ", ".join(sorted(by_name))
-        raise SettingInvalid(f"[setup]: no Codex environment has the name `{name}`; there are: {known}")
+        raise SettingInvalid(f"[setup]: no Codex environment is named `{name}`; known: {known}")
     return _codex_plan(by_name[name])
 
 
@@ -129,11 +127,11 @@ def _codex_plan(path: str) -> SetupPlan:
     """Of `[setup]`, this platform's script, else the one for all. What else is in the file is Codex's."""
     content = read_text(path)
     if content is None:
-        raise SettingInvalid(f"{path} cannot be read as text: mend it")
+        raise SettingInvalid(f"{path} cannot be read as text: correct it")
     root = Table(parse(content, path))
     root.only("version", "name", "setup", "cleanup", "actions")
     if (version := root.number("version")) is not None and version != 1:
-        root.wrong(f"`version` is {version:g}, and only 1 is known", "write version = 1", "version")
+        root.wrong(f"`version` is {version:g}, but only 1 is supported", "write version = 1", "version")
     name = root.text("name")
     text = ""
     for part in ("setup", "cleanup"):
@@ -178,19 +176,17 @@ def _devcontainer(folder: str, name: str | None) -> SetupPlan:
         files = [path for path in files if name in (os.path.relpath(path, folder), _own_folder(path))]
     if not files:
         which = f" `{name}`" if name is not None else ""
-        raise SettingInvalid(
-            f'[setup] from = "devcontainer": there is no{which} devcontainer.json in {folder}'
-        )
+        raise SettingInvalid(f'[setup] from = "devcontainer": {folder} has no{which} devcontainer.json')
     if len(files) > 1:
         known = ", ".join(os.path.relpath(path, folder) for path in files)
-        raise SettingInvalid(f'[setup] from = "devcontainer": say which one with `name`; there are: {known}')
+        raise SettingInvalid(f'[setup] from = "devcontainer": choose one with `name`: {known}')
     [path] = files
     content = read_text(path)
     if content is None:
-        raise SettingInvalid(f"{path} cannot be read as text: mend it")
+        raise SettingInvalid(f"{path} cannot be read as text: correct it")
     document = jsonc.parse(content, path)
     if type(document.value) is not dict:
-        raise SettingInvalid(f"{path} holds no object: see containers.dev for what it holds")
+        raise SettingInvalid(f"{path} is not a JSON object: see containers.dev for its format")
     lines = []
     for key in LIFECYCLE:
         if document.value.get(key) is not None:

@@ -170,7 +170,7 @@ class SetupLock:
 
 
 def _cannot(folder: str, error: OSError) -> SettingInvalid:
-    return SettingInvalid(f"what comes of a setup cannot be kept in {folder}: {error.strerror}")
+    return SettingInvalid(f"cannot write the result of the setup to {folder}: {error.strerror}")
 
 
 # As text

@@ -166,7 +166,7 @@ class Setups:
             return SetupStatus(use.worktree, state, note, kept, plan, log)
 
         if not plan.script and not plan.text:
-            return told("not-applicable", "there is nothing to run")
+            return told("not-applicable", "the setup has nothing to run")
         if place.is_locked():
             return told("running")
         trust = trust_of(self.store, use, plan)
@@ -175,9 +175,9 @@ class Setups:
         if kept is None:
             return told("new", "it runs before the first command")
         if kept.state == "running":
-            return told("interrupted", "it was cut off, and runs before the next command")
+            return told("interrupted", "it was interrupted, and runs again before the next command")
         if kept.digest != digest:
-            return told("stale", "what it depends on has changed: it runs before the next command")
+            return told("stale", "its inputs have changed: it runs again before the next command")
         return told(kept.state, kept.reason)
 
 
@@ -194,13 +194,13 @@ def trust_of(store: TrustStore, use: SetupUse, plan: SetupPlan) -> Trust:
         "outfitter",
         plan.digest,
         use.grant,
-        f"the same is allowed in {main}: `{use.grant}` allows it here too" if offered else "",
+        f"the same content is allowed in {main}: `{use.grant}` allows it here too" if offered else "",
     )
 
 
 def _blocked(trust: Trust) -> str:
     """What to do about a setup that nobody has allowed here. A grant in the main checkout is not taken."""
-    return f"not trusted: {trust.why or f'{trust.grant} after you have read it'}"
+    return f"not trusted: {trust.why or f'read its files, then type: {trust.grant}'}"
 
 
 class _Known:
@@ -310,7 +310,7 @@ class _Work:
                 raise
             return self._known(kept, look)
         if lock is None:
-            why = "another process has been running it for longer than its time"
+            why = "another process has been running it for longer than its timeout"
             return self._for_now(why, look.watch, self._stamped(look))
         with lock:
             if stamps((self._place.record,)) == look.stamps[-1:]:
@@ -324,7 +324,7 @@ class _Work:
         if kept is not None and kept.digest == look.digest and kept.state != "running" and not again:
             if not kept.withheld:
                 return self._known(kept, look)
-            why = f"run again: {', '.join(kept.withheld)} is secret, and kept in no file"
+            why = f"run again: {', '.join(kept.withheld)} is secret and never written to disk"
         return self._run(look, why)
 
     def _run(self, look: _Look, why: str) -> _Known:
@@ -375,7 +375,7 @@ class _Work:
             withheld=tuple(sorted(secret)),
             lost=tuple((one.kind, one.name) for one in result.lost),
         )
-        cut = "[what came before is left out]\n" if result.cut else ""
+        cut = "[earlier output is left out]\n" if result.cut else ""
         try:
             self._place.write_log(cut + result.output)
         except SettingInvalid as error:
@@ -424,7 +424,7 @@ class _Work:
         """`said` has everything; a record lacks what is secret."""
         if kept.state == "failed":
             note = f"{kept.reason}; its output is in {self._place.log}"
-            layer = self._empty("failed", f"{note}; mend it, then: {self._use.remedy}")
+            layer = self._empty("failed", f"{note}; fix it, then type: {self._use.remedy}")
         else:
             layer = self._applied(kept, look.plan, said, why)
         known = _Known(self._use, layer, look.watch, self._stamped(look), kept.digest)
@@ -440,7 +440,7 @@ class _Work:
         if why:
             notes.append(why)
         if kept.changed:
-            notes.append(f"it has changed its inputs: {', '.join(kept.changed)}")
+            notes.append(f"it changed its own inputs: {', '.join(kept.changed)}")
         if kept.lost:
             notes.append("left in its shell: " + ", ".join(f"{kind} {name}" for kind, name in kept.lost[:8]))
         return Layer(

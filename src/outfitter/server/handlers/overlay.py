@@ -49,14 +49,14 @@ def drop(call: Call, params: DropParams) -> DropResult:
     if params.producer is not None:
         return DropResult(scopes.drop(params.scope, params.producer, params.names))
     if params.names:
-        raise InvalidParams("`names` go with a `producer`")
+        raise InvalidParams("`names` needs a `producer`")
     return DropResult(scopes.end(params.scope))
 
 
 def event(call: Call, params: EventParams) -> EventResult:
     """Does to an overlay what the event does; says whose hooks must run again, and what is lost."""
     if params.event != "fork" and (params.to is not None or params.unset or params.hide_secrets):
-        raise InvalidParams("`to`, `unset` and `hideSecrets` go with the event `fork` only")
+        raise InvalidParams("`to`, `unset` and `hideSecrets` need the event `fork`")
     settings = _settings(call)
     unset = set(params.unset)
     if params.hide_secrets:
