@@ -25,15 +25,8 @@ Json = dict[str, object]
 
 SHOW = ("names", "values", "secrets")
 LEVELS = (
-    "executor base",
-    "login-shell snapshot",
-    "policy",
-    "providers",
-    "setup",
-    "session overlay",
-    "user overrides",
-    "request",
-    "runtime",
+    *("executor base", "login-shell snapshot", "policy", "providers", "setup", "session overlay"),
+    *("user overrides", "request", "runtime"),
 )
 
 
@@ -221,12 +214,7 @@ def _valued(value: str, told: Callable[[str], str] | None) -> Json:
 
 
 def _event(event: Event, told: Callable[[str], str] | None) -> Json:
-    entry: Json = {
-        "layer": f"L{event.level}",
-        "id": event.layer,
-        "action": event.action,
-        "why": event.why,
-    }
+    entry: Json = {"layer": f"L{event.level}", "id": event.layer, "action": event.action, "why": event.why}
     if event.origin is not None:
         entry["origin"] = _origin(event.origin)
     if event.value is not None:

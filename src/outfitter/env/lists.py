@@ -13,18 +13,8 @@ if TYPE_CHECKING:
 
 LIST_NAMES = frozenset(
     (
-        "PATH",
-        "MANPATH",
-        "INFOPATH",
-        "PKG_CONFIG_PATH",
-        "XDG_DATA_DIRS",
-        "XDG_CONFIG_DIRS",
-        "PYTHONPATH",
-        "LD_LIBRARY_PATH",
-        "CPATH",
-        "LIBRARY_PATH",
-        "NODE_PATH",
-        "PERL5LIB",
+        *("PATH", "MANPATH", "INFOPATH", "PKG_CONFIG_PATH", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS", "PYTHONPATH"),
+        *("LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH", "NODE_PATH", "PERL5LIB"),
     )
 )
 OPERATIONS = ("prepend", "append", "remove", "replace")

@@ -42,15 +42,8 @@ VOLATILE = (
     *("XDG_SESSION_*", "XDG_RUNTIME_DIR", "XDG_SEAT*", "XDG_VTNR", "XDG_ACTIVATION_TOKEN", "DBUS_*"),
     *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SESSION_MANAGER", "DESKTOP_STARTUP_ID", "MAIL"),
     # the service manager
-    *(
-        "INVOCATION_ID",
-        "JOURNAL_STREAM",
-        "SYSTEMD_*",
-        "MANAGERPID*",
-        "NOTIFY_SOCKET",
-        "LISTEN_*",
-        "MEMORY_PRESSURE_*",
-    ),
+    *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_*", "MANAGERPID*", "NOTIFY_SOCKET", "LISTEN_*"),
+    "MEMORY_PRESSURE_*",
     # the editor or the agent that it was asked from
     *("VSCODE_*", "CURSOR_*", "INSIDE_EMACS", "CLAUDE*", "CODEX_*"),
     # ours

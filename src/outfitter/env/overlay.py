@@ -256,11 +256,7 @@ class Overlay:
 
 
 def narrowed(
-    parent: Overlay,
-    id: str,
-    *,
-    unset: Iterable[str] = (),
-    hide_secrets: Secrets | None = None,
+    parent: Overlay, id: str, *, unset: Iterable[str] = (), hide_secrets: Secrets | None = None
 ) -> Overlay:
     """A child's overlay: its parent's as it is now, under an `id` of its own, with less if wanted.
 

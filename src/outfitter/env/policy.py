@@ -54,16 +54,8 @@ class Policy:
     """
 
     __slots__ = (
-        "exclude",
-        "ignore_default_excludes",
-        "include_only",
-        "inherit",
-        "name",
-        "places",
-        "set",
-        "source",
-        "text",
-        "where",
+        *("exclude", "ignore_default_excludes", "include_only", "inherit", "name", "places", "set"),
+        *("source", "text", "where"),
     )
 
     def __init__(

@@ -9,16 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 SECRET_NAMES = (
-    "*TOKEN*",
-    "*SECRET*",
-    "*PASSWORD*",
-    "*PASSWD*",
-    "*PASSPHRASE*",
-    "*CREDENTIAL*",
-    "*_KEY",
-    "*APIKEY*",
-    "*_PAT",
-    "*_DSN",
+    *("*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*"),
+    *("*_KEY", "*APIKEY*", "*_PAT", "*_DSN"),
 )
 # Names that look secret and are not: hiding them would hide what people ask about.
 _KNOWN_PLAIN = frozenset(("SSH_AUTH_SOCK",))

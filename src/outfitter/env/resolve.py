@@ -9,17 +9,7 @@ from __future__ import annotations
 
 from ..errors import EnvironmentTooLarge
 from ..record import EMPTY, KW_ONLY, record
-from .layer import (
-    BASE,
-    OVERRIDE,
-    POLICY,
-    PROVIDER,
-    REQUESTED,
-    RUNTIME_LEVEL,
-    SESSION,
-    SETUP,
-    SNAPSHOT,
-)
+from .layer import BASE, OVERRIDE, POLICY, PROVIDER, REQUESTED, RUNTIME_LEVEL, SESSION, SETUP, SNAPSHOT
 from .lists import LIST_NAMES, ListValue, leads_somewhere
 from .names import REQUIRED, SETUP_NAMES, SHELL_MAINTAINED, is_name, is_runtime, loads_code
 from .policy import apply, is_withheld

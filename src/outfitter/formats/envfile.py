@@ -41,21 +41,8 @@ _OPERATORS = {
 # Words that decide what the lines behind them mean, or whether they are read at all.
 _DECIDING = frozenset(
     (
-        *(
-            "if",
-            "then",
-            "elif",
-            "else",
-            "fi",
-            "for",
-            "while",
-            "until",
-            "do",
-            "done",
-            "case",
-            "esac",
-            "select",
-        ),
+        *("if", "then", "elif", "else", "fi", "case", "esac", "select"),
+        *("for", "while", "until", "do", "done"),
         *("function", "time", "coproc", "{", "}", "!", "[[", "exit", "return", "exec", "break", "continue"),
         *("set", "shopt", "eval", "source", ".", "alias", "unalias", "enable", "trap", "builtin", "command"),
         *("local", "readonly", "typeset", "declare"),

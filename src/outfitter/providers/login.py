@@ -82,13 +82,7 @@ class Capture:
 
 
 def capture(
-    shell: str,
-    probe: str,
-    env: Mapping[str, str],
-    home: str,
-    *,
-    timeout: float,
-    mark: int | None = None,
+    shell: str, probe: str, env: Mapping[str, str], home: str, *, timeout: float, mark: int | None = None
 ) -> Capture:
     """Runs the shell's startup files in `home`, starting from `env`, and returns what they left.
 
@@ -119,13 +113,7 @@ class _Asking:
     """One shell, from its start to the end of everything it started."""
 
     def __init__(
-        self,
-        shell: str,
-        probe: str,
-        env: Mapping[str, str],
-        home: str,
-        fifo: PrivateFifo,
-        mark: int | None,
+        self, shell: str, probe: str, env: Mapping[str, str], home: str, fifo: PrivateFifo, mark: int | None
     ) -> None:
         self._shell = shell
         self._probe = probe

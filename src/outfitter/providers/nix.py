@@ -173,11 +173,8 @@ def _printing(found: Detection, context: Context, tool: str) -> list[str]:
 
 
 def _developing(found: Detection, context: Context, tool: str) -> list[str]:
-    source = _Source(found, context)
-    return [
-        *(tool, *_NIX[1:], "develop", *_SAFELY, *_NO_REGISTRY),
-        *(*source.arguments(absolute=True), "-c"),
-    ]
+    arguments = _Source(found, context).arguments(absolute=True)
+    return [tool, *_NIX[1:], "develop", *_SAFELY, *_NO_REGISTRY, *arguments, "-c"]
 
 
 def _hooked(

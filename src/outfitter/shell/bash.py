@@ -8,27 +8,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Long options come before the bundles, and one dash is enough for them. The value says whether they take one.
-_LONG = {
-    "debug": False,
-    "debugger": False,
-    "dump-po-strings": False,
-    "dump-strings": False,
-    "help": False,
-    "init-file": True,
-    "login": False,
-    "noediting": False,
-    "noprofile": False,
-    "norc": False,
-    "posix": False,
-    "pretty-print": False,
-    "protected": False,
-    "rcfile": True,
-    "restricted": False,
-    "verbose": False,
-    "version": False,
-    "wordexp": False,
-}
+# Long options come before the bundles, and one dash is enough for them.
+_LONG = frozenset(
+    (
+        *("debug", "debugger", "dump-po-strings", "dump-strings", "help", "init-file", "login", "noediting"),
+        *("noprofile", "norc", "posix", "pretty-print", "protected", "rcfile", "restricted", "verbose"),
+        *("version", "wordexp"),
+    )
+)
+_TAKE_A_FILE = ("init-file", "rcfile")
 
 # Holds the options that were on when the startup files were done.
 _OPTIONS = OURS + "O"
@@ -58,8 +46,7 @@ class Bash(Family):
         while at < len(argv) and argv[at][:1] == "-":
             word = argv[at]
             name = word[2:] if word[1:2] == "-" else word[1:]
-            takes = _LONG.get(name)
-            if takes is None:
+            if name not in _LONG:
                 break
             if name == "login":
                 call.asks_login(word, [(at, 0, len(word))])
@@ -68,7 +55,7 @@ class Bash(Family):
             elif name == "posix":
                 call.posix = True
             at += 1
-            if takes:
+            if name in _TAKE_A_FILE:
                 call.fresh += argv[at : at + 1]
                 at += 1
         command = stdin = False

@@ -40,18 +40,8 @@ class Call:
     """A command line as the shell reads it. Indices are into `argv`; -1 where there is no such word."""
 
     __slots__ = (
-        "argv",
-        "at",
-        "fresh",
-        "interactive",
-        "login",
-        "login_cuts",
-        "loud_cuts",
-        "operand",
-        "posix",
-        "quiet",
-        "text",
-        "trace",
+        *("argv", "at", "fresh", "interactive", "login", "login_cuts", "loud_cuts", "operand", "posix"),
+        *("quiet", "text", "trace"),
     )
 
     def __init__(self, argv: Sequence[str]) -> None:

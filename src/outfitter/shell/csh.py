@@ -12,17 +12,8 @@ if TYPE_CHECKING:
 class Csh(Family):
     maintained = frozenset(
         (
-            "PWD",
-            "OLDPWD",
-            "SHLVL",
-            "_",
-            "GROUP",
-            "HOST",
-            "HOSTTYPE",
-            "MACHTYPE",
-            "OSTYPE",
-            "VENDOR",
-            "NLSPATH",
+            *("PWD", "OLDPWD", "SHLVL", "_"),
+            *("GROUP", "HOST", "HOSTTYPE", "MACHTYPE", "OSTYPE", "VENDOR", "NLSPATH"),
         )
     )
     supplied = frozenset(("HOME", "LOGNAME", "USER"))

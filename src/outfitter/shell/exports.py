@@ -5,20 +5,9 @@ from __future__ import annotations
 from .call import OURS
 
 _ANSI = {
-    b"a": 7,
-    b"b": 8,
-    b"e": 27,
-    b"E": 27,
-    b"f": 12,
-    b"n": 10,
-    b"r": 13,
-    b"t": 9,
-    b"v": 11,
-    b"\\": 92,
-    b"'": 39,
-    b'"': 34,
-    b"?": 63,
-}
+    b"a": 7, b"b": 8, b"e": 27, b"E": 27, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11,
+    b"\\": 92, b"'": 39, b'"': 34, b"?": 63,
+}  # fmt: skip
 _OCTAL = frozenset(b"%d" % digit for digit in range(8))
 # Stands for the value of an exported function, which is not printed.
 FUNCTION = "()"

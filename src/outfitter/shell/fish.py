@@ -9,27 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _TAKES = "cCpdfDo"
-# The value says whether it takes one. A beginning that only one has is as good as the whole word.
-_LONG = {
-    "command": True,
-    "debug": True,
-    "debug-level": True,
-    "debug-output": True,
-    "debug-stack-frames": True,
-    "features": True,
-    "help": False,
-    "init-command": True,
-    "interactive": False,
-    "login": False,
-    "no-config": False,
-    "no-execute": False,
-    "print-debug-categories": False,
-    "print-rusage-self": False,
-    "private": False,
-    "profile": True,
-    "profile-startup": True,
-    "version": False,
-}
+# A beginning that only one has is as good as the whole word.
+_LONG_TAKES = (
+    *("command", "debug", "debug-level", "debug-output", "debug-stack-frames", "features", "init-command"),
+    *("profile", "profile-startup"),
+)
+_LONG = (
+    *(*_LONG_TAKES, "help", "interactive", "login", "no-config", "no-execute", "print-debug-categories"),
+    *("print-rusage-self", "private", "version"),
+)
 
 
 class Fish(Family):
@@ -56,7 +44,7 @@ class Fish(Family):
                     call.interactive = True
                 elif name == "no-config":
                     call.quiet.add(name)
-                at += 1 if equals or not _LONG.get(name) else 2
+                at += 1 if equals or name not in _LONG_TAKES else 2
                 if name == "command":
                     call.text = min(at, len(argv)) - 1
                 continue

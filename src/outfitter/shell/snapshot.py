@@ -66,10 +66,7 @@ STATE = Patterns(
 )
 # Programs that startup files start for good, by the variable with their process id, and what is of no use
 # without them. Nothing that a capture starts survives it.
-_DAEMONS = (
-    ("SSH_AGENT_PID", "SSH_AUTH_SOCK"),
-    ("DBUS_SESSION_BUS_PID", "DBUS_SESSION_BUS_ADDRESS"),
-)
+_DAEMONS = (("SSH_AGENT_PID", "SSH_AUTH_SOCK"), ("DBUS_SESSION_BUS_PID", "DBUS_SESSION_BUS_ADDRESS"))
 
 
 # Reading a report

@@ -20,27 +20,18 @@ if TYPE_CHECKING:
 
 # By base name: the shell whose ways it has.
 _SHELLS = {
-    "bash": "bash",
-    "rbash": "bash",
-    "sh": "sh",
-    "ash": "dash",
-    "dash": "dash",
-    "ksh": "ksh",
-    "ksh93": "ksh",
-    "ksh93u+m": "ksh",
-    "rksh": "ksh",
-    "rksh93": "ksh",
-    "lksh": "ksh",
-    "mksh": "ksh",
-    "oksh": "ksh",
-    "pdksh": "ksh",
-    "zsh": "zsh",
-    "rzsh": "zsh",
-    "zsh5": "zsh",
-    "fish": "fish",
-    "csh": "csh",
-    "bsd-csh": "csh",
-    "tcsh": "tcsh",
+    name: shell
+    for shell, names in {
+        "bash": ("bash", "rbash"),
+        "sh": ("sh",),
+        "dash": ("ash", "dash"),
+        "ksh": ("ksh", "ksh93", "ksh93u+m", "rksh", "rksh93", "lksh", "mksh", "oksh", "pdksh"),
+        "zsh": ("zsh", "rzsh", "zsh5"),
+        "fish": ("fish",),
+        "csh": ("csh", "bsd-csh"),
+        "tcsh": ("tcsh",),
+    }.items()
+    for name in names
 }
 # One pair of an environment is at most 131,071 bytes on Linux, and a character four of them.
 _CARRIED = 30_000
