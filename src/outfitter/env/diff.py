@@ -9,7 +9,7 @@ Where only digests of values are known (a lock, another machine), `diff_digests`
 
 from __future__ import annotations
 
-from ..record import KW_ONLY, record
+from ..record import KW_ONLY, record, replace
 from .explain import shown
 from .names import SHELL_MAINTAINED
 from .redact import mask_pairs
@@ -108,13 +108,11 @@ def apply(differences: Iterable[VariableChange], values: Mapping[str, str]) -> d
 def reverse(differences: Iterable[VariableChange]) -> list[VariableChange]:
     """What turns `b` back into `a`."""
     return [
-        VariableChange(
-            one.name,
-            _OPPOSITE[one.kind],
-            secret=one.secret,
+        replace(
+            one,
+            kind=_OPPOSITE[one.kind],
             segments_added=one.segments_removed,
             segments_removed=one.segments_added,
-            moved=one.moved,
             before=one.after,
             after=one.before,
         )

@@ -55,11 +55,10 @@ def explain(
         return shown(text if view.show == "secrets" else mask_pairs(text, secrets))
 
     hidden = {name for name, _ in secrets}
-    variables: Json = {}
-    for name in sorted(history):
-        variables[shown(name)] = _variable(
-            name, history[name], resolved, lists.get(name), view, name in hidden, told
-        )
+    variables = {
+        shown(name): _variable(name, history[name], resolved, lists.get(name), view, name in hidden, told)
+        for name in sorted(history)
+    }
     return {
         "base": dict(base),
         "env_fp": env_fp,
@@ -159,10 +158,8 @@ def _layer(level: int, id: str, title: str, state: str, cost: float, size: int) 
 
 def decisive(events: Sequence[Event]) -> Event:
     """The one that made a variable what it is; of one that was only ever refused, the last."""
-    for event in reversed(events):
-        if event.action not in ("kept", "refused", "ignored"):
-            return event
-    return events[-1]
+    idle = ("kept", "refused", "ignored")
+    return next((event for event in reversed(events) if event.action not in idle), events[-1])
 
 
 def secret_pairs(history: History, resolved: Resolved, secrets: Secrets) -> list[tuple[str, str]]:

@@ -87,7 +87,8 @@ def export(
     lines, left_out = [], []
     entries: dict[str, str | None] = {**dict.fromkeys(unset), **values}
     for name in sorted(entries):
-        line, why = writer(name, entries[name])
+        nameable = format == "json" or is_name(name)
+        line, why = writer(name, entries[name]) if nameable else (_NOT_SAID, _NO_NAME)
         if why:
             left_out.append((name, why))
         else:
@@ -97,7 +98,7 @@ def export(
     return "".join(lines), left_out
 
 
-# One function per format: the text of one variable, or why there is none.
+# One function per format: the text of one variable, or why there is none. All but JSON get names alone.
 
 
 def _json(name: str, value: str | None) -> Line:
@@ -109,8 +110,6 @@ def _json(name: str, value: str | None) -> Line:
 
 
 def _shell(name: str, value: str | None) -> Line:
-    if not is_name(name):
-        return _NOT_SAID, _NO_NAME
     if name in SHELL_MAINTAINED or name in _SHELLS_OWN:
         return _NOT_SAID, _OWN
     if value is None:
@@ -122,8 +121,6 @@ def _shell(name: str, value: str | None) -> Line:
 
 
 def _fish(name: str, value: str | None) -> Line:
-    if not is_name(name):
-        return _NOT_SAID, _NO_NAME
     if name in SHELL_MAINTAINED or name in _FISHS_OWN:
         return _NOT_SAID, _OWN
     if value is None:
@@ -135,8 +132,6 @@ def _fish(name: str, value: str | None) -> Line:
 
 
 def _powershell(name: str, value: str | None) -> Line:
-    if not is_name(name):
-        return _NOT_SAID, _NO_NAME
     if value is None:
         return f"$env:{name} = $null\n", ""
     if not value:
@@ -150,8 +145,6 @@ def _powershell(name: str, value: str | None) -> Line:
 
 def _dotenv(name: str, value: str | None) -> Line:
     """Only what python-dotenv, dotenv for Node, Docker Compose and direnv read alike."""
-    if not is_name(name):
-        return _NOT_SAID, _NO_NAME
     if value is None:
         return _NOT_SAID, _NO_UNSET
     if not is_text(value):
@@ -170,8 +163,6 @@ def _dotenv(name: str, value: str | None) -> Line:
 
 
 def _github(name: str, value: str | None) -> Line:
-    if not is_name(name):
-        return _NOT_SAID, _NO_NAME
     if name.startswith(_GITHUBS_PREFIXES) or name in _GITHUBS_OWN:
         return _NOT_SAID, "GitHub does not let a step change it"
     if value is None:

@@ -323,14 +323,13 @@ class _Reader:
         values: dict[str, str] = {}
         unset: dict[str, None] = {}
         for name, value in self._map(told, "set").items():
+            if not self._is_name(name):
+                continue
             if value is None:
-                if self._is_name(name):
-                    unset[name] = None
-            elif self._is_name(name) and self._is_value(name, value):
-                values[name] = str(value)
-        for name in self._list(told, "unset"):
-            if self._is_name(name):
                 unset[name] = None
+            elif self._is_value(name, value):
+                values[name] = str(value)
+        unset |= dict.fromkeys(name for name in self._list(told, "unset") if self._is_name(name))
         operations = [
             Operation(name, op, entries)
             for op in OPERATIONS
@@ -369,20 +368,18 @@ class _Reader:
 
     def _map(self, told: Mapping[str, object], field: str) -> Mapping[str, object]:
         value = told.get(field)
-        if value is None:
-            return {}
         if isinstance(value, dict):
             return value
-        self._reject(field, "field", "it must be an object whose keys are names of variables")
+        if value is not None:
+            self._reject(field, "field", "it must be an object whose keys are names of variables")
         return {}
 
     def _list(self, told: Mapping[str, object], field: str) -> list[str]:
         value = told.get(field)
-        if value is None:
-            return []
         if isinstance(value, list | tuple) and all(type(one) is str for one in value):
             return list(value)
-        self._reject(field, "field", "it must be a list of names")
+        if value is not None:
+            self._reject(field, "field", "it must be a list of names")
         return []
 
     def _is_name(self, name: str) -> bool:

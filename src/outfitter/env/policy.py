@@ -6,7 +6,7 @@ never-inherited names. Pure: the starting variables are an argument.
 
 from __future__ import annotations
 
-from ..record import record
+from ..record import record, replace
 from .origin import EXECUTOR, POLICY_SET, REQUEST_POLICY, Origin
 from .pattern import Patterns, ascii_fold, fold
 
@@ -104,14 +104,12 @@ class Policy:
         return None if pattern is None else f"{self.name}.exclude {pattern}"
 
 
+@record
 class Inherited:
     """What a policy leaves of a starting environment: the values, and a verdict for each name."""
 
-    __slots__ = ("values", "verdicts")
-
-    def __init__(self, values: dict[str, str], verdicts: dict[str, Verdict]) -> None:
-        self.values = values
-        self.verdicts = verdicts
+    values: dict[str, str]
+    verdicts: dict[str, Verdict]
 
 
 def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
@@ -119,24 +117,18 @@ def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
     values: dict[str, str] = {}
     verdicts: dict[str, Verdict] = {}
     for name, value in start.items():
-        verdict = _inherit(policy, name)
-        verdicts[name] = verdict
+        verdict = verdicts[name] = _inherit(policy, name)
         if verdict.kept:
             values[name] = value
     for name, value in policy.set.items():
         before = verdicts.get(name)
+        replaced = before.origin if before is not None and before.kept else None
         values[name] = value
-        verdicts[name] = Verdict(
-            name,
-            True,
-            policy.source,
-            f"{policy.name}.set",
-            before.origin if before is not None and before.kept else None,
-        )
+        verdicts[name] = Verdict(name, True, policy.source, f"{policy.name}.set", replaced)
     for name in list(values):
-        verdict = _keep(policy, verdicts[name])
-        if not verdict.kept:
-            verdicts[name] = verdict
+        rule = _taken_away(policy, name)
+        if rule:
+            verdicts[name] = replace(verdicts[name], kept=False, rule=rule)
             del values[name]
     return Inherited(values, verdicts)
 
@@ -154,19 +146,11 @@ def _inherit(policy: Policy, name: str) -> Verdict:
     return Verdict(name, True, EXECUTOR, f'{words}.inherit is "{policy.inherit}"')
 
 
-def _keep(policy: Policy, verdict: Verdict) -> Verdict:
-    """Steps 5 and 6, which also hold for what step 4 set."""
-    if policy.include_only is not None and policy.include_only.match(fold(verdict.name)) is None:
-        return Verdict(
-            verdict.name,
-            False,
-            verdict.origin,
-            f"no pattern of {policy.name}.{policy.include_word} matches",
-            verdict.replaced,
-        )
-    if is_withheld(verdict.name):
-        return Verdict(verdict.name, False, verdict.origin, "never passed to a command", verdict.replaced)
-    return verdict
+def _taken_away(policy: Policy, name: str) -> str:
+    """Steps 5 and 6, which also hold for what step 4 set: the rule that takes a name away, if one does."""
+    if policy.include_only is not None and policy.include_only.match(fold(name)) is None:
+        return f"no pattern of {policy.name}.{policy.include_word} matches"
+    return "never passed to a command" if is_withheld(name) else ""
 
 
 def is_withheld(name: str) -> bool:

@@ -243,9 +243,7 @@ class _Fold:
 
     def _source(self, name: str) -> tuple[int, str]:
         layer = self._from.get(name)
-        if layer is not None:
-            return layer.level, layer.id
-        return BASE, "base"
+        return (BASE, "base") if layer is None else (layer.level, layer.id)
 
     # Layers 0, 1 and 3 to 8
 
@@ -393,25 +391,15 @@ class _Fold:
         if self._history is None:
             return
         for name, verdict in outcome.verdicts.items():
-            is_set = verdict.origin == policy.source and name in policy.set
+            action, place, value = "kept", policy.place(verdict.rule), None
             if not verdict.kept:
-                self._tell(
-                    POLICY, policy.name, name, "removed", verdict.rule, policy.place(verdict.rule), None
-                )
+                action = "removed"
                 self._from.pop(name, None)
-            elif is_set:
+            elif verdict.origin == policy.source and name in policy.set:
+                action, value = "set", policy.set[name]
+                place = policy.places.get(f"set {name}", policy.source)
                 self._from[name] = _policy_layer(policy)
-                self._tell(
-                    POLICY,
-                    policy.name,
-                    name,
-                    "set",
-                    verdict.rule,
-                    policy.places.get(f"set {name}", policy.source),
-                    policy.set[name],
-                )
-            else:
-                self._tell(POLICY, policy.name, name, "kept", verdict.rule, policy.place(verdict.rule), None)
+            self._tell(POLICY, policy.name, name, action, verdict.rule, place, value)
 
     def withhold(self) -> None:
         """Takes away what no command gets: every policy does, but there may be none."""
@@ -433,11 +421,8 @@ class _Fold:
                 continue  # most lists are in order: nothing to take apart
             segments = self.list_of(name, self.values[name])
             segments.tidy()
-            text = segments.text()
-            if segments.segments and text == self.values[name]:
-                continue
             if segments.segments:
-                self.values[name] = text
+                self.values[name] = segments.text()
             else:
                 del self.values[name]
                 why = "no entry was left"
@@ -485,11 +470,11 @@ def _refusal(layer: Layer, name: str, reason: str, why: str) -> Refusal:
 
 def _untidy(name: str, value: str) -> bool:
     parts = value.split(":")
-    if len(set(parts)) != len(parts):
-        return True
-    if name == "PATH" and not all(part.startswith("/") for part in parts):
-        return True
-    return any(part.endswith("/") for part in parts)
+    return (
+        len(set(parts)) != len(parts)
+        or (name == "PATH" and not all(part.startswith("/") for part in parts))
+        or any(part.endswith("/") for part in parts)
+    )
 
 
 def _check(values: Mapping[str, str], total: int | None) -> int:
