@@ -54,62 +54,108 @@ def parse(
     return _File(text, dialect == "expand-braces", dict(known or {})).read()
 
 
-class _Wrong(Exception):
+class WrongLine(Exception):
     """A line that is refused."""
 
 
-class _File:
-    def __init__(self, text: str, expand: bool, known: dict[str, str]) -> None:
-        # As editors on Windows leave it.
-        self._text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-        self._expand = expand
-        self._known = known
-        self._at = 0
+class LineReader:
+    """Goes through a text, entry by entry; an entry may have several lines. What is wrong is noted."""
 
-    def read(self) -> tuple[list[DotenvEntry], list[LineMistake]]:
-        entries: list[DotenvEntry] = []
-        mistakes: list[LineMistake] = []
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self.mistakes: list[LineMistake] = []
+
+    def _read_lines(self) -> None:
         line, counted = 1, 0
         while self._at < len(self._text):
             begun = self._at
             line += self._text.count("\n", counted, begun)
             counted = begun
             try:
-                found = self._line()
-            except _Wrong as wrong:
-                mistakes.append(LineMistake(line, str(wrong)))
+                self._line(line)
+            except WrongLine as wrong:
+                self.mistakes.append(LineMistake(line, str(wrong)))
                 self._at = begun
-                self._to_line_end()
-            else:
-                if found is not None:
-                    entries.append(DotenvEntry(*found, line))
-                    self._known[found[0]] = found[1]
+                self._skip(line)
             self._at += 1  # the line's end
-        return entries, mistakes
 
-    def _line(self) -> tuple[str, str] | None:
-        """Reads to the end of the line that an entry ends in."""
+    def _line(self, line: int) -> None:
+        """Reads to the end of the line that an entry ends in. Raises WrongLine."""
+        raise NotImplementedError
+
+    def _skip(self, line: int) -> None:
+        """To the end of what was refused."""
+        self._to_line_end()
+
+    # Where it stands
+
+    def _here(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _take(self) -> str:
+        here = self._here()
+        self._at += len(here)
+        return here
+
+    def _rest(self) -> str:
+        end = self._text.find("\n", self._at)
+        return self._text[self._at :] if end < 0 else self._text[self._at : end]
+
+    def _to_line_end(self) -> None:
+        self._at += len(self._rest())
+
+    def _blanks(self) -> None:
+        while self._here() in (" ", "\t"):
+            self._at += 1
+
+    def _single(self) -> str:
+        """What is between two single quotes, of which the first was taken."""
+        end = self._text.find("'", self._at)
+        if end < 0:
+            raise WrongLine("the closing ' is missing")
+        text = self._text[self._at : end]
+        self._at = end + 1
+        return text
+
+
+class _File(LineReader):
+    def __init__(self, text: str, expand: bool, known: dict[str, str]) -> None:
+        # As editors on Windows leave it.
+        super().__init__(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+        self._expand = expand
+        self._known = known
+        self._entries: list[DotenvEntry] = []
+
+    def read(self) -> tuple[list[DotenvEntry], list[LineMistake]]:
+        self._read_lines()
+        return self._entries, self.mistakes
+
+    def _line(self, line: int) -> None:
         self._blanks()
         if self._here() in ("", "\n", "#"):
             self._to_line_end()
-            return None
+            return
         head, equals, _ = self._rest().partition("=")
         if not equals:
-            raise _Wrong("the `=` is missing")
+            raise WrongLine("the `=` is missing")
         name = (head[7:] if head.startswith(("export ", "export\t")) else head).strip(_BLANKS)
         if not is_name(name):
-            raise _Wrong("the text before the `=` is not a name (letters, digits and `_`)")
+            raise WrongLine("the text before the `=` is not a name (letters, digits and `_`)")
         self._at += len(head) + 1
         self._blanks()
         value = self._value()
         if "\0" in value:
-            raise _Wrong("the value contains a NUL")
-        return name, value
+            raise WrongLine("the value contains a NUL")
+        self._entries.append(DotenvEntry(name, value, line))
+        self._known[name] = value
 
     def _value(self) -> str:
         quote = self._here()
         if quote == "`":
-            raise _Wrong("some programs read a backtick as a quote, others run a command: use single quotes")
+            raise WrongLine(
+                "some programs read a backtick as a quote, others run a command: use single quotes"
+            )
         if quote not in ("'", '"'):
             return self._unquoted()
         self._at += 1
@@ -119,7 +165,7 @@ class _File:
         self._to_line_end()
         after = after.strip(_BLANKS)
         if after and not (blank and after.startswith("#")):
-            raise _Wrong("the closing quote is followed by more text")
+            raise WrongLine("the closing quote is followed by more text")
         return value
 
     def _unquoted(self) -> str:
@@ -129,21 +175,13 @@ class _File:
         for place, mark in enumerate(rest):
             if mark == "#":
                 if place and rest[place - 1] not in _BLANKS:
-                    raise _Wrong("some programs start a comment at the `#`: put the value in quotes")
+                    raise WrongLine("some programs start a comment at the `#`: put the value in quotes")
                 value = rest[:place]
                 break
         value = value.strip(_BLANKS)
         if value.endswith("\\"):
-            raise _Wrong("a `\\` at the end does not continue a line: put the value in quotes")
+            raise WrongLine("a `\\` at the end does not continue a line: put the value in quotes")
         return self._expanded(value) if self._expand else value
-
-    def _single(self) -> str:
-        end = self._text.find("'", self._at)
-        if end < 0:
-            raise _Wrong("the closing ' is missing")
-        value = self._text[self._at : end]
-        self._at = end + 1
-        return value
 
     def _double(self) -> str:
         parts = []
@@ -151,7 +189,7 @@ class _File:
         while True:
             mark = self._here()
             if not mark:
-                raise _Wrong('the closing " is missing')
+                raise WrongLine('the closing " is missing')
             if mark in '"\\':
                 piece = self._text[plain : self._at]
                 parts.append(self._expanded(piece) if self._expand else piece)
@@ -160,7 +198,7 @@ class _File:
                     return "".join(parts)
                 escape = _ESCAPES.get(self._here())
                 if escape is None:
-                    raise _Wrong(
+                    raise WrongLine(
                         'only \\n, \\r, \\t, \\", \\\\ and \\$ may follow a backslash here: double it'
                     )
                 parts.append(escape)
@@ -177,26 +215,10 @@ class _File:
             inside, closed, text = rest.partition("}")
             name, has_default, default = inside.partition(":-")
             if not closed or not is_name(name):
-                raise _Wrong("only ${NAME} and ${NAME:-default} are supported")
+                raise WrongLine("only ${NAME} and ${NAME:-default} are supported")
             value = self._known.get(name)
             if has_default and not value:
                 value = default
             if value is None:
-                raise _Wrong(f"${{{name}}} has no value here: give one with ${{{name}:-...}}")
+                raise WrongLine(f"${{{name}}} has no value here: give one with ${{{name}:-...}}")
             parts.append(value)
-
-    # Where it stands
-
-    def _here(self) -> str:
-        return self._text[self._at : self._at + 1]
-
-    def _rest(self) -> str:
-        end = self._text.find("\n", self._at)
-        return self._text[self._at :] if end < 0 else self._text[self._at : end]
-
-    def _to_line_end(self) -> None:
-        self._at += len(self._rest())
-
-    def _blanks(self) -> None:
-        while self._here() in (" ", "\t"):
-            self._at += 1

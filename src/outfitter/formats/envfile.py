@@ -17,11 +17,14 @@ from ..env.names import is_name
 from ..env.overlay import Contribution
 from ..env.resolve import LARGEST_PAIR
 from ..errors import OverlayRefused
-from .dotenv import LineMistake
+from ..record import record
+from .dotenv import LineMistake, LineReader, WrongLine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    _Added = tuple[tuple[str, ...], tuple[str, ...]]  # to a list: in front, behind
 
 LONGEST_NAME = 1024  # of a variable that is referred to in braces
 # Characters of all the values that a file makes: many times what a program can be given. A line of ten bytes
@@ -82,7 +85,7 @@ class Read:
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
         self.unset: dict[str, None] = {}
-        self.operations: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # in front, behind
+        self.operations: dict[str, _Added] = {}
         self.lines: dict[str, int] = {}
         self.mistakes: list[LineMistake] = []
         self.exact: dict[str, str | None] = {}
@@ -110,10 +113,6 @@ def parse(text: str, known: Mapping[str, str] | None = None, lists: frozenset[st
     return _File(text, dict(known or {}), lists).read()
 
 
-class _Wrong(Exception):
-    """A line that is refused."""
-
-
 class _Word:
     """One word of a command: texts and references, in turn."""
 
@@ -139,22 +138,19 @@ class _Word:
         self.parts.append(("reference", name))
 
 
+@record
 class _Value:
     """What an assignment makes of a variable: a value, where it is known, or what it adds to a list."""
 
-    def __init__(
-        self, value: str | None, added: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    ) -> None:
-        self.value = value
-        self.added = added
+    value: str | None
+    added: _Added | None = None
 
 
-class _File:
+class _File(LineReader):
     def __init__(self, text: str, known: dict[str, str], lists: frozenset[str]) -> None:
-        self._text = text
+        super().__init__(text)
         self._known: dict[str, str | None] = dict(known)
         self._lists = lists
-        self._at = 0
         self._found = Read()
         # What the line at hand assigns, once that is all it can do.
         self._assigns: list[str] | None = None
@@ -166,26 +162,16 @@ class _File:
         self._arrays: dict[str, int] = {}
 
     def read(self) -> Read:
-        line, counted = 1, 0
-        while self._at < len(self._text):
-            begun = self._at
-            line += self._text.count("\n", counted, begun)
-            counted = begun
-            try:
-                if self._everything is not None:
-                    self._pass_over(self._everything)
-                else:
-                    self._line(line)
-            except _Wrong as wrong:
-                self._found.mistakes.append(LineMistake(line, str(wrong)))
-                self._at = begun
-                self._skip(line)
-            self._at += 1  # the line's end
+        self._read_lines()
+        self._found.mistakes = self.mistakes
         return self._found
 
     # Lines
 
     def _line(self, line: int) -> None:
+        if self._everything is not None:
+            self._pass_over(self._everything)
+            return
         self._assigns = None
         words = self._words()
         if not words:
@@ -195,7 +181,7 @@ class _File:
                 self._declare(words[1:], line)
             case "declare":
                 if len(words) < 2 or words[1].raw != "-x":
-                    raise _Wrong("`declare` is only supported as `declare -x NAME=value`")
+                    raise WrongLine("`declare` is only supported as `declare -x NAME=value`")
                 self._declare(words[2:], line)
             case "unset":
                 self._unset(words[2:] if len(words) > 1 and words[1].raw == "-v" else words[1:], line)
@@ -209,9 +195,9 @@ class _File:
         worked_out: list[tuple[str, _Value]] = []
         for name, word in assignments:
             if worked_out and worked_out[-1][1].added is not None:
-                raise _Wrong(f"it appends to {worked_out[-1][0]} and then does more: write two lines")
+                raise WrongLine(f"it appends to {worked_out[-1][0]} and then does more: write two lines")
             if name in self._doubtful and len(assignments) > 1:
-                raise _Wrong(f"{name} was refused in line {self._doubtful[name]}: write two lines")
+                raise WrongLine(f"{name} was refused in line {self._doubtful[name]}: write two lines")
             worked_out.append((name, self._worked_out(name, word, known)))
             known[name] = worked_out[-1][1].value
         for name, value in worked_out:
@@ -225,7 +211,7 @@ class _File:
             if "=" in raw:
                 assignments.append(self._assignment(word))
             elif not is_name(raw):
-                raise _Wrong("only names and NAME=value may follow `export`")
+                raise WrongLine("only names and NAME=value may follow `export`")
         self._assigns = self._once(assignments)
         worked_out = [(name, self._worked_out(name, word, self._known)) for name, word in assignments]
         for name, value in worked_out:
@@ -234,14 +220,14 @@ class _File:
     def _once(self, assignments: list[tuple[str, _Word]]) -> list[str]:
         names = [name for name, _ in assignments]
         if len(set(names)) < len(names):
-            raise _Wrong("a name is listed twice: write two lines")
+            raise WrongLine("a name is listed twice: write two lines")
         return names
 
     def _unset(self, words: list[_Word], line: int) -> None:
         names = [word.raw for word in words]
         for name in names:
             if not is_name(name) or name in _BASH_OWN:
-                raise _Wrong("only names of variables may follow `unset`")
+                raise WrongLine("only names of variables may follow `unset`")
         for name in names:
             self._set(name, None, line)
             self._found.unset[name] = None
@@ -249,13 +235,13 @@ class _File:
     def _assignment(self, word: _Word) -> tuple[str, _Word]:
         name, equals, _ = word.raw.partition("=")
         if not equals:
-            raise _Wrong("it is a command, and commands are not run")
+            raise WrongLine("it is a command, and commands are not run")
         if not is_name(name):
-            raise _Wrong("the text before the `=` is not a name (letters, digits and `_`)")
+            raise WrongLine("the text before the `=` is not a name (letters, digits and `_`)")
         if name in _BASH_OWN or (name.startswith("BASH") and name != "BASH_ENV"):
-            raise _Wrong(f"{name} is a variable of bash itself")
+            raise WrongLine(f"{name} is a variable of bash itself")
         if name in self._arrays:
-            raise _Wrong(f"{name} is an array since line {self._arrays[name]}: bash does not export those")
+            raise WrongLine(f"{name} is an array since line {self._arrays[name]}: bash does not export those")
         # Nothing of it is quoted: so it is in the first parts, which are as long as they are in the file.
         left = len(name) + 1
         rest = _Word()
@@ -277,7 +263,7 @@ class _File:
         """Before it is done: what is made of what was made grows without end."""
         self._made += sum(sizes)
         if self._made > MOST_MADE:
-            raise _Wrong("all values of this file together are too large to keep")
+            raise WrongLine("all values of this file together are too large to keep")
 
     def _assign(self, name: str, value: _Value, line: int) -> None:
         front, behind = self._found.operations.get(name, ((), ()))
@@ -299,17 +285,11 @@ class _File:
         self._known[name] = value
         self._doubtful.pop(name, None)
 
-    def _additions(
-        self, name: str, word: _Word, known: Mapping[str, str | None]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    def _additions(self, name: str, word: _Word, known: Mapping[str, str | None]) -> _Added | None:
         """What a value adds in front of the list that is there, and behind it; None when it is a new one."""
         own = [place for place, part in enumerate(word.parts) if part == ("reference", name)]
-        if (
-            name not in self._lists
-            or len(own) != 1
-            or name in self._found.values
-            or name in self._found.unset
-        ):
+        said = name in self._found.values or name in self._found.unset
+        if name not in self._lists or len(own) != 1 or said:
             return None
         front = self._expanded(word.parts[: own[0]], known)
         behind = self._expanded(word.parts[own[0] + 1 :], known)
@@ -325,14 +305,14 @@ class _File:
                 texts.append(text)
                 continue
             if text in self._doubtful:
-                raise _Wrong(
+                raise WrongLine(
                     f"${text} may have been changed in line {self._doubtful[text]}, which was refused"
                 )
             value = known.get(text)
             if text in _BASH_OWN or text in _FILLED_IN or text.startswith("BASH"):
-                raise _Wrong(f"${text} is a variable of bash itself")
+                raise WrongLine(f"${text} is a variable of bash itself")
             if value is None:
-                raise _Wrong(f"${text} has no value here")
+                raise WrongLine(f"${text} has no value here")
             texts.append(value)
         self._count(*map(len, texts))
         return _joined(texts)
@@ -343,24 +323,20 @@ class _File:
         """To the end of a refused command; what it may have changed is not relied on any more."""
         begun = self._at
         deciding = self._to_command_end()
-        self._at += len(self._rest())
+        self._to_line_end()
         if self._assigns is not None:
             self._doubtful.update(dict.fromkeys(self._assigns, line))
             self._take_back(self._assigns)
             return
         said = self._text[begun : self._at]
         words = _unquoted_words(said)
-        if deciding or not _DECIDING.isdisjoint(words):
+        if deciding or not _DECIDING.isdisjoint(words) or _hides_a_name(words):
             self._everything = line
-        if _hides_a_name(words):
-            self._everything = line
-        for name in _names_in(said):
-            self._doubtful[name] = line
+        self._doubtful.update(dict.fromkeys(_names_in(said), line))
         self._take_back([_assigned(word) for word in words])
         if not _NAMING.isdisjoint(words):
             self._take_back(words)
-        for name in _arrays(said, words):
-            self._arrays[name] = line
+        self._arrays.update(dict.fromkeys(_arrays(said, words), line))
 
     def _take_back(self, names: list[str]) -> None:
         """What a line further up has said, and a refused one says otherwise: no value, but no wrong one."""
@@ -380,7 +356,7 @@ class _File:
                 if self._here() in ("", "\n"):
                     return True
             elif here == "#" and previous in ("", *_BLANKS, ";"):
-                self._at += len(self._rest())
+                self._to_line_end()
                 break
             elif here in "'\"`":
                 if not self._over_quotes(here, previous):
@@ -408,8 +384,8 @@ class _File:
     def _pass_over(self, line: int) -> None:
         rest = self._rest().strip(_BLANKS)
         if rest and not rest.startswith("#"):
-            raise _Wrong(f"its meaning depends on line {line}, which was refused")
-        self._at += len(self._rest())
+            raise WrongLine(f"its meaning depends on line {line}, which was refused")
+        self._to_line_end()
 
     # Words
 
@@ -417,10 +393,9 @@ class _File:
         """The words of one command, up to the end of its line."""
         words: list[_Word] = []
         while True:
-            while self._here() in (" ", "\t"):
-                self._at += 1
+            self._blanks()
             if self._here() == "#":
-                self._at += len(self._rest())
+                self._to_line_end()
             if self._here() in ("", "\n"):
                 return words
             words.append(self._word())
@@ -429,8 +404,9 @@ class _File:
         word = _Word()
         while (here := self._here()) not in ("", "\n", *_BLANKS):
             if here in _OPERATORS:
-                raise _Wrong(_OPERATORS[here])
+                raise WrongLine(_OPERATORS[here])
             if here == "'":
+                self._at += 1
                 self._add(word, self._single(), quoted=True)
             elif here == '"':
                 self._double(word)
@@ -439,7 +415,7 @@ class _File:
             elif here == "\\":
                 self._at += 1
                 if self._here() in ("", "\n"):
-                    raise _Wrong("a `\\` at its end: write it on one line")
+                    raise WrongLine("a `\\` at its end: write it on one line")
                 self._add(word, self._take(), quoted=True)
             else:
                 self._plain(word, here)
@@ -447,45 +423,37 @@ class _File:
 
     def _plain(self, word: _Word, here: str) -> None:
         if here == "`":
-            raise _Wrong("a backtick runs a command")
+            raise WrongLine("a backtick runs a command")
         if here == "{":
-            raise _Wrong("`{` may expand to several words: put the value in quotes")
+            raise WrongLine("`{` may expand to several words: put the value in quotes")
         if here == "\r":
-            raise _Wrong("the line contains a carriage return: save the file with Unix line ends")
+            raise WrongLine("the line contains a carriage return: save the file with Unix line ends")
         if here == "~" and word.last in ("", ":", "="):
-            raise _Wrong("only a shell expands `~`: write $HOME")
+            raise WrongLine("only a shell expands `~`: write $HOME")
         self._add(word, self._take(), quoted=False)
 
     def _add(self, word: _Word, text: str, *, quoted: bool) -> None:
         if "\0" in text:
-            raise _Wrong("the line contains a NUL")
+            raise WrongLine("the line contains a NUL")
         if "\1" in text or "\x7f" in text:
-            raise _Wrong("the line contains a control character that bash uses itself")
+            raise WrongLine("the line contains a control character that bash uses itself")
         word.add(text, quoted=quoted)
-
-    def _single(self) -> str:
-        end = self._text.find("'", self._at + 1)
-        if end < 0:
-            raise _Wrong("the closing ' is missing")
-        text = self._text[self._at + 1 : end]
-        self._at = end + 1
-        return text
 
     def _double(self, word: _Word) -> None:
         self._at += 1
         self._add(word, "", quoted=True)
         while (here := self._here()) != '"':
             if not here:
-                raise _Wrong('the closing " is missing')
+                raise WrongLine('the closing " is missing')
             if here == "`":
-                raise _Wrong("a backtick runs a command")
+                raise WrongLine("a backtick runs a command")
             if here == "$":
                 self._dollar(word, quoted=True)
             elif here == "\\":
                 self._at += 1
                 after = self._here()
                 if after in ("", "\n"):
-                    raise _Wrong("a `\\` at its end: write it on one line")
+                    raise WrongLine("a `\\` at its end: write it on one line")
                 self._add(word, self._take() if after in '$`"\\' else f"\\{self._take()}", quoted=True)
             else:
                 self._add(word, self._take(), quoted=True)
@@ -502,19 +470,19 @@ class _File:
         if here == "{":
             inside, closed, _ = self._text[self._at + 1 : self._at + LONGEST_NAME].partition("}")
             if not closed or not is_name(inside):
-                raise _Wrong("`${...}` is only supported as ${NAME}")
+                raise WrongLine("`${...}` is only supported as ${NAME}")
             name = inside
             self._at += len(inside) + 2
         elif here.isascii() and (here.isalpha() or here == "_"):
             while (here := self._here()).isascii() and (here.isalnum() or here == "_"):
                 name += self._take()
         elif here == "(":
-            raise _Wrong("`$(` runs a command")
+            raise WrongLine("`$(` runs a command")
         elif not here or here in _AFTER_DOLLAR or (here == '"' and quoted):
             self._add(word, "$", quoted=True)
             return
         else:
-            raise _Wrong("after `$`, only $NAME and ${NAME} are supported")
+            raise WrongLine("after `$`, only $NAME and ${NAME} are supported")
         word.refer(name)
 
     def _ansi(self) -> str:
@@ -522,7 +490,7 @@ class _File:
         made = bytearray()
         while (here := self._take()) != "'":
             if not here:
-                raise _Wrong("the closing ' is missing")
+                raise WrongLine("the closing ' is missing")
             if here != "\\":
                 made += here.encode("utf-8", "surrogateescape")
                 continue
@@ -533,17 +501,17 @@ class _File:
                 digits = self._digits(_HEX, {"x": 2, "u": 4, "U": 8}[escape])
                 number = int(digits or "0", 16)
                 if not number or number > 0x10FFFF or 0xD800 <= number < 0xE000:
-                    raise _Wrong("an escape stands for no character")
+                    raise WrongLine("an escape stands for no character")
                 if number > 127 and escape != "x" and any(name in self._found.exact for name in _LOCALES):
-                    raise _Wrong("this character depends on the locale, which the file has changed")
+                    raise WrongLine("this character depends on the locale, which the file has changed")
                 made += bytes((number,)) if escape == "x" else chr(number).encode()
             elif escape and escape in _OCTAL:
                 number = int(escape + self._digits(_OCTAL, 2), 8)
                 if not 0 < number < 256:
-                    raise _Wrong("an escape stands for no character")
+                    raise WrongLine("an escape stands for no character")
                 made.append(number)
             else:
-                raise _Wrong("an escape in $'...' is not supported")
+                raise WrongLine("an escape in $'...' is not supported")
         return made.decode("utf-8", "surrogateescape")
 
     def _digits(self, allowed: str, most: int) -> str:
@@ -552,26 +520,12 @@ class _File:
             found += self._take()
         return found
 
-    # Where it stands
-
-    def _here(self) -> str:
-        return self._text[self._at : self._at + 1]
-
-    def _take(self) -> str:
-        here = self._here()
-        self._at += len(here)
-        return here
-
-    def _rest(self) -> str:
-        end = self._text.find("\n", self._at)
-        return self._text[self._at :] if end < 0 else self._text[self._at : end]
-
 
 def _joined(texts: list[str], mark: str = "") -> str:
     """Parts put together; bytes that only make a character together do so here as in a shell."""
     # Before it is done: values that are made of themselves grow without end.
     if sum(map(len, texts)) > LARGEST_PAIR:
-        raise _Wrong("the value is larger than a program can get")
+        raise WrongLine("the value is larger than a program can get")
     whole = mark.join(texts)
     if whole.isascii():
         return whole
