@@ -7,7 +7,7 @@ from ..record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from typing import Any
 
     Path = tuple[str | int, ...]
@@ -58,6 +58,14 @@ class LineFinder:
         self._at = 0
         self._line = 1
         self._counted = 0  # `_line` is the line of this offset
+
+    def _pass(self, marks: Container[str]) -> None:
+        while self._at < len(self._text) and self._text[self._at] in marks:
+            self._at += 1
+
+    def _pass_until(self, marks: Container[str]) -> None:
+        while self._at < len(self._text) and self._text[self._at] not in marks:
+            self._at += 1
 
     def _here(self) -> int:
         """The line that the pass has come to."""

@@ -64,15 +64,13 @@ def _env(text: str, producer: str) -> tuple[dict[str, object], list[Rejection]]:
         return {}, []
     event, env = specific.get("hookEventName"), specific["env"]
     if event not in EVENTS:
-        known = ", ".join(EVENTS)
-        why = f"only {known} hooks can set variables"
+        why = f"only {', '.join(EVENTS)} hooks can set variables"
         return {}, [Rejection(producer, "hookEventName", "field", why)]
     if env is None:
         return {}, []
     if not isinstance(env, dict):
-        return {}, [
-            Rejection(producer, "env", "field", "it must be an object whose keys are names of variables")
-        ]
+        why = "it must be an object whose keys are names of variables"
+        return {}, [Rejection(producer, "env", "field", why)]
     rejected = []
     for name in dict.fromkeys(twice):
         if name in env:

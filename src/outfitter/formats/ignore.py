@@ -53,10 +53,11 @@ class _Run:
 
     def __init__(self, ignored: bool, rules: list[tuple[bool, bool, bool, str]]) -> None:
         self.ignored = ignored
-        self._names = _any(text for _, folder, anchored, text in rules if not folder and not anchored)
-        self._paths = _any(text for _, folder, anchored, text in rules if not folder and anchored)
-        self._folder_names = _any(text for _, folder, anchored, text in rules if folder and not anchored)
-        self._folder_paths = _any(text for _, folder, anchored, text in rules if folder and anchored)
+        self._names, self._paths, self._folder_names, self._folder_paths = [
+            _any(text for _, *kind, text in rules if kind == [folder, anchored])
+            for folder in (False, True)
+            for anchored in (False, True)
+        ]
 
     def fits(self, path: str, name: str, folder: bool) -> bool:
         return (
@@ -137,7 +138,8 @@ def _path(segments: list[str]) -> str | None:
         last = place == len(segments) - 1
         if len(segment) > 1 and not segment.strip("*"):
             if chunk:
-                text += _chunk("/".join(chunk) + "/", floating)
+                parts = "/".join(chunk) + "/"
+                text += f"(?>(?:[^/]+/)*?{parts})" if floating else parts
                 chunk = []
             floating = True
             if last:
@@ -148,10 +150,6 @@ def _path(segments: list[str]) -> str | None:
             return None
         chunk.append(one)
     return text + ("(?:[^/]+/)*" if floating else "") + "/".join(chunk)
-
-
-def _chunk(text: str, floating: bool) -> str:
-    return f"(?>(?:[^/]+/)*?{text})" if floating else text
 
 
 def _without_escaped_slash(segment: str) -> str:

@@ -95,13 +95,12 @@ def _replace_comma(pieces: list[str], text: str, done: int, comma: int) -> int:
     if comma >= done:
         pieces += text[done:comma], " "
         return comma + 1
-    left = done - comma
-    for place in range(len(pieces) - 1, -1, -1):
-        piece = pieces[place]
-        if left <= len(piece):
-            pieces[place] = f"{piece[: len(piece) - left]} {piece[len(piece) - left + 1 :]}"
-            break
-        left -= len(piece)
+    place, left = len(pieces) - 1, done - comma
+    while left > len(pieces[place]):
+        left -= len(pieces[place])
+        place -= 1
+    at = len(pieces[place]) - left
+    pieces[place] = f"{pieces[place][:at]} {pieces[place][at + 1 :]}"
     return done
 
 
@@ -125,9 +124,8 @@ def _behind_comment(text: str, at: int, file: str) -> int:
     end = text.find("*/", at + 2)
     if end < 0:
         line = text.count("\n", 0, at) + 1
-        raise FileInvalid(
-            (Mistake(file, line, "not valid JSON: a comment does not end", "close it with */"),)
-        )
+        problem = Mistake(file, line, "not valid JSON: a comment does not end", "close it with */")
+        raise FileInvalid((problem,))
     return end + 2
 
 
@@ -155,30 +153,26 @@ class _Lines(LineFinder):
     def _value(self, path: Path) -> None:
         self._blanks()
         mark = self._text[self._at]
-        if mark == "{":
-            self._entries(path, "}")
-        elif mark == "[":
-            self._entries(path, "]")
+        if mark in "{[":
+            self._entries(path, "}" if mark == "{" else "]")
         elif mark == '"':
             self._at = _behind_string(self._text, self._at)
         else:
-            while self._at < len(self._text) and self._text[self._at] not in ",]} \t\n\r":
-                self._at += 1
+            self._pass_until(",]}" + _BLANKS)
 
     def _entries(self, path: Path, closing: str) -> None:
         self._at += 1
         place = 0
-        while True:
-            self._blanks(",")
-            if self._text[self._at] == closing:
-                self._at += 1
-                return
+        self._blanks(",")
+        while self._text[self._at] != closing:
             line = self._here()
             entry = (*path, self._key() if closing == "}" else place)
             # The last of several keys counts; what the others held is not there.
             self.lines[entry] = line
             self._value(entry)
             place += 1
+            self._blanks(",")
+        self._at += 1
 
     def _key(self) -> str:
         import json
@@ -190,6 +184,4 @@ class _Lines(LineFinder):
         return key
 
     def _blanks(self, also: str = "") -> None:
-        passed = _BLANKS + also
-        while self._at < len(self._text) and self._text[self._at] in passed:
-            self._at += 1
+        self._pass(_BLANKS + also)

@@ -23,12 +23,8 @@ _REMEDY = "make the lock again, or undo the changes in it"
 def encode(lock: Lock) -> str:
     """The text of the file: ASCII, one thing to a line."""
     layers = [
-        {
-            "layer": one.layer,
-            "id": one.id,
-            "state": one.state,
-            **({"digest": one.digest} if one.digest else {}),
-        }
+        {"layer": one.layer, "id": one.id, "state": one.state}
+        | ({"digest": one.digest} if one.digest else {})
         for one in lock.layers
     ]
     variables = {name: _variable(one) for name, one in sorted(lock.variables.items())}

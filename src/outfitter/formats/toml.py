@@ -142,27 +142,19 @@ class Table:
         """An array of strings."""
         remedy = f'write {key} = ["text", "text"]'
         value = self._get(key, (list,), remedy)
-        if value is None:
-            return None
-        good = True
-        for place, item in enumerate(value):
-            if type(item) is not str:
-                self.wrong(f"`{key}` must contain only strings, not {_kind(item)}", remedy, key, place)
-                good = False
-        return tuple(value) if good else None
+        wrong = [(place, item) for place, item in enumerate(value or ()) if type(item) is not str]
+        for place, item in wrong:
+            self.wrong(f"`{key}` must contain only strings, not {_kind(item)}", remedy, key, place)
+        return None if value is None or wrong else tuple(value)
 
     def text_map(self, key: str) -> dict[str, str] | None:
         """A table whose values are strings."""
         value = self._get(key, (dict,), f'write {key} = {{ NAME = "text" }}')
-        if value is None:
-            return None
-        good = True
-        for name, item in value.items():
-            if type(item) is not str:
-                problem = f"`{key}.{shown(name)}` must be a string, not {_kind(item)}"
-                self.wrong(problem, "put its value in quotes", key, name)
-                good = False
-        return dict(value) if good else None
+        wrong = [(name, item) for name, item in (value or {}).items() if type(item) is not str]
+        for name, item in wrong:
+            problem = f"`{key}.{shown(name)}` must be a string, not {_kind(item)}"
+            self.wrong(problem, "put its value in quotes", key, name)
+        return None if value is None or wrong else dict(value)
 
     def table(self, key: str) -> Table | None:
         value = self._get(key, (dict,), f"write a table: {key} = {{ … }}")
@@ -255,11 +247,11 @@ class _Lines(LineFinder):
     def _pair(self, table: Path) -> None:
         line = self._here()
         path = table
-        keys = self._key()
-        for key in keys[:-1]:
+        *above, last = self._key()
+        for key in above:
             path = (*path, key)
             self.lines.setdefault(path, line)
-        path = (*path, keys[-1])
+        path = (*path, last)
         self.lines[path] = line
         self._at = self._text.index("=", self._at) + 1
         self._value(path)
@@ -285,8 +277,7 @@ class _Lines(LineFinder):
 
             # Escapes are its business: they must come out as they did in the values.
             return next(iter(tomllib.loads(self._text[start : self._at] + "=0")))
-        while self._text[self._at : self._at + 1] in _BARE:
-            self._at += 1
+        self._pass(_BARE)
         return self._text[start : self._at]
 
     # Values
@@ -296,35 +287,23 @@ class _Lines(LineFinder):
         mark = self._text[self._at]
         if mark in "\"'":
             self._string()
-        elif mark == "[":
-            self._array(path)
-        elif mark == "{":
-            self._inline_table(path)
+        elif mark in "[{":
+            self._entries(path, "]" if mark == "[" else "}")
         else:
-            while self._at < len(self._text) and self._text[self._at] not in _ENDS_PLAIN:
-                self._at += 1
+            self._pass_until(_ENDS_PLAIN)
 
-    def _array(self, path: Path) -> None:
+    def _entries(self, path: Path, closing: str) -> None:
+        """Of an array, or of an inline table."""
         self._at += 1
         place = 0
-        while True:
-            self._skip(",")
-            if self._text[self._at] == "]":
-                self._at += 1
-                return
-            element = (*path, place)
-            self.lines[element] = self._here()
-            self._value(element)
-            place += 1
-
-    def _inline_table(self, path: Path) -> None:
+        while self._text[self._skip(",")] != closing:
+            if closing == "}":
+                self._pair(path)
+            else:
+                self.lines[*path, place] = self._here()
+                self._value((*path, place))
+                place += 1
         self._at += 1
-        while True:
-            self._skip(",")
-            if self._text[self._at] == "}":
-                self._at += 1
-                return
-            self._pair(path)
 
     def _string(self) -> None:
         quote = self._text[self._at]
@@ -343,18 +322,11 @@ class _Lines(LineFinder):
 
     def _skip(self, also: str = "") -> int:
         """Passes blanks, line ends and comments; returns where it stands."""
-        passed = " \t\n" + also
-        while self._at < len(self._text):
-            mark = self._text[self._at]
-            if mark == "#":
-                end = self._text.find("\n", self._at)
-                self._at = len(self._text) if end < 0 else end
-            elif mark in passed:
-                self._at += 1
-            else:
-                break
+        self._pass(" \t\n" + also)
+        while self._text.startswith("#", self._at):
+            self._pass_until("\n")
+            self._pass(" \t\n" + also)
         return self._at
 
     def _blanks(self) -> None:
-        while self._text[self._at : self._at + 1] in (" ", "\t"):
-            self._at += 1
+        self._pass(" \t")
