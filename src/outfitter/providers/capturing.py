@@ -48,6 +48,7 @@ def captured(
     snapshot gives an origin, it stays. Names in `dropped` are not part of it. `remedy` says what to do when
     it fails.
     """
+    snapshot = snapshot or Resolution("applied")
     begin = _applied(snapshot, context.tool_env) if env is None else dict(env)
     done = capture(
         f"{script}\n\\builtin true",
@@ -58,17 +59,14 @@ def captured(
         mark=context.mark,
         inline=True,
     )
-    watch = () if snapshot is None else snapshot.watch
-    producer = "" if snapshot is None else snapshot.producer
+    watch, producer = snapshot.watch, snapshot.producer
     if done.env is None:
         note = f"its activation ran but gave no environment: {done.reason}; {remedy}"
         return Resolution("failed", note=note, watch=watch, producer=producer, stderr_tail=done.tail)
     # Marks that say "already done" are the shell's, which has ended; a snapshot knows which of them belong.
-    own = {} if snapshot is None else snapshot.set
-    marks = [name for name in done.env if name not in own and _is_mark(name)]
+    marks = [name for name in done.env if name not in snapshot.set and _is_mark(name)]
     found = changes(context.tool_env, done.env, ignore=(*dropped, *marks))
-    known = {} if snapshot is None else snapshot.origins
-    lost = () if snapshot is None else still_lost(snapshot.lost, "capture")
+    lost = still_lost(snapshot.lost, "capture")
     named = {(one.kind, one.name) for one in lost}
     # What it left in its shell, as far as it is for people to use; the shell's own folder is not.
     lost += tuple(
@@ -81,8 +79,8 @@ def captured(
         set=found.set,
         unset=found.unset,
         operations=[Operation(one.variable, one.op, one.values, origin) for one in found.operations],
-        origins={name: known.get(name, origin) for name in found.set},
-        secrets=frozenset() if snapshot is None else snapshot.secrets,
+        origins={name: snapshot.origins.get(name, origin) for name in found.set},
+        secrets=snapshot.secrets,
         lost=lost,
         watch=watch,
         producer=producer,
@@ -96,10 +94,8 @@ def _is_mark(name: str) -> bool:
     return GUARDS.match(folded) is not None or STATE.match(folded) is not None
 
 
-def _applied(said: Resolution | None, env: Mapping[str, str]) -> dict[str, str]:
+def _applied(said: Resolution, env: Mapping[str, str]) -> dict[str, str]:
     """The environment that a resolution makes of another."""
-    if said is None:
-        return dict(env)
     values = {name: value for name, value in env.items() if name not in said.unset}
     values.update(said.set)
     for one in said.operations:

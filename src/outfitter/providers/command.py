@@ -13,10 +13,10 @@ from ..env.lists import LIST_NAMES, OPERATIONS
 from ..env.origin import Origin
 from ..env.pathops import operations
 from ..env.redact import mask
-from ..host.tool import TAIL_BYTES, run_tool
-from ..shell.snapshot import told
+from ..host.tool import run_tool
 from .base import KEPT_BY, Detection, Lost, Resolution, Trust
 from .files import below, nearest, program, read, upwards
+from .tool import tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..host.tool import Ran
     from .base import Context
 
-_TAIL = 4 << 10  # of stderr: the last lines tell what went wrong
 _TOLD = 20  # mistakes in a note
 _FIELD = 100  # characters of a field's name in it
 _PROGRAM_BYTES = 64 << 20  # that are hashed; statically linked ones are large
@@ -68,8 +67,7 @@ class Command:
         return Detection(_project(directory), (), f"command:{name}")
 
     def trust(self, found: Detection, context: Context) -> Trust:
-        argv = _argv(self._chosen(context))
-        tool = program(argv[0], context.tool_env, found.root) if argv else None
+        argv, tool = self._chosen(found, context)
         if tool is None:
             return Trust("untrusted", why=_not_there(argv))
         digest = _digest(found.root, tool, argv)
@@ -79,19 +77,16 @@ class Command:
         return Trust("untrusted", "outfitter", digest, why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
-        argv = _argv(self._chosen(context))
-        tool = program(argv[0], context.tool_env, found.root) if argv else None
+        argv, tool = self._chosen(found, context)
         return [[tool or argv[0], *argv[1:]]] if argv else []
 
     def watch(self, found: Detection, context: Context) -> list[str]:
-        argv = _argv(self._chosen(context))
-        tool = program(argv[0], context.tool_env, found.root) if argv else None
+        argv, tool = self._chosen(found, context)
         return [*([tool] if tool else []), *_files(found.root, argv)]
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
-        argv = _argv(self._chosen(context))
+        argv, tool = self._chosen(found, context)
         watch = self.watch(found, context)
-        tool = program(argv[0], context.tool_env, found.root) if argv else None
         if tool is None:
             return Resolution("missing", note=_not_there(argv), watch=watch)
         env = {**context.tool_env, "PWD": found.root}
@@ -102,9 +97,9 @@ class Command:
         marked = {name: said.values[name] for name in said.secrets if name in said.values}
         raw = mask(ran.stderr.decode("utf-8", "surrogateescape"), marked).encode("utf-8", "surrogateescape")
         known = {**context.env, **env, **said.values}
-        tail = told(raw, known, _TAIL, cut=len(ran.stderr) >= TAIL_BYTES)
+        last = tail(ran, known, raw)
         if note:
-            return Resolution("failed", note=note, watch=watch, stderr_tail=tail)
+            return Resolution("failed", note=note, watch=watch, stderr_tail=last)
         return Resolution(
             "applied",
             set=said.values,
@@ -115,11 +110,13 @@ class Command:
             lost=said.lost,
             watch=list(dict.fromkeys((*watch, *said.watch))),
             producer=said.producer or argv[0],
-            stderr_tail=tail,
+            stderr_tail=last,
         )
 
-    def _chosen(self, context: Context) -> Mapping[str, object]:
-        return context.options or self._options
+    def _chosen(self, found: Detection, context: Context) -> tuple[list[str], str | None]:
+        """The program with its arguments, and its path if it is there."""
+        argv = _argv(context.options or self._options)
+        return argv, program(argv[0], context.tool_env, found.root) if argv else None
 
 
 # Which program

@@ -12,10 +12,10 @@ from ..env.layer import Operation
 from ..env.origin import Origin
 from ..env.pathops import operations
 from ..record import replace
-from .base import Detection, Lost, Resolution, Trust
+from .base import Lost, Resolution, Trust
 from .capturing import SOURCE, captured
-from .files import upwards
-from .manifests import absolute, digest, is_text, names, option, present, read_text, read_toml, table, typed
+from .manifests import Marked, absolute, digest, is_text, names, option, read_text, read_toml, table, typed
+from .marks import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,18 +23,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..host.tool import Ran
-    from .base import Context
+    from .base import Context, Detection
 
 MARK = "conda-meta/history"
-_FILES = ("environment.yml", "environment.yaml", "conda-lock.yml", f".conda/{MARK}")
-_PIXI_FILES = ("pixi.toml", "pixi.lock", ".pixi/envs")
 _UNSET = "***unset***"  # how conda writes that a variable of an environment was taken back
 _SCRIPTS = "etc/conda/activate.d"
 # Of the prompt and of the shell that asked, not of the environment.
 _NOT_FOR_PROGRAMS = frozenset(("PS1", "PIXI_PROMPT", "PIXI_IN_SHELL", "CONDA_PROMPT_MODIFIER"))
 
 
-class Conda:
+class Conda(Marked):
     """`conda = ["PREFIX"]` in the configuration; with "ask" behind it, conda is asked, when it is trusted."""
 
     id = "conda"
@@ -43,13 +41,6 @@ class Conda:
     refused: Mapping[str, str] = {
         "wrap": "`conda run` writes a script and accepts no argument with a line break"
     }
-
-    def detect(self, directory: str) -> Detection | None:
-        for folder in upwards(directory):
-            files = present(folder, _FILES)
-            if files:
-                return Detection(folder, files, f"conda:{folder}")
-        return None
 
     def trust(self, found: Detection, context: Context) -> Trust:
         prefix = _prefix(found, context)
@@ -70,7 +61,7 @@ class Conda:
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         prefix = _prefix(found, context)
-        watched = [os.path.join(found.root, name) for name in _FILES]
+        watched = [os.path.join(found.root, name) for name in MARKS[self.id]]
         return [*watched, *_watched(prefix), *_to_run(prefix, context)] if prefix else watched
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
@@ -98,20 +89,13 @@ class Conda:
         return replace(result, watch=tuple(watch))
 
 
-class Pixi:
+class Pixi(Marked):
     """pixi, asked for the environment "default" or the configured one; it runs the project's own scripts."""
 
     id = "pixi"
     rank = 50
     modes = ("snapshot", "capture")  # it runs the scripts for a snapshot, so that is a capture, too
     refused: Mapping[str, str] = {"wrap": "`pixi run` parses arguments with a shell of its own"}
-
-    def detect(self, directory: str) -> Detection | None:
-        for folder in upwards(directory):
-            files = present(folder, _PIXI_FILES)
-            if files:
-                return Detection(folder, files, f"pixi:{folder}")
-        return None
 
     def trust(self, found: Detection, context: Context) -> Trust:
         why = "pixi runs the activation scripts of the project"
@@ -164,19 +148,14 @@ def activation(prefix: str, origin: Origin | None = None) -> Resolution:
     origin = origin or Origin("provider", f"conda: {prefix}", os.path.join(prefix, MARK))
     values, origins = {}, {}
     folder = os.path.join(prefix, "etc/conda/env_vars.d")
-    for file in [os.path.join(folder, name) for name in names(folder)]:
+    state = os.path.join(prefix, "conda-meta/state")
+    for file in (*(os.path.join(folder, name) for name in names(folder)), state):
         said, problem = _object(file)
         if problem:
             return Resolution("failed", note=problem)
-        values.update(said)
-        origins.update(dict.fromkeys(said, Origin("provider", f"conda: {prefix}", file)))
-    state = os.path.join(prefix, "conda-meta/state")
-    said, problem = _object(state)
-    if problem:
-        return Resolution("failed", note=problem)
-    own = table(said, "env_vars")
-    values.update(own)
-    origins.update(dict.fromkeys(own, Origin("provider", f"conda: {prefix}", state)))
+        own = table(said, "env_vars") if file == state else said
+        values.update(own)
+        origins.update(dict.fromkeys(own, Origin("provider", f"conda: {prefix}", file)))
     values = {name: value for name, value in values.items() if value != _UNSET}
     wrong = [name for name, value in values.items() if not is_text(value)]
     if wrong:

@@ -14,7 +14,7 @@ from ..env.pathops import operations
 from ..record import replace
 from .base import Detection, ReadsFiles, Resolution
 from .files import upwards
-from .manifests import is_text, names, option, present, read_jsonc
+from .manifests import expanded, is_text, names, option, present, read_jsonc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,13 +99,13 @@ def _resolve(file: str, root: str, env: Mapping[str, str]) -> Resolution:
             if not is_text(value):
                 note = f"{file}:{line}: {name} must be a string{' or null' if key == 'remoteEnv' else ''}"
                 return Resolution("failed", note=note)
-            expanded, unknown = _expanded(value, root, env)
+            text, unknown = expanded(value, lambda inside: _value_of(inside, root, env))
             if unknown:
                 refused.append(f"{name} (line {line}: {unknown})")
             elif name in LIST_NAMES:
-                several += operations(env.get(name), expanded, name, origin)
+                several += operations(env.get(name), text, name, origin)
             else:
-                values[name] = expanded
+                values[name] = text
                 origins[name] = origin
     note = f"left out, because they refer to something unknown here: {', '.join(refused)}" if refused else ""
     return Resolution(
@@ -119,22 +119,11 @@ def _resolve(file: str, root: str, env: Mapping[str, str]) -> Resolution:
     )
 
 
-def _expanded(text: str, root: str, env: Mapping[str, str]) -> tuple[str, str]:
-    """The text with its variables replaced, and the first that cannot be: another machine's, or unknown."""
-    result, rest = "", text
-    while True:
-        before, start, rest = rest.partition("${")
-        result += before
-        if not start:
-            return result, ""
-        inside, end, rest = rest.partition("}")
-        kind, _, given = inside.partition(":")
-        if end and kind == "containerEnv" and given:
-            name, _, default = given.partition(":")
-            result += env.get(name, default)
-        elif end and inside == "containerWorkspaceFolder":
-            result += root
-        elif end and inside == "containerWorkspaceFolderBasename":
-            result += os.path.basename(root)
-        else:
-            return result, f"${{{inside}}}" if end else "${"
+def _value_of(inside: str, root: str, env: Mapping[str, str]) -> str | None:
+    """What a variable of the file stands for; None for one that is another machine's, or unknown."""
+    kind, _, given = inside.partition(":")
+    if kind == "containerEnv" and given:
+        name, _, default = given.partition(":")
+        return env.get(name, default)
+    known = {"containerWorkspaceFolder": root, "containerWorkspaceFolderBasename": os.path.basename(root)}
+    return known.get(inside)

@@ -11,11 +11,11 @@ import os
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..env.pathops import operations
-from ..host.tool import TAIL_BYTES, run_tool
+from ..host.tool import run_tool
 from ..shell.activation import bookkeeper, unpack_direnv
-from ..shell.snapshot import told
 from .base import Detection, Lost, Resolution, Trust
 from .files import FILE_BYTES, nearest, program, read
+from .tool import tail
 from .wrapping import setting, wrapped
 
 TYPE_CHECKING = False
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .base import Context
 
 _TOOL = "direnv"
-_TAIL = 4 << 10  # of stderr: the last lines tell what went wrong
 _WATCHED = 4096  # paths: more would cost every command more than the environment is worth
 _LINES = 20_000  # of an .envrc that are looked through for functions
 _VERSION_SECONDS = 5.0
@@ -57,9 +56,8 @@ class Direnv:
         file = found.files[0]
         content = read(file)
         if content is None:
-            return Trust(
-                "untrusted", _TOOL, why=f"{file} cannot be read, or is larger than {FILE_BYTES} bytes"
-            )
+            why = f"{file} cannot be read, or is larger than {FILE_BYTES} bytes"
+            return Trust("untrusted", _TOOL, why=why)
         records = _Records(_tool_env(found, context), context.home)
         digest = f"sha256:{_hash(file, content)}"
         grant = f"direnv allow {quote(file)}"
@@ -97,10 +95,10 @@ class Direnv:
         # Also of one that failed: what it had loaded by then may be in what it complains about.
         said = _read(ran)
         known = {**context.env, **env, **_texts(said or {})}
-        tail = told(ran.stderr, known, _TAIL, cut=len(ran.stderr) >= TAIL_BYTES)
+        last = tail(ran, known)
         if said is None or not ran.ok:
             note = _failure(ran, found.files[0], context.timeout)
-            return Resolution("failed", note=note, watch=watch, producer=producer, stderr_tail=tail)
+            return Resolution("failed", note=note, watch=watch, producer=producer, stderr_tail=last)
         watched = _watched(said.get("DIRENV_WATCHES"))
         origin = Origin("provider", found.label, found.files[0])
         snapshot = Resolution(
@@ -111,7 +109,7 @@ class Direnv:
             lost=_lost(found.files[0], watched),
             watch=list(dict.fromkeys((*watch, *watched))),
             producer=producer,
-            stderr_tail=tail,
+            stderr_tail=last,
         )
         return wrapped(snapshot, _executing(tool, env)) if context.mode == "wrap" else snapshot
 
@@ -208,9 +206,8 @@ def _tool_env(found: Detection, context: Context) -> dict[str, str]:
     content = read(found.files[0])
     if content is not None:
         records = _Records(env, context.home)
-        for spelling, record in zip(
-            _spellings(found.files[0]), records.grants(found.files[0], content), strict=True
-        ):
+        grants = records.grants(found.files[0], content)
+        for spelling, record in zip(_spellings(found.files[0]), grants, strict=True):
             if os.path.exists(record):
                 env["PWD"] = os.path.dirname(spelling)
                 break

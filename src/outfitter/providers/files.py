@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 FILE_BYTES = 1 << 20
 
 
-def upwards(directory: str) -> Iterator[str]:
-    """The directory and those above it; one that holds `.git` is the last."""
+def upwards(directory: str, *, beyond: bool = False) -> Iterator[str]:
+    """The directory and those above it; unless `beyond` is set, one that holds `.git` is the last."""
     folder = os.path.abspath(directory)
     while True:
         yield folder
         above = os.path.dirname(folder)
-        if above == folder or os.path.lexists(os.path.join(folder, ".git")):
+        if above == folder or (not beyond and os.path.lexists(os.path.join(folder, ".git"))):
             return
         folder = above
 

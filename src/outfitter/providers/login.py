@@ -178,18 +178,13 @@ class _Asking:
 
     def _not_started(self, error: LaunchFailed) -> Capture:
         what = error.what or str(error)
+        state, reason = "failed", f"{self._shell} was not started: {what}"
         if error.subject == "cwd":
-            reason = (
-                f"{self._shell} was not started: {what} ({self._launch.cwd}); set HOME to a directory that "
-                f"exists"
-            )
-            return Capture(self._shell, self._probe, "failed", reason=reason)
-        if error.errno_name == "E2BIG":
-            return Capture(
-                self._shell, self._probe, "failed", reason=f"{self._shell} was not started: {what}"
-            )
-        reason = f"{self._shell} cannot be started ({what}); install it, or choose another login shell"
-        return Capture(self._shell, self._probe, "unsupported", reason=reason)
+            reason += f" ({self._launch.cwd}); set HOME to a directory that exists"
+        elif error.errno_name != "E2BIG":
+            state = "unsupported"
+            reason = f"{self._shell} cannot be started ({what}); install it, or choose another login shell"
+        return Capture(self._shell, self._probe, state, reason=reason)
 
     def _result(self, outcome: str, code: int | None, timeout: float) -> Capture:
         values, reason = self._values, ""

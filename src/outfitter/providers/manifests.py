@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 
 from .. import plain
-from .files import read
+from .base import Detection
+from .files import read, upwards
+from .marks import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from ..formats.document import Document
@@ -24,6 +26,21 @@ _tables: dict[str, tuple[str, dict[str, Any]]] = {}
 def present(folder: str, names: Iterable[str]) -> tuple[str, ...]:
     """The paths of those names that are there."""
     return tuple(path for name in names if os.path.exists(path := os.path.join(folder, name)))
+
+
+class Marked:
+    """The part of a provider that finds its project: the nearest folder with one of the names in `MARKS`."""
+
+    id = ""
+    labelled_by_file = False
+
+    def detect(self, directory: str) -> Detection | None:
+        for folder in upwards(directory):
+            files = present(folder, MARKS[self.id])
+            if files:
+                named = files[0] if self.labelled_by_file else folder
+                return Detection(folder, files, f"{self.id}:{named}")
+        return None
 
 
 def names(folder: str) -> list[str]:
@@ -127,6 +144,21 @@ def digest(paths: Iterable[str], use: str = "", *, root: str = "") -> str:
 def is_text(value: object) -> bool:
     """Whether a value out of JSON can be a variable's: JSON has strings that are no text in any encoding."""
     return type(value) is str and plain.is_text(value)
+
+
+def expanded(text: str, value_of: Callable[[str], str | None]) -> tuple[str, str]:
+    """The text with each ${...} replaced by its value, and the first that has none, after which it ends."""
+    result, rest = "", text
+    while True:
+        before, start, rest = rest.partition("${")
+        result += before
+        if not start:
+            return result, ""
+        inside, end, rest = rest.partition("}")
+        value = value_of(inside) if end else None
+        if value is None:
+            return result, f"${{{inside}}}" if end else "${"
+        result += value
 
 
 def option(options: Mapping[str, object], place: int = 0) -> str:

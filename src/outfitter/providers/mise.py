@@ -84,6 +84,8 @@ _VALUES = ("env", "--json-extended")
 _SHELL = ("env", "-s", "bash")
 _SECRETS = ("env", "--json", "--redacted")
 _FILES = ("config", "ls", "--json")
+# One line of `_SHELL`, which may have line ends in its quotes.
+_ENV_LINE = r"unset (?P<unset>[\w.-]+)|export [\w.-]+=(?:'[^']*'|\\.|[\w\-+=/:.,@%^~])*+"
 
 
 class Mise:
@@ -128,10 +130,14 @@ class Mise:
     def watch(self, found: Detection, context: Context) -> list[str]:
         state = _State(context)
         watched = [state.trusted, state.ignored]
-        for folder in _above(found.root):
+        for folder in upwards(found.root, beyond=True):
             present_now = _configurations(folder, _environments(context))
             watched += present_now
-            watched += [state.records[real] for path in present_now if (real := _real(path)) in state.records]
+            watched += [
+                state.records[real]
+                for path in present_now
+                if (real := os.path.realpath(path)) in state.records
+            ]
             # Those that are not there yet.
             watched += [os.path.join(folder, name) for name in (*_candidates(context), ".miserc.toml")]
             watched += [os.path.join(folder, name) for name in ("mise", ".mise", ".config/mise")]
@@ -210,30 +216,19 @@ def _environments(context: Context) -> list[str]:
     ]
 
 
-def _above(folder: str) -> Iterator[str]:
-    """The folder and all above it: mise does not stop at a repository."""
-    while True:
-        yield folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
-
-
 def _governing(root: str, context: Context) -> list[str]:
-    """Every file that mise will read for a project, without the user's own configuration."""
+    """Every file that mise will read for a project, without the user's own configuration.
+
+    mise does not stop at a repository.
+    """
     own = _global(context) + "/"
     environments = _environments(context)
     return [
         path
-        for folder in _above(root)
+        for folder in upwards(root, beyond=True)
         for path in _configurations(folder, environments)
         if not path.startswith(own)
     ]
-
-
-def _home(context: Context) -> str:
-    return context.tool_env.get("HOME") or context.home
 
 
 def _global(context: Context) -> str:
@@ -247,15 +242,8 @@ def _folder(context: Context, own: str, common: str, below_home: str) -> str:
         return given.rstrip("/") or "/"
     above = context.tool_env.get(common, "")
     if not above.startswith("/"):
-        above = os.path.join(_home(context), below_home)
+        above = os.path.join(context.tool_env.get("HOME") or context.home, below_home)
     return os.path.join(above, "mise")
-
-
-def _real(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except (OSError, ValueError):
-        return path
 
 
 # Trust
@@ -297,7 +285,7 @@ def _judge(path: str, state: _State) -> _Judged:
     from hashlib import sha256
 
     text = read_text(path)
-    real = _real(path)
+    real = os.path.realpath(path)
     ignored = real in state.refused
     if text is None:
         return _Judged(path, None, False, False, ignored, f"{path} is not a text file, or is too large")
@@ -431,15 +419,9 @@ class _Asking:
         )
         if not ran.ok:
             look = f"`mise {' '.join(question)}` in {self._found.root} shows why"
+            what = f"mise gave no environment: {look}"
             raise _Unusable(
-                failed(
-                    ran,
-                    self._context,
-                    f"mise gave no environment: {look}",
-                    self._watch,
-                    noise=_NOISE,
-                    producer=self._producer,
-                )
+                failed(ran, self._context, what, self._watch, noise=_NOISE, producer=self._producer)
             )
         return ran.stdout
 
@@ -455,15 +437,9 @@ class _Asking:
         return said
 
     def _not_understood(self, question: Sequence[str]) -> _Unusable:
-        note = f"`mise {' '.join(question)}` printed an unexpected answer from {self._producer}"
-        return _Unusable(
-            Resolution(
-                "failed",
-                note=f"{note}: report this with the version",
-                watch=self._watch,
-                producer=self._producer,
-            )
-        )
+        what = f"`mise {' '.join(question)}` printed an unexpected answer from {self._producer}"
+        note = f"{what}: report this with the version"
+        return _Unusable(Resolution("failed", note=note, watch=self._watch, producer=self._producer))
 
     def _installed(self, tools: dict[str, Any]) -> Resolution | None:
         """What to say when a tool of the project is not there; None when all are."""
@@ -525,43 +501,15 @@ def unset_names(text: str) -> list[str]:
     It prints `unset NAME` and `export NAME=VALUE`, where a value is plain characters, '...' and \\x, and may
     have lines of its own. Raises ValueError for everything else.
     """
+    import re
+
+    line = re.compile(_ENV_LINE, re.DOTALL)
     found = []
     at = 0
     while at < len(text):
-        word, space, _ = text[at : at + 7].partition(" ")
-        if not space or word not in ("unset", "export"):
-            raise ValueError("neither unset nor export")
-        start = at + len(word) + 1
-        at = start
-        while at < len(text) and (text[at].isalnum() or text[at] in "_.-"):
-            at += 1
-        name = text[start:at]
-        if not name:
-            raise ValueError("no name")
-        if word == "unset":
-            found.append(name)
-        else:
-            at = _after_value(text, at)
-        if at < len(text) and text[at] != "\n":
-            raise ValueError("something behind it")
-        at += 1
+        said = line.match(text, at)
+        if said is None or text[said.end() : said.end() + 1] not in ("", "\n"):
+            raise ValueError("neither unset nor export of a plain value")
+        found += [said["unset"]] if said["unset"] else []
+        at = said.end() + 1
     return found
-
-
-def _after_value(text: str, at: int) -> int:
-    """Where the value ends that follows a name."""
-    if text[at : at + 1] != "=":
-        raise ValueError("no value")
-    at += 1
-    while at < len(text) and text[at] != "\n":
-        if text[at] == "'":
-            at = text.index("'", at + 1) + 1
-        elif text[at] == "\\":
-            if at + 1 == len(text):
-                raise ValueError("nothing behind a backslash")
-            at += 2
-        elif text[at].isalnum() or text[at] in "_-+=/:.,@%^~":
-            at += 1
-        else:
-            raise ValueError("a character that means something to a shell")
-    return at

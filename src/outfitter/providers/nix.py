@@ -22,10 +22,11 @@ from ..env.origin import Origin
 from ..host.tool import run_tool
 from ..record import replace
 from ..shell.activation import bookkeeper
-from .base import MODES, SECONDS, Detection, Lost, Resolution, Trust
+from .base import MODES, SECONDS, Lost, Resolution, Trust
 from .capturing import EVALUATE, captured
 from .files import program, read, upwards
-from .manifests import digest, names, option, present, read_text
+from .manifests import Marked, digest, names, option, read_text
+from .marks import MARKS
 from .tool import failed, version
 from .wrapping import setting, wrapped
 
@@ -34,11 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .base import Context
+    from .base import Context, Detection
 
 BUILD_SECONDS = 300.0  # nix may have something to build
 _MANIFESTS = ("flake.nix", "flake.lock", "shell.nix", "default.nix")
-_ENTRIES = ("flake.nix", "shell.nix", "default.nix")
 # Other files of the language, which the manifests import: so many, so deep.
 _MOST_FILES = 200
 _MOST_FOLDERS = 200
@@ -81,21 +81,21 @@ case ${{NIX_BUILD_TOP-}} in */nix-shell.*) rmdir -- "$NIX_BUILD_TOP" 2>/dev/null
 _NOT_SET = frozenset(("/path-not-set", "/no-cert-file.crt"))  # nix's words for nothing
 
 
-class Nix:
+class Nix(Marked):
     """See the module. Its one option is the name of a flake's shell: what is behind the `#`."""
 
     id = "nix"
     rank = 40
     modes = MODES
+    labelled_by_file = True
 
     def detect(self, directory: str) -> Detection | None:
-        for folder in upwards(directory):
-            files = present(folder, _ENTRIES)
-            if files:
-                only = os.path.basename(files[0]) == "default.nix"
-                note = "default.nix may be a package and not a shell: its build environment is used" * only
-                return Detection(folder, files, f"nix:{files[0]}", note)
-        return None
+        found = super().detect(directory)
+        if found is None or os.path.basename(found.files[0]) != "default.nix":
+            return found
+        return replace(
+            found, note="default.nix may be a package and not a shell: its build environment is used"
+        )
 
     def trust(self, found: Detection, context: Context) -> Trust:
         from shlex import quote
@@ -134,7 +134,9 @@ class Nix:
         if tool is None:
             note = "nix is not installed, or not in PATH: see https://nixos.org/download"
             return Resolution("missing", note=note, watch=watch)
-        env = {name: value for name, value in context.tool_env.items() if not _is_proxy(name)} | _NO_NETWORK
+        env = {
+            name: value for name, value in context.tool_env.items() if not name.lower().endswith("_proxy")
+        } | _NO_NETWORK
         producer = f"nix {version(tool, env, context.mark)}".strip()
         source = _Source(found, context)
         [_, *arguments] = self.plan(found, context)[0]
@@ -261,10 +263,6 @@ def mapped(
         producer=producer,
         note=note,
     )
-
-
-def _is_proxy(name: str) -> bool:
-    return name.lower().endswith("_proxy")
 
 
 def _parse(printed: bytes) -> tuple[dict[str, Any], list[str]] | None:
@@ -394,29 +392,19 @@ def _digest(root: str, mode: str) -> str:
 # Relatives
 
 
-class _Relative:
+class _Relative(Marked):
     """A tool on top of nix that prints its environment as the text of a shell: only a capture can tell it."""
 
-    id = ""
     rank = 0
     modes = ("snapshot", "capture")  # a snapshot only tells that a capture is needed
-    _files: tuple[str, ...] = ()
+    labelled_by_file = True
     _printing: tuple[str, ...] = ()
-
-    def detect(self, directory: str) -> Detection | None:
-        for folder in upwards(directory):
-            files = present(folder, self._files)
-            if files:
-                return Detection(folder, files, f"{self.id}:{files[0]}")
-        return None
 
     def trust(self, found: Detection, context: Context) -> Trust:
         if context.mode != "capture":
             return Trust("not-needed")
-        covered = [
-            *self.watch(found, context),
-            *(os.path.join(found.root, one) for one in _sources(found.root)),
-        ]
+        sources = [os.path.join(found.root, one) for one in _sources(found.root)]
+        covered = [*self.watch(found, context), *sources]
         why = f"{self.id} runs {found.files[0]} to print its environment"
         return Trust("untrusted", "outfitter", digest(dict.fromkeys(covered), root=found.root), why=why)
 
@@ -426,7 +414,7 @@ class _Relative:
         return [["bash", "-c", EVALUATE, "bash", *self._argv(context, self.id)]]
 
     def watch(self, found: Detection, context: Context) -> list[str]:
-        return [os.path.join(found.root, name) for name in self._files]
+        return [os.path.join(found.root, name) for name in MARKS[self.id]]
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
         watch = self.watch(found, context)
@@ -462,7 +450,6 @@ class Devenv(_Relative):
 
     id = "devenv"
     rank = 30
-    _files = ("devenv.nix", "devenv.yaml", "devenv.lock")
     _printing = ("print-dev-env",)
 
 
@@ -472,5 +459,4 @@ class Devbox(_Relative):
     id = "devbox"
     rank = 31
     refused: Mapping[str, str] = {"wrap": "`devbox run` passes the arguments through another shell"}
-    _files = ("devbox.json", "devbox.lock")
     _printing = ("shellenv", "--init-hook")

@@ -12,9 +12,9 @@ import os
 from ..env.origin import Origin
 from ..record import KW_ONLY, record, replace
 from . import venv
-from .base import Detection, Lost, Resolution, Trust
+from .base import Lost, Resolution, Trust
 from .files import planted, program, upwards
-from .manifests import absolute, digest, names, option, present, read_text, read_toml, table, text
+from .manifests import Marked, absolute, digest, names, option, present, read_text, read_toml, table, text
 from .wrapping import as_it_is, wrapped
 
 TYPE_CHECKING = False
@@ -22,22 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from .base import Context
+    from .base import Context, Detection
 
 FOLDERS = (".venv", "venv", "env")
-MANIFESTS = (
-    "uv.lock",
-    "uv.toml",
-    "poetry.lock",
-    "poetry.toml",
-    "pdm.lock",
-    "pdm.toml",
-    ".pdm-python",
-    "Pipfile",
-    "Pipfile.lock",
-    "hatch.toml",
-    "pyproject.toml",
-)
+# What gives a tool away; `pyproject.toml` may name any of them.
+_BY_FILE = {
+    "uv": ("uv.lock", "uv.toml"),
+    "poetry": ("poetry.lock", "poetry.toml"),
+    "pdm": ("pdm.lock", "pdm.toml", ".pdm-python"),
+    "pipenv": ("Pipfile", "Pipfile.lock"),
+    "hatch": ("hatch.toml",),
+}
+MANIFESTS = (*(name for names in _BY_FILE.values() for name in names), "pyproject.toml")
 CREATE = {
     "uv": "uv sync",
     "poetry": "poetry install",
@@ -78,7 +74,7 @@ class _Place:
     watch: Sequence[str] = ()
 
 
-class Python:
+class Python(Marked):
     """One provider for all of them: `python`. Reading its files needs no trust."""
 
     id = "python"
@@ -86,28 +82,17 @@ class Python:
     modes = ("snapshot", "wrap")
     refused: Mapping[str, str] = {"capture": "a snapshot already has everything"}
 
-    def detect(self, directory: str) -> Detection | None:
-        for folder in upwards(directory):
-            files = present(folder, (*(f"{name}/{_CFG}" for name in FOLDERS), *MANIFESTS))
-            if files:
-                return Detection(folder, files, f"python:{folder}")
-        return None
-
     def trust(self, found: Detection, context: Context) -> Trust:
         tool, place = _Project(found.root, context).chosen()
         if context.mode == "wrap" and tool in _RUN:
-            why = f"`{tool} run` would start each command, and may load code that the project names"
-            return Trust(
-                "untrusted",
-                "outfitter",
-                digest(self._manifests(found), context.mode, root=found.root),
-                why=why,
-            )
-        if not place.ask:
+            what, use = f"`{tool} run` would start each command", context.mode
+        elif place.ask:
+            what, use = f"`{' '.join(place.ask)}` would run to find the environment", ""
+        else:
             return Trust("not-needed")
-        command = " ".join(place.ask)
-        why = f"`{command}` would run to find the environment, and may load code that the project names"
-        return Trust("untrusted", "outfitter", digest(self._manifests(found), root=found.root), why=why)
+        covered = digest(self._manifests(found), use, root=found.root)
+        why = f"{what}, and may load code that the project names"
+        return Trust("untrusted", "outfitter", covered, why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         tool, place = _Project(found.root, context).chosen()
@@ -142,14 +127,14 @@ class Python:
             )
         create = f"`{CREATE[tool]}` in {found.root}"
         environment = venv.look(place.path)
-        if environment is None:
-            if os.path.isdir(place.path) and names(place.path):
-                note = f"{place.path} is not a virtual environment (no {_CFG}): remove it, then run {create}"
-                return Resolution("failed", note=note, watch=venv.watched(place.path))
+        if environment is not None:
+            fault = venv.fault(environment)
+        elif os.path.isdir(place.path) and names(place.path):
+            fault = f"{place.path} is not a virtual environment (no {_CFG})"
+        else:
             note = f"{tool} has not created {place.path} yet: run {create}{project.beside(tool)}"
             return Resolution("missing", note=note, watch=venv.watched(place.path))
-        fault = venv.fault(environment)
-        if fault:
+        if environment is None or fault:
             note = f"{fault}: remove it, then run {create}"
             return Resolution("failed", note=note, watch=venv.watched(place.path))
         origin = Origin("provider", f"python: {place.path}", os.path.join(place.path, _CFG))
@@ -208,16 +193,9 @@ class _Project:
 
     def declared(self) -> list[str]:
         """The tools that the project's files name, the surest first: locks before tables."""
-        by_file = {
-            "uv": ("uv.lock", "uv.toml"),
-            "poetry": ("poetry.lock", "poetry.toml"),
-            "pdm": ("pdm.lock", "pdm.toml", ".pdm-python"),
-            "pipenv": ("Pipfile", "Pipfile.lock"),
-            "hatch": ("hatch.toml",),
-        }
-        tools = [tool for tool, files in by_file.items() if present(self.root, files)]
+        tools = [tool for tool, files in _BY_FILE.items() if present(self.root, files)]
         said = table(self.pyproject, "tool")
-        for tool in by_file:
+        for tool in _BY_FILE:
             if tool not in tools and set(table(said, tool)) - _BACKENDS.get(tool, set()):
                 tools.append(tool)
         if "uv" not in tools and self.workspace() != self.root:
@@ -319,11 +297,8 @@ def _wrapped(tool: str, root: str, context: Context, snapshot: Resolution) -> Re
 
 
 def _uv(project: _Project) -> _Place:
-    return _Place(
-        os.path.normpath(
-            os.path.join(project.workspace(), project.env.get("UV_PROJECT_ENVIRONMENT") or ".venv")
-        )
-    )
+    name = project.env.get("UV_PROJECT_ENVIRONMENT") or ".venv"
+    return _Place(os.path.normpath(os.path.join(project.workspace(), name)))
 
 
 def _poetry(project: _Project) -> _Place:
@@ -342,9 +317,8 @@ def _poetry(project: _Project) -> _Place:
     if in_project is not False and (in_project or os.path.isdir(local)):
         return _Place(local, watch=files)
     if _flag(project.env.get("POETRY_VIRTUALENVS_CREATE"), said.get("create")) is False:
-        return _Place(
-            why="poetry is configured to create no environment (virtualenvs.create is false)", watch=files
-        )
+        why = "poetry is configured to create no environment (virtualenvs.create is false)"
+        return _Place(why=why, watch=files)
     cache = project.env.get("POETRY_CACHE_DIR") or cache
     cache = cache or os.path.join(project.folder("XDG_CACHE_HOME", ".cache"), "pypoetry")
     folder = project.env.get("POETRY_VIRTUALENVS_PATH") or text(said, "path") or "{cache-dir}/virtualenvs"
@@ -354,10 +328,8 @@ def _poetry(project: _Project) -> _Place:
     if "{" in folder:
         return _Place(ask=ask, watch=files)
     records = os.path.join(folder, "envs.toml")
-    base = _hashed(
-        _cleaned(project.project_name() or "non-package-mode", ' $`!*@"\\\r\n\t'),
-        os.path.realpath(project.root),
-    )
+    cleaned = _cleaned(project.project_name() or "non-package-mode", ' $`!*@"\\\r\n\t')
+    base = f"{cleaned}-{_hash(os.path.realpath(project.root))}"
     watch = (*files, records, folder)
     minor = text(table(read_toml(records)[0], base), "minor")
     made = [name for name in names(folder) if name.startswith(f"{base}-py")]
@@ -390,7 +362,7 @@ def _pipenv(project: _Project) -> _Place:
     if not name:
         # Of the Pipfile's path as it is written, unlike poetry.
         cleaned = _cleaned(os.path.basename(project.root), ' &$`!*@"()[]\\\r\n\t')
-        name = _hashed(cleaned, pipfile)
+        name = f"{cleaned}-{_hash(pipfile)}"
         python = project.env.get("PIPENV_PYTHON", "")
         name += f"-{os.path.basename(python) if os.path.isabs(python) else python}" if python else ""
     elsewhere = os.path.join(home, name)
@@ -400,10 +372,8 @@ def _pipenv(project: _Project) -> _Place:
         said = (read_text(local) or "").strip()
         if not said:
             return _Place(elsewhere, watch=watch)
-        return _Place(
-            os.path.normpath(os.path.join(project.root if "/" in said or said == "." else home, said)),
-            watch=watch,
-        )
+        above = project.root if "/" in said or said == "." else home
+        return _Place(os.path.normpath(os.path.join(above, said)), watch=watch)
     configured = table(read_toml(pipfile)[0], "pipenv").get("venv_in_project")
     in_project = _flag(project.env.get("PIPENV_VENV_IN_PROJECT"), configured)
     if in_project is None:
@@ -432,9 +402,8 @@ def _hatch(project: _Project) -> _Place:
     folder = absolute(virtual, project.root, project.home)
     id = _hash(project.root)
     name = project.project_name() if table(project.pyproject, "project") else f"{id}-unmanaged"
-    if folder == os.path.join(project.home, ".virtualenvs") or os.path.realpath(folder).startswith(
-        f"{project.root}/"
-    ):
+    within = os.path.realpath(folder).startswith(f"{project.root}/")
+    if within or folder == os.path.join(project.home, ".virtualenvs"):
         return _Place(os.path.join(folder, name), watch=(config,))
     return _Place(os.path.join(folder, name, id, name), watch=(config,))
 
@@ -459,10 +428,6 @@ def _normal(name: str) -> str:
 
 def _cleaned(name: str, unwanted: str) -> str:
     return "".join(["_" if mark in unwanted else mark for mark in name])[:42]
-
-
-def _hashed(name: str, path: str) -> str:
-    return f"{name}-{_hash(path)}"
 
 
 def _hash(path: str) -> str:

@@ -21,6 +21,11 @@ _VERSION_SECONDS = 5.0
 _versions: dict[tuple[str, int, int], str] = {}
 
 
+def tail(ran: Ran, known: Mapping[str, str], raw: bytes | None = None) -> str:
+    """The end of what a tool wrote to stderr, or of `raw` instead, without the secrets of `known`."""
+    return told(ran.stderr if raw is None else raw, known, _TAIL, cut=len(ran.stderr) >= TAIL_BYTES)
+
+
 def version(path: str, env: Mapping[str, str], mark: int | None = None) -> str:
     """The first number that `--version` prints; "" when there is none. It is asked outside of projects."""
     try:
@@ -48,5 +53,5 @@ def failed(
     raw = ran.stderr
     if noise:
         raw = b"\n".join(line for line in raw.split(b"\n") if noise.encode() not in line)
-    tail = told(raw, context.env, _TAIL, cut=len(ran.stderr) >= TAIL_BYTES)
-    return Resolution("failed", note=what, stderr_tail=tail, watch=watch, producer=producer)
+    said = tail(ran, context.env, raw)
+    return Resolution("failed", note=what, stderr_tail=said, watch=watch, producer=producer)

@@ -127,24 +127,19 @@ class _Managers:
 
 
 def _pyenv(here: _Managers, text: str) -> list[_Found]:
-    folder = os.path.join(here.pyenv, "versions")
-    if not os.path.isdir(folder):
-        return [_Found()]
     # Several versions may be named, and "3.11" is the newest installed 3.11.
     words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
-    return [_of_words("pyenv", folder, words, "python-", "pyenv install {}", newest=True)]
+    return [_of_words("pyenv", here.pyenv, words, "python-") or _Found()]
 
 
 def _rbenv(here: _Managers, text: str) -> list[_Found]:
-    folder = os.path.join(here.rbenv, "versions")
+    return [_of_words("rbenv", here.rbenv, text.split()[:1], "ruby-") or _Found()]
+
+
+def _of_words(manager: str, place: str, words: Sequence[str], prefix: str) -> _Found | None:
+    folder = os.path.join(place, "versions")
     if not os.path.isdir(folder):
-        return [_Found()]
-    return [_of_words("rbenv", folder, text.split()[:1], "ruby-", "rbenv install {}")]
-
-
-def _of_words(
-    manager: str, folder: str, words: Sequence[str], prefix: str, install: str, *, newest: bool = False
-) -> _Found:
+        return None
     folders, missing = [], []
     for word in words:
         if word == "system":
@@ -153,12 +148,12 @@ def _of_words(
         # In the managers' order; nodenv allows a `v` in front.
         spelled = (word, bare, bare.removeprefix("v") if manager == "nodenv" else bare)
         path = next((path for one in spelled if (path := _version(folder, one))), "")
-        if not path and newest and _plain(bare):
+        if not path and manager == "pyenv" and _plain(bare):
             path = _newest(folder, [name for name in names(folder) if name.startswith(f"{bare}.")])
         if path:
             folders.append(os.path.join(path, "bin"))
         else:
-            missing.append(f"{manager} {word}: `{install.format(typed(word))}`")
+            missing.append(f"{manager} {word}: `{manager} install {typed(word)}`")
     return _Found(manager, folders, missing, watch=(folder, *folders))
 
 
@@ -195,10 +190,8 @@ def _nvmrc(here: _Managers, text: str) -> list[_Found]:
 
 
 def _node_version(here: _Managers, text: str) -> list[_Found]:
-    folder = os.path.join(here.nodenv, "versions")
-    if os.path.isdir(folder):
-        return [_of_words("nodenv", folder, text.split()[:1], "node-", "nodenv install {}")]
-    return [_fnm(here, text) or _nvm(here, text) or _Found()]
+    of_nodenv = _of_words("nodenv", here.nodenv, text.split()[:1], "node-")
+    return [of_nodenv or _fnm(here, text) or _nvm(here, text) or _Found()]
 
 
 def _nvm(here: _Managers, text: str) -> _Found | None:
@@ -211,12 +204,7 @@ def _nvm(here: _Managers, text: str) -> _Found | None:
         return _Found("nvm", line=line, watch=watch)
     path = _node(folder, _unaliased(here.nvm, word))
     if not path:
-        return _Found(
-            "nvm",
-            missing=[f"node {word or '(no version named)'}: `nvm install {typed(word)}`"],
-            line=line,
-            watch=watch,
-        )
+        return _no_node("nvm", word, line, watch)
     values = {
         "NVM_DIR": here.nvm,
         "NVM_BIN": os.path.join(path, "bin"),
@@ -237,13 +225,13 @@ def _fnm(here: _Managers, text: str) -> _Found | None:
     if not path and (version := _node(folder, word)):
         path = os.path.join(version, "installation")
     if not path or not os.path.isdir(path):
-        return _Found(
-            "fnm",
-            missing=[f"node {word or '(no version named)'}: `fnm install {typed(word)}`"],
-            line=line,
-            watch=watch,
-        )
+        return _no_node("fnm", word, line, watch)
     return _Found("fnm", [os.path.join(os.path.realpath(path), "bin")], line=line, watch=watch)
+
+
+def _no_node(manager: str, word: str, line: int, watch: Sequence[str]) -> _Found:
+    missing = f"node {word or '(no version named)'}: `{manager} install {typed(word)}`"
+    return _Found(manager, missing=[missing], line=line, watch=watch)
 
 
 def _first_word(text: str) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from ..record import replace
 from . import conda, venv
 from .base import Detection, ReadsFiles, Resolution
 from .files import nearest
-from .manifests import read_jsonc
+from .manifests import expanded, read_jsonc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def _resolve(file: str, root: str, context: Context) -> Resolution:
     line = document.line(KEY)
     if type(said) is not str:
         return Resolution("failed", note=f"{file}:{line}: {KEY} must be a string; write a path in quotes")
-    expanded, unknown = _expanded(said, root, context)
+    given, unknown = _expanded(said, root, context)
     if unknown:
         note = f"{file}:{line}: {unknown} is not supported: write the path itself"
         return Resolution("failed", note=note)
-    if "/" not in expanded and not os.path.exists(os.path.join(root, expanded)):
-        return Resolution("not-applicable", note=f"{file}:{line}: `{expanded}` adds nothing to PATH")
-    path = os.path.normpath(os.path.join(root, expanded))
+    if "/" not in given and not os.path.exists(os.path.join(root, given)):
+        return Resolution("not-applicable", note=f"{file}:{line}: `{given}` adds nothing to PATH")
+    path = os.path.normpath(os.path.join(root, given))
     return _activation(path, Origin("provider", f"vscode: {KEY}", file, line), f"{file}:{line}")
 
 
@@ -82,11 +82,8 @@ def _activation(path: str, origin: Origin, where: str) -> Resolution:
         return replace(result, note=f"{where}: {result.note}" if result.note else "")
     programs = os.path.join(path, "bin") if is_folder else os.path.dirname(path)
     if not (os.path.isdir(programs) if is_folder else os.access(path, os.X_OK)):
-        return Resolution(
-            "failed",
-            note=f"{where}: {path} is not a Python interpreter: write the path of one",
-            watch=(path,),
-        )
+        note = f"{where}: {path} is not a Python interpreter: write the path of one"
+        return Resolution("failed", note=note, watch=(path,))
     if ":" in programs:
         return Resolution("failed", note=f"{where}: {path} has a colon in it, which PATH does not allow")
     operation = Operation("PATH", "prepend", (programs,), origin)
@@ -103,16 +100,9 @@ def _expanded(text: str, root: str, context: Context) -> tuple[str, str]:
         "pathSeparator": "/",
         "/": "/",
     }
-    result, rest = "", text
-    while True:
-        before, start, rest = rest.partition("${")
-        result += before
-        if not start:
-            return (context.home + result[1:] if result.startswith("~/") else result), ""
-        name, end, rest = rest.partition("}")
-        if end and name.startswith("env:"):
-            result += context.env.get(name.removeprefix("env:"), "")
-        elif end and name in known:
-            result += known[name]
-        else:
-            return result, f"${{{name}}}" if end else "${"
+
+    def value_of(name: str) -> str | None:
+        return context.env.get(name[4:], "") if name.startswith("env:") else known.get(name)
+
+    result, unknown = expanded(text, value_of)
+    return (context.home + result[1:] if result.startswith("~/") else result), unknown

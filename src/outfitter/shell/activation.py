@@ -76,13 +76,8 @@ def scrub(env: Mapping[str, str]) -> tuple[dict[str, str], list[tuple[str, str]]
             told.append((name, f"removed: {tool}'s bookkeeping of another shell"))
         elif GUARDS.match(fold(name)) is not None:
             del clean[name]
-            told.append(
-                (
-                    name,
-                    "removed: it tells startup files that they have already run, and no startup "
-                    "file runs here",
-                )
-            )
+            why = "it tells startup files that they have already run, and no startup file runs here"
+            told.append((name, f"removed: {why}"))
     _strip_path(clean, entries, told)
     return clean, told
 

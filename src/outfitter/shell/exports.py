@@ -9,6 +9,7 @@ _ANSI = {
     b"\\": 92, b"'": 39, b'"': 34, b"?": 63,
 }  # fmt: skip
 _OCTAL = frozenset(b"%d" % digit for digit in range(8))
+_QUOTES = (b'"', b"$'")
 # Stands for the value of an exported function, which is not printed.
 FUNCTION = "()"
 
@@ -56,10 +57,8 @@ def _text(raw: bytes) -> str:
 
 def _value(report: bytes, at: int) -> tuple[bytes | None, int] | None:
     """The value that begins here, None for a list, and where the next line begins."""
-    if report.startswith(b'"', at):
-        found = _double_quoted(report, at + 1)
-    elif report.startswith(b"$'", at):
-        found = _ansi_quoted(report, at + 2)
+    if report.startswith(_QUOTES, at):
+        found = _quoted(report, at)
     elif report.startswith(b"(", at):
         return _list(report, at)
     else:
@@ -70,25 +69,13 @@ def _value(report: bytes, at: int) -> tuple[bytes | None, int] | None:
     return found[0], found[1] + 1
 
 
-def _double_quoted(report: bytes, at: int) -> tuple[bytes, int] | None:
-    parts: list[bytes] = []
-    end = report.find(b'"', at)
-    while end >= 0:
-        escape = report.find(b"\\", at, end)
-        if escape < 0:
-            parts.append(report[at:end])
-            return b"".join(parts), end + 1
-        parts.append(report[at:escape])
-        parts.append(report[escape + 1 : escape + 2])
-        at = escape + 2
-        if at > end:
-            end = report.find(b'"', at)
-    return None
-
-
-def _ansi_quoted(report: bytes, at: int) -> tuple[bytes, int] | None:
+def _quoted(report: bytes, at: int) -> tuple[bytes, int] | None:
+    """The text in the quotes that begin here, and where they end."""
+    ansi = report.startswith(b"$", at)
+    quote = b"'" if ansi else b'"'
+    at += 2 if ansi else 1
     value = bytearray()
-    end = report.find(b"'", at)
+    end = report.find(quote, at)
     while end >= 0:
         escape = report.find(b"\\", at, end)
         if escape < 0:
@@ -97,36 +84,33 @@ def _ansi_quoted(report: bytes, at: int) -> tuple[bytes, int] | None:
         value += report[at:escape]
         at = escape + 1
         mark = report[at : at + 1]
-        if mark in _ANSI:
+        digits = 1
+        if not ansi:
+            value += mark
+        elif mark in _ANSI:
             value.append(_ANSI[mark])
-            at += 1
-        else:
-            digits = 0
+        elif mark in _OCTAL:
             while digits < 3 and report[at + digits : at + digits + 1] in _OCTAL:
                 digits += 1
-            if not digits:
-                return None
             value.append(int(report[at : at + digits], 8) & 0xFF)
-            at += digits
+        else:
+            return None
+        at += digits
         if at > end:
-            end = report.find(b"'", at)
+            end = report.find(quote, at)
     return None
 
 
 def _list(report: bytes, at: int) -> tuple[None, int] | None:
     """Skips a list: bash does not export those, whatever their attribute says."""
     while at < len(report):
-        mark = report[at : at + 1]
-        if mark == b'"':
-            found = _double_quoted(report, at + 1)
-        elif report.startswith(b"$'", at):
-            found = _ansi_quoted(report, at + 2)
-        elif mark == b"\n":
+        if report.startswith(b"\n", at):
             return None, at + 1
+        if report.startswith(_QUOTES, at):
+            found = _quoted(report, at)
+            if found is None:
+                return None
+            at = found[1]
         else:
             at += 1
-            continue
-        if found is None:
-            return None
-        at = found[1]
     return None

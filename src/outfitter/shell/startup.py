@@ -54,15 +54,9 @@ def _bash(login: bool, interactive: bool, home: str, env: Mapping[str, str]) -> 
 
 
 def _zsh(login: bool, interactive: bool, folder: str) -> list[tuple[str, ...]]:
-    names = ["zshenv"]
-    if login:
-        names.append("zprofile")
-    if interactive:
-        names.append("zshrc")
-    if login:
-        names.append("zlogin")
+    reads = {"zshenv": True, "zprofile": login, "zshrc": interactive, "zlogin": login}
     groups: list[tuple[str, ...]] = []
-    for name in names:
+    for name in [name for name, is_read in reads.items() if is_read]:
         groups += [(f"/etc/zsh/{name}", f"/etc/{name}"), (f"{folder}/.{name}",)]
     return groups
 
@@ -81,13 +75,10 @@ def _fish(home: str, env: Mapping[str, str]) -> list[tuple[str, ...]]:
 
 
 def _csh(login: bool, home: str) -> list[tuple[str, ...]]:
-    groups: list[tuple[str, ...]] = [("/etc/csh.cshrc",)]
+    user = (f"{home}/.tcshrc", f"{home}/.cshrc")
     if login:
-        groups.append(("/etc/csh.login",))
-    groups.append((f"{home}/.tcshrc", f"{home}/.cshrc"))
-    if login:
-        groups.append((f"{home}/.login",))
-    return groups
+        return [("/etc/csh.cshrc",), ("/etc/csh.login",), user, (f"{home}/.login",)]
+    return [("/etc/csh.cshrc",), user]
 
 
 def _expanded(path: str, home: str) -> str:
