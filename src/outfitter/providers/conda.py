@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..host.tool import Ran
     from .base import Context, Detection
 
 MARK = "conda-meta/history"
@@ -71,7 +70,8 @@ class Conda(Marked):
             note = 'no file names the prefix of the project: configure it as conda = ["PREFIX"]'
             return Resolution("not-applicable", note=note, watch=watch)
         if _asks(context) and is_prefix(prefix):
-            result = _ask_conda(prefix, found.root, context)
+            document, failed = _asked(_activate(prefix), found.root, context)
+            result = failed or from_conda(document, context.tool_env.get("PATH"), prefix)
         else:
             result = activation(prefix)
         scripts = _to_run(prefix, context)
@@ -108,8 +108,6 @@ class Pixi(Marked):
         return [*_pixi_inputs(found.root), *_watched(_pixi_prefix(found.root, context))]
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
-        from ..host.tool import run_tool
-
         watch = self.watch(found, context)
         name = _pixi_name(context)
         if "/" in name or name in (".", ".."):
@@ -118,9 +116,7 @@ class Pixi(Marked):
             install = f"pixi install -e {typed(name)}"
             note = f"pixi has not created the environment {name} yet: run `{install}` in {found.root}"
             return Resolution("missing", note=note, watch=watch)
-        argv = _shell_hook(found.root, context)
-        ran = run_tool(argv, found.root, context.tool_env, timeout=context.timeout, mark=context.mark)
-        document, failed = _document(ran, context)
+        document, failed = _asked(_shell_hook(found.root, context), found.root, context)
         result = failed or from_pixi(document, context.tool_env.get("PATH"), found.root)
         return replace(result, watch=tuple(watch))
 
@@ -307,29 +303,21 @@ def _activate(prefix: str) -> list[str]:
     return ["conda", "shell.posix+json", "activate", prefix]
 
 
-def _ask_conda(prefix: str, root: str, context: Context) -> Resolution:
-    from ..host.tool import run_tool
-
-    argv = _activate(prefix)
-    ran = run_tool(argv, root, context.tool_env, timeout=context.timeout, mark=context.mark)
-    document, failed = _document(ran, context)
-    return failed or from_conda(document, context.tool_env.get("PATH"), prefix)
-
-
-def _document(ran: Ran, context: Context) -> tuple[object, Resolution | None]:
-    """The JSON that a tool printed, or what to report instead."""
+def _asked(argv: list[str], root: str, context: Context) -> tuple[object, Resolution | None]:
+    """The JSON that a tool prints, or what to report instead."""
     import json
 
+    from ..host.tool import run_tool
     from .tool import failed
 
+    ran = run_tool(argv, root, context.tool_env, timeout=context.timeout, mark=context.mark)
     if ran.ok:
         try:
             return json.loads(ran.stdout), None
         except (ValueError, RecursionError):
             pass
-    return None, failed(
-        ran, context, f"`{' '.join(ran.argv)}` did not print an environment: run it by hand to see why"
-    )
+    what = f"`{' '.join(ran.argv)}` did not print an environment: run it by hand to see why"
+    return None, failed(ran, context, what)
 
 
 def _pixi_name(context: Context) -> str:

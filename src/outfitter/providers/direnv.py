@@ -15,7 +15,7 @@ from ..host.tool import run_tool
 from ..shell.activation import bookkeeper, unpack_direnv
 from .base import Detection, Lost, Resolution, Trust
 from .files import FILE_BYTES, nearest, program, read
-from .tool import tail
+from .tool import tail, version
 from .wrapping import setting, wrapped
 
 TYPE_CHECKING = False
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _TOOL = "direnv"
 _WATCHED = 4096  # paths: more would cost every command more than the environment is worth
 _LINES = 20_000  # of an .envrc that are looked through for functions
-_VERSION_SECONDS = 5.0
 
 
 class Direnv:
@@ -41,7 +40,6 @@ class Direnv:
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self._names = (".envrc", ".env") if (options or {}).get("load_dotenv") is True else (".envrc",)
-        self._versions: dict[tuple[str, int, int], str] = {}  # by path, size and time of the program
 
     def detect(self, directory: str) -> Detection | None:
         found = nearest(directory, self._names)
@@ -90,7 +88,7 @@ class Direnv:
             note = "direnv is not in PATH: install it, or remove `direnv` from providers.use"
             return Resolution("missing", note=note)
         ran = run_tool([tool, "export", "json"], env["PWD"], env, timeout=context.timeout, mark=context.mark)
-        producer = self._producer(tool, env, context)
+        producer = f"{_TOOL} {version(tool, env, context.mark, 'version')}".strip()
         watch = self.watch(found, context)
         # Also of one that failed: what it had loaded by then may be in what it complains about.
         said = _read(ran)
@@ -112,17 +110,6 @@ class Direnv:
             stderr_tail=last,
         )
         return wrapped(snapshot, _executing(tool, env)) if context.mode == "wrap" else snapshot
-
-    def _producer(self, tool: str, env: Mapping[str, str], context: Context) -> str:
-        try:
-            info = os.stat(tool)
-        except OSError:
-            return _TOOL
-        key = (tool, info.st_size, info.st_mtime_ns)
-        if key not in self._versions:
-            ran = run_tool([tool, "version"], "/", env, timeout=_VERSION_SECONDS, mark=context.mark)
-            self._versions = {key: ran.stdout.decode("ascii", "replace").strip()[:40] if ran.ok else ""}
-        return f"{_TOOL} {self._versions[key]}".strip()
 
 
 # Trust

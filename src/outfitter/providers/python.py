@@ -246,9 +246,8 @@ def _ask(tool: str, argv: list[str], root: str, context: Context) -> str | Resol
     if ran.code == 1 and not path:
         note = f"{tool} has not created an environment yet: run `{CREATE[tool]}` in {root}"
         return Resolution("missing", note=note)
-    return failed(
-        ran, context, f"`{' '.join(argv)}` in {root} did not print a path: run it by hand to see why"
-    )
+    what = f"`{' '.join(argv)}` in {root} did not print a path: run it by hand to see why"
+    return failed(ran, context, what)
 
 
 def _lost(tool: str, project: _Project) -> list[Lost]:

@@ -26,15 +26,15 @@ def tail(ran: Ran, known: Mapping[str, str], raw: bytes | None = None) -> str:
     return told(ran.stderr if raw is None else raw, known, _TAIL, cut=len(ran.stderr) >= TAIL_BYTES)
 
 
-def version(path: str, env: Mapping[str, str], mark: int | None = None) -> str:
-    """The first number that `--version` prints; "" when there is none. It is asked outside of projects."""
+def version(path: str, env: Mapping[str, str], mark: int | None = None, ask: str = "--version") -> str:
+    """The first number that a tool prints for `ask`; "" when there is none. Asked outside of projects."""
     try:
         found = os.stat(path)
     except OSError:
         return ""
     key = (path, found.st_ino, found.st_mtime_ns)
     if key not in _versions:
-        ran = run_tool([path, "--version"], "/", env, timeout=_VERSION_SECONDS, mark=mark)
+        ran = run_tool([path, ask], "/", env, timeout=_VERSION_SECONDS, mark=mark)
         words = ran.stdout.decode("utf-8", "replace").split()
         _versions[key] = next((word for word in words if word[:1].isdigit() and "." in word), "")
     return _versions[key]
