@@ -66,7 +66,7 @@ class _Run:
         async with reach(self._target, summaries=flags["explain"]) as client:
             pass_input = not flags["detach"] and self._can_pass_input(client)
             self._differences = await base.agree(
-                client, self._target, flags["base"], compare=flags["explain"]
+                client, self._target, flags["from"], compare=flags["explain"]
             )
             try:
                 process = await client.start(

@@ -84,11 +84,7 @@ class Selection:
         return [
             {
                 "id": root.id,
-                "location": {
-                    "type": "environment",
-                    "environmentId": root.environment_id,
-                    "path": root.where,
-                },
+                "location": {"type": "environment", "environmentId": root.environment_id, "path": root.where},
             }
             for root in self.roots
         ]

@@ -112,10 +112,7 @@ def _run(
     os.set_blocking(out, False)
     os.set_blocking(err, False)
     said, complaint = bytearray(), bytearray()
-    hear = {
-        out: lambda fd: _read(fd, said, output + 1),
-        err: lambda fd: _read(fd, complaint, TAIL_BYTES),
-    }
+    hear = {out: lambda fd: _read(fd, said, output + 1), err: lambda fd: _read(fd, complaint, TAIL_BYTES)}
     try:
         outcome = attend(pid, begun + timeout, hear, lambda: "too-large" if len(said) > output else "")
     finally:

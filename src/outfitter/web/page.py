@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 _LEVELS = tuple(f"L{level}" for level in range(len(LEVELS)))
 # What is done to a variable, as the four marks that there are.
-_MARKS = {
-    "kept": "kept",
-    "removed": "gone",
-    "unset": "gone",
-    "refused": "refused",
-    "ignored": "refused",
-}
+_MARKS = {"kept": "kept", "removed": "gone", "unset": "gone", "refused": "refused", "ignored": "refused"}
 _CHIPS = (
     ("removed", "a layer removed them, or every attempt to set them was refused"),
     ("secret", "their values are never shown"),
@@ -573,11 +567,7 @@ def _section(ident: str, title: str, *parts: Html | None, kind: str | None = Non
 def _table(titles: Sequence[str], rows: Sequence[Html]) -> Html:
     head = element("tr", *[element("th", title, scope="col") for title in titles])
     # The box, not the page, is what gets too wide for a small screen.
-    return element(
-        "div",
-        element("table", element("thead", head), element("tbody", *rows)),
-        kind="wide",
-    )
+    return element("div", element("table", element("thead", head), element("tbody", *rows)), kind="wide")
 
 
 def _by(one: Told) -> Html:
