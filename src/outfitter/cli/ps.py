@@ -50,7 +50,7 @@ async def _records(flags: dict[str, Any]) -> int:
         print(dumps([_entry(*pair) for pair in zip(known, states, strict=True)]))
         return 0
     rows = [
-        (one.id, _place(one.on), one.program, _shown(state), _ago(one.started))
+        (one.id, shown_url(one.on), one.program, _shown(state), _ago(one.started))
         for one, state in zip(known, states, strict=True)
     ]
     print(table(("ID", "ENVIRONMENT", "PROGRAM", "STATE", "STARTED"), rows))
@@ -85,17 +85,13 @@ async def _state(started: Started) -> dict[str, object]:
 def _entry(started: Started, state: dict[str, object]) -> dict[str, object]:
     return {
         "id": started.id,
-        "environment": _place(started.on),
+        "environment": shown_url(started.on),
         "program": started.program,
         "processId": started.process_id,
         "tty": started.tty,
         "startedAtMs": int(started.started * 1000),
         **state,
     }
-
-
-def _place(on: str) -> str:
-    return shown_url(on) if "://" in on else on
 
 
 def _shown(state: dict[str, object]) -> str:
