@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from ...env.diff import VariableChange, encode
 from ...env.diff import diff as compare
+from ...env.diff import encode
 from ...env.explain import shown
 from ...env.fingerprint import value_digest
 from ...env.redact import Secrets
@@ -17,7 +17,7 @@ from ...errors import OutfitterError, SettingInvalid
 from ...record import EMPTY, record, replace
 from . import asking
 from .output import emit, emit_json, painter, printable, say
-from .places import Place, place, project_folder
+from .places import Place, place
 from .text import count
 
 TYPE_CHECKING = False
@@ -94,8 +94,7 @@ class _Comparison:
                 )
             one, other = self._locked(a, b)
         elif "server" in kinds:
-            one, other = self._digested(a), self._digested(b)
-            one, other = _settled(one, other)
+            one, other = _settled(self._digested(a), self._digested(b))
         else:
             one, other = self._values(a), self._values(b)
         # What is a list on one side only is compared as a whole.
@@ -108,7 +107,8 @@ class _Comparison:
         show = "values" if self._flags["values"] and "lock" not in kinds else "names"
         found = compare(one.texts, other.texts, list_names=lists, secrets=Secrets())
         secret = one.secret | other.secret
-        return [encode(_marked(each, each.secret or each.name in secret), show, hidden) for each in found]
+        marked = (replace(each, secret=each.secret or each.name in secret) for each in found)
+        return [encode(each, show, hidden) for each in marked]
 
     # Here
 
@@ -134,27 +134,14 @@ class _Comparison:
         found = ask("loginShell", resolved.values, settings.snapshot_timeout)
         if found.state != "captured":
             raise SettingInvalid(f"the login shell gave no environment: {found.reason}")
-        names = resolved.stack.rules.list_names
-        return resolve(
-            [Layer(BASE, "base", LOGIN_SHELL, found.values)],
-            [],
-            rules=Rules(list_names=names, tidy=False, total=None),
-        )
-
-    def _secrets(self, where: Place) -> Secrets:
-        return Secrets(self._here().settings(where.path).secret_names)
+        rules = Rules(list_names=resolved.stack.rules.list_names, tidy=False, total=None)
+        return resolve([Layer(BASE, "base", LOGIN_SHELL, found.values)], [], rules=rules)
 
     def _values(self, where: Place) -> _Known:
         resolved = self._resolved(where)
-        secrets = self._secrets(where)
-        marked = frozenset[str]().union(*(layer.secrets for layer in resolved.layers))
-        hidden = tuple(
-            (name, value)
-            for name, value in resolved.values.items()
-            if name in marked or secrets.holds(name, value)
-        )
-        secret = frozenset(name for name, _ in hidden)
-        return _Known(resolved.values, resolved.stack.rules.list_names, secret, hidden)
+        hidden = asking.secret_values(self._here(), resolved, where.path)
+        lists = resolved.stack.rules.list_names
+        return _Known(resolved.values, lists, frozenset(hidden), tuple(hidden.items()))
 
     # Elsewhere
 
@@ -167,15 +154,12 @@ class _Comparison:
         visible = set(known.texts) - known.secret
         if not self._flags["values"]:
             visible &= known.lists
-        return _Known(
-            {
-                shown(name): shown(value) if name in visible else digests[name]
-                for name, value in known.texts.items()
-            },
-            known.lists - known.secret,
-            known.secret,
-            known.hidden,
-            {shown(name): digest for name, digest in digests.items()},
+        texts = known.texts.items()
+        return replace(
+            known,
+            texts={shown(name): shown(value) if name in visible else digests[name] for name, value in texts},
+            lists=known.lists - known.secret,
+            digests={shown(name): digest for name, digest in digests.items()},
         )
 
     def _asked(self, where: Place) -> _Known:
@@ -217,11 +201,10 @@ class _Comparison:
         if where.kind == "lock":
             found = locks[where.path]
         else:
-            from .lockfile import current
+            from .lockfile import make
 
-            found = current(
-                self._resolved(where), lock, self._secrets(where), project_folder(where.path), tools={}
-            )
+            resolved = self._resolved(where)
+            found = make(resolved, self._here(), where.path, lock.salt, tools={}, level=lock.level)
         texts: dict[str, str] = {}
         lists, secret = set(), set()
         for name, one in found.variables.items():
@@ -253,9 +236,3 @@ def _settled(one: _Known, other: _Known) -> tuple[_Known, _Known]:
         for side in (one, other)
     )
     return first, second
-
-
-def _marked(one: VariableChange, secret: bool) -> VariableChange:
-    if one.secret == secret:
-        return one
-    return replace(one, secret=secret)

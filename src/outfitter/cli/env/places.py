@@ -57,10 +57,9 @@ def place(word: str, flags: Flags) -> Place:
 def _server(word: str, on: str | None, flags: Flags) -> Place:
     from ..target import find
 
+    token_file = flags["token_file"] if "://" in word else None
     try:
-        target = find(
-            on, flags["codex_home"], flags["token_file"] if on is not None and "://" in on else None
-        )
+        target = find(on, flags["codex_home"], token_file)
     except SettingInvalid as error:
         raise SettingInvalid(f"{error}; {word!r} can be {WORDS}") from None
     if target.declared is None:
