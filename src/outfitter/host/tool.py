@@ -97,11 +97,8 @@ def _run(
     out, out_theirs = os.pipe2(os.O_CLOEXEC)
     err, err_theirs = os.pipe2(os.O_CLOEXEC)
     try:
-        pid = Spawner().spawn(
-            Launch(argv[0], list(argv), cwd, env),
-            Stdio(stdout=out_theirs, stderr=err_theirs),
-            carried if usable() else None,
-        )
+        launch, stdio = Launch(argv[0], list(argv), cwd, env), Stdio(stdout=out_theirs, stderr=err_theirs)
+        pid = Spawner().spawn(launch, stdio, carried if usable() else None)
     except LaunchFailed as error:
         os.close(out)
         os.close(err)
