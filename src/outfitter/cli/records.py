@@ -154,16 +154,16 @@ class Records:
 
 def _fits(started: Started, path: str) -> bool:
     """Whether what a file says has the right types, and is about itself."""
-    return (
-        os.path.basename(path) == f"{started.id}.json"
-        and all(
-            type(getattr(started, name)) is str
-            for name in ("on", "session_id", "process_id", "program", "holder_since")
-        )
-        and all(type(getattr(started, name)) in (str, type(None)) for name in ("codex_home", "token_file"))
-        and type(started.holder) is int
-        and type(started.started) in (int, float)
-        and type(started.tty) is bool
+    maybe = (str, type(None))
+    others = {
+        "tty": (bool,),
+        "started": (int, float),
+        "holder": (int,),
+        "codex_home": maybe,
+        "token_file": maybe,
+    }
+    return os.path.basename(path) == f"{started.id}.json" and all(
+        type(getattr(started, name)) in others.get(name, (str,)) for name in fields(Started)
     )
 
 

@@ -7,6 +7,7 @@ themselves only if they are asked for, and secrets never.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 
 from ...env.diff import diff as compare
 from ...env.diff import encode
@@ -81,7 +82,6 @@ class _Comparison:
     def __init__(self, flags: Flags) -> None:
         self._flags = flags
         self._key = os.urandom(32)
-        self._contract: Contract | None = None
 
     def differences(self, a: Place, b: Place) -> list[dict[str, object]]:
         """As JSON objects. Raises OutfitterError."""
@@ -112,16 +112,15 @@ class _Comparison:
 
     # Here
 
-    def _here(self) -> Contract:
-        if self._contract is None:
-            self._contract = asking.prepared()
-        return self._contract
+    @cached_property
+    def _contract(self) -> Contract:
+        return asking.prepared()
 
     def _resolved(self, where: Place) -> Resolved:
         """Also for a login shell: what it leaves is a base that nobody changed."""
         from ...contract.contract import Asked
 
-        contract = self._here()
+        contract = self._contract
         resolved = contract.resolve(Asked(where.path, {}))
         if where.kind == "folder":
             return resolved
@@ -139,7 +138,7 @@ class _Comparison:
 
     def _values(self, where: Place) -> _Known:
         resolved = self._resolved(where)
-        hidden = asking.secret_values(self._here(), resolved, where.path)
+        hidden = asking.secret_values(self._contract, resolved, where.path)
         lists = resolved.stack.rules.list_names
         return _Known(resolved.values, lists, frozenset(hidden), tuple(hidden.items()))
 
@@ -204,7 +203,7 @@ class _Comparison:
             from .lockfile import make
 
             resolved = self._resolved(where)
-            found = make(resolved, self._here(), where.path, lock.salt, tools={}, level=lock.level)
+            found = make(resolved, self._contract, where.path, lock.salt, tools={}, level=lock.level)
         texts: dict[str, str] = {}
         lists, secret = set(), set()
         for name, one in found.variables.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ...contract.keptoverlays import KeptOverlays
 from ...contract.overlays import refusals
 from ...contract.worktree import worktree_root
@@ -36,15 +38,12 @@ class Here:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._contract: Contract | None = None
         self._secret: list[tuple[str, str]] = []  # what references may have stood for
         self.where = printable(worktree_root(folder))
 
-    @property
+    @cached_property
     def _prepared(self) -> Contract:
-        if self._contract is None:
-            self._contract = prepared()
-        return self._contract
+        return prepared()
 
     @property
     def _kept(self) -> KeptOverlays:
