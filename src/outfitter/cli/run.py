@@ -207,14 +207,8 @@ def _is_null_input() -> bool:
 
 def _not_started(program: str, error: RequestFailed) -> int:
     data = error.data if isinstance(error.data, dict) else {}
-    reason = data.get("reason") or error.message
-    say(f"cannot start {program}: {reason}")
+    say(f"cannot start {program}: {data.get('reason') or error.message}")
     if data.get("subject") == "cwd":
         return NOT_STARTED
-    match data.get("errno"):
-        case "ENOENT":
-            return NOT_FOUND
-        case "EACCES" | "ENOEXEC":
-            return NOT_EXECUTABLE
-        case _:
-            return NOT_STARTED
+    known = {"ENOENT": NOT_FOUND, "EACCES": NOT_EXECUTABLE, "ENOEXEC": NOT_EXECUTABLE}
+    return known.get(str(data.get("errno")), NOT_STARTED)

@@ -19,7 +19,7 @@ from ...record import EMPTY, record, replace
 from . import asking
 from .output import emit, emit_json, painter, printable, say
 from .places import Place, place
-from .text import count
+from .text import count, differences
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +47,9 @@ def diff(a: str, b: str, flags: Flags) -> int:
     if flags["json"]:
         emit_json({"a": one.name, "b": other.name, "same": not found, "differences": found})
     elif found:
-        from .differences import lines
-
         paint = painter()
         title = f"from {one.name} to {other.name}: {count(len(found), 'difference')}"
-        emit("\n".join([paint("bold", printable(title)), *lines(found, paint)]))
+        emit("\n".join([paint("bold", printable(title)), *differences(found, paint)]))
     else:
         emit(printable(f"{one.name} and {other.name} are the same"))
     return 1 if found else 0
