@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outfitter.cli.colour import Paint
-from outfitter.cli.env.differences import lines
 from outfitter.cli.env.output import printable
-from outfitter.cli.env.text import overview, program, variable
+from outfitter.cli.env.text import differences, overview, program, variable
 from outfitter.env.diff import diff, encode
 from outfitter.env.explain import View, explain, shown
 from outfitter.env.layer import BASE, PROVIDER, REQUESTED, Layer, Operation
@@ -49,8 +48,8 @@ def test_nothing_but_printable_characters_is_printed(
     text = [*overview(told, PLAIN), *overview(told, PLAIN, values=True), *program(shown(path), told, PLAIN)]
     for name, entry in variables.items():
         text += variable(name, entry, PLAIN)
-    differences = diff(base, request, list_names={"PATH"}, secrets=Secrets())
-    text += lines([encode(one, "values") for one in differences], PLAIN)
+    found = diff(base, request, list_names={"PATH"}, secrets=Secrets())
+    text += differences([encode(one, "values") for one in found], PLAIN)
     assert [line for line in text if not line.isprintable()] == []
 
 

@@ -91,16 +91,10 @@ def difference(resolved: Resolved, own: Mapping[str, str], secrets: Secrets) -> 
     changed = [name for name in sorted(names) if values.get(name) != own.get(name)]
     hidden = secret_pairs(resolved.history()[0], resolved, secrets) if changed else []
     secret = {name for name, _ in hidden}
-    found: dict[str, str] = {}
-    withheld = []
-    for name in changed:
-        value = values.get(name)
-        if value is None:
-            continue
-        if name in secret or mask_pairs(value, hidden) != value:
-            withheld.append(name)
-        else:
-            found[name] = value
+    found = {name: values[name] for name in changed if name in values}
+    withheld = [name for name in found if name in secret or mask_pairs(found[name], hidden) != found[name]]
+    for name in withheld:
+        del found[name]
     return Difference(found, tuple(name for name in changed if name not in values), tuple(withheld))
 
 
@@ -182,13 +176,9 @@ def block(change: Difference) -> tuple[str, list[tuple[str, str]]]:
 
     Raises SettingInvalid when it would be too large: half an environment is worse than none.
     """
-    left_out = []
-    values = {}
-    for name, value in change.set.items():
-        if is_text(value):
-            values[name] = value
-        else:
-            left_out.append((name, "its bytes are not UTF-8"))  # the file is read as that
+    values = {name: value for name, value in change.set.items() if is_text(value)}
+    # The file is read as UTF-8.
+    left_out = [(name, "its bytes are not UTF-8") for name in change.set if name not in values]
     text, more = export(values, "claude", unset=change.unset)
     if not text:
         return "", left_out + more

@@ -41,26 +41,23 @@ def attach(ident: str | None, flags: dict[str, Any]) -> int:
                 )
             target = find(flags["on"], flags["codex_home"], flags["token_file"])
             session, process = flags["session"], ident
-        return asyncio.run(_attach(target, session, process, started, records, flags))
+        return asyncio.run(_attach(target, session, process, started, flags))
     except LeftRunning as left:
         return left.status
     except KeyboardInterrupt:
         return 130
     except OutfitterError as error:
         say(_explained(error, take_over=flags["take_over"]))
-        if started is not None and _is_gone(error):
+        gone = isinstance(error, RequestFailed) and error.code != SESSION_ATTACHED
+        if started is not None and gone:
             records.remove(started)
         return NOT_STARTED
 
 
 async def _attach(
-    target: Target,
-    session: str,
-    process_id: str,
-    started: Started | None,
-    records: Records,
-    flags: dict[str, Any],
+    target: Target, session: str, process_id: str, started: Started | None, flags: dict[str, Any]
 ) -> int:
+    records = Records(os.environ)
     async with reach(target, resume=session, take_over=flags["take_over"]) as client:
         process = await client.attach(process_id)
         process.keep()  # nothing but an explicit end ends what was there before us
@@ -93,15 +90,11 @@ async def _has_terminal(client: Client, process_id: str) -> bool:
     return any(one.tty for one in await client.processes() if one.process_id == process_id)
 
 
-def _is_gone(error: OutfitterError) -> bool:
-    return isinstance(error, RequestFailed) and error.code != SESSION_ATTACHED
-
-
 def _explained(error: OutfitterError, *, take_over: bool) -> str:
-    if isinstance(error, RequestFailed) and error.code == SESSION_ATTACHED:
-        if take_over:
-            return "another client uses this session, and this server cannot take it over"
-        return "another client uses this session: add --take-over to take it over"
-    if _is_gone(error):
+    if not isinstance(error, RequestFailed):
+        return str(error)
+    if error.code != SESSION_ATTACHED:
         return f"the command is gone: {error}"
-    return str(error)
+    if take_over:
+        return "another client uses this session, and this server cannot take it over"
+    return "another client uses this session: add --take-over to take it over"

@@ -12,9 +12,11 @@ from .. import VERSION
 from ..errors import OutfitterError
 from ..plain import plain
 from .env.commands import env_group
-from .flags import SERVE, WHERE, WISHES
+from .flags import JSON, SERVE, WHERE, WISHES, Flag
 from .hook.commands import hook_group
-from .options import Seconds, has, option
+from .options import has
+
+_EVENTS = Flag("--json", "flag", "Print one JSON line per event instead of the output.")
 
 
 def run(args: list[str]) -> int:
@@ -47,7 +49,10 @@ def cli() -> None:
     """Run commands for coding agents, in environments that Outfitter can explain."""
 
 
-def _serve(**flags: Any) -> int:
+@cli.command("serve")
+@has(*SERVE)
+def serve_command(**flags: Any) -> int:
+    """Run commands for exec-server clients, such as Codex."""
     if flags["exit_on_stdin_close"]:
         raise click.UsageError("--exit-on-stdin-close is only accepted with --remote")
     from .serve import serve
@@ -55,54 +60,30 @@ def _serve(**flags: Any) -> int:
     return serve(flags)
 
 
-cli.add_command(
-    click.Command(
-        "serve",
-        callback=_serve,
-        params=[option(flag) for flag in SERVE],
-        help="Run commands for exec-server clients, such as Codex.",
-    )
-)
-
-
 @cli.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@has(*WHERE)
-@click.option("--tty", "-t", is_flag=True, help="Allocate a terminal; if stdin is one, put it in raw mode.")
-@click.option(
-    "--detach", "-d", is_flag=True, help="Leave the command running on the server and print its ID."
+@has(
+    *WHERE,
+    Flag("--tty", "flag", "Allocate a terminal; if stdin is one, put it in raw mode.", short="-t"),
+    Flag("--detach", "flag", "Leave the command running on the server and print its ID.", short="-d"),
+    Flag("--explain", "flag", "Afterwards, show on stderr where the environment came from."),
+    *WISHES,
+    Flag("--login", "text", "What to do with a shell's login flag.", choices=("allow", "strip", "reject")),
+    Flag(
+        "--startup",
+        "text",
+        "What to do with a shell's startup files.",
+        choices=("enforce", "repair", "report"),
+    ),
+    Flag(
+        "--from",
+        "text",
+        "Whose environment to start from, if --on names an Outfitter server on this machine.",
+        choices=("client", "daemon", "merge"),
+    ),
+    Flag("--cwd", "text", "Run the command in this directory of the executor.", "PATH"),
+    Flag("--timeout", "seconds", "End the command after this many seconds.", "SECONDS"),
+    _EVENTS,
 )
-@click.option("--explain", is_flag=True, help="Afterwards, show on stderr where the environment came from.")
-@has(*WISHES)
-@click.option(
-    "--login",
-    type=click.Choice(["allow", "strip", "reject"]),
-    default=None,
-    help="What to do with a shell's login flag.",
-)
-@click.option(
-    "--startup",
-    type=click.Choice(["enforce", "repair", "report"]),
-    default=None,
-    help="What to do with a shell's startup files.",
-)
-@click.option(
-    "--from",
-    "base",
-    type=click.Choice(["client", "daemon", "merge"]),
-    default=None,
-    help="Whose environment to start from, if --on names an Outfitter server on this machine.",
-)
-@click.option(
-    "--cwd", type=click.Path(), default=None, help="Run the command in this directory of the executor."
-)
-@click.option(
-    "--timeout",
-    type=Seconds(min=0),
-    default=None,
-    metavar="SECONDS",
-    help="End the command after this many seconds.",
-)
-@click.option("--json", is_flag=True, help="Print one JSON line per event instead of the output.")
 @click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:
     """Run a command here or on another machine.
@@ -122,9 +103,11 @@ def run_command(argv: tuple[str, ...], **flags: Any) -> int:
 
 
 @cli.command("ps")
-@has(*WHERE)
-@click.option("--session", default=None, metavar="ID", help="List the processes of this session instead.")
-@click.option("--json", is_flag=True, help="Print a JSON list.")
+@has(
+    *WHERE,
+    Flag("--session", "text", "List the processes of this session instead.", "ID"),
+    Flag("--json", "flag", "Print a JSON list."),
+)
 def ps_command(**flags: Any) -> int:
     """List commands that `outfitter run --on` started.
 
@@ -136,17 +119,12 @@ def ps_command(**flags: Any) -> int:
 
 
 @cli.command("attach")
-@has(*WHERE)
-@click.option(
-    "--session",
-    default=None,
-    metavar="ID",
-    help="Look for the process ID in this session of the server --on.",
+@has(
+    *WHERE,
+    Flag("--session", "text", "Look for the process ID in this session of the server --on.", "ID"),
+    Flag("--take-over", "flag", "Take the command over from the client that is attached to it now."),
+    _EVENTS,
 )
-@click.option(
-    "--take-over", is_flag=True, help="Take the command over from the client that is attached to it now."
-)
-@click.option("--json", is_flag=True, help="Print one JSON line per event instead of the output.")
 @click.argument("ident", required=False, metavar="[ID]")
 def attach_command(ident: str | None, **flags: Any) -> int:
     """Follow a command that is already running.
@@ -162,12 +140,12 @@ def attach_command(ident: str | None, **flags: Any) -> int:
 
 
 @cli.command("cp")
-@has(*WHERE)
-@click.option("--recursive", "-r", is_flag=True, help="Copy directories with everything in them.")
-@click.option(
-    "--force", "-f", is_flag=True, help="Replace existing files and copy into existing directories."
+@has(
+    *WHERE,
+    Flag("--recursive", "flag", "Copy directories with everything in them.", short="-r"),
+    Flag("--force", "flag", "Replace existing files and copy into existing directories.", short="-f"),
+    Flag("--quiet", "flag", "Show no progress.", short="-q"),
 )
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="DST")
 def cp_command(source: str, destination: str, **flags: Any) -> int:
@@ -186,21 +164,15 @@ cli.add_command(hook_group)
 
 
 @cli.command("doctor")
-@click.option(
-    "--cwd",
-    type=click.Path(exists=True, file_okay=False),
-    default=None,
-    metavar="DIR",
-    help="Check commands in this directory instead of the current one.",
+@has(
+    Flag("--cwd", "directory", "Check commands in this directory instead of the current one.", "DIR"),
+    Flag("--no-login", "flag", "Do not start the login shell, so its startup files do not run."),
+    Flag("--summary", "flag", "Show only the problems, one line each."),
+    Flag("--all", "flag", "Show all details, also of checks that pass."),
+    JSON,
+    Flag("--no-color", "flag", "Print without colours."),
+    Flag("--ascii", "flag", "Print only ASCII characters."),
 )
-@click.option(
-    "--no-login", is_flag=True, help="Do not start the login shell, so its startup files do not run."
-)
-@click.option("--summary", is_flag=True, help="Show only the problems, one line each.")
-@click.option("--all", is_flag=True, help="Show all details, also of checks that pass.")
-@click.option("--json", is_flag=True, help="Print a JSON object.")
-@click.option("--no-color", is_flag=True, help="Print without colours.")
-@click.option("--ascii", is_flag=True, help="Print only ASCII characters.")
 def doctor_command(**flags: Any) -> int:
     """Check the environment that commands get and suggest fixes.
 
@@ -214,10 +186,12 @@ def doctor_command(**flags: Any) -> int:
 
 @cli.command("trust")
 @click.argument("directory", required=False, type=click.Path(), metavar="[DIR]")
-@click.option("--yes", is_flag=True, help="Allow what is shown without asking.")
-@click.option("--revoke", is_flag=True, help="Take back what was allowed in DIR.")
-@click.option("--list", is_flag=True, help="List everything that is allowed, in all directories.")
-@click.option("--json", is_flag=True, help="Print a JSON object.")
+@has(
+    Flag("--yes", "flag", "Allow what is shown without asking."),
+    Flag("--revoke", "flag", "Take back what was allowed in DIR."),
+    Flag("--list", "flag", "List everything that is allowed, in all directories."),
+    JSON,
+)
 def trust_command(directory: str | None, **flags: Any) -> int:
     """Show which code a project would run, and allow it.
 
@@ -232,10 +206,12 @@ def trust_command(directory: str | None, **flags: Any) -> int:
 
 @cli.command("setup")
 @click.argument("directory", required=False, type=click.Path(), metavar="[DIR]")
-@click.option("--status", is_flag=True, help="Show the state of the setup and run nothing.")
-@click.option("--again", is_flag=True, help="Run the setup even if nothing that it depends on has changed.")
-@click.option("--log", is_flag=True, help="Print the output of the last run.")
-@click.option("--json", is_flag=True, help="Print a JSON object.")
+@has(
+    Flag("--status", "flag", "Show the state of the setup and run nothing."),
+    Flag("--again", "flag", "Run the setup even if nothing that it depends on has changed."),
+    Flag("--log", "flag", "Print the output of the last run."),
+    JSON,
+)
 def setup_command(directory: str | None, **flags: Any) -> int:
     """Run the setup of a worktree, unless it is up to date.
 
@@ -255,15 +231,11 @@ def config_group() -> None:
 
 
 @config_group.command("show")
-@click.option(
-    "--cwd",
-    type=click.Path(exists=True, file_okay=False),
-    default=None,
-    metavar="DIR",
-    help="Show the settings for this directory instead of the current one.",
+@has(
+    Flag("--cwd", "directory", "Show the settings for this directory instead of the current one.", "DIR"),
+    Flag("--values", "flag", "Show the values of variables too."),
+    JSON,
 )
-@click.option("--values", is_flag=True, help="Show the values of variables too.")
-@click.option("--json", is_flag=True, help="Print a JSON object.")
 def config_show_command(**flags: Any) -> int:
     """Show every setting with its file and line."""
     from .config import show

@@ -17,7 +17,7 @@ from ..errors import SettingInvalid
 from .table import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ..contract.settings import EnvSettings, Settings
 
@@ -54,23 +54,32 @@ def show(flags: dict[str, Any]) -> int:
 
 
 def _rows(settings: Settings) -> Iterator[Row]:
-    sources = settings.sources
-    for setting, value in (
-        ("shell.login", settings.login),
-        ("shell.startup", settings.startup),
-        ("shell.snapshot", settings.snapshot),
-        ("shell.snapshot_timeout", settings.snapshot_timeout),
-        ("daemon.environment", settings.daemon_environment),
-        ("limits.total_bytes", settings.total_bytes),
+    plain = {
+        "shell.login": settings.login,
+        "shell.startup": settings.startup,
+        "shell.snapshot": settings.snapshot,
+        "shell.snapshot_timeout": settings.snapshot_timeout,
+        "daemon.environment": settings.daemon_environment,
+        "limits.total_bytes": settings.total_bytes,
+        **_projects(settings),
+    }
+    yield from _plain(settings, plain)
+    for setting, names in (
+        ("names.lists", sorted(settings.list_names)),
+        ("names.secret", list(settings.secret_names)),
     ):
-        yield setting, value, sources[setting], False
-    yield from _projects(settings)
-    yield from _names(settings)
+        # One row for each: they can come from two files.
+        for name in names:
+            yield setting, name, settings.sources[f"{setting}.{name}"], False
+        if not names:
+            yield from _plain(settings, {setting: []})
+    allowed = settings.allow_code_loading.items()
+    loading = {f"names.allow_code_loading.{producer}": sorted(names) for producer, names in allowed}
+    yield from _plain(settings, loading or {"names.allow_code_loading": []})
     imported = next((path for path, kind, _ in settings.files if kind == "codex"), False)
-    yield "import.codex", imported, sources["import.codex"], False
+    yield from _plain(settings, {"import.codex": imported})
     yield from _policy(settings.user_policy or PolicySettings(""), all_of_it=True)
-    setting = "shell_environment_policy.allow_from"
-    yield setting, sorted(settings.allow_from), sources[setting], False
+    yield from _plain(settings, {"shell_environment_policy.allow_from": sorted(settings.allow_from)})
     if settings.project_policy is not None:
         yield from _policy(settings.project_policy, all_of_it=False)
     if settings.project_env is not None:
@@ -81,49 +90,28 @@ def _rows(settings: Settings) -> Iterator[Row]:
         yield from _env(overlay, kind, f"overlays.{name}")
 
 
-def _projects(settings: Settings) -> Iterator[Row]:
-    sources = settings.sources
-    used = ["auto"] if settings.providers is None else list(settings.providers)
-    for setting, value in (
-        ("providers.use", used),
-        (
-            "providers.allow",
-            ["all"] if settings.allowed_providers is None else sorted(settings.allowed_providers),
-        ),
-        ("providers.required", sorted(settings.required_providers)),
-        ("providers.on_failure", settings.on_provider_failure),
-        ("providers.timeout", settings.provider_timeout or "each its own"),
-    ):
-        yield setting, value, sources[setting], False
+def _plain(settings: Settings, values: Mapping[str, object]) -> Iterator[Row]:
+    """Settings that come from one place each."""
+    for setting, value in values.items():
+        yield setting, value, settings.sources[setting], False
+
+
+def _projects(settings: Settings) -> dict[str, object]:
+    used, allowed = settings.providers, settings.allowed_providers
+    found: dict[str, object] = {
+        "providers.use": ["auto"] if used is None else list(used),
+        "providers.allow": ["all"] if allowed is None else sorted(allowed),
+        "providers.required": sorted(settings.required_providers),
+        "providers.on_failure": settings.on_provider_failure,
+        "providers.timeout": settings.provider_timeout or "each its own",
+    }
     for id, mode in settings.provider_modes.items():
-        yield f"providers.modes.{id}", mode, sources[f"providers.modes.{id}"], False
+        found[f"providers.modes.{id}"] = mode
     for key in SETUP_KEYS:
-        if f"setup.{key}" in sources and sources[f"setup.{key}"].file:
+        if f"setup.{key}" in settings.sources and settings.sources[f"setup.{key}"].file:
             value = getattr(settings.setup, "source" if key == "from" else key)
-            yield (
-                f"setup.{key}",
-                list(value) if isinstance(value, tuple) else value,
-                sources[f"setup.{key}"],
-                False,
-            )
-
-
-def _names(settings: Settings) -> Iterator[Row]:
-    sources = settings.sources
-    for setting, names in (
-        ("names.lists", sorted(settings.list_names)),
-        ("names.secret", list(settings.secret_names)),
-    ):
-        # One row for each: they can come from two files.
-        for name in names:
-            yield setting, name, sources[f"{setting}.{name}"], False
-        if not names:
-            yield setting, [], sources[setting], False
-    setting = "names.allow_code_loading"
-    for producer, allowed in settings.allow_code_loading.items():
-        yield f"{setting}.{producer}", sorted(allowed), sources[f"{setting}.{producer}"], False
-    if not settings.allow_code_loading:
-        yield setting, [], sources[setting], False
+            found[f"setup.{key}"] = list(value) if isinstance(value, tuple) else value
+    return found
 
 
 def _policy(policy: PolicySettings, *, all_of_it: bool) -> Iterator[Row]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -98,11 +99,8 @@ class Spinner:
     async def _turn(self, text: str) -> None:
         await asyncio.sleep(_PATIENCE_SECONDS)
         encoding = (sys.stderr.encoding or "ascii").lower()
-        frames = _FRAMES if encoding.startswith("utf") else _PLAIN_FRAMES
-        place = 0
-        while True:
-            _line.spin(f"{frames[place % len(frames)]} {text}")
-            place += 1
+        for frame in itertools.cycle(_FRAMES if encoding.startswith("utf") else _PLAIN_FRAMES):
+            _line.spin(f"{frame} {text}")
             await asyncio.sleep(_FRAME_SECONDS)
 
 

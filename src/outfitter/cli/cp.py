@@ -161,19 +161,18 @@ class _Copy:
                 place = self._source.join(here, name)
                 thing = await self._source.find(place)
                 if thing is None:
-                    self.skipped.append(f"{self._source.shown(place)} is a broken symbolic link: not copied")
+                    self._skip(place, "a broken symbolic link")
                 elif thing.is_directory and thing.is_link:
-                    self.skipped.append(
-                        f"{self._source.shown(place)} is a symbolic link to a directory: not copied"
-                    )
+                    self._skip(place, "a symbolic link to a directory")
                 elif thing.is_directory:
                     pending.append((place, self._target.join(there, name)))
                 elif thing.is_file:
                     files.append((place, thing, self._target.join(there, name)))
                 else:
-                    self.skipped.append(
-                        f"{self._source.shown(place)} is neither a file nor a directory: not copied"
-                    )
+                    self._skip(place, "neither a file nor a directory")
+
+    def _skip(self, path: str, what: str) -> None:
+        self.skipped.append(f"{self._source.shown(path)} is {what}: not copied")
 
     # One file
 
@@ -188,9 +187,7 @@ class _Copy:
         offset = await self._begun(partial, thing) if self._target.resumable else 0
         self._progress.resumed(offset)
         digest = hashlib.sha256()
-        if offset:
-            async for block in self._hashed(path, offset, digest):
-                del block
+        await self._hash_begun(path, offset, digest)
         await self._target.write(partial, self._blocks(path, offset, digest), offset)
         if await self._target.digest(partial) != digest.hexdigest():
             await self._target.remove(partial)
@@ -216,15 +213,14 @@ class _Copy:
             return 0
         return found.size - found.size % BLOCK_BYTES
 
-    async def _hashed(self, path: str, size: int, digest: hashlib._Hash) -> AsyncIterator[bytes]:
+    async def _hash_begun(self, path: str, size: int, digest: hashlib._Hash) -> None:
         """What was copied before, read again: the source must be what it was."""
-        left = size
+        if not size:
+            return
         async for block in self._source.read(path, 0):
-            piece = block[:left]
-            digest.update(piece)
-            left -= len(piece)
-            yield piece
-            if left <= 0:
+            digest.update(block[:size])
+            size -= len(block)
+            if size <= 0:
                 return
 
     async def _blocks(self, path: str, offset: int, digest: hashlib._Hash) -> AsyncIterator[bytes]:

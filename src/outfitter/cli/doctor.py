@@ -59,13 +59,11 @@ def _lines(
                 yield from _details(check["details"], indent, paint, everything)
             if problem:
                 yield f"{indent}{paint('cyan', unbroken(check['remediation']))}"
-    counts = {status: sum(check["status"] == status for check in checks.values()) for status in STATUSES}
-    words = {"error": "error", "warning": "warning", "ok": "ok", "skipped": "skipped"}
-    told = [
-        f"{count} {words[status]}{'s' if count != 1 and status in ('error', 'warning') else ''}"
-        for status, count in counts.items()
-        if count
-    ]
+    told = []
+    for status in STATUSES:
+        count = sum(check["status"] == status for check in checks.values())
+        plural = "s" if count != 1 and status in ("error", "warning") else ""
+        told += [f"{count} {status}{plural}"] if count else []
     yield paint("bold", ", ".join(told))
 
 

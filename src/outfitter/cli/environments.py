@@ -32,27 +32,21 @@ async def _list(configuration: Configuration, *, as_json: bool) -> int:
         environments = manager.all()
         with waiting("waiting for the executors"):
             # Servers are dialled when the manager starts: wait for that. Programs are not started for a list.
-            dialled = [
-                one for one in environments if one.declared is not None and one.declared.url is not None
-            ]
+            dialled = [one for one in environments if one.declared and one.declared.url is not None]
             await asyncio.gather(*map(_settled, dialled))
             states = await asyncio.gather(*(one.status() for one in environments))
     default = configuration.default
+    found = list(zip(environments, states, strict=True))
     if as_json:
-        print(dumps([_entry(one, state, default) for one, state in zip(environments, states, strict=True)]))
+        print(dumps([_entry(one, status, default) for one, status in found]))
         return 0
-    if not environments:
+    if not found:
         say("no named environment is configured")
         return 0
-    rows = [
-        (
-            f"{one.id} *" if one.id == default else one.id,
-            state.state,
-            one.where,
-            "" if state.state == "ready" else state.text,
-        )
-        for one, state in zip(environments, states, strict=True)
-    ]
+    rows = []
+    for one, status in found:
+        name = f"{one.id} *" if one.id == default else one.id
+        rows.append((name, status.state, one.where, "" if status.state == "ready" else status.text))
     print(table(("NAME", "STATE", "WHERE", ""), rows))
     return 0
 

@@ -59,15 +59,8 @@ def _shell(shell: dict[str, Any], startup: dict[str, Any], paint: Paint) -> Iter
 
 
 def _differences(found: dict[str, Any]) -> Iterator[str]:
-    parts = [
-        f"{title}: {_some(names)}"
-        for title, names in (
-            ("only here", found.get("onlyClient")),
-            ("only there", found.get("onlyServer")),
-            ("different values", found.get("changed")),
-        )
-        if names
-    ]
+    titles = {"onlyClient": "only here", "onlyServer": "only there", "changed": "different values"}
+    parts = [f"{title}: {_some(found[key])}" for key, title in titles.items() if found.get(key)]
     if parts:
         yield printable(f"the server's own environment differs from this shell's; {'; '.join(parts)}")
 

@@ -15,27 +15,38 @@ class Flag:
     Not a record: all are made before the first line of `outfitter serve`, and each would take longer.
     """
 
-    __slots__ = ("choices", "default", "help", "kind", "metavar", "name", "option")
+    __slots__ = ("choices", "help", "initial", "kind", "metavar", "option", "short")
 
     def __init__(
         self,
         option: str,
         kind: str,
         help: str,
-        default: object = None,
         metavar: str = "",
+        initial: object = None,
         choices: tuple[str, ...] = (),
+        short: str = "",
     ) -> None:
         self.option = option
-        self.name = option.lstrip("-").replace("-", "_")
         self.kind = kind
         self.help = help
-        self.default = default
         self.metavar = metavar
+        self.initial = initial
         self.choices = choices
+        self.short = short
 
     def __repr__(self) -> str:
         return f"Flag({self.option})"
+
+    @property
+    def name(self) -> str:
+        return self.option.lstrip("-").replace("-", "_")
+
+    @property
+    def default(self) -> object:
+        if self.kind == "flag":
+            return False
+        return () if self.kind in ("list", "pairs") else self.initial
 
 
 SERVE: tuple[Flag, ...] = (
@@ -43,94 +54,80 @@ SERVE: tuple[Flag, ...] = (
         "--listen",
         "text",
         "Listen on ws://IP:PORT or stdio. Port 0 means any free port; the first line printed is the URL.",
-        "ws://127.0.0.1:0",
         "URL",
+        "ws://127.0.0.1:0",
     ),
     Flag(
         "--concurrent-requests",
         "count",
         "Accepted for compatibility and ignored: requests never wait for each other.",
-        1,
         "N",
+        1,
     ),
     Flag(
         "--ws-auth",
         "text",
         "Require a bearer token from every connection.",
-        None,
         choices=("capability-token", "signed-bearer-token"),
     ),
-    Flag("--ws-token-file", "text", "For capability-token: the file that contains the token.", None, "FILE"),
+    Flag("--ws-token-file", "text", "For capability-token: the file that contains the token.", "FILE"),
     Flag(
         "--ws-token-sha256",
         "text",
         "For capability-token: the SHA-256 of the token, instead of a file.",
-        None,
         "HEX",
     ),
     Flag(
         "--ws-shared-secret-file",
         "text",
         "For signed-bearer-token: the file that contains the signing secret (HS256, at least 32 bytes).",
-        None,
         "FILE",
     ),
-    Flag("--ws-issuer", "text", "For signed-bearer-token: the issuer that tokens must name.", None, "NAME"),
-    Flag(
-        "--ws-audience", "text", "For signed-bearer-token: the audience that tokens must name.", None, "NAME"
-    ),
+    Flag("--ws-issuer", "text", "For signed-bearer-token: the issuer that tokens must name.", "NAME"),
+    Flag("--ws-audience", "text", "For signed-bearer-token: the audience that tokens must name.", "NAME"),
     Flag(
         "--ws-max-clock-skew-seconds",
         "seconds",
         "For signed-bearer-token: how far clocks may differ.",
-        30,
         "S",
+        30,
     ),
     Flag(
         "--allow-unauthenticated",
         "flag",
         "Listen without tokens on an address that other machines can reach.",
-        False,
     ),
-    Flag("--allow-host", "list", "Accept this host name in requests (repeatable).", (), "NAME"),
-    Flag(
-        "--session-retention",
-        "seconds",
-        "How long to keep a session whose client is gone.",
-        30,
-        "SECONDS",
-    ),
+    Flag("--allow-host", "list", "Accept this host name in requests (repeatable).", "NAME"),
+    Flag("--session-retention", "seconds", "How long to keep a session whose client is gone.", "SECONDS", 30),
     Flag(
         "--process-retention",
         "seconds",
         "How long the output of a closed process can be read.",
-        30,
         "SECONDS",
+        30,
     ),
-    Flag("--max-sessions", "count", "Limit on sessions.", 256, "N"),
-    Flag("--max-processes", "count", "Limit on running processes per session.", 2048, "N"),
+    Flag("--max-sessions", "count", "Limit on sessions.", "N", 256),
+    Flag("--max-processes", "count", "Limit on running processes per session.", "N", 2048),
     Flag(
         "--cgroup",
         "flag",
         "Also run every command in a control group, to end programs that hide on purpose (needs a writable "
         "cgroup v2).",
-        False,
     ),
-    Flag("--exit-on-stdin-close", "flag", "Reserved for --remote, which does not exist yet.", False),
-    Flag("--log-level", "text", "Write a log to stderr.", None, choices=("debug", "warning")),
+    Flag("--exit-on-stdin-close", "flag", "Reserved for --remote, which does not exist yet."),
+    Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "warning")),
 )
 
 # On which environment.
 WHERE: tuple[Flag, ...] = (
-    Flag("--on", "text", "Use this executor: a named environment or a ws:// URL.", None, "NAME|URL"),
+    Flag("--on", "text", "Use this executor: a named environment or a ws:// URL.", "NAME|URL"),
     Flag(
         "--codex-home",
         "text",
         "Read the named environments of this Codex home instead of Outfitter's.",
-        None,
         "DIR",
     ),
-    Flag("--token-file", "text", "With --on URL: the file that contains the bearer token.", None, "FILE"),
+    Flag("--token-file", "text", "With --on URL: the file that contains the bearer token.", "FILE"),
 )
 # What the environment of a command shall be. The first five make a policy, which comes after the configured
 # ones; the others are the request's.
@@ -139,54 +136,53 @@ WISHES: tuple[Flag, ...] = (
         "--inherit",
         "text",
         "Inherit all of the executor's variables, the core ones, or none.",
-        None,
         choices=("all", "core", "none"),
     ),
-    Flag("--default-excludes", "flag", "Withhold *KEY*, *SECRET* and *TOKEN*.", False),
-    Flag("--exclude", "list", "Withhold matching variables (* and ?).", (), "PATTERN"),
-    Flag("--include-only", "list", "Pass only matching variables.", (), "PATTERN"),
-    Flag("--set", "pairs", "Set a variable in the policy.", ()),
-    Flag("--env", "pairs", "Set a variable; overrides all other sources.", ()),
-    Flag("--unset", "list", "Remove a variable.", (), "NAME"),
+    Flag("--default-excludes", "flag", "Withhold *KEY*, *SECRET* and *TOKEN*."),
+    Flag("--exclude", "list", "Withhold matching variables (* and ?).", "PATTERN"),
+    Flag("--include-only", "list", "Pass only matching variables.", "PATTERN"),
+    Flag("--set", "pairs", "Set a variable in the policy."),
+    Flag("--env", "pairs", "Set a variable; overrides all other sources."),
+    Flag("--unset", "list", "Remove a variable.", "NAME"),
     Flag(
         "--author",
         "text",
         "Who wrote --env and --unset. The rules for scripts apply to a model.",
-        "user",
+        initial="user",
         choices=("user", "model"),
     ),
-    Flag("--overlay", "list", "Apply this named overlay of the configuration.", (), "NAME"),
-    Flag("--scope", "text", "ID of the agent session whose overlay to apply.", None, "ID"),
+    Flag("--overlay", "list", "Apply this named overlay of the configuration.", "NAME"),
+    Flag("--scope", "text", "ID of the agent session whose overlay to apply.", "ID"),
 )
-CWD = Flag("--cwd", "text", "Resolve the environment for this directory.", None, "DIR")
-JSON = Flag("--json", "flag", "Print a JSON object.", False)
+CWD = Flag("--cwd", "text", "Resolve the environment for this directory.", "DIR")
+JSON = Flag("--json", "flag", "Print a JSON object.")
 # How much is shown.
 VALUES: tuple[Flag, ...] = (
-    Flag("--values", "flag", "Show values, except secrets.", False),
-    Flag("--show-secrets", "flag", "With --values: show secrets too, in plain text.", False),
+    Flag("--values", "flag", "Show values, except secrets."),
+    Flag("--show-secrets", "flag", "With --values: show secrets too, in plain text."),
 )
 ENV: tuple[Flag, ...] = (*WHERE, CWD, *WISHES, *VALUES, JSON)
 ENV_EXPLAIN: tuple[Flag, ...] = (
     *WHERE,
     CWD,
     *WISHES,
-    Flag("--program", "list", "Also show which file this program's name leads to.", (), "NAME"),
-    Flag("--login", "flag", "Also show what a login shell would change. Runs its startup files.", False),
+    Flag("--program", "list", "Also show which file this program's name leads to.", "NAME"),
+    Flag("--login", "flag", "Also show what a login shell would change. Runs its startup files."),
     *VALUES,
-    Flag("--html", "text", "Write the explanation to FILE as a web page.", None, "FILE"),
+    Flag("--html", "text", "Write the explanation to FILE as a web page.", "FILE"),
     JSON,
 )
 
-_STRICT = Flag("--strict", "flag", "Exit with status 1 if the environment cannot be applied.", False)
+_STRICT = Flag("--strict", "flag", "Exit with status 1 if the environment cannot be applied.")
 HOOK_CLAUDE: tuple[Flag, ...] = (
     _STRICT,
-    Flag("--print-settings", "flag", "Print the lines to add to Claude Code's settings.json.", False),
+    Flag("--print-settings", "flag", "Print the lines to add to Claude Code's settings.json."),
 )
 HOOK_CODEX: tuple[Flag, ...] = (
     _STRICT,
-    Flag("--env", "flag", "Also print the variables, for a Codex that accepts them.", False),
-    Flag("--print-config", "flag", "Print the lines to add to Codex's config.toml.", False),
-    Flag("--print-environments", "flag", "Print the lines to add to Codex's environments.toml.", False),
+    Flag("--env", "flag", "Also print the variables, for a Codex that accepts them."),
+    Flag("--print-config", "flag", "Print the lines to add to Codex's config.toml."),
+    Flag("--print-environments", "flag", "Print the lines to add to Codex's environments.toml."),
 )
 
 

@@ -41,7 +41,6 @@ class LeftRunning(Exception):
     def __init__(self, status: int, why: str, *, silent: bool = False) -> None:
         super().__init__(why)
         self.status = status
-        self.why = why
         self.silent = silent  # its server does not answer, and will not say goodbye either
 
 

@@ -36,10 +36,8 @@ def _quick(args: list[str]) -> Callable[[], int] | None:
         case "serve":
             return _quick_serve(args[1:])
         # Who asks for a completion, or has closed a stream, is not in a hurry.
-        case "env" if sys.stdout is not None and sys.stderr is not None and sys.stdin is not None:
-            return _quick_env(args[1:])
-        case "hook" if sys.stdout is not None and sys.stderr is not None and sys.stdin is not None:
-            return _quick_hook(args[1:])
+        case "env" | "hook" if None not in (sys.stdin, sys.stdout, sys.stderr):
+            return _quick_env(args[1:]) if args[0] == "env" else _quick_hook(args[1:])
     return None
 
 

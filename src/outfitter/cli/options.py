@@ -42,20 +42,21 @@ class Assignment(click.ParamType[Any]):
 
 
 def option(flag: Flag) -> click.Option:
-    """A flag of our tables as click has it."""
+    """A flag of our tables as click has it; "directory" is a kind that only click reads: one that exists."""
     kinds: dict[str, Any] = {  # click's types have no common base in its annotations
         "text": click.STRING,
         "count": click.IntRange(min=1),
         "seconds": Seconds(min=0),
         "flag": click.BOOL,
+        "directory": click.Path(exists=True, file_okay=False),
         "list": click.STRING,
         "pairs": Assignment(),
     }
     kind = click.Choice(flag.choices) if flag.choices else kinds[flag.kind]
-    if flag.metavar in ("DIR", "FILE"):
+    if flag.kind == "text" and flag.metavar in ("DIR", "FILE", "PATH"):
         kind = click.Path()  # for completion
     return click.Option(
-        [flag.option],
+        [flag.option, flag.short] if flag.short else [flag.option],
         type=None if flag.kind == "flag" else kind,
         is_flag=flag.kind == "flag",
         multiple=flag.kind in ("list", "pairs"),

@@ -8,7 +8,7 @@ import posixpath
 import stat
 from typing import TYPE_CHECKING, Protocol
 
-from ..client.files import BLOCK_BYTES
+from ..client.files import BLOCK_BYTES, native
 from ..errors import CapabilityMissing, OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.codes import NOT_FOUND
 from ..record import record
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ..client.client import Client
-    from ..client.files import RemoteFile
 
 
 @record
@@ -46,7 +45,7 @@ class Place(Protocol):
     def read(self, path: str, offset: int) -> AsyncIterator[bytes]: ...
     async def write(self, path: str, blocks: AsyncIterator[bytes], offset: int) -> None: ...
     async def finish(self, partial: str, path: str, *, replace: bool, mode: int | None) -> None: ...
-    async def digest(self, path: str, size: int | None = None) -> str: ...
+    async def digest(self, path: str) -> str: ...
     async def remove(self, path: str) -> None: ...
 
 
@@ -115,14 +114,9 @@ class Here:
             raise SettingInvalid(f"{path} exists: add --force to replace it") from None
         os.unlink(partial)
 
-    async def digest(self, path: str, size: int | None = None) -> str:
-        digest = hashlib.sha256()
-        left = size
+    async def digest(self, path: str) -> str:
         with open(path, "rb") as file:  # noqa: ASYNC230 - this process has nothing else to do
-            while block := file.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)):
-                digest.update(block)
-                left = None if left is None else left - len(block)
-        return digest.hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     async def remove(self, path: str) -> None:
         try:
@@ -147,8 +141,6 @@ class There:
         return posixpath.join(folder, name)
 
     def absolute(self, path: str) -> str:
-        from ..client.files import native
-
         return native(self._client.resolve(path or ".").text)
 
     async def find(self, path: str) -> Thing | None:
@@ -176,7 +168,9 @@ class There:
     async def write(self, path: str, blocks: AsyncIterator[bytes], offset: int) -> None:
         mode = "update" if self.resumable else "replace"
         async with await self._files.open(path, mode) as file:
-            await _write_all(file, blocks, offset)
+            async for block in blocks:
+                await file.write_at(block, offset)
+                offset += len(block)
 
     async def finish(self, partial: str, path: str, *, replace: bool, mode: int | None) -> None:
         if mode is not None and self._client.offers("fsChmod"):
@@ -184,23 +178,17 @@ class There:
         if partial != path:
             await self._files.rename(partial, path, replace=replace)
 
-    async def digest(self, path: str, size: int | None = None) -> str:
+    async def digest(self, path: str) -> str:
         """Computed there, if it can be; else by reading it all."""
-        if size is None:
-            try:
-                done = await self._client.run(["sha256sum", "--", path])
-                if done.exit_code == 0 and len(words := done.stdout.split()[:1]) == 1:
-                    return words[0].decode("ascii", "replace").lstrip("\\")
-            except (RequestFailed, CapabilityMissing):
-                pass  # no such program there
+        try:
+            done = await self._client.run(["sha256sum", "--", path])
+            if done.exit_code == 0 and len(words := done.stdout.split()[:1]) == 1:
+                return words[0].decode("ascii", "replace").lstrip("\\")
+        except (RequestFailed, CapabilityMissing):
+            pass  # no such program there
         digest = hashlib.sha256()
-        left = size
         async for block in self.read(path, 0):
-            digest.update(block if left is None else block[:left])
-            if left is not None:
-                left -= len(block)
-                if left <= 0:
-                    break
+            digest.update(block)
         return digest.hexdigest()
 
     async def remove(self, path: str) -> None:
@@ -208,9 +196,3 @@ class There:
             await self._files.remove(path, force=True)
         except OutfitterError:
             pass  # a leftover, told by its name
-
-
-async def _write_all(file: RemoteFile, blocks: AsyncIterator[bytes], offset: int) -> None:
-    async for block in blocks:
-        await file.write_at(block, offset)
-        offset += len(block)

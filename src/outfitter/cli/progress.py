@@ -6,10 +6,6 @@ import os
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _REDRAW_SECONDS = 0.1
 _BAR = 24
@@ -29,9 +25,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._shown:
             self._draw(force=True)
             sys.stderr.write("\n" if kind is None else "\r\x1b[2K")

@@ -42,16 +42,15 @@ async def _records(flags: dict[str, Any]) -> int:
     records = Records(os.environ)
     known = [one for one in records.all() if flags["on"] in (None, one.on)]
     with waiting("waiting for the servers"):
-        states = await asyncio.gather(*map(_state, known))
-    for started, state in zip(known, states, strict=True):
+        found = list(zip(known, await asyncio.gather(*map(_state, known)), strict=True))
+    for one, state in found:
         if state["state"] == "gone":
-            records.remove(started)
+            records.remove(one)
     if flags["json"]:
-        print(dumps([_entry(*pair) for pair in zip(known, states, strict=True)]))
+        print(dumps([_entry(one, state) for one, state in found]))
         return 0
     rows = [
-        (one.id, _place(one.on), one.program, _shown(state), _ago(one.started))
-        for one, state in zip(known, states, strict=True)
+        (one.id, shown_url(one.on), one.program, _shown(state), _ago(one.started)) for one, state in found
     ]
     print(table(("ID", "ENVIRONMENT", "PROGRAM", "STATE", "STARTED"), rows))
     return 0
@@ -85,17 +84,13 @@ async def _state(started: Started) -> dict[str, object]:
 def _entry(started: Started, state: dict[str, object]) -> dict[str, object]:
     return {
         "id": started.id,
-        "environment": _place(started.on),
+        "environment": shown_url(started.on),
         "program": started.program,
         "processId": started.process_id,
         "tty": started.tty,
         "startedAtMs": int(started.started * 1000),
         **state,
     }
-
-
-def _place(on: str) -> str:
-    return shown_url(on) if "://" in on else on
 
 
 def _shown(state: dict[str, object]) -> str:
@@ -118,16 +113,10 @@ async def _session(flags: dict[str, Any]) -> int:
     if flags["json"]:
         print(dumps([one.encode() for one in found]))
         return 0
-    rows = [
-        (
-            one.process_id,
-            str(one.pid),
-            one.program,
-            f"exited {one.exit_code}" if one.exited else "running",
-            _ago(one.started_at_ms / 1000),
-        )
-        for one in found
-    ]
+    rows = []
+    for one in found:
+        state = f"exited {one.exit_code}" if one.exited else "running"
+        rows.append((one.process_id, str(one.pid), one.program, state, _ago(one.started_at_ms / 1000)))
     print(table(("PROCESS", "PID", "PROGRAM", "STATE", "STARTED"), rows))
     return 0
 

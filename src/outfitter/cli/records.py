@@ -11,9 +11,11 @@ import json
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import SettingInvalid
+from ..host import facts
+from ..host.installkey import state_folder
 from ..record import fields, record, replace
 
 if TYPE_CHECKING:
@@ -45,14 +47,7 @@ class Started:
 
 
 def state_home(environ: Mapping[str, str]) -> str:
-    """Where we keep what may be lost: $OUTFITTER_HOME, or the XDG state folder."""
-    home = environ.get("OUTFITTER_HOME", "")
-    if home:
-        return os.path.join(os.path.abspath(home), "state")
-    base = environ.get("XDG_STATE_HOME", "")
-    if not base.startswith("/"):  # the XDG rules: a relative one is ignored
-        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".local", "state")
-    return os.path.join(base, "outfitter")
+    return state_folder(environ, facts.home(environ))
 
 
 class Records:
@@ -103,16 +98,12 @@ class Records:
 
     def all(self) -> list[Started]:
         """Every command written down, oldest first. A file that cannot be read is not one of ours."""
-        found = []
         try:
             names = os.listdir(self._folder)
         except OSError:
             return []
-        for name in names:
-            started = self._read(os.path.join(self._folder, name)) if name.endswith(".json") else None
-            if started is not None:
-                found.append(started)
-        return sorted(found, key=lambda one: one.started)
+        found = [self._read(os.path.join(self._folder, name)) for name in names if name.endswith(".json")]
+        return sorted((one for one in found if one is not None), key=lambda one: one.started)
 
     def find(self, ident: str | None, on: str | None = None) -> Started:
         """The command with this id, or the beginning of one; without an id the only one there is.
@@ -150,8 +141,7 @@ class Records:
     def _read(self, path: str) -> Started | None:
         try:
             with open(path, encoding="utf-8") as file:
-                fields: dict[str, Any] = json.load(file)
-            started = Started(**fields)
+                started = Started(**json.load(file))
             if not _fits(started, path):
                 return None
             if not started.held and time.time() - os.stat(path).st_mtime > _STALE_SECONDS:
@@ -164,16 +154,16 @@ class Records:
 
 def _fits(started: Started, path: str) -> bool:
     """Whether what a file says has the right types, and is about itself."""
-    return (
-        os.path.basename(path) == f"{started.id}.json"
-        and all(
-            type(getattr(started, name)) is str
-            for name in ("on", "session_id", "process_id", "program", "holder_since")
-        )
-        and all(type(getattr(started, name)) in (str, type(None)) for name in ("codex_home", "token_file"))
-        and type(started.holder) is int
-        and type(started.started) in (int, float)
-        and type(started.tty) is bool
+    maybe = (str, type(None))
+    others = {
+        "tty": (bool,),
+        "started": (int, float),
+        "holder": (int,),
+        "codex_home": maybe,
+        "token_file": maybe,
+    }
+    return os.path.basename(path) == f"{started.id}.json" and all(
+        type(getattr(started, name)) in others.get(name, (str,)) for name in fields(Started)
     )
 
 
@@ -182,9 +172,8 @@ def _since(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
-            return (
-                "" if fields[0] in "ZX" else fields[19]
-            )  # a dead one that nobody has reaped follows nothing
+            # A dead one that nobody has reaped follows nothing.
+            return "" if fields[0] in "ZX" else fields[19]
     except FileNotFoundError:
         if os.path.isdir("/proc/self"):
             return ""

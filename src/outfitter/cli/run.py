@@ -52,8 +52,9 @@ class _Run:
         self._flags = flags
         self._target = target
         self._records = Records(os.environ)
-        # What the command line says itself goes before what the terminal does.
-        self._env = {**(_terminal_environment() if flags["tty"] else {}), **dict(flags["env"])}
+        names = _TERMINAL_NAMES if flags["tty"] else ()
+        self._env = {name: os.environ[name] for name in names if os.environ.get(name)}
+        self._env |= flags["env"]  # what the command line says itself goes before what the terminal does
         self._policy = wire_policy(flags) or CONTRACT
         self._contract = wire_contract(flags)
         self._differences: Json = None
@@ -66,7 +67,7 @@ class _Run:
         async with reach(self._target, summaries=flags["explain"]) as client:
             pass_input = not flags["detach"] and self._can_pass_input(client)
             self._differences = await base.agree(
-                client, self._target, flags["base"], compare=flags["explain"]
+                client, self._target, flags["from"], compare=flags["explain"]
             )
             try:
                 process = await client.start(
@@ -146,8 +147,7 @@ class _Run:
         process.keep()
         self._records.leave(started)
         print(started.id, flush=True)
-        retention = None if client.info is None else client.info.session_retention
-        say(f"left running; {kept_for(retention)}: outfitter attach {started.id}")
+        say(f"left running; {_kept_for(client)}: outfitter attach {started.id}")
         return 0
 
     async def _explain(self, client: Client, process: RemoteProcess) -> None:
@@ -186,18 +186,14 @@ def leave(
         return
     process.keep()
     records.leave(started)
+    say(f"{left}; the command may still run, {_kept_for(client)}: outfitter attach {started.id}")
+
+
+def _kept_for(client: Client) -> str:
     retention = None if client.info is None else client.info.session_retention
-    say(f"{left}; the command may still run, {kept_for(retention)}: outfitter attach {started.id}")
-
-
-def kept_for(retention: float | None) -> str:
     if retention is None:
         return "for as long as its server keeps the session"
     return f"for {retention:g} s unless a client attaches to it"
-
-
-def _terminal_environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in _TERMINAL_NAMES if os.environ.get(name)}
 
 
 def _is_null_input() -> bool:
@@ -211,14 +207,8 @@ def _is_null_input() -> bool:
 
 def _not_started(program: str, error: RequestFailed) -> int:
     data = error.data if isinstance(error.data, dict) else {}
-    reason = data.get("reason") or error.message
-    say(f"cannot start {program}: {reason}")
+    say(f"cannot start {program}: {data.get('reason') or error.message}")
     if data.get("subject") == "cwd":
         return NOT_STARTED
-    match data.get("errno"):
-        case "ENOENT":
-            return NOT_FOUND
-        case "EACCES" | "ENOEXEC":
-            return NOT_EXECUTABLE
-        case _:
-            return NOT_STARTED
+    known = {"ENOENT": NOT_FOUND, "EACCES": NOT_EXECUTABLE, "ENOEXEC": NOT_EXECUTABLE}
+    return known.get(str(data.get("errno")), NOT_STARTED)

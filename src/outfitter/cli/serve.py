@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def serve(flags: Flags) -> int:
     """Runs a server until it is told to end; returns the exit status. Raises SettingInvalid."""
     if flags["log_level"] is not None:
-        _log_to_stderr(flags["log_level"])
+        import logging
+
+        logging.basicConfig(level=flags["log_level"].upper(), format="%(asctime)s %(name)s %(message)s")
     if flags["max_sessions"] > limits.SESSIONS:
         from ..core.marks import SESSION_NUMBERS
 
@@ -60,9 +62,10 @@ def _check(flags: Flags) -> Callable[[str], str | None] | None:
     """The token check that --ws-auth asks for. Files are read now, once."""
     kind = flags["ws_auth"]
     if kind is None:
-        given = [name for name in flags if name.startswith("ws_") and _is_set(name, flags[name])]
-        if given:
-            raise SettingInvalid(f"--{given[0].replace('_', '-')} needs --ws-auth")
+        for name in flags:
+            # The clock skew has a default, so nobody knows whether it was given.
+            if name.startswith("ws_") and name != "ws_max_clock_skew_seconds" and flags[name] is not None:
+                raise SettingInvalid(f"--{name.replace('_', '-')} needs --ws-auth")
         return None
     from ..server.auth import capability_token, signed_bearer_token
 
@@ -81,17 +84,7 @@ def _check(flags: Flags) -> Callable[[str], str | None] | None:
     )
 
 
-def _is_set(name: str, value: object) -> bool:
-    return value is not None and name not in ("ws_auth", "ws_max_clock_skew_seconds")
-
-
 def _refuse(flags: Flags, kind: str, *names: str) -> None:
     for name in names:
         if flags[name] is not None:
             raise SettingInvalid(f"--{name.replace('_', '-')} cannot be used with --ws-auth {kind}")
-
-
-def _log_to_stderr(level: str) -> None:
-    import logging
-
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(name)s %(message)s")

@@ -128,10 +128,8 @@ def _print(status: SetupStatus) -> None:
         if kept.names:
             print(f"  exports  {', '.join(kept.names)}")
         if kept.withheld:
-            print(
-                f"  secret   {', '.join(kept.withheld)}: not written to disk, so every Outfitter process "
-                f"runs the setup again"
-            )
+            why = "not written to disk, so every Outfitter process runs the setup again"
+            print(f"  secret   {', '.join(kept.withheld)}: {why}")
         if kept.changed:
             written = ", ".join(printable(shown(path)) for path in kept.changed)
             print(f"  wrote    {written}, which the setup depends on")

@@ -32,7 +32,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        return shown_url(self.on) if "://" in self.on else self.on
+        return shown_url(self.on)  # a plain name is shown as it is
 
     @property
     def resumable(self) -> bool:
@@ -57,10 +57,8 @@ def find(on: str | None, codex_home: str | None = None, token_file: str | None =
     for declared in configuration.environments:
         if declared.id == name:
             return Target(name, declared)
-    known = [
-        *([LOCAL] if configuration.include_local else []),
-        *(one.id for one in configuration.environments),
-    ]
+    known = [LOCAL] if configuration.include_local else []
+    known += [one.id for one in configuration.environments]
     raise SettingInvalid(f"no environment is named {name!r}; known: {', '.join(known)}")
 
 

@@ -155,24 +155,13 @@ def _granted(contract: Contract, entry: _Entry, flags: dict[str, Any]) -> bool:
 
 
 def _list(contract: Contract, *, as_json: bool) -> int:
-    grants = list(contract.projects.store.all())
+    told = []
+    for grant in contract.projects.store.all():
+        root = shown(grant.root)
+        entry = {"provider": grant.provider, "root": root, "digest": grant.digest}
+        told.append({**entry, "grantedAtMs": grant.granted_ms})
+        if not as_json:
+            print(f"{grant.provider}  {printable(root)}  {grant.digest}")
     if as_json:
-        print(
-            dumps(
-                {
-                    "grants": [
-                        {
-                            "provider": grant.provider,
-                            "root": shown(grant.root),
-                            "digest": grant.digest,
-                            "grantedAtMs": grant.granted_ms,
-                        }
-                        for grant in grants
-                    ]
-                }
-            )
-        )
-        return 0
-    for grant in grants:
-        print(f"{grant.provider}  {printable(shown(grant.root))}  {grant.digest}")
+        print(dumps({"grants": told}))
     return 0

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 def has_policy(flags: Flags) -> bool:
     """Whether it brings a policy of its own; else the configured one alone holds."""
-    return bool(
-        flags["inherit"] is not None
-        or flags["default_excludes"]
-        or flags["exclude"]
-        or flags["include_only"]
-        or flags["set"]
-    )
+    names = ("inherit", "default_excludes", "exclude", "include_only", "set")
+    return any(flags[name] for name in names)
+
+
+def _policy(flags: Flags) -> tuple[Any, ...]:
+    """The fields of a policy, which are the same here and on the wire."""
+    lists = (tuple(flags[name]) for name in ("exclude", "set", "include_only"))
+    return flags["inherit"] or "all", not flags["default_excludes"], *lists
 
 
 def asked(flags: Flags, cwd: str) -> Asked:
@@ -31,13 +32,7 @@ def asked(flags: Flags, cwd: str) -> Asked:
     def policy() -> Policy:
         from ..env.policy import Policy
 
-        return Policy(
-            flags["inherit"] or "all",
-            not flags["default_excludes"],
-            tuple(flags["exclude"]),
-            tuple(flags["set"]),
-            tuple(flags["include_only"]),
-        )
+        return Policy(*_policy(flags))
 
     return Asked(
         cwd,
@@ -54,15 +49,7 @@ def wire_policy(flags: Flags) -> EnvPolicy | None:
     """For a client; None when there is none."""
     from ..client.environment import EnvPolicy
 
-    if not has_policy(flags):
-        return None
-    return EnvPolicy(
-        flags["inherit"] or "all",
-        not flags["default_excludes"],
-        tuple(flags["exclude"]),
-        tuple(flags["set"]),
-        tuple(flags["include_only"]),
-    )
+    return EnvPolicy(*_policy(flags)) if has_policy(flags) else None
 
 
 def wire_contract(flags: Flags) -> EnvContract | None:

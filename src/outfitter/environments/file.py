@@ -35,18 +35,8 @@ _SCHEMES = ("ws://", "wss://")
 _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 _HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
 _TOP_KEYS = ("default", "include_local", "environments")
-_KEYS = (
-    "id",
-    "skills",
-    "url",
-    "auth_bearer_token",
-    "program",
-    "args",
-    "env",
-    "cwd",
-    "connect_timeout_sec",
-    "initialize_timeout_sec",
-)
+_TIMEOUTS = ("connect_timeout_sec", "initialize_timeout_sec")
+_KEYS = ("id", "skills", "url", "auth_bearer_token", "program", "args", "env", "cwd", *_TIMEOUTS)
 
 
 @record
@@ -115,13 +105,10 @@ def load(environ: Mapping[str, str], codex_home: str | None = None) -> Configura
     Without a file, the only environment is `local`, unless Codex's variable names a server. The same is true
     without a home directory, as in services. Raises SettingInvalid.
     """
-    if codex_home is None:
-        try:
-            home = config_home(environ)
-        except SettingInvalid:
-            return Configuration()
-    else:
-        home = codex_home
+    try:
+        home = config_home(environ) if codex_home is None else codex_home
+    except SettingInvalid:
+        return Configuration()
     configuration = read(os.path.join(home, FILE))
     if configuration is not None:
         return configuration
@@ -263,8 +250,7 @@ def faults(
     better than from the values.
     """
     name = f"`{shown(declared.id)}`" if name is None else name
-    if written is None:
-        written = _written(declared)
+    written = _written(declared) if written is None else written
     yield from _id_faults(declared.id)
     if ("url" in written) == ("program" in written):
         remedy = 'write url = "ws://HOST:PORT" for a server, or program = "COMMAND" to start one'
@@ -284,10 +270,7 @@ def faults(
         yield from _url_faults(declared.url)
     yield from _token_faults(declared)
     yield from _program_faults(declared, name)
-    for key, seconds in (
-        ("connect_timeout_sec", declared.connect_timeout),
-        ("initialize_timeout_sec", declared.initialize_timeout),
-    ):
+    for key, seconds in zip(_TIMEOUTS, (declared.connect_timeout, declared.initialize_timeout), strict=True):
         if not (0 < seconds < math.inf):  # nan is neither
             yield (key,), f"environment {name} {key} must be more than 0 and finite", f"write {key} = 10"
 
@@ -332,11 +315,8 @@ def _url_faults(url: str) -> Iterator[Fault]:
     invalid = f"environment url `{name}` is invalid"
     if any(not "!" <= mark <= "~" for mark in url):
         # urlsplit would drop some of these without a word.
-        yield (
-            ("url",),
-            f"{invalid}: invalid uri character",
-            "percent-encode it; write an international host name in its xn-- form",
-        )
+        remedy = "percent-encode it; write an international host name in its xn-- form"
+        yield ("url",), f"{invalid}: invalid uri character", remedy
         return
     parts = None
     try:
@@ -368,28 +348,20 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _token_faults(declared: Declared) -> Iterator[Fault]:
-    token, url = declared.token, declared.url
+    key, token, url = ("auth_bearer_token",), declared.token, declared.url
     if token is None:
         return
     if not token.strip():
-        yield (
-            ("auth_bearer_token",),
-            "auth_bearer_token cannot be empty",
-            "write the token, or remove the line",
-        )
+        yield key, "auth_bearer_token cannot be empty", "write the token, or remove the line"
     elif not (token.isascii() and token.isprintable()):
         text = "invalid value for exec-server WebSocket header `authorization`"
-        yield ("auth_bearer_token",), text, "write the token in printable ASCII on one line"
+        yield key, text, "write the token in printable ASCII on one line"
     if url is not None and url.startswith("ws://") and not any(_url_faults(url)):
         host = urlsplit(url).hostname or ""
         address = _address(host)
         if host != "localhost" and not (address is not None and address.is_loopback):
             text = "exec-server WebSocket headers require wss:// or a loopback destination"
-            yield (
-                ("auth_bearer_token",),
-                text,
-                "use wss://, or reach the server through a tunnel on 127.0.0.1",
-            )
+            yield key, text, "use wss://, or reach the server through a tunnel on 127.0.0.1"
 
 
 def _program_faults(declared: Declared, name: str) -> Iterator[Fault]:

@@ -24,7 +24,6 @@ from .lifecycle import OPENING
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from types import TracebackType
 
     from ..client.client import Client
     from .file import Configuration, Declared
@@ -201,12 +200,7 @@ class EnvironmentManager(_Names):
             self._begin(environment)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         self._is_running = False
         self._is_closed = True
         held = [one for step in self._steps for one in step.all()]
@@ -222,7 +216,8 @@ class EnvironmentManager(_Names):
         check(declared)
         if self._is_closed:
             raise EnvironmentReplaced(declared.id, "closed")
-        self._retire(declared.id, "replaced")
+        if declared.id in self._environments:
+            self._environments[declared.id]._connection.retire("replaced")
         environment = self._add(declared.id, declared)
         if self._is_running:
             self._begin(environment)
@@ -230,8 +225,7 @@ class EnvironmentManager(_Names):
 
     def drop(self, environment_id: str) -> None:
         """Removes an environment. Raises EnvironmentUnknown."""
-        self.get(environment_id)
-        self._retire(environment_id, "dropped")
+        self.get(environment_id)._connection.retire("dropped")
         del self._environments[environment_id]
 
     def step(self) -> Step:
@@ -253,16 +247,16 @@ class EnvironmentManager(_Names):
         if environment.declared is not None and environment.declared.url is not None:
             environment._connection.begin()
 
-    def _retire(self, environment_id: str, how: str) -> None:
-        environment = self._environments.get(environment_id)
-        if environment is not None:
-            environment._connection.retire(how)
-
     async def _open(self, declared: Declared | None) -> Opened:
-        if declared is None:
-            return await _open_local(self._environ)
-        client = await open_declared(declared)
-        return Opened(client, client.aclose)
+        if declared is not None:
+            client = await open_declared(declared)
+            return Opened(client, client.aclose)
+        # Through the package: importing the module would put it in the place of the public function.
+        from .. import local
+
+        stack = contextlib.AsyncExitStack()
+        client = await stack.enter_async_context(local(environment=self._environ))
+        return Opened(client, stack.aclose)
 
 
 async def open_declared(
@@ -296,12 +290,3 @@ async def open_declared(
         on_state=on_state,
         summaries=summaries,
     )
-
-
-async def _open_local(environ: Mapping[str, str] | None) -> Opened:
-    # Through the package: importing the module would put it in the place of the public function.
-    from .. import local
-
-    stack = contextlib.AsyncExitStack()
-    client = await stack.enter_async_context(local(environment=environ))
-    return Opened(client, stack.aclose)

@@ -84,11 +84,7 @@ class Selection:
         return [
             {
                 "id": root.id,
-                "location": {
-                    "type": "environment",
-                    "environmentId": root.environment_id,
-                    "path": root.where,
-                },
+                "location": {"type": "environment", "environmentId": root.environment_id, "path": root.where},
             }
             for root in self.roots
         ]
@@ -102,16 +98,13 @@ class Selection:
 
 
 def _root(entry: Json, name: str) -> SelectedRoot:
-    location = _member(entry, "location", dict, name)
-    kind = _member(location, "type", str, f"{name}, location")
-    if kind != "environment":
-        raise SettingInvalid(f"{name}, location: `type` must be `environment`")
-    path = _member(location, "path", str, f"{name}, location")
+    location, where = _member(entry, "location", dict, name), f"{name}, location"
+    if _member(location, "type", str, where) != "environment":
+        raise SettingInvalid(f"{where}: `type` must be `environment`")
+    path = _member(location, "path", str, where)
     if path.startswith("/"):
-        raise SettingInvalid(f"{name}, location: `path` must be a file: URI")
-    return SelectedRoot(
-        _member(entry, "id", str, name), _member(location, "environmentId", str, f"{name}, location"), path
-    )
+        raise SettingInvalid(f"{where}: `path` must be a file: URI")
+    return SelectedRoot(_member(entry, "id", str, name), _member(location, "environmentId", str, where), path)
 
 
 def _member(value: Json, key: str, kind: type, name: str) -> Json:
@@ -158,9 +151,8 @@ async def resolve(selection: Selection, step: Step, *, within: float = RESOLVE_S
     Connects environments that are not connected; every environment must answer.
     """
     names = list(dict.fromkeys(root.environment_id for root in selection.roots))
-    reached = dict(
-        zip(names, await asyncio.gather(*(_reach(name, step, within) for name in names)), strict=True)
-    )
+    answers = await asyncio.gather(*(_reach(name, step, within) for name in names))
+    reached = dict(zip(names, answers, strict=True))
     available: list[AvailableRoot] = []
     omitted: list[OmittedRoot] = []
     for root in selection.roots:

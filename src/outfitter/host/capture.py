@@ -176,11 +176,8 @@ class _Run:
                 os.close(stdin)
             raise
         try:
-            self._pid = self._spawner.spawn(
-                self._launch,
-                Stdio(stdin=stdin, stdout=theirs, stderr=theirs),
-                self._mark if usable() else None,
-            )
+            mark = self._mark if usable() else None
+            self._pid = self._spawner.spawn(self._launch, Stdio(stdin, theirs, theirs), mark)
         except LaunchFailed as error:
             os.close(ours)
             what = error.what or str(error)
@@ -266,14 +263,8 @@ class _Run:
             for name in STARTUP_NAMES:
                 if name in self._env:
                     left.setdefault(name, self._env[name])
-        output = told(
-            bytes(self._output),
-            left or self._seen,
-            OUTPUT_BYTES,
-            cut=self._cut,
-            names=self._secrets,
-            before=self._env,
-        )
+        said, values = bytes(self._output), left or self._seen
+        output = told(said, values, OUTPUT_BYTES, cut=self._cut, names=self._secrets, before=self._env)
         state, reason = self._state(outcome, code, timeout)
         return Captured(
             state,

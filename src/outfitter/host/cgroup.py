@@ -27,9 +27,8 @@ class Cgroups:
             os.mkdir(self.root)
         except OSError as error:
             raise HostUnsupported(
-                f"--cgroup: cannot create a control group in {os.path.dirname(self.root)} "
-                f"({error.strerror}); "
-                "run as root, or in a systemd unit with Delegate=yes"
+                f"--cgroup: cannot create a control group in {self._home} ({error.strerror}); run as root, "
+                "or in a systemd unit with Delegate=yes"
             ) from None
         if not os.path.exists(f"{self.root}/cgroup.kill"):
             os.rmdir(self.root)

@@ -18,7 +18,7 @@ from ..record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from .statx import Metadata
 
@@ -33,6 +33,8 @@ _NOFOLLOW_DIRECTORY = (
 _WRITE_IN_PLACE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV, errno.EROFS, errno.EOPNOTSUPP, errno.ENOSYS}
 )
+# Errors that mean: this file system has no files without a name.
+_NO_NAMELESS = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
 
 
 def failed(error: OSError) -> FileFailed:
@@ -160,17 +162,12 @@ def canonicalize(path: str) -> str:
     return os.path.realpath(path, strict=True)
 
 
-def list_directory(path: str) -> list[tuple[str, bool, bool]]:
-    """Name, is a directory, is a file of every entry, sorted; links by what they lead to, dangling ones not.
-
-    Raises OSError, FileFailed above the limit.
-    """
-    plain, others = scan_directory(path)
-    return sorted([*((name, False, True) for name in plain), *others])
-
-
 def scan_directory(path: str) -> tuple[list[str], list[tuple[str, bool, bool]]]:
-    """The same in two lists: the names of files, which most entries are, and the rest."""
+    """The names of files, which most entries are; and name, is a directory, is a file of the rest.
+
+    Both are sorted; links are told by what they lead to, dangling ones not. Raises OSError, FileFailed above
+    the limit.
+    """
     plain: list[str] = []
     others: list[tuple[str, bool, bool]] = []
     with os.scandir(path) as entries:
@@ -254,10 +251,10 @@ class Replacement:
                 self._folder, self._name = os.dup(parent.fd), parent.name
             try:
                 self._old = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
+                if stat.S_ISLNK(self._old.st_mode):
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             except FileNotFoundError:
                 pass
-            if self._old is not None and stat.S_ISLNK(self._old.st_mode):
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if self._old is not None and stat.S_ISDIR(self._old.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
@@ -301,12 +298,7 @@ class Replacement:
             self.fd = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=self._folder)
         except (OSError, AttributeError) as error:
             # Not on every file system; then a name that says what it is, should we be killed.
-            if isinstance(error, OSError) and error.errno not in (
-                errno.EOPNOTSUPP,
-                errno.EISDIR,
-                errno.EINVAL,
-                errno.ENOENT,
-            ):
+            if isinstance(error, OSError) and error.errno not in _NO_NAMELESS:
                 raise
             self._temporary = _temporary_name(self._name)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -525,7 +517,6 @@ def remove(path: str, recursive: bool, force: bool, follow: bool = True) -> None
             with _Parent(path) as parent:
                 parent.refuse_link()
                 fd, name = os.dup(parent.fd), parent.name
-                os.set_inheritable(fd, False)
     except FileNotFoundError:
         if force:
             return
@@ -721,13 +712,3 @@ def _begin_copy(path: str, mode: int, *, with_parents: bool) -> bool:
         create_directory(_split(path)[0], True)
         os.mkdir(path, mode)
     return True
-
-
-def names(path: str) -> Iterator[str]:
-    """The path and its parents, up to the root."""
-    while True:
-        yield path
-        folder, _ = _split(path)
-        if folder == path:
-            return
-        path = folder

@@ -54,25 +54,33 @@ class Orphans:
             if not fresh:
                 return
             for pid in fresh:
-                try:
-                    os.kill(pid, 9)
-                except OSError:
-                    pass
+                kill(pid)
             killed |= fresh
+
+
+def pids() -> list[int]:
+    """Every process that can be seen."""
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, unless the process is gone or another user's."""
+    try:
+        os.kill(pid, 9)
+    except OSError:
+        pass
 
 
 def below(ancestor: int) -> set[int]:
     """All descendants of a process, by parentage."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
+    for pid in pids():
         try:
-            with open(f"/proc/{entry}/stat", "rb") as file:
+            with open(f"/proc/{pid}/stat", "rb") as file:
                 parent = int(file.read().rpartition(b") ")[2].split()[1])
         except OSError:
             continue
-        children.setdefault(parent, []).append(int(entry))
+        children.setdefault(parent, []).append(pid)
     found: set[int] = set()
     pending = [ancestor]
     while pending:

@@ -63,35 +63,6 @@ _EOT = b"\x04"  # end of file as typed at a terminal
 class Process:
     """A started command. `pid` leads its session; `mark` is what its descendants carry."""
 
-    __slots__ = (
-        "_discarded",
-        "_done",
-        "_fds",
-        "_held_to_the_end",
-        "_linger",
-        "_loop",
-        "_owner",
-        "_paused",
-        "_pidfd",
-        "_queue",
-        "_set_back",
-        "_stdin",
-        "_streams",
-        "_terminated",
-        "_trees",
-        "_widened",
-        "_writing",
-        "argv0",
-        "cwd",
-        "log",
-        "mark",
-        "pid",
-        "process_id",
-        "started_ms",
-        "tty",
-        "writes",
-    )
-
     def __init__(
         self,
         process_id: str,
@@ -140,7 +111,7 @@ class Process:
             raise _no_descriptors(error, list(ends)) from None
         for number, fd in enumerate(self._fds):
             loop.add_reader(fd, self._readable, number)
-        loop.add_reader(self._pidfd, self._exited)
+        loop.add_reader(self._pidfd, self._reap)
 
     # Starting
 
@@ -294,9 +265,6 @@ class Process:
 
     # End
 
-    def _exited(self) -> None:
-        self._reap()
-
     def _reap(self) -> bool:
         """Whether the leader had ended; then it is reported."""
         try:
@@ -349,6 +317,9 @@ class Process:
 
         Somebody we could not kill holds them, or nobody takes what is in them: `closed` waits for neither.
         """
+        self._linger = None
+        if self.closed:
+            return
         for number, fd in enumerate(self._fds):
             if fd >= 0:
                 self._end_stream(number)
@@ -439,7 +410,7 @@ class Process:
         if self._paused:
             self.resume()
         if not running and self._linger is None:
-            self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon_if_open)
+            self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon)
         return running
 
     def _grace_over(self) -> None:
@@ -447,11 +418,6 @@ class Process:
         if self.closed and not self._discarded:
             self._trees.kill(self.pid, self.mark, reaped=True)
         self.terminate()
-
-    def _abandon_if_open(self) -> None:
-        self._linger = None
-        if not self.closed:
-            self._abandon()
 
     def resize(self, rows: int, cols: int) -> bool:
         """Sets the terminal's size; False when there is no terminal (any more)."""

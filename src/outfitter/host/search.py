@@ -53,16 +53,14 @@ class Query:
     errors: int
 
 
+@record
 class _Folder:
     """A folder on the way, the rules that hold in it, and whether all below it is wanted."""
 
-    __slots__ = ("depth", "included", "path", "rules")
-
-    def __init__(self, path: str, rules: Nested | None, included: bool, depth: int) -> None:
-        self.path = path
-        self.rules = rules
-        self.included = included
-        self.depth = depth
+    path: str
+    rules: Nested | None
+    included: bool
+    depth: int
 
 
 class Search:
@@ -220,10 +218,8 @@ class Search:
                 self.matches.append(text)
         except TookTooLong:
             self._budget.truncated = self._budget.truncated or allowed >= left
-            self._trouble(
-                path,
-                f"the pattern took more than {allowed:.3g} s in this file; the rest of the file was skipped",
-            )
+            took = f"the pattern took more than {allowed:.3g} s in this file"
+            self._trouble(path, f"{took}; the rest of the file was skipped")
         finally:
             _matching[:] = [False]
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -272,11 +268,9 @@ def _rules_above(root: str) -> Nested | None:
         if folders[-1] == "/":
             return None
         folders.append(os.path.dirname(folders[-1]))
-    nested: Nested | None = None
     top = folders[-1]
     own = IgnoreRules(_lines_of(f"{top}/.git/info/exclude"))
-    if own:
-        nested = Nested(top, [own], None)
+    nested = Nested(top, [own], None) if own else None
     for folder in reversed(folders[1:]):
         nested = _rules_of(folder, set(_IGNORE_FILES), nested)
     return nested

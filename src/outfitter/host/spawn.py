@@ -16,6 +16,7 @@ from array import array
 
 from ..core.launch import Launch, candidates
 from ..errors import HostUnsupported, LaunchFailed
+from ..record import record
 from ..stdlib import allocate_lock
 from .pipes import Pipes
 
@@ -31,16 +32,14 @@ _OPAQUE = 512
 _REMEMBERED = 64
 
 
+@record
 class Stdio:
     """Which descriptors become 0, 1 and 2; or a terminal, opened by name so that it controls."""
 
-    __slots__ = ("stderr", "stdin", "stdout", "terminal")
-
-    def __init__(self, stdin: int = -1, stdout: int = -1, stderr: int = -1, terminal: str = "") -> None:
-        self.stdin = stdin  # -1: /dev/null
-        self.stdout = stdout
-        self.stderr = stderr
-        self.terminal = terminal
+    stdin: int = -1  # -1: /dev/null
+    stdout: int = -1
+    stderr: int = -1
+    terminal: str = ""
 
 
 limits_are_ours = allocate_lock()
@@ -66,13 +65,8 @@ class Spawner:
         self._destroy = libc.posix_spawn_file_actions_destroy
         self._add_dup2 = libc.posix_spawn_file_actions_adddup2
         self._add_open = libc.posix_spawn_file_actions_addopen
-        self._add_open.argtypes = [
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.c_char_p,
-            ctypes.c_int,
-            ctypes.c_uint,
-        ]
+        pointer, integer, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+        self._add_open.argtypes = [pointer, integer, text, integer, ctypes.c_uint]
         self._attributes = ctypes.create_string_buffer(_OPAQUE)
         libc.posix_spawnattr_init(self._attributes)
         # Every bit, not sigfillset: that leaves out glibc's own two signals, and posix_spawn then sets
@@ -136,9 +130,8 @@ class Spawner:
 
     def _environment(self, env: Mapping[str, str]) -> _Vector:
         if env != self._env:
-            self._env_vector = _Vector(
-                [f"{name}={value}" for name, value in env.items()], "data provided contains a nul byte"
-            )
+            entries = [f"{name}={value}" for name, value in env.items()]
+            self._env_vector = _Vector(entries, "data provided contains a nul byte")
             self._env = dict(env)
         return self._env_vector
 
@@ -271,12 +264,8 @@ def _find(launch: Launch, *, careful: bool = False) -> bytes:
     if launch.tty:
         # The reference's words for terminals.
         searched = launch.env.get("PATH", "")
-        raise LaunchFailed(
-            f'Unable to spawn {launch.program} because:\nNo viable candidates found in PATH "{searched}"',
-            "ENOENT",
-            what,
-            "program",
-        )
+        text = f'Unable to spawn {launch.program} because:\nNo viable candidates found in PATH "{searched}"'
+        raise LaunchFailed(text, "ENOENT", what, "program")
     raise LaunchFailed(_text(errno.ENOENT), "ENOENT", what, "program")
 
 

@@ -97,11 +97,8 @@ def _run(
     out, out_theirs = os.pipe2(os.O_CLOEXEC)
     err, err_theirs = os.pipe2(os.O_CLOEXEC)
     try:
-        pid = Spawner().spawn(
-            Launch(argv[0], list(argv), cwd, env),
-            Stdio(stdout=out_theirs, stderr=err_theirs),
-            carried if usable() else None,
-        )
+        launch, stdio = Launch(argv[0], list(argv), cwd, env), Stdio(stdout=out_theirs, stderr=err_theirs)
+        pid = Spawner().spawn(launch, stdio, carried if usable() else None)
     except LaunchFailed as error:
         os.close(out)
         os.close(err)
@@ -112,10 +109,7 @@ def _run(
     os.set_blocking(out, False)
     os.set_blocking(err, False)
     said, complaint = bytearray(), bytearray()
-    hear = {
-        out: lambda fd: _read(fd, said, output + 1),
-        err: lambda fd: _read(fd, complaint, TAIL_BYTES),
-    }
+    hear = {out: lambda fd: _read(fd, said, output + 1), err: lambda fd: _read(fd, complaint, TAIL_BYTES)}
     try:
         outcome = attend(pid, begun + timeout, hear, lambda: "too-large" if len(said) > output else "")
     finally:

@@ -16,7 +16,7 @@ import os
 import resource
 
 from ..core.marks import FLAG, NONCE_BITS, Marks
-from .orphans import below
+from .orphans import below, kill, pids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,15 +139,8 @@ def kill_marked(wanted: Callable[[int], bool]) -> bool:
 
 def marked(wanted: Callable[[int], bool]) -> list[int]:
     """Living processes (zombies are not) whose mark is wanted."""
-    found = []
     own = os.getpid()
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        pid = int(entry)
-        if pid != own and wanted(_mark_of(pid)) and not _is_zombie(pid):
-            found.append(pid)
-    return found
+    return [pid for pid in pids() if pid != own and wanted(_mark_of(pid)) and not _is_zombie(pid)]
 
 
 def _mark_of(pid: int) -> int:
@@ -191,15 +184,11 @@ def _kill_if(pid: int, wanted: Callable[[int], bool]) -> None:
 def kill_session_members(leader: int, *, reaped: bool) -> None:
     """The way without marks: whoever is in the leader's session, or below it by parentage."""
     doomed = set() if reaped else {leader} | below(leader)
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) not in doomed:
-            try:
-                if os.getsid(int(entry)) == leader:
-                    doomed.add(int(entry))
-            except OSError:
-                continue
-    for pid in doomed - {os.getpid()}:
+    for pid in pids():
         try:
-            os.kill(pid, 9)
+            if os.getsid(pid) == leader:
+                doomed.add(pid)
         except OSError:
-            pass
+            continue
+    for pid in doomed - {os.getpid()}:
+        kill(pid)

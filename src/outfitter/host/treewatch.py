@@ -137,12 +137,7 @@ class TreeWatch:
 
     def begin(self, listing: Listing) -> None:
         """Takes what `arm` found; on the loop."""
-        self._listing = False
-        if self._closed:
-            self._drop()
-        elif not self._lost:
-            self._take(listing, tell=False)
-        self._list_next()
+        self._listed(listing, None, tell=False)
 
     # Threads
 
@@ -246,7 +241,7 @@ class TreeWatch:
             self._listing = True
             self._workers.run(lambda: self._list(paths, room), self._listed)
 
-    def _listed(self, listing: Listing, failure: BaseException | None) -> None:
+    def _listed(self, listing: Listing, failure: BaseException | None, *, tell: bool = True) -> None:
         self._listing = False
         if self._closed:
             self._drop()
@@ -254,7 +249,7 @@ class TreeWatch:
             warn("server", "a watched directory could not be listed: %r", failure)
             self.incomplete = True
         elif not self._lost:
-            self._take(listing, tell=True)
+            self._take(listing, tell=tell)
         self._list_next()
 
     def _list_all(self) -> Listing:

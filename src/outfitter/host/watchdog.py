@@ -14,6 +14,7 @@ from ..core.launch import Launch
 from ..core.marks import NONCE_SHIFT, Marks
 from ..errors import LaunchFailed
 from ..log import warn
+from .orphans import kill
 from .spawn import Spawner, Stdio
 from .tree import usable
 
@@ -101,10 +102,7 @@ class Watchdog:
     def stop(self) -> None:
         """Ends it without a sweep; the server has ended its processes itself."""
         if self._pid:
-            try:
-                os.kill(self._pid, 9)
-            except ProcessLookupError:
-                pass
+            kill(self._pid)
             self._forget()
 
     def _forget(self) -> None:

@@ -100,9 +100,7 @@ class Watching:
             return
         users[:] = [one for one in users if one[0] is not watcher or (key is not None and one[1] is not key)]
         if not any(one[0] is watcher for one in users):
-            mine = self._watches.get(watcher)
-            if mine is not None:
-                mine.discard(watch)
+            self._watches.get(watcher, set()).discard(watch)
         if not users:
             del self._users[watch]
             if self._inotify.fd >= 0:
@@ -140,9 +138,7 @@ class Watching:
     def _forget(self, watch: int) -> None:
         """The kernel has ended a watch: its folder is gone."""
         for watcher, _, _ in self._users.pop(watch, ()):
-            mine = self._watches.get(watcher)
-            if mine is not None:
-                mine.discard(watch)
+            self._watches.get(watcher, set()).discard(watch)
 
     def _deliver(self) -> None:
         ready = self._ready

@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 _LEVELS = tuple(f"L{level}" for level in range(len(LEVELS)))
 # What is done to a variable, as the four marks that there are.
-_MARKS = {
-    "kept": "kept",
-    "removed": "gone",
-    "unset": "gone",
-    "refused": "refused",
-    "ignored": "refused",
-}
+_MARKS = {"kept": "kept", "removed": "gone", "unset": "gone", "refused": "refused", "ignored": "refused"}
 _CHIPS = (
     ("removed", "a layer removed them, or every attempt to set them was refused"),
     ("secret", "their values are never shown"),
@@ -83,18 +77,18 @@ def render(told: Told) -> str:
 def _header(told: Told, where: str) -> Html:
     base = _dict(told.get("base"))
     shell = _dict(told.get("shell"))
-    facts = [
-        ("base", _words(base, "kind")),
-        ("host", _words(base, "host")),
-        ("user", _words(base, "user")),
-        ("pid", _words(base, "pid")),
-        ("taken", _moment(base.get("startedAtMs"))),
-        ("login shell", _words(shell, "login")),
-        ("startup files", _words(shell, "startup")),
-        ("snapshot", _words(shell, "snapshot")),
-        ("environment", _fingerprint(told.get("env_fp"))),
-        ("inputs", _fingerprint(told.get("contract_fp"))),
-    ]
+    facts: dict[str, object] = {
+        "base": _words(base, "kind"),
+        **{name: _words(base, name) for name in ("host", "user", "pid")},
+        "taken": _moment(base.get("startedAtMs")),
+        "login shell": _words(shell, "login"),
+        "startup files": _words(shell, "startup"),
+        "snapshot": _words(shell, "snapshot"),
+        "environment": _fingerprint(told.get("env_fp")),
+        "inputs": _fingerprint(told.get("contract_fp")),
+    }
+    shown = {title: found for title, found in facts.items() if found is not None}
+    terms = [element("div", element("dt", title), element("dd", found)) for title, found in shown.items()]
     themes = [
         element(
             "label",
@@ -108,15 +102,7 @@ def _header(told: Told, where: str) -> Html:
         element("h1", "Environment ", element("span", where, kind="mono") if where else None),
         element("fieldset", element("legend", "Colours", kind="spoken"), *themes, kind="themes"),
         element("p", _text(told, "summary"), kind="summary mono") if told.get("summary") else None,
-        element(
-            "dl",
-            *[
-                element("div", element("dt", title), element("dd", found))
-                for title, found in facts
-                if found is not None
-            ],
-            kind="facts",
-        ),
+        element("dl", *terms, kind="facts"),
     )
 
 
@@ -168,7 +154,7 @@ def _layers(layers: Sequence[Told]) -> Html | None:
 def _member(layer: Told) -> Html:
     entries = layer.get("entries")
     cost = _dict(layer.get("cost")).get("ms")
-    said = [f"{entries} {'entry' if entries == 1 else 'entries'}"] if isinstance(entries, int) else []
+    said = [_entries(entries)] if isinstance(entries, int) else []
     if not entries and layer.get("state") != "applied":
         said = []  # of course
     if isinstance(cost, int | float) and cost:
@@ -199,34 +185,34 @@ def _state(state: str) -> Html:
 def _path(path: Told) -> Html | None:
     if "segments" not in path:
         return None
-    segments, dropped = _dicts(path.get("segments")), _dicts(path.get("dropped"))
-    count = f"{len(segments)} {'entry' if len(segments) == 1 else 'entries'}, searched from the top"
-    return _section(
-        "path",
-        "PATH",
-        element("p", count, kind="dim"),
-        element("div", _ladder(segments), _dropped(dropped), kind="beside"),
-    )
+    count = f"{_entries(len(_dicts(path.get('segments'))))}, searched from the top"
+    return _section("path", "PATH", element("p", count, kind="dim"), _list(path))
+
+
+def _entries(number: int) -> str:
+    return f"{number} {'entry' if number == 1 else 'entries'}"
+
+
+def _list(entry: Told) -> Html:
+    """The entries of a list, and beside them those that were left out."""
+    segments, dropped = _dicts(entry.get("segments")), _dicts(entry.get("dropped"))
+    return element("div", _ladder(segments), _dropped(dropped), kind="beside")
 
 
 def _ladder(segments: Sequence[Told]) -> Html:
     rungs = []
     for segment in segments:
-        tags = [
-            _tag("missing", "this directory does not exist") if segment.get("exists") is False else None,
-            _tag("writable by the agent", "inside the worktree")
-            if segment.get("writableByAgent") is True
-            else None,
-        ]
+        missing = segment.get("exists") is False
         rungs.append(
             element(
                 "li",
                 _value(segment),
-                *tags,
+                _tag("missing", "this directory does not exist") if missing else None,
+                _writable(segment),
                 element("span", _text(segment, "note"), kind="dim") if segment.get("note") else None,
                 _by(segment),
                 element("span", _text(segment, "op"), kind="op dim"),
-                kind=f"{_level(segment)}{' missing' if segment.get('exists') is False else ''}",
+                kind=f"{_level(segment)}{' missing' if missing else ''}",
             )
         )
     return element("ol", *rungs, kind="ladder")
@@ -265,17 +251,14 @@ def _programs(told: Told) -> Html | None:
             same = here.get("path") == there.get("path")
             other = element("td", "the same" if same else _place(there), kind="dim" if same else "differs")
         rows.append(
-            element(
-                "tr",
-                element("th", element("code", name), scope="row"),
+            _row(
+                name,
                 element(
                     "td",
                     _place(here),
                     element("span", " → ", element("code", real), kind="dim") if real else None,
                     _by(here) if here.get("layer") else None,
-                    _tag("writable by the agent", "inside the worktree")
-                    if here.get("writableByAgent") is True
-                    else None,
+                    _writable(here),
                     kind=_level(here),
                 ),
                 other,
@@ -299,12 +282,9 @@ def _login_shell(told: Told) -> Html | None:
     if told.get("state") != "captured":
         lines.append(element("p", _state(_text(told, "state")), " ", _text(told, "reason"), kind="reason"))
     else:
-        changes = _dicts(told.get("differences"))
-        if changes:
-            rows = [_change(one) for one in changes]
-            lines.append(_table(["Variable", "Is", "How"], rows))
-        else:
-            lines.append(element("p", "A login shell would change nothing."))
+        rows = [_change(one) for one in _dicts(told.get("differences"))]
+        nothing = element("p", "A login shell would change nothing.")
+        lines.append(_table(["Variable", "Is", "How"], rows) if rows else nothing)
     return _section("login-shell", "In a login shell", *lines)
 
 
@@ -323,15 +303,10 @@ def _change(one: Told) -> Html:
         if member in one and not lists:
             how += [element("span", f"{word} ", kind="dim"), element("code", _text(one, member)), " "]
     if one.get("secret") is True:
-        how.append(_tag("secret", None))
+        how.append(_tag("secret"))
     if place := _where(one):
         how.append(element("span", place, kind="place mono"))
-    return element(
-        "tr",
-        element("th", element("code", _text(one, "name")), scope="row"),
-        element("td", _text(one, "kind")),
-        element("td", *how),
-    )
+    return _row(_text(one, "name"), element("td", _text(one, "kind")), element("td", *how))
 
 
 # Variables
@@ -398,28 +373,21 @@ def _variables(told: Told) -> Html:
 
 
 def _legend() -> Html:
-    marks = (
-        ("set won", "decides"),
-        ("set", "set"),
-        ("kept", "kept"),
-        ("gone", "removed"),
-        ("refused", "refused"),
-    )
-    shown = [element("span", element("i", kind=f"mark {kind} L0"), f" {word}") for kind, word in marks]
+    marks = {"set won": "decides", "set": "set", "kept": "kept", "gone": "removed", "refused": "refused"}
+    shown = [
+        element("span", element("i", kind=f"mark {kind} L0"), f" {word}") for kind, word in marks.items()
+    ]
     return element("p", *shown, kind="legend dim", aria_hidden="true")
 
 
 def _classes(entry: Told) -> set[str]:
-    kinds = set()
-    if "removed" in entry:
-        kinds.add("removed")
-    if entry.get("secret") is True:
-        kinds.add("secret")
-    if "segments" in entry:
-        kinds.add("list")
-    if any(_mark(event) == "refused" for event in _dicts(entry.get("history"))):
-        kinds.add("refused")
-    return kinds
+    found = {
+        "removed": "removed" in entry,
+        "secret": entry.get("secret") is True,
+        "list": "segments" in entry,
+        "refused": any(_mark(event) == "refused" for event in _dicts(entry.get("history"))),
+    }
+    return {kind for kind, is_so in found.items() if is_so}
 
 
 def _variable(name: str, entry: Told, kinds: set[str], valued: bool) -> Html:
@@ -433,7 +401,7 @@ def _variable(name: str, entry: Told, kinds: set[str], valued: bool) -> Html:
     if valued:
         shown = element("code", _text(entry, "value")) if "value" in entry else None
         value = element("span", shown, kind="value")
-    tags = [_tag(kind, None) for kind in ("secret", "refused") if kind in kinds]
+    tags = [_tag(kind) for kind in ("secret", "refused") if kind in kinds]
     spoken = f"{'not given, by' if removed else 'from'} {_text(entry, 'layer')} {_text(entry, 'id')}"
     return element(
         "li",
@@ -495,14 +463,7 @@ def _story(name: str, entry: Told, events: Sequence[Told]) -> Html:
     if name == "PATH" and "segments" in entry:
         parts.append(element("p", element("a", "Its entries", href="#path")))
     elif "segments" in entry:
-        parts.append(
-            element(
-                "div",
-                _ladder(_dicts(entry.get("segments"))),
-                _dropped(_dicts(entry.get("dropped"))),
-                kind="beside",
-            )
-        )
+        parts.append(_list(entry))
     return join(parts)
 
 
@@ -539,11 +500,10 @@ def _refused(refused: Sequence[Told]) -> Html | None:
     if not refused:
         return None
     rows = [
-        element(
-            "tr",
-            element("th", element("code", _text(one, "name")), scope="row"),
+        _row(
+            _text(one, "name"),
             element("td", _by(one), kind=_level(one)),
-            element("td", _tag(_text(one, "reason"), None), " ", _text(one, "why")),
+            element("td", _tag(_text(one, "reason")), " ", _text(one, "why")),
         )
         for one in refused
     ]
@@ -573,21 +533,26 @@ def _section(ident: str, title: str, *parts: Html | None, kind: str | None = Non
 def _table(titles: Sequence[str], rows: Sequence[Html]) -> Html:
     head = element("tr", *[element("th", title, scope="col") for title in titles])
     # The box, not the page, is what gets too wide for a small screen.
-    return element(
-        "div",
-        element("table", element("thead", head), element("tbody", *rows)),
-        kind="wide",
-    )
+    return element("div", element("table", element("thead", head), element("tbody", *rows)), kind="wide")
+
+
+def _row(name: str, *cells: Html | None) -> Html:
+    return element("tr", element("th", element("code", name), scope="row"), *cells)
 
 
 def _by(one: Told) -> Html:
-    return element(
-        "span", f"{_text(one, 'layer')} {_text(one, 'id')}".strip(), kind=f"by {_level(one)}".strip()
-    )
+    whose = f"{_text(one, 'layer')} {_text(one, 'id')}"
+    return element("span", whose.strip(), kind=f"by {_level(one)}".strip())
 
 
-def _tag(word: str, about: str | None) -> Html:
+def _tag(word: str, about: str | None = None) -> Html:
     return element("span", word, kind="tag", title=about)
+
+
+def _writable(one: Told) -> Html | None:
+    if one.get("writableByAgent") is not True:
+        return None
+    return _tag("writable by the agent", "inside the worktree")
 
 
 def _level(one: Told) -> str:

@@ -10,6 +10,7 @@ import os
 
 from ...contract import answers
 from ...contract.contract import contract_of
+from ...env.redact import Secrets
 from ...errors import SettingInvalid
 from ...providers import inherited
 from ..patience import patiently
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from ...client.client import Client
     from ...contract.contract import Asked, Contract
+    from ...env.resolve import Resolved
     from ...protocol.jsontext import Json
     from ..target import Target
     from ..wishes import Flags
@@ -38,11 +40,8 @@ def explain(flags: Flags, show: str = "names", *, programs: Sequence[str] = (), 
     if target is None:
         contract, question = here(flags)
         return answers.explain(contract, question, show, programs=programs, login=login)
-
-    async def ask(client: Client) -> Json:
-        return await client.explain(**_wire(flags), show=show, programs=programs, login=login)
-
-    return there(target, ask)
+    wire = _wire(flags)
+    return there(target, lambda client: client.explain(**wire, show=show, programs=programs, login=login))
 
 
 def resolve(flags: Flags, show: str = "names") -> Json:
@@ -51,11 +50,8 @@ def resolve(flags: Flags, show: str = "names") -> Json:
     if target is None:
         contract, question = here(flags)
         return answers.resolve(contract, question, show)
-
-    async def ask(client: Client) -> Json:
-        return await client.environment(**_wire(flags), show=show)
-
-    return there(target, ask)
+    wire = _wire(flags)
+    return there(target, lambda client: client.environment(**wire, show=show))
 
 
 # Here
@@ -92,6 +88,14 @@ def prepared() -> Contract:
     contract.around = patiently
     contract.prepare()
     return contract
+
+
+def secret_values(contract: Contract, resolved: Resolved, folder: str) -> dict[str, str]:
+    """The variables that are secret by what a layer says, by their name or by their value."""
+    secrets = Secrets(contract.settings(folder).secret_names)
+    marked = frozenset[str]().union(*(layer.secrets for layer in resolved.layers))
+    values = resolved.values.items()
+    return {name: value for name, value in values if name in marked or secrets.holds(name, value)}
 
 
 def folder_of(cwd: str | None) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from ...contract.contract import Asked
 from ...env.explain import shown
 from ...env.lock import check as compare
-from ...env.redact import Secrets
 from ...errors import OutfitterError
 from . import asking
-from .lockfile import current, read, versions
+from .lockfile import make, read, versions
 from .output import emit, emit_json, painter, printable, say
-from .places import lock_file, project_folder
+from .places import lock_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +45,5 @@ def _drift(flags: Flags) -> tuple[str, list[Drift]]:
     lock = read(path)
     contract = asking.prepared()
     resolved = contract.resolve(Asked(folder, {}))
-    secrets = Secrets(contract.settings(folder).secret_names)
     tools = versions(lock.tools, resolved, folder)
-    return path, compare(lock, current(resolved, lock, secrets, project_folder(folder), tools=tools))
+    return path, compare(lock, make(resolved, contract, folder, lock.salt, tools=tools, level=lock.level))

@@ -14,7 +14,7 @@ from ..options import has
 # As in env.export, which need not be imported for a list of words.
 FORMATS = ("json", "shell", "fish", "powershell", "dotenv", "github", "claude")
 
-_FILE = Flag("--file", "text", "Use this lock instead of outfitter.lock.", None, "FILE")
+_FILE = Flag("--file", "text", "Use this lock instead of outfitter.lock.", "FILE")
 
 
 def _check_values(flags: dict[str, Any]) -> None:
@@ -95,11 +95,11 @@ def diff_command(a: str, b: str, **flags: Any) -> int:
 @env_group.command("export")
 @has(*WHERE, CWD, *WISHES)
 @click.option("--format", type=click.Choice(FORMATS), required=True, help="The format to print.")
-@click.option(
-    "--only", multiple=True, metavar="PATTERN", help="Print only variables whose name matches (* and ?)."
+@has(
+    Flag("--only", "list", "Print only variables whose name matches (* and ?).", "PATTERN"),
+    Flag("--changed", "flag", "Print only what differs from the environment of this shell."),
+    Flag("--show-secrets", "flag", "Print secrets too, in plain text; refused on a terminal."),
 )
-@click.option("--changed", is_flag=True, help="Print only what differs from the environment of this shell.")
-@click.option("--show-secrets", is_flag=True, help="Print secrets too, in plain text; refused on a terminal.")
 def export_command(**flags: Any) -> int:
     """Print the environment for a shell or another tool."""
     if flags["show_secrets"] and sys.stdout.isatty():
@@ -112,10 +112,7 @@ def export_command(**flags: Any) -> int:
 
 
 @env_group.command("lock")
-@has(CWD, _FILE)
-@click.option(
-    "--tool", multiple=True, metavar="NAME", help="Record the version of this program only (repeatable)."
-)
+@has(CWD, _FILE, Flag("--tool", "list", "Record the version of this program only (repeatable).", "NAME"))
 def lock_command(**flags: Any) -> int:
     """Record the environment in outfitter.lock, without values.
 
@@ -140,8 +137,8 @@ def check_command(**flags: Any) -> int:
 
 _SESSION = (
     *WHERE,
-    Flag("--scope", "text", "With --on: ID of the agent session.", None, "ID"),
-    Flag("--dir", "text", "Use the worktree of this directory instead of the current one.", None, "DIR"),
+    Flag("--scope", "text", "With --on: ID of the agent session.", "ID"),
+    Flag("--dir", "text", "Use the worktree of this directory instead of the current one.", "DIR"),
 )
 
 
@@ -154,10 +151,7 @@ def _check_session(flags: dict[str, Any]) -> None:
 
 
 @env_group.command("set")
-@has(
-    *_SESSION,
-    Flag("--secret", "flag", "With --on: treat the values as secrets, whatever their names.", False),
-)
+@has(*_SESSION, Flag("--secret", "flag", "With --on: treat the values as secrets, whatever their names."))
 @click.argument("words", nargs=-1, required=True, metavar="NAME=VALUE...")
 def set_command(words: tuple[str, ...], **flags: Any) -> int:
     """Set variables for all later commands.
@@ -174,7 +168,7 @@ def set_command(words: tuple[str, ...], **flags: Any) -> int:
 
 
 @env_group.command("unset")
-@has(*_SESSION, Flag("--forget", "flag", "Undo an earlier set or unset instead.", False))
+@has(*_SESSION, Flag("--forget", "flag", "Undo an earlier set or unset instead."))
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_variables)
 def unset_command(names: tuple[str, ...], **flags: Any) -> int:
     """Remove variables from the environment of all later commands."""
@@ -187,10 +181,10 @@ def unset_command(names: tuple[str, ...], **flags: Any) -> int:
 @env_group.command("overlay")
 @has(
     *_SESSION,
-    Flag("--import", "text", "Read variables from a file of `export` lines; - is stdin.", None, "FILE"),
-    Flag("--hook", "text", "With --import: FILE is the JSON that this hook printed.", None, "NAME"),
-    Flag("--strict", "flag", "With --import: add nothing if a line is refused.", False),
-    Flag("--drop", "text", "Remove everything that this producer added.", None, "PRODUCER"),
+    Flag("--import", "text", "Read variables from a file of `export` lines; - is stdin.", "FILE"),
+    Flag("--hook", "text", "With --import: FILE is the JSON that this hook printed.", "NAME"),
+    Flag("--strict", "flag", "With --import: add nothing if a line is refused."),
+    Flag("--drop", "text", "Remove everything that this producer added.", "PRODUCER"),
     JSON,
 )
 def overlay_command(**flags: Any) -> int:
@@ -211,8 +205,8 @@ def overlay_command(**flags: Any) -> int:
 
 @env_group.command("list")
 @has(
-    Flag("--codex-home", "text", "List those of this Codex home instead of Outfitter's.", None, "DIR"),
-    Flag("--json", "flag", "Print a JSON list.", False),
+    Flag("--codex-home", "text", "List those of this Codex home instead of Outfitter's.", "DIR"),
+    Flag("--json", "flag", "Print a JSON list."),
 )
 def list_command(**flags: Any) -> int:
     """List the named environments and their states.

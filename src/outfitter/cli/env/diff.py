@@ -7,9 +7,10 @@ themselves only if they are asked for, and secrets never.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 
-from ...env.diff import VariableChange, encode
 from ...env.diff import diff as compare
+from ...env.diff import encode
 from ...env.explain import shown
 from ...env.fingerprint import value_digest
 from ...env.redact import Secrets
@@ -17,8 +18,8 @@ from ...errors import OutfitterError, SettingInvalid
 from ...record import EMPTY, record, replace
 from . import asking
 from .output import emit, emit_json, painter, printable, say
-from .places import Place, place, project_folder
-from .text import count
+from .places import Place, place
+from .text import count, differences
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,11 +47,9 @@ def diff(a: str, b: str, flags: Flags) -> int:
     if flags["json"]:
         emit_json({"a": one.name, "b": other.name, "same": not found, "differences": found})
     elif found:
-        from .differences import lines
-
         paint = painter()
         title = f"from {one.name} to {other.name}: {count(len(found), 'difference')}"
-        emit("\n".join([paint("bold", printable(title)), *lines(found, paint)]))
+        emit("\n".join([paint("bold", printable(title)), *differences(found, paint)]))
     else:
         emit(printable(f"{one.name} and {other.name} are the same"))
     return 1 if found else 0
@@ -81,7 +80,6 @@ class _Comparison:
     def __init__(self, flags: Flags) -> None:
         self._flags = flags
         self._key = os.urandom(32)
-        self._contract: Contract | None = None
 
     def differences(self, a: Place, b: Place) -> list[dict[str, object]]:
         """As JSON objects. Raises OutfitterError."""
@@ -94,8 +92,7 @@ class _Comparison:
                 )
             one, other = self._locked(a, b)
         elif "server" in kinds:
-            one, other = self._digested(a), self._digested(b)
-            one, other = _settled(one, other)
+            one, other = _settled(self._digested(a), self._digested(b))
         else:
             one, other = self._values(a), self._values(b)
         # What is a list on one side only is compared as a whole.
@@ -108,20 +105,20 @@ class _Comparison:
         show = "values" if self._flags["values"] and "lock" not in kinds else "names"
         found = compare(one.texts, other.texts, list_names=lists, secrets=Secrets())
         secret = one.secret | other.secret
-        return [encode(_marked(each, each.secret or each.name in secret), show, hidden) for each in found]
+        marked = (replace(each, secret=each.secret or each.name in secret) for each in found)
+        return [encode(each, show, hidden) for each in marked]
 
     # Here
 
-    def _here(self) -> Contract:
-        if self._contract is None:
-            self._contract = asking.prepared()
-        return self._contract
+    @cached_property
+    def _contract(self) -> Contract:
+        return asking.prepared()
 
     def _resolved(self, where: Place) -> Resolved:
         """Also for a login shell: what it leaves is a base that nobody changed."""
         from ...contract.contract import Asked
 
-        contract = self._here()
+        contract = self._contract
         resolved = contract.resolve(Asked(where.path, {}))
         if where.kind == "folder":
             return resolved
@@ -134,27 +131,14 @@ class _Comparison:
         found = ask("loginShell", resolved.values, settings.snapshot_timeout)
         if found.state != "captured":
             raise SettingInvalid(f"the login shell gave no environment: {found.reason}")
-        names = resolved.stack.rules.list_names
-        return resolve(
-            [Layer(BASE, "base", LOGIN_SHELL, found.values)],
-            [],
-            rules=Rules(list_names=names, tidy=False, total=None),
-        )
-
-    def _secrets(self, where: Place) -> Secrets:
-        return Secrets(self._here().settings(where.path).secret_names)
+        rules = Rules(list_names=resolved.stack.rules.list_names, tidy=False, total=None)
+        return resolve([Layer(BASE, "base", LOGIN_SHELL, found.values)], [], rules=rules)
 
     def _values(self, where: Place) -> _Known:
         resolved = self._resolved(where)
-        secrets = self._secrets(where)
-        marked = frozenset[str]().union(*(layer.secrets for layer in resolved.layers))
-        hidden = tuple(
-            (name, value)
-            for name, value in resolved.values.items()
-            if name in marked or secrets.holds(name, value)
-        )
-        secret = frozenset(name for name, _ in hidden)
-        return _Known(resolved.values, resolved.stack.rules.list_names, secret, hidden)
+        hidden = asking.secret_values(self._contract, resolved, where.path)
+        lists = resolved.stack.rules.list_names
+        return _Known(resolved.values, lists, frozenset(hidden), tuple(hidden.items()))
 
     # Elsewhere
 
@@ -167,15 +151,12 @@ class _Comparison:
         visible = set(known.texts) - known.secret
         if not self._flags["values"]:
             visible &= known.lists
-        return _Known(
-            {
-                shown(name): shown(value) if name in visible else digests[name]
-                for name, value in known.texts.items()
-            },
-            known.lists - known.secret,
-            known.secret,
-            known.hidden,
-            {shown(name): digest for name, digest in digests.items()},
+        texts = known.texts.items()
+        return replace(
+            known,
+            texts={shown(name): shown(value) if name in visible else digests[name] for name, value in texts},
+            lists=known.lists - known.secret,
+            digests={shown(name): digest for name, digest in digests.items()},
         )
 
     def _asked(self, where: Place) -> _Known:
@@ -217,11 +198,10 @@ class _Comparison:
         if where.kind == "lock":
             found = locks[where.path]
         else:
-            from .lockfile import current
+            from .lockfile import make
 
-            found = current(
-                self._resolved(where), lock, self._secrets(where), project_folder(where.path), tools={}
-            )
+            resolved = self._resolved(where)
+            found = make(resolved, self._contract, where.path, lock.salt, tools={}, level=lock.level)
         texts: dict[str, str] = {}
         lists, secret = set(), set()
         for name, one in found.variables.items():
@@ -253,9 +233,3 @@ def _settled(one: _Known, other: _Known) -> tuple[_Known, _Known]:
         for side in (one, other)
     )
     return first, second
-
-
-def _marked(one: VariableChange, secret: bool) -> VariableChange:
-    if one.secret == secret:
-        return one
-    return replace(one, secret=secret)

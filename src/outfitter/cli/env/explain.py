@@ -63,11 +63,8 @@ def _text(told: Json, names: Sequence[str], programs: Sequence[str]) -> list[str
         lines += overview(told, paint)
         if told["programs"]:
             lines.append(paint("bold", "programs"))
-            for name in told["programs"]:
-                lines += (f"  {line}" for line in program(name, told, paint))
-        if "loginShell" in told:
-            lines += login_shell(told, paint)
-        return lines
+        for name in told["programs"]:
+            lines += (f"  {line}" for line in program(name, told, paint))
     for name in dict.fromkeys((*names, *programs)):
         if name in told["variables"] and name in names:
             lines += variable(name, told["variables"][name], paint)

@@ -6,14 +6,13 @@ from ...env.explain import shown
 from ...env.export import export as write
 from ...env.names import SHELL_MAINTAINED
 from ...env.pattern import Patterns, fold
-from ...env.redact import Secrets
 from ...providers import inherited
 from . import asking
 from .output import emit_bytes, printable, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Set
 
     from ..wishes import Flags
 
@@ -38,24 +37,19 @@ def export(flags: Flags) -> int:
     if hidden:
         say(f"left out secrets: {', '.join(_plain(name) for name in hidden)} (--show-secrets prints them)")
     for name, why in left_out:
-        if name in SHELL_MAINTAINED:
-            continue  # nobody misses them: the reader keeps its own
-        say(f"left out: {_plain(name)}: {why}")
+        if name not in SHELL_MAINTAINED:  # nobody misses those: the reader keeps its own
+            say(f"left out: {_plain(name)}: {why}")
     return 0
 
 
-def _values(flags: Flags) -> tuple[dict[str, str], Collection[str]]:
+def _values(flags: Flags) -> tuple[dict[str, str], Set[str]]:
     """Every variable with its value, and the names of the secret ones; what may not be seen is empty."""
     target = asking.where(flags)
     if target is None:
         # Exactly, also what is not UTF-8.
         contract, question = asking.here(flags)
         resolved = contract.resolve(question)
-        secrets = Secrets(contract.settings(question.cwd).secret_names)
-        marked = frozenset[str]().union(*(layer.secrets for layer in resolved.layers))
-        return dict(resolved.values), {
-            name for name, value in resolved.values.items() if name in marked or secrets.holds(name, value)
-        }
+        return dict(resolved.values), asking.secret_values(contract, resolved, question.cwd).keys()
     told = asking.resolve(flags, "secrets" if flags["show_secrets"] else "values")["variables"]
     values = {name: str(entry.get("value", "")) for name, entry in told.items()}
     return values, {name for name, entry in told.items() if entry["secret"]}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ...contract.contract import Asked
-from ...env.redact import Secrets
 from ...formats.lockfile import encode
 from . import asking
 from .lockfile import TOOLS, make, salt_of, versions
 from .output import emit, write_whole
-from .places import lock_file, project_folder
+from .places import lock_file
 from .text import count
 
 TYPE_CHECKING = False
@@ -22,9 +21,8 @@ def lock(flags: Flags) -> int:
     path = lock_file(flags["file"], folder)
     contract = asking.prepared()
     resolved = contract.resolve(Asked(folder, {}))
-    secrets = Secrets(contract.settings(folder).secret_names)
     tools = versions(flags["tool"] or TOOLS, resolved, folder)
-    made = make(resolved, salt_of(path), secrets, project_folder(folder), tools=tools)
+    made = make(resolved, contract, folder, salt_of(path), tools=tools)
     write_whole(path, encode(made).encode())
     emit(f"{path}: {count(len(made.variables), 'variable')}, {count(len(made.tools), 'tool')}")
     return 0

@@ -10,17 +10,19 @@ import subprocess
 import time
 
 from ...env import lock as locks
+from ...env.redact import Secrets
 from ...errors import FileInvalid, SettingInvalid
 from ...formats.lockfile import decode
 from ...host import facts
 from ...providers import inherited
+from .places import project_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ...contract.contract import Contract
     from ...env.lock import Lock
-    from ...env.redact import Secrets
     from ...env.resolve import Resolved
 
 # Whose versions are noted, where they are there.
@@ -56,30 +58,23 @@ def salt_of(path: str) -> bytes:
         return os.urandom(locks.SHORTEST_SALT)
 
 
-def current(
-    resolved: Resolved, lock: Lock, secrets: Secrets, project: str, *, tools: Mapping[str, str]
-) -> Lock:
-    """The environment as it is, in the words of a lock."""
-    return make(resolved, lock.salt, secrets, project, tools=tools, level=lock.level)
-
-
 def make(
     resolved: Resolved,
+    contract: Contract,
+    folder: str,
     salt: bytes,
-    secrets: Secrets,
-    project: str,
     *,
     tools: Mapping[str, str],
     level: int = 0,
 ) -> Lock:
-    """The lock of an environment. Folders of the home and of the project are written with ~ and a dot."""
+    """The lock of a folder's environment, with ~ and a dot for the home and the project."""
     return locks.build(
         resolved,
         salt=salt,
-        secrets=secrets,
+        secrets=Secrets(contract.settings(folder).secret_names),
         tools=tools,
         home=facts.home(inherited.load()),
-        project=project,
+        project=project_folder(folder),
         level=level,
     )
 

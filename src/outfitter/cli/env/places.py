@@ -45,22 +45,18 @@ def place(word: str, flags: Flags) -> Place:
             return _server(word, None, flags)
     if "://" in word:
         return _server(word, word, flags)
-    if "/" in word or word in (".", ".."):
-        if os.path.isfile(word):
-            return Place(word, "lock", os.path.abspath(word))
-        return Place(word, "folder", folder_of(word))
-    if "." in word and os.path.isfile(word):  # no environment has a dot in its name
+    is_path = "/" in word or word in (".", "..")
+    if (is_path or "." in word) and os.path.isfile(word):  # no environment has a dot in its name
         return Place(word, "lock", os.path.abspath(word))
-    return _server(word, word, flags)
+    return Place(word, "folder", folder_of(word)) if is_path else _server(word, word, flags)
 
 
 def _server(word: str, on: str | None, flags: Flags) -> Place:
     from ..target import find
 
+    token_file = flags["token_file"] if "://" in word else None
     try:
-        target = find(
-            on, flags["codex_home"], flags["token_file"] if on is not None and "://" in on else None
-        )
+        target = find(on, flags["codex_home"], token_file)
     except SettingInvalid as error:
         raise SettingInvalid(f"{error}; {word!r} can be {WORDS}") from None
     if target.declared is None:

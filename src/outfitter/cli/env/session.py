@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ...contract.keptoverlays import KeptOverlays
 from ...contract.overlays import refusals
 from ...contract.worktree import worktree_root
@@ -36,15 +38,12 @@ class Here:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._contract: Contract | None = None
         self._secret: list[tuple[str, str]] = []  # what references may have stood for
         self.where = printable(worktree_root(folder))
 
-    @property
+    @cached_property
     def _prepared(self) -> Contract:
-        if self._contract is None:
-            self._contract = prepared()
-        return self._contract
+        return prepared()
 
     @property
     def _kept(self) -> KeptOverlays:
@@ -60,14 +59,13 @@ class Here:
     def put(self, contribution: Contribution, *, merge: bool) -> list[Rejection]:
         """Raises OutfitterError."""
         _check(contribution)
-        refused = list(refusals(contribution, self._settings))
-        contribution = contribution.without([one.name for one in refused])
         settings = self._settings
+        refused = list(refusals(contribution, settings))
+        contribution = contribution.without([one.name for one in refused])
         # A shell, or a file that is read, has put values of other variables into these.
         secret = self._secret + Secrets(settings.secret_names).among(self._prepared.base.values)
-        return refused + list(
-            self._kept.put(self._folder, contribution, settings, merge=merge, secret=secret)
-        )
+        put = self._kept.put(self._folder, contribution, settings, merge=merge, secret=secret)
+        return [*refused, *put]
 
     def drop(self, producer: str, names: tuple[str, ...] = ()) -> bool:
         return self._kept.drop(self._folder, producer, names)
@@ -112,12 +110,10 @@ class There:
         """Raises OutfitterError."""
         _check(contribution)
         told: Json = encode(contribution)
-        told["secrets"] = sorted(contribution.secrets)
-
-        async def ask(client: Client) -> Json:
-            return await client.put_overlay(self._scope, contribution.producer, **told, merge=merge)
-
-        result = there(self._target, ask)
+        producer = contribution.producer
+        result = there(
+            self._target, lambda client: client.put_overlay(self._scope, producer, **told, merge=merge)
+        )
         return [
             Rejection(one["producer"], one["name"], one["reason"], one["why"]) for one in result["rejected"]
         ]

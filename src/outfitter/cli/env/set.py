@@ -31,8 +31,7 @@ def set_variables(words: Sequence[str], flags: Flags) -> int:
         values[name] = value if equals else _typed(name)
     secrets = list(values) if flags["secret"] else []
     contribution, rejected = read("user", {"set": values, "secrets": secrets})
-    refused = [*rejected, *where.put(contribution, merge=True)]
-    return report(refused)
+    return report([*rejected, *where.put(contribution, merge=True)])
 
 
 def _typed(name: str) -> str:

@@ -23,6 +23,7 @@ _MOST_LOST = 5  # lines: a shell of nix has dozens of functions
 _PASSIVE = ("kept", "refused", "ignored")
 # What must have been there before it can be removed: who unsets a name to be sure takes nothing.
 _GIVING = ("set", "prepend", "append", "replace")
+_SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 _COLOURS = {"refused": "red", "removed": "red", "unset": "red", "ignored": "dim", "kept": "dim"}
 
 
@@ -266,6 +267,24 @@ def login_shell(told: Json, paint: Paint) -> Iterator[str]:
         yield paint("bold", f"the login shell {shell} would change nothing")
         return
     yield paint("bold", f"the login shell {shell} would change {count(len(changes), 'variable')}")
-    from .differences import lines
+    yield from differences(changes, paint)
 
-    yield from lines(changes, paint)
+
+def differences(found: Sequence[dict[str, Any]], paint: Paint) -> Iterator[str]:
+    """A line for each variable, and one for each entry that a list has won or lost."""
+    for one in found:
+        mark, colour = _SIGNS[one["kind"]]
+        note = "  secret" if one["secret"] else ""
+        yield f"  {paint(colour, mark)} {paint('bold', printable(one['name']))}{paint('dim', note)}"
+        listed = False
+        for key, kind in (("segmentsRemoved", "removed"), ("segmentsAdded", "added")):
+            sign, colour = _SIGNS[kind]
+            for entry in one.get(key, ()):
+                listed = True
+                yield f"      {paint(colour, sign)} {printable(entry) or '(empty)'}"
+        if one.get("moved"):
+            yield "      in another order"
+        if not listed:
+            for key, sign in (("before", "-"), ("after", "+")):
+                if key in one:
+                    yield f"      {sign} {printable(one[key])}"

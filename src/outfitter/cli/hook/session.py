@@ -62,10 +62,7 @@ class Session:
         context = "; ".join(part for part in (self.summary, *more, *notes) if part)
         message = "; ".join(self.troubles)
         return Answer(
-            context,
-            f"outfitter: {message}" if message else "",
-            env=self.change.set,
-            watch=self.watch,
+            context, f"outfitter: {message}" if message else "", env=self.change.set, watch=self.watch
         )
 
 
