@@ -7,30 +7,36 @@ one that is interrupted there (Ctrl-C) is cancelled here, with all that cancelli
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from .client.commands import Completed
+from .client.commands import MAX_OUTPUT, Completed
+from .client.environment import CONTRACT
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from .client.client import Client
+    from .client.environment import ByContract, EnvContract, EnvPolicy
     from .client.process import RemoteProcess
     from .core.events import Exited
 
     Events = AsyncGenerator[Output | Exited, None]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")  # of the async client
 S = TypeVar("S")  # its twin here
+H = TypeVar("H")  # the handle with the method that makes it
+W = TypeVar("W", covariant=True)  # of the async client, kept and never replaced
 
 # What one crossing takes of the output that waits. More would only be held twice.
 _BATCH_BYTES = 1 << 20
@@ -61,27 +67,104 @@ class Block(Generic[S]):
         self._background.close()
 
 
-class BlockingClient:
+def opening(
+    kind: Callable[[Background, Client], S], reach: Callable[P, AbstractAsyncContextManager[Client]]
+) -> Callable[P, AbstractContextManager[S]]:
+    """One of the ways to a client, for a `with` block."""
+
+    def begin(*args: P.args, **named: P.kwargs) -> Block[S]:
+        return Block(reach(*args, **named), kind)
+
+    return _described(begin, reach)
+
+
+class Blocking(Generic[W]):
+    """A handle in plain calls: what it wraps lives on the background thread."""
+
+    def __init__(self, background: Background, wrapped: W) -> None:
+        self._background = background
+        self._wrapped = wrapped
+
+
+# What a coroutine yields and is sent is the loop's business, hence Any.
+
+
+def blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Blocking[A], P], T]:
+    """An async method as one that waits for its result."""
+
+    def call(self: Blocking[A], /, *args: P.args, **named: P.kwargs) -> T:
+        return self._background.call(lambda: method(self._wrapped, *args, **named))
+
+    return _described(call, method)
+
+
+def making(
+    kind: Callable[[Background, A], S],
+    method: Callable[Concatenate[H, P], Coroutine[Any, Any, A]],
+    undo: Callable[[S], object] | None = None,
+) -> Callable[Concatenate[Blocking[H], P], S]:
+    """An async method that returns a handle, as one that returns the plain handle. `undo`: see `call`."""
+
+    def call(self: Blocking[H], /, *args: P.args, **named: P.kwargs) -> S:
+        return self._background.make(kind, lambda: method(self._wrapped, *args, **named), undo=undo)
+
+    return _described(call, method)
+
+
+def _described(function: T, original: Callable[..., object]) -> T:
+    """With the name, the signature and the docstring of the async one."""
+    functools.update_wrapper(cast("Any", function), original)
+    if original.__doc__ is not None:
+        function.__doc__ = original.__doc__.replace("async with await", "with").replace("async with", "with")
+    return function
+
+
+class BlockingClient(Blocking["Client"]):
     """What the plain client has by hand: `run` for output that the caller's thread takes at its own pace."""
 
-    def __init__(self, background: Background, client: Client) -> None:
-        self._background = background
-        self._client = client
-
-    def _run(
+    def run(
         self,
-        start: Callable[[], Coroutine[Any, Any, RemoteProcess]],
-        on_output: Callable[[Output], object],
-        input: bytes | None,
-        timeout: float | None,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
+        contract: EnvContract | None = None,
+        input: bytes | None = None,
+        timeout: float | None = None,
+        max_output: int = MAX_OUTPUT,
+        on_output: Callable[[Output], object] | None = None,
     ) -> Completed:
+        """Runs a command to its end and collects its output. `on_output` is called in this thread.
+
+        See `outfitter.Client.run`.
+        """
+        client = self._wrapped
+        if on_output is None:
+            return self._background.call(
+                lambda: client.run(
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    policy=policy,
+                    contract=contract,
+                    input=input,
+                    timeout=timeout,
+                    max_output=max_output,
+                )
+            )
         if input is not None:
-            self._client.require("processStdinEof", "end a command's input")
+            client.require("processStdinEof", "end a command's input")
         started: list[RemoteProcess] = []  # filled over there: an interruption here cannot lose it
         feeding = None
 
         async def begin() -> RemoteProcess:
-            started.append(await start())
+            stdin = input is not None
+            started.append(
+                await client.start(argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=stdin)
+            )
             return started[0]
 
         def end() -> None:
@@ -110,18 +193,14 @@ class BlockingClient:
         return Completed(process.exit_code, b"", b"", denied, process.environment, process.startup)
 
 
-class BlockingProcess:
+class BlockingProcess(Blocking["RemoteProcess"]):
     """What the plain process has by hand: its events, and the wait for its end."""
 
     def __init__(self, background: Background, process: RemoteProcess) -> None:
-        self._background = background
-        self._process = process
+        super().__init__(background, process)
         # Taken over the threads, but by no loop yet: what one loop leaves, the next one gets.
         self._taken: deque[Output | Exited] = deque()
         self._reading: set[Events] = set()  # used on the background thread only
-
-    def __repr__(self) -> str:
-        return repr(self._process)
 
     def __iter__(self) -> Iterator[Output | Exited]:
         return self._take()
@@ -129,7 +208,7 @@ class BlockingProcess:
     def _take(self, limit: float | None = None) -> Iterator[Output | Exited]:
         """The events. Raises TimedOut when they have not all come within `limit` seconds."""
         deadline = None if limit is None else time.monotonic() + limit
-        events = aiter(self._process)
+        events = aiter(self._wrapped)
         try:
             while True:
                 event = self._next()
@@ -150,7 +229,7 @@ class BlockingProcess:
     def _wait_for_more(self, events: Events, limit: float | None, deadline: float | None) -> bool:
         left = None
         # What has come may be taken slowly: only the command's own time is limited.
-        if limit is not None and deadline is not None and not self._process.closed:
+        if limit is not None and deadline is not None and not self._wrapped.closed:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut(limit)
@@ -172,7 +251,7 @@ class BlockingProcess:
             async for event in events:
                 self._taken.append(event)
                 size += len(event.data) if isinstance(event, Output) else 0
-                if size >= _BATCH_BYTES or not self._process._feed.queue:
+                if size >= _BATCH_BYTES or not self._wrapped._feed.queue:
                     return True
         return False
 
@@ -187,7 +266,7 @@ class BlockingProcess:
     async def _wait(self) -> int:
         if not self._reading:
             self._taken.clear()
-        return await self._process.wait()
+        return await self._wrapped.wait()
 
 
 class Background:
@@ -244,8 +323,6 @@ class Background:
                 return False
             self._loop.call_soon_threadsafe(callback)
             return True
-
-    # What a coroutine yields and is sent is the loop's business, hence Any.
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> _Call[T]:
         """Has a coroutine carried out, without waiting."""
