@@ -102,12 +102,12 @@ def parameters(thing: Any) -> list[inspect.Parameter]:
 def test_client_and_process_have_the_names_of_the_async_ones() -> None:
     with sync.local() as client:
         process = client.start(["true"])
-        assert names(client) == names(client._client) - ASYNC_ONLY
-        assert names(process) == names(process._process) - INTERNAL
+        assert names(client) == names(client._wrapped) - ASYNC_ONLY
+        assert names(process) == names(process._wrapped) - INTERNAL
         assert (hasattr(process, "__iter__"), hasattr(process, "__aiter__")) == (True, False)
-        assert names(client.files) == names(client._client.files)
+        assert names(client.files) == names(client._wrapped.files)
         with client.files.open(__file__) as file:
-            assert names(file) == names(file._file) - FILE_INTERNAL
+            assert names(file) == names(file._wrapped) - FILE_INTERNAL
 
 
 @pytest.mark.parametrize(

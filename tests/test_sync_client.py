@@ -59,7 +59,7 @@ def test_completion_shows_what_is_documented_and_no_more(kind: type, public: str
 def test_completion_of_the_async_handles_shows_no_plumbing() -> None:
     with sync.local() as client:
         process = client.start(["true"])
-        assert names(client._client) == f"aclose {CLIENT}"
-        assert names(process._process) == PROCESS
+        assert names(client._wrapped) == f"aclose {CLIENT}"
+        assert names(process._wrapped) == PROCESS
         with client.files.open(__file__) as file, client.files.watch(str(ROOT), recursive=False) as watch:
-            assert (names(file._file), names(watch._watch)) == (FILE, WATCH)
+            assert (names(file._wrapped), names(watch._wrapped)) == (FILE, WATCH)

@@ -1,36 +1,42 @@
-"""The base of `outfitter.sync`: a background thread with an asyncio loop, which other threads call.
+"""What `outfitter.sync` is built on: a thread with a loop, calls from other threads, events taken in batches.
 
-Each `with` block has its own thread. A call passes a coroutine to that thread and waits for the result. If
-Ctrl-C interrupts the wait, the coroutine is cancelled, with the same effects as in the async client.
+Each block has a thread of its own with an asyncio loop. A call hands a coroutine over and waits for it;
+one that is interrupted there (Ctrl-C) is cancelled here, with all that cancelling it means.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from .client.commands import Completed
+from .client.commands import MAX_OUTPUT, Completed
+from .client.environment import CONTRACT
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from .client.client import Client
+    from .client.environment import ByContract, EnvContract, EnvPolicy
     from .client.process import RemoteProcess
     from .core.events import Exited
 
     Events = AsyncGenerator[Output | Exited, None]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")  # of the async client
 S = TypeVar("S")  # its twin here
+H = TypeVar("H")  # the handle with the method that makes it
+W = TypeVar("W", covariant=True)  # of the async client, kept and never replaced
 
 # What one crossing takes of the output that waits. More would only be held twice.
 _BATCH_BYTES = 1 << 20
@@ -41,7 +47,7 @@ _LOOK_SECONDS = 1.0
 
 
 class Block(Generic[S]):
-    """A `with` block. A class because Ctrl-C could hit a generator between its `yield` and the block."""
+    """A `with` block. A class: in a generator, Ctrl-C may come between its `yield` and the block."""
 
     def __init__(
         self, context: AbstractAsyncContextManager[Client], kind: Callable[[Background, Client], S]
@@ -61,27 +67,104 @@ class Block(Generic[S]):
         self._background.close()
 
 
-class BlockingClient:
-    """The hand-written part of the blocking client: `run`, whose caller reads output at its own pace."""
+def opening(
+    kind: Callable[[Background, Client], S], reach: Callable[P, AbstractAsyncContextManager[Client]]
+) -> Callable[P, AbstractContextManager[S]]:
+    """One of the ways to a client, for a `with` block."""
 
-    def __init__(self, background: Background, client: Client) -> None:
+    def begin(*args: P.args, **named: P.kwargs) -> Block[S]:
+        return Block(reach(*args, **named), kind)
+
+    return _described(begin, reach)
+
+
+class Blocking(Generic[W]):
+    """A handle in plain calls: what it wraps lives on the background thread."""
+
+    def __init__(self, background: Background, wrapped: W) -> None:
         self._background = background
-        self._client = client
+        self._wrapped = wrapped
 
-    def _run(
+
+# What a coroutine yields and is sent is the loop's business, hence Any.
+
+
+def blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Blocking[A], P], T]:
+    """An async method as one that waits for its result."""
+
+    def call(self: Blocking[A], /, *args: P.args, **named: P.kwargs) -> T:
+        return self._background.call(lambda: method(self._wrapped, *args, **named))
+
+    return _described(call, method)
+
+
+def making(
+    kind: Callable[[Background, A], S],
+    method: Callable[Concatenate[H, P], Coroutine[Any, Any, A]],
+    undo: Callable[[S], object] | None = None,
+) -> Callable[Concatenate[Blocking[H], P], S]:
+    """An async method that returns a handle, as one that returns the plain handle. `undo`: see `call`."""
+
+    def call(self: Blocking[H], /, *args: P.args, **named: P.kwargs) -> S:
+        return self._background.make(kind, lambda: method(self._wrapped, *args, **named), undo=undo)
+
+    return _described(call, method)
+
+
+def _described(function: T, original: Callable[..., object]) -> T:
+    """With the name, the signature and the docstring of the async one."""
+    functools.update_wrapper(cast("Any", function), original)
+    if original.__doc__ is not None:
+        function.__doc__ = original.__doc__.replace("async with await", "with").replace("async with", "with")
+    return function
+
+
+class BlockingClient(Blocking["Client"]):
+    """What the plain client has by hand: `run` for output that the caller's thread takes at its own pace."""
+
+    def run(
         self,
-        start: Callable[[], Coroutine[Any, Any, RemoteProcess]],
-        on_output: Callable[[Output], object],
-        input: bytes | None,
-        timeout: float | None,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
+        contract: EnvContract | None = None,
+        input: bytes | None = None,
+        timeout: float | None = None,
+        max_output: int = MAX_OUTPUT,
+        on_output: Callable[[Output], object] | None = None,
     ) -> Completed:
+        """Runs a command to its end and collects its output. `on_output` is called in this thread.
+
+        See `outfitter.Client.run`.
+        """
+        client = self._wrapped
+        if on_output is None:
+            return self._background.call(
+                lambda: client.run(
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    policy=policy,
+                    contract=contract,
+                    input=input,
+                    timeout=timeout,
+                    max_output=max_output,
+                )
+            )
         if input is not None:
-            self._client.require("processStdinEof", "end a command's input")
+            client.require("processStdinEof", "end a command's input")
         started: list[RemoteProcess] = []  # filled over there: an interruption here cannot lose it
         feeding = None
 
         async def begin() -> RemoteProcess:
-            started.append(await start())
+            stdin = input is not None
+            started.append(
+                await client.start(argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=stdin)
+            )
             return started[0]
 
         def end() -> None:
@@ -110,26 +193,22 @@ class BlockingClient:
         return Completed(process.exit_code, b"", b"", denied, process.environment, process.startup)
 
 
-class BlockingProcess:
-    """The hand-written part of the blocking process: its events, and the wait for its end."""
+class BlockingProcess(Blocking["RemoteProcess"]):
+    """What the plain process has by hand: its events, and the wait for its end."""
 
     def __init__(self, background: Background, process: RemoteProcess) -> None:
-        self._background = background
-        self._process = process
+        super().__init__(background, process)
         # Taken over the threads, but by no loop yet: what one loop leaves, the next one gets.
         self._taken: deque[Output | Exited] = deque()
         self._reading: set[Events] = set()  # used on the background thread only
-
-    def __repr__(self) -> str:
-        return repr(self._process)
 
     def __iter__(self) -> Iterator[Output | Exited]:
         return self._take()
 
     def _take(self, limit: float | None = None) -> Iterator[Output | Exited]:
-        """The events. Raises TimedOut if the last event has not arrived within `limit` seconds."""
+        """The events. Raises TimedOut when they have not all come within `limit` seconds."""
         deadline = None if limit is None else time.monotonic() + limit
-        events = aiter(self._process)
+        events = aiter(self._wrapped)
         try:
             while True:
                 event = self._next()
@@ -150,7 +229,7 @@ class BlockingProcess:
     def _wait_for_more(self, events: Events, limit: float | None, deadline: float | None) -> bool:
         left = None
         # What has come may be taken slowly: only the command's own time is limited.
-        if limit is not None and deadline is not None and not self._process.closed:
+        if limit is not None and deadline is not None and not self._wrapped.closed:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut(limit)
@@ -162,9 +241,9 @@ class BlockingProcess:
             raise TimedOut(limit) from None
 
     async def _fetch(self, events: Events, seconds: float | None) -> bool:
-        """Waits for an event and takes all that have arrived; returns False at the end.
+        """Takes what is there, once something is; False at the end.
 
-        The events are kept even if the caller is interrupted before it gets the result.
+        What it takes is never lost with its answer, should the caller be interrupted just then.
         """
         self._reading.add(events)
         size = 0
@@ -172,7 +251,7 @@ class BlockingProcess:
             async for event in events:
                 self._taken.append(event)
                 size += len(event.data) if isinstance(event, Output) else 0
-                if size >= _BATCH_BYTES or not self._process._feed.queue:
+                if size >= _BATCH_BYTES or not self._wrapped._feed.queue:
                     return True
         return False
 
@@ -181,17 +260,17 @@ class BlockingProcess:
         await events.aclose()
 
     def wait(self) -> int:
-        """Waits for the end of the process and returns the exit code. See `outfitter.RemoteProcess.wait`."""
+        """Waits for the end; returns the exit code. See `outfitter.RemoteProcess.wait`."""
         return self._background.call(self._wait)
 
     async def _wait(self) -> int:
         if not self._reading:
             self._taken.clear()
-        return await self._process.wait()
+        return await self._wrapped.wait()
 
 
 class Background:
-    """A thread with an asyncio loop, which runs an async client and the calls of other threads."""
+    """A thread that runs a loop, on which an async client lives and calls are carried out."""
 
     def __init__(self, context: AbstractAsyncContextManager[Client]) -> None:
         self._context = context
@@ -230,7 +309,7 @@ class Background:
             raise self._over.error
 
     def _begin_closing(self) -> bool:
-        """Returns False if the thread has not started and will not, so that no wait is needed."""
+        """False when there is nothing to wait for: the thread has not begun, and will not."""
         with self._lock:
             self.closed = True
             if self._loop is not None and not self._loop.is_closed():
@@ -238,17 +317,15 @@ class Background:
             return self._loop is not None
 
     def post(self, callback: Callable[[], object]) -> bool:
-        """Calls `callback` on the thread, without waiting. Returns False if the thread has ended."""
+        """Has it called on the thread, without waiting; False when that has ended."""
         with self._lock:
             if self.closed or self._loop is None:
                 return False
             self._loop.call_soon_threadsafe(callback)
             return True
 
-    # What a coroutine yields and is sent is the loop's business, hence Any.
-
     def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> _Call[T]:
-        """Runs a coroutine on the thread, without waiting."""
+        """Has a coroutine carried out, without waiting."""
         call = _Call(self, work, None)
         self.post(call.begin)
         return call
@@ -256,10 +333,9 @@ class Background:
     def call(
         self, work: Callable[[], Coroutine[Any, Any, T]], *, undo: Callable[[T], object] | None = None
     ) -> T:
-        """Runs a coroutine on the thread and returns its result. If the wait is interrupted, cancels it.
+        """The result of a coroutine. When the wait for it is interrupted, it is cancelled.
 
-        `undo` gets the result if the coroutine has ended before it could be cancelled. Raises SessionExpired
-        after the close.
+        `undo` gets the result of one that was too fast for that. Raises SessionExpired after the close.
         """
         refuse_in_a_loop()
         call = _Call(self, work, undo)
@@ -282,7 +358,7 @@ class Background:
         *,
         undo: Callable[[S], object] | None = None,
     ) -> S:
-        """The blocking handle for the async handle that a coroutine returns; the same one each time."""
+        """The plain handle of what a coroutine returns: always the same one."""
 
         async def made() -> S:
             original = await work()
@@ -294,7 +370,7 @@ class Background:
         return self.call(made, undo=undo)
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
-        """The items of an async generator, with one call to the thread for each."""
+        """The items of an async generator, one crossing for each."""
 
         async def following() -> tuple[T, ...]:
             async for item in items:
@@ -334,7 +410,7 @@ class Background:
                     self.closed = True
 
     async def _live(self) -> None:
-        """Opens the client and closes it, in one task, as `async with` requires."""
+        """Opens the client and closes it, in one task, as `async with` wants it."""
         self._life = asyncio.current_task()
         if self._stopping.is_set():
             return
@@ -349,7 +425,7 @@ class Background:
 
 
 class _Call(Generic[T]):
-    """A coroutine on the background thread; another thread waits for its `answer`."""
+    """A coroutine on the background thread; `answer` is what somebody elsewhere waits for."""
 
     def __init__(
         self,
@@ -376,7 +452,7 @@ class _Call(Generic[T]):
         self._task.add_done_callback(self._end)
 
     def drop(self) -> None:
-        """Cancels the coroutine, whose caller no longer waits."""
+        """Nobody waits for it any more."""
         self._unwanted = True
         if self._task is not None:
             self._task.cancel()
@@ -400,10 +476,9 @@ class _Call(Generic[T]):
 
 
 class _Answer(Generic[T]):
-    """The result of a call: one thread waits for it, and the background thread sets it.
+    """What one thread waits for and the background thread gives.
 
-    This is not a Future: Ctrl-C inside the Condition of a Future may leave it locked and block the background
-    thread.
+    Not a Future: Ctrl-C in the midst of its Condition may leave that locked, and stop who answers.
     """
 
     def __init__(self) -> None:
@@ -424,7 +499,7 @@ class _Answer(Generic[T]):
         self._pending.release()
 
     def wait(self, seconds: float = math.inf) -> None:
-        """Returns when the result is set, or when the time is up."""
+        """Returns when it is there, or when the time is up."""
         deadline = time.monotonic() + seconds
         while not self.done and (left := deadline - time.monotonic()) > 0:
             self._pending.acquire(timeout=min(left, _LOOK_SECONDS))

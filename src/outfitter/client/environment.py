@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParams
-from ..protocol.environment import (
-    BaseParams,
-    BaseResult,
-    ContractParams,
-    DiffParams,
-    DiffResult,
-    EnvPolicyParams,
-    ExplainResult,
-    ResolveParams,
-    ResolveResult,
-)
+from ..protocol import environment as wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,14 +15,14 @@ if TYPE_CHECKING:
 
 #: Which of the executor's variables a command inherits: inherit ("all", "core", "none"),
 #: ignore_default_excludes, exclude patterns, (name, value) pairs to set, include-only patterns.
-EnvPolicy = EnvPolicyParams
+EnvPolicy = wire.EnvPolicyParams
 
 #: More about a command's environment: who speaks in `env` ("user" or "model"), what to `unset`, what becomes
 #: of a shell's `login` flag and `startup` files, the `scope` whose overlay applies, and named `overlays`.
-EnvContract = ContractParams
+EnvContract = wire.ContractParams
 
 #: Everything the executor has.
-INHERIT_ALL = EnvPolicyParams("all", True, (), (), ())
+INHERIT_ALL = EnvPolicy("all", True, (), (), ())
 
 
 class ByContract:
@@ -59,10 +49,10 @@ class EnvironmentCalls:
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
         **more: Any,  # the other members, as they are
-    ) -> ResolveParams:
-        wire, contract = wire_policy(self._session, policy, contract)
+    ) -> wire.ResolveParams:
+        policy, contract = wire_policy(self._session, policy, contract)
         here = self._session.resolve(cwd)
-        return ResolveParams(dict(env or {}), wire, contract=contract, cwd=here, **more)
+        return wire.ResolveParams(dict(env or {}), policy, contract=contract, cwd=here, **more)
 
     async def environment(
         self,
@@ -81,7 +71,7 @@ class EnvironmentCalls:
         """
         self._session.require("environmentExplain", "resolve environments")
         params = self._question(cwd, env, policy, contract, tty=tty, show=show, digest_key=digest_key)
-        result = await self._session.ask(ResolveResult, "environment/resolve", params.encode(), repeat=True)
+        result = await self._session.ask(wire.ResolveResult, "environment/resolve", params, repeat=True)
         return result.told
 
     async def explain(
@@ -104,30 +94,30 @@ class EnvironmentCalls:
         self._session.require("environmentExplain", "explain an environment")
         more = {"tty": tty, "show": show, "programs": programs, "login": login}
         params = self._question(cwd, env, policy, contract, **more)
-        result = await self._session.ask(ExplainResult, "environment/explain", params.encode(), repeat=True)
+        result = await self._session.ask(wire.ExplainResult, "environment/explain", params, repeat=True)
         return result.told
 
     async def compare(self, cwd: str, other: str) -> list[Change]:
         """The differences between the environments of two directories, without values."""
         self._session.require("environmentExplain", "compare environments")
-        params = DiffParams(self._question(cwd), self._question(other))
-        result = await self._session.ask(DiffResult, "environment/diff", params.encode(), repeat=True)
+        params = wire.DiffParams(self._question(cwd), self._question(other))
+        result = await self._session.ask(wire.DiffResult, "environment/diff", params, repeat=True)
         return result.differences
 
-    async def base(self, params: BaseParams) -> BaseAnswer:
+    async def base(self, params: wire.BaseParams) -> BaseAnswer:
         """Sets whose environment commands start from; returns that base and the names that differ.
 
         Only for a server of the same user on the same machine, because it may send the environment of this
         process.
         """
         self._session.require("environmentContract", "start commands from the client's environment")
-        result = await self._session.ask(BaseResult, "environment/base", params.encode(), repeat=True)
+        result = await self._session.ask(wire.BaseResult, "environment/base", params, repeat=True)
         return result.encode()
 
 
 def wire_policy(
-    session: RemoteSession, policy: EnvPolicy | ByContract | None, contract: ContractParams | None
-) -> tuple[EnvPolicyParams | None, ContractParams | None]:
+    session: RemoteSession, policy: EnvPolicy | ByContract | None, contract: EnvContract | None
+) -> tuple[EnvPolicy | None, EnvContract | None]:
     """What a request says: the contract where the server has one, except for an exact environment."""
     if policy is None:
         if contract is not None:
@@ -139,7 +129,7 @@ def wire_policy(
         session.require("environmentContract", "keep an environment contract")
         if contract.scope is not None or contract.overlays:
             session.require("environmentOverlay", "keep overlays")
-    given = policy if isinstance(policy, EnvPolicyParams) else None
+    given = policy if isinstance(policy, EnvPolicy) else None
     if not session.offers("environmentContract"):
         return given or INHERIT_ALL, None
-    return given, contract or ContractParams()
+    return given, contract or EnvContract()

@@ -13,31 +13,10 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..errors import CapabilityMissing, Disconnected, FileChanged, InvalidParams, RequestFailed
+from ..errors import Disconnected, FileChanged, InvalidParams, RequestFailed
+from ..protocol import fileresults as results
+from ..protocol import filesystem as fs
 from ..protocol.codes import NOT_FOUND
-from ..protocol.fileresults import (
-    BlockResult,
-    EntriesResult,
-    FileResult,
-    MetadataResult,
-    PathResult,
-    WalkResult,
-)
-from ..protocol.filesystem import (
-    ChmodParams,
-    CloseParams,
-    CopyParams,
-    CreateDirectoryParams,
-    FileParams,
-    OpenParams,
-    PathParams,
-    ReadBlockParams,
-    RemoveParams,
-    RenameParams,
-    WalkParams,
-    WriteBlockParams,
-    WriteFileParams,
-)
 from ..protocol.search import SearchParams, SearchResult
 from ..protocol.uri import parse
 from ..protocol.watching import WatchParams
@@ -45,17 +24,16 @@ from ..record import record
 from .watch import Watch, WatchFeed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Sequence
 
-    from ..protocol.jsontext import Json
     from ..protocol.uri import FileUri
-    from .session import RemoteSession
+    from .session import Params, R, RemoteSession
 
 AT_ONCE_BYTES = 4 << 20  # one message; above, blocks are quicker to begin with and never held whole twice
 BLOCK_BYTES = 1 << 20  # the largest the protocol has
 IN_FLIGHT = 4  # blocks under way: hides a round trip, holds four megabytes
 
-FileInfo = MetadataResult
+FileInfo = results.MetadataResult
 Found = SearchResult
 
 
@@ -89,19 +67,17 @@ class Files:
 
     async def read(self, path: str, *, follow: bool = True) -> bytes:
         """The whole content of a file. Raises RequestFailed (`not_found` is the most frequent reason)."""
-        uri = self._uri(path)
-        if follow and (await self._stat(uri, follow)).size > AT_ONCE_BYTES:
+        if follow and (await self.stat(path)).size > AT_ONCE_BYTES:
             async with await self.open(path) as file:
                 return b"".join([block async for block in file])
-        params = FileParams(uri, follow).encode()
-        return (await self._session.ask(FileResult, "fs/readFile", params, repeat=True)).data
+        params = fs.FileParams(self._uri(path), follow)
+        return (await self._ask(results.FileResult, "fs/readFile", params)).data
 
     async def write(self, path: str, data: bytes, *, follow: bool = True) -> None:
         """Replaces the content of a file, or creates the file; its directory must exist."""
-        uri = self._uri(path)
         if len(data) <= AT_ONCE_BYTES or not follow or not self._session.offers("fileWriteStreaming"):
             # Writing the same content twice is the same as once, so it may be repeated.
-            await self._call("fs/writeFile", WriteFileParams(uri, data, follow).encode())
+            await self._call("fs/writeFile", fs.WriteFileParams(self._uri(path), data, follow))
             return
         while True:
             try:
@@ -126,21 +102,14 @@ class Files:
             raise InvalidParams(f'mode must be "read", "replace" or "update", not {mode!r}')
         if mode == "update":
             self._session.require("fsOpenUpdate", "write to a file in place")
-        if mode == "replace" and not self._session.offers("fileWriteStreaming"):
-            raise CapabilityMissing("fileWriteStreaming", "write a file in blocks")
-        file = RemoteFile(self._session, self._uri(path), mode, self._new_handle)
+        if mode == "replace":
+            self._session.require("fileWriteStreaming", "write a file in blocks")
+        file = RemoteFile(self._session, self._uri(path), mode, self._handles)
         await file._begin()
         return file
 
-    def _new_handle(self) -> str:
-        return f"f{next(self._handles)}"
-
     async def stat(self, path: str, *, follow: bool = True) -> FileInfo:
-        return await self._stat(self._uri(path), follow)
-
-    async def _stat(self, uri: FileUri, follow: bool) -> FileInfo:
-        params = FileParams(uri, follow).encode()
-        return await self._session.ask(FileInfo, "fs/getMetadata", params, repeat=True)
+        return await self._ask(FileInfo, "fs/getMetadata", fs.FileParams(self._uri(path), follow))
 
     async def exists(self, path: str) -> bool:
         """Whether the path exists; a broken symbolic link does not."""
@@ -154,21 +123,20 @@ class Files:
 
     async def canonicalize(self, path: str) -> str:
         """The path without symbolic links and dots. It must exist."""
-        params = PathParams(self._uri(path)).encode()
-        return native((await self._session.ask(PathResult, "fs/canonicalize", params, repeat=True)).path)
+        result = await self._ask(results.PathResult, "fs/canonicalize", fs.PathParams(self._uri(path)))
+        return native(result.path)
 
     # Folders
 
     async def make_directory(self, path: str, *, recursive: bool = True) -> None:
         """Creates a directory. With `recursive`, also its parents, and an existing directory is accepted."""
-        params = CreateDirectoryParams(self._uri(path), recursive).encode()
+        params = fs.CreateDirectoryParams(self._uri(path), recursive)
         await self._call("fs/createDirectory", params, repeat=recursive)
 
     async def list(self, path: str) -> list[FolderEntry]:
         """The entries of a directory; symbolic links are described by their targets."""
         uri = self._uri(path)
-        params = PathParams(uri).encode()
-        result = await self._session.ask(EntriesResult, "fs/readDirectory", params, repeat=True)
+        result = await self._ask(results.EntriesResult, "fs/readDirectory", fs.PathParams(uri))
         folder = native(uri.text).rstrip("/")
         found = []
         for one in result.entries:
@@ -190,8 +158,8 @@ class Files:
 
         With `hidden=False`, hidden directories are listed but not entered.
         """
-        params = WalkParams(self._uri(path), depth, directories, entries, follow, not hidden)
-        result = await self._session.ask(WalkResult, "fs/walk", params.encode(), repeat=True)
+        params = fs.WalkParams(self._uri(path), depth, directories, entries, follow, not hidden)
+        result = await self._ask(results.WalkResult, "fs/walk", params)
         return Walked(
             [(native(path), kind) for path, kind in result.entries],
             [(native(path), message) for path, message in result.errors],
@@ -202,16 +170,16 @@ class Files:
 
     async def copy(self, source: str, destination: str, *, recursive: bool = False) -> None:
         """Copies within the executor: a file, a symbolic link, or with `recursive` a directory."""
-        params = CopyParams(self._uri(source), self._uri(destination), recursive)
-        await self._call("fs/copy", params.encode(), repeat=False)
+        params = fs.CopyParams(self._uri(source), self._uri(destination), recursive)
+        await self._call("fs/copy", params, repeat=False)
 
     async def remove(self, path: str, *, recursive: bool = False, force: bool = False) -> None:
         """Removes a file, a symbolic link or an empty directory; with `recursive`, a full directory.
 
         With `force`, a path that does not exist is accepted.
         """
-        params = RemoveParams(self._uri(path), recursive, force)
-        await self._call("fs/remove", params.encode(), repeat=force)
+        params = fs.RemoveParams(self._uri(path), recursive, force)
+        await self._call("fs/remove", params, repeat=force)
 
     async def rename(self, source: str, destination: str, *, replace: bool = False) -> None:
         """Renames a path.
@@ -219,13 +187,13 @@ class Files:
         Raises RequestFailed if the destination exists, unless `replace`; or CapabilityMissing.
         """
         self._session.require("fsRename", "rename files")
-        params = RenameParams(self._uri(source), self._uri(destination), replace)
-        await self._call("fs/rename", params.encode(), repeat=False)
+        params = fs.RenameParams(self._uri(source), self._uri(destination), replace)
+        await self._call("fs/rename", params, repeat=False)
 
     async def chmod(self, path: str, mode: int, *, follow: bool = True) -> None:
         """Sets the permissions of a path. Raises RequestFailed or CapabilityMissing."""
         self._session.require("fsChmod", "change the mode of files")
-        await self._call("fs/chmod", ChmodParams(self._uri(path), mode, follow).encode())
+        await self._call("fs/chmod", fs.ChmodParams(self._uri(path), mode, follow))
 
     # Following and finding
 
@@ -282,27 +250,28 @@ class Files:
             honour_ignore_files=honour_ignore_files,
             timeout_ms=int(timeout * 1000),
         )
-        return await self._session.ask(Found, "fs/search", params.encode(), repeat=True)
+        return await self._ask(Found, "fs/search", params)
 
     # Calls
 
     def _uri(self, path: str) -> FileUri:
         return self._session.resolve(path)
 
-    async def _call(self, method: str, params: Json, *, repeat: bool = True) -> Json:
-        return await self._session.call(method, params, repeat=repeat)
+    async def _ask(self, kind: type[R], method: str, params: Params) -> R:
+        return await self._session.ask(kind, method, params, repeat=True)
+
+    async def _call(self, method: str, params: Params, *, repeat: bool = True) -> None:
+        await self._session.call(method, params.encode(), repeat=repeat)
 
 
 class RemoteFile:
     """An open file. Iterate over it to get its blocks, or read and write at any position."""
 
-    def __init__(
-        self, session: RemoteSession, uri: FileUri, mode: str, new_handle: Callable[[], str]
-    ) -> None:
+    def __init__(self, session: RemoteSession, uri: FileUri, mode: str, handles: Iterator[int]) -> None:
         self._uri = uri
         self._mode = mode
         self._session = session
-        self._new_handle = new_handle
+        self._handles = handles
         self._handle = ""
         self._generation = 0  # of the connection that the handle belongs to
         self._identity: tuple[int, int, int] | None = None
@@ -327,21 +296,20 @@ class RemoteFile:
             self._identity = await self._identify()
 
     async def _open(self) -> str:
-        handle = self._new_handle()
+        handle = f"f{next(self._handles)}"
         self._generation = self._session.link.generation
         try:
-            await self._session.call("fs/open", OpenParams(handle, self.uri, self.mode).encode())
+            await self._session.call("fs/open", fs.OpenParams(handle, self.uri, self.mode).encode())
         except BaseException as error:
             # It may be open all the same; the server forgets it with the connection at the latest.
             if not isinstance(error, RequestFailed | Disconnected):
-                self._session.later("fs/close", CloseParams(handle).encode())
+                self._session.later("fs/close", fs.CloseParams(handle).encode())
             raise
         return handle
 
     async def _identify(self) -> tuple[int, int, int]:
         """What tells this file from another one that takes its name."""
-        params = FileParams(self.uri).encode()
-        info = await self._session.ask(FileInfo, "fs/getMetadata", params, repeat=True)
+        info = await self._session.ask(FileInfo, "fs/getMetadata", fs.FileParams(self.uri), repeat=True)
         return info.size, info.modified_ms, info.created_ms
 
     async def __aenter__(self) -> RemoteFile:
@@ -363,8 +331,8 @@ class RemoteFile:
         while True:
             handle = self._handle
             try:
-                params = ReadBlockParams(handle, offset, length).encode()
-                return (await self._session.ask(BlockResult, "fs/readBlock", params)).chunk
+                params = fs.ReadBlockParams(handle, offset, length)
+                return (await self._session.ask(results.BlockResult, "fs/readBlock", params)).chunk
             except Disconnected:
                 await self._reopen(handle)
             except RequestFailed as error:
@@ -420,7 +388,7 @@ class RemoteFile:
         task.add_done_callback(self._written)
 
     async def _write(self, data: bytes, offset: int) -> None:
-        params = WriteBlockParams(self._handle, offset, data).encode()
+        params = fs.WriteBlockParams(self._handle, offset, data).encode()
         try:
             await self._session.call("fs/writeBlock", params)
         except RequestFailed:
@@ -450,10 +418,10 @@ class RemoteFile:
             self.abandon()
             raise self._failure
         if self.mode == "read":
-            self._session.later("fs/close", CloseParams(self._handle).encode())
+            self._session.later("fs/close", fs.CloseParams(self._handle).encode())
             return
         self._check_connection()
-        await self._session.call("fs/close", CloseParams(self._handle).encode())
+        await self._session.call("fs/close", fs.CloseParams(self._handle).encode())
         # Closing a handle that is not there is no error; it only means that nothing was written.
         self._check_connection()
 
@@ -463,7 +431,7 @@ class RemoteFile:
         for task in self._writes:
             task.cancel()
         if self._handle and self._generation == self._session.link.generation:
-            self._session.later("fs/close", CloseParams(self._handle, discard=True).encode())
+            self._session.later("fs/close", fs.CloseParams(self._handle, discard=True).encode())
 
 
 def native(text: str) -> str:

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..protocol.overlay import (
-    DropParams,
-    DropResult,
-    EventParams,
-    EventResult,
-    ListParams,
-    OverlayResult,
-    PutParams,
-    PutResult,
-)
+from ..protocol import overlay as wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..protocol.documents import EventAnswer, OverlayAnswer, PutAnswer
     from ..protocol.jsontext import Json
-    from .session import R, RemoteSession
+    from .session import Params, R, RemoteSession
 
 
 class OverlayCalls:
@@ -55,7 +46,7 @@ class OverlayCalls:
         told: dict[str, Json] = {"set": dict(set or {}), "unset": list(unset), "secrets": list(secrets)}
         for op, entries in (("prepend", prepend), ("append", append), ("remove", remove)):
             told[op] = {name: list(values) for name, values in (entries or {}).items()}
-        params = PutParams(
+        params = wire.PutParams(
             scope,
             producer,
             {name: value for name, value in told.items() if value},
@@ -63,14 +54,14 @@ class OverlayCalls:
             merge=merge,
             order=tuple(order),
         )
-        return (await self._ask(PutResult, "put", params)).encode()
+        return (await self._ask(wire.PutResult, "put", params)).encode()
 
     async def overlay(self, scope: str) -> OverlayAnswer:
         """The `contributions` to the overlay of a scope, with names and without values.
 
         Raises CapabilityMissing.
         """
-        return (await self._ask(OverlayResult, "list", ListParams(scope))).encode()
+        return (await self._ask(wire.OverlayResult, "list", wire.ListParams(scope))).encode()
 
     async def drop_overlay(self, scope: str, producer: str | None = None, names: Sequence[str] = ()) -> bool:
         """Removes a producer's contribution, or some of its variables; returns whether it had any.
@@ -78,7 +69,8 @@ class OverlayCalls:
         Without a producer, removes the whole overlay of a session that has ended, including the removals of a
         fork.
         """
-        return (await self._ask(DropResult, "drop", DropParams(scope, producer, tuple(names)))).dropped
+        params = wire.DropParams(scope, producer, tuple(names))
+        return (await self._ask(wire.DropResult, "drop", params)).dropped
 
     async def overlay_event(
         self,
@@ -96,16 +88,9 @@ class OverlayCalls:
         present `contributions`, the producers to `rerun` with the `reason`, and what is `lost`. Raises
         RequestFailed or CapabilityMissing.
         """
-        params = EventParams(scope, event, to, tuple(unset), hide_secrets)
-        return (await self._ask(EventResult, "event", params, repeat=False)).encode()
+        params = wire.EventParams(scope, event, to, tuple(unset), hide_secrets)
+        return (await self._ask(wire.EventResult, "event", params, repeat=False)).encode()
 
-    async def _ask(
-        self,
-        kind: type[R],
-        what: str,
-        params: PutParams | ListParams | DropParams | EventParams,
-        *,
-        repeat: bool = True,
-    ) -> R:
+    async def _ask(self, kind: type[R], what: str, params: Params, *, repeat: bool = True) -> R:
         self._session.require("environmentOverlay", "keep overlays")
-        return await self._session.ask(kind, f"environment/overlay/{what}", params.encode(), repeat=repeat)
+        return await self._session.ask(kind, f"environment/overlay/{what}", params, repeat=repeat)

@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING
 
 from ..core.events import CLOSED, Closed, EventOrder, Exited, Missed, Output
 from ..errors import InvalidParams, OutfitterError, OutputLost, RequestFailed
+from ..protocol import process as wire
 from ..protocol.environment import WaitingNotice
-from ..protocol.process import (
-    ExitedNotice,
-    OutputNotice,
-    ReadParams,
-    ReadResult,
-    ResizeParams,
-    SignalParams,
-    TerminalSize,
-    TerminateParams,
-    TerminateResult,
-    WriteParams,
-    WriteResult,
-)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -137,13 +125,13 @@ class RemoteProcess:
     async def _write(self, data: bytes, *, eof: bool) -> str:
         write_id = f"{self._feed.write_prefix}{self._next_write}"
         self._next_write += 1
-        params = WriteParams(self.process_id, data, write_id, eof).encode()
+        params = wire.WriteParams(self.process_id, data, write_id, eof)
         # Sent again after a break: the server knows the id and applies it once.
-        return (await self._session.ask(WriteResult, "process/write", params, repeat=True)).status
+        return (await self._session.ask(wire.WriteResult, "process/write", params, repeat=True)).status
 
     async def interrupt(self) -> None:
         """Sends SIGINT, like Ctrl-C. Raises Disconnected if it may not have arrived."""
-        await self._session.call("process/signal", SignalParams(self.process_id).encode())
+        await self._session.call("process/signal", wire.SignalParams(self.process_id).encode())
 
     async def terminate(self, grace: float = 0.0) -> bool:
         """Ends the command and everything it started; returns True if it was still running.
@@ -152,14 +140,15 @@ class RemoteProcess:
         supports it.
         """
         offered = self._session.offers("processTerminateGrace")
-        params = TerminateParams(self.process_id, int(grace * 1000) if offered else 0).encode()
+        params = wire.TerminateParams(self.process_id, int(grace * 1000) if offered else 0)
         # Sent again after a break, unlike the reference's client: it ends the same process or none.
-        return (await self._session.ask(TerminateResult, "process/terminate", params, repeat=True)).running
+        result = await self._session.ask(wire.TerminateResult, "process/terminate", params, repeat=True)
+        return result.running
 
     async def resize(self, rows: int, cols: int) -> None:
         """Sets the size of the command's terminal. Raises CapabilityMissing if the server cannot do it."""
         self._session.require("processResize", "resize a terminal")
-        params = ResizeParams(self.process_id, TerminalSize(rows, cols)).encode()
+        params = wire.ResizeParams(self.process_id, wire.TerminalSize(rows, cols)).encode()
         await self._session.call("process/resize", params)
 
     def keep(self) -> None:
@@ -263,9 +252,9 @@ class ProcessFeed:
                 self._on_waiting(notice.what)
             return
         event: Event = CLOSED
-        if isinstance(notice, OutputNotice):
+        if isinstance(notice, wire.OutputNotice):
             event = Output(notice.stream, notice.data)
-        elif isinstance(notice, ExitedNotice):
+        elif isinstance(notice, wire.ExitedNotice):
             event = Exited(notice.exit_code, notice.sandbox_denied)
             if notice.environment is not None:
                 self.startup = notice.environment
@@ -306,11 +295,11 @@ class ProcessFeed:
 
     # Making up for what was missed
 
-    def _missed_params(self) -> Json:
-        return ReadParams(self.process_id, self._order.last).encode()
+    async def _read(self) -> wire.ReadResult:
+        return await self._session.ask(wire.ReadResult, "process/read", self._missed_params(), repeat=True)
 
-    async def _read(self) -> ReadResult:
-        return await self._session.ask(ReadResult, "process/read", self._missed_params(), repeat=True)
+    def _missed_params(self) -> wire.ReadParams:
+        return wire.ReadParams(self.process_id, self._order.last)
 
     async def catch_up(self, connection: ClientConnection) -> None:
         """Reads what happened while there was no connection. Raises Disconnected only.
@@ -318,7 +307,8 @@ class ProcessFeed:
         What the server cannot give any more fails this process and no other.
         """
         try:
-            result = ReadResult.decode(await connection.call("process/read", self._missed_params()))
+            answer = await connection.call("process/read", self._missed_params().encode())
+            result = wire.ReadResult.decode(answer)
             if result.failure is not None:
                 raise OutputLost(result.failure)
             self._deliver(self._order.merge(_missed(result)))
@@ -348,7 +338,7 @@ class ProcessFeed:
         self.closed = self.closed or result.closed
 
 
-def _missed(result: ReadResult) -> Missed:
+def _missed(result: wire.ReadResult) -> Missed:
     chunks = [(seq, Output(stream, data)) for seq, stream, data in result.chunks]
     return Missed(
         chunks, result.next_seq, result.exited, result.exit_code, result.closed, result.sandbox_denied

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     R = TypeVar("R", bound=Result)
 
+    class Params(Protocol):
+        def encode(self) -> Json: ...
+
     class FedProcess(Protocol):
         """A process that hears of its session."""
 
@@ -157,10 +160,11 @@ class RemoteSession:
             self.queued(0)
 
     async def ask(
-        self, kind: type[R], method: str, params: Json, *, repeat: bool = False, wait: bool = True
+        self, kind: type[R], method: str, params: Params | None, *, repeat: bool = False, wait: bool = True
     ) -> R:
         """The answer to a call as its type. Raises Malformed when the answer cannot be read."""
-        result = await self.call(method, params, repeat=repeat, wait=wait)
+        sent = None if params is None else params.encode()
+        result = await self.call(method, sent, repeat=repeat, wait=wait)
         try:
             return kind.decode(result)
         except InvalidParams as error:

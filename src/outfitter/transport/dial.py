@@ -157,7 +157,6 @@ class DialledTransport(asyncio.Protocol):
         self._inbox: deque[Payload] = deque()
         self._begun = False
         self._hold = False
-        self._crowded = False
         self._closing = False
         self._told = False
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -240,11 +239,7 @@ class DialledTransport(asyncio.Protocol):
         self._begun = True
         self._keepalive = self._loop.call_later(_PING_SECONDS, self._beat)
         self._deliver()
-        if self._told_early():
-            self._tell()
-
-    def _told_early(self) -> bool:
-        return self._reason != "" and not self._told
+        self._tell()
 
     def data_received(self, data: bytes) -> None:
         self._heard = self._loop.time()
@@ -288,8 +283,7 @@ class DialledTransport(asyncio.Protocol):
                 self._socket.resume_reading()
             if self._inbox:
                 self._loop.call_soon(self._deliver)
-            if self._told_early() and self._begun:
-                self._loop.call_soon(self._tell)
+            self._loop.call_soon(self._tell)
 
     def _control(self, opcode: int, payload: bytes) -> None:
         if opcode == ws.PING:
@@ -334,11 +328,7 @@ class DialledTransport(asyncio.Protocol):
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
         self.send(*map(b"".join, messages))
 
-    def pause_writing(self) -> None:
-        self._crowded = True
-
     def resume_writing(self) -> None:
-        self._crowded = False
         if self._begun and not self._told:
             self.receiver.drained()
 
@@ -405,9 +395,7 @@ class DialledTransport(asyncio.Protocol):
         if not self._reason:
             detail = f": {_reason(error)}" if isinstance(error, OSError) else ""
             self._reason = f"the connection was lost{detail}"
-        # What came before the end is taken first, however long a slow caller lets it wait.
-        if self._begun and not (self._hold and self._inbox):
-            self._tell()
+        self._tell()
 
     async def wait_ended(self) -> None:
         if self._closing:
@@ -424,8 +412,10 @@ class DialledTransport(asyncio.Protocol):
             self._keepalive = None
 
     def _tell(self) -> None:
-        # Before `begin` there is nobody to tell; that is made up for there.
-        if self._begun and not self._told and not (self._hold and self._inbox):
+        """Tells the receiver of the end, if there is one and it may know."""
+        # Before `begin` there is nobody to tell; that is made up for there. And what came before the end is
+        # taken first, however long a slow caller lets it wait.
+        if self._reason and self._begun and not self._told and not (self._hold and self._inbox):
             self._told = True
             self._stop_beating()
             self.receiver.lost(self._reason)

@@ -33,9 +33,6 @@ class MemoryTransport:
         self._fragments: list[bytes] = []
         self._deferred: list[bytes] | None = None  # what waits for a message in pieces to end
 
-    def _join(self, other: MemoryTransport) -> None:
-        self._other = other
-
     def begin(self) -> None:
         """Nothing to begin: the other end's messages come by themselves."""
 
@@ -121,6 +118,5 @@ class MemoryTransport:
 def pair(loop: Loop) -> tuple[MemoryTransport, MemoryTransport]:
     """Two ends of one connection. Set `receiver` on both before anything is sent."""
     one, two = MemoryTransport(loop), MemoryTransport(loop)
-    one._join(two)
-    two._join(one)
+    one._other, two._other = two, one
     return one, two

@@ -18,8 +18,6 @@ from .stdio import StdioTransport
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..protocol.websocket import Payload
-    from .base import Receiver
 
 _TERM_SECONDS = 2.0  # the reference's: after this SIGTERM was not enough
 _STDERR_BYTES = 64 << 10  # read at a time; longer lines are cut
@@ -27,79 +25,27 @@ _LAST_READS = 16  # at its end: more than a pipe holds, so all of it, unless it 
 _LAST_LINES = 5  # of its stderr, told when it ends before it has answered
 
 
-class ProgramTransport:
+class ProgramTransport(StdioTransport):
     """A child's pipes as a transport. Made by `launch`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, program: str, child: subprocess.Popen[bytes]) -> None:
         assert child.stdin is not None and child.stdout is not None and child.stderr is not None
+        names = f"output of {program}", f"input of {program}"
+        super().__init__(loop, child.stdout.fileno(), child.stdin.fileno(), names)
         self.peer = program
         self.close_code: int | None = None
-        self._loop = loop
         self._child = child
-        self._lines = StdioTransport(
-            loop, child.stdout.fileno(), child.stdin.fileno(), (f"output of {program}", f"input of {program}")
-        )
         self._stderr = child.stderr.fileno()
         self._partial = b""
         self._last: list[str] = []
-        self._ended: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         os.set_blocking(child.stdout.fileno(), False)
         os.set_blocking(self._stderr, False)
-        loop.add_reader(self._stderr, self._told)
-
-    # The transport of its lines
-
-    @property
-    def receiver(self) -> Receiver:
-        return self._receiver
-
-    @receiver.setter
-    def receiver(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-        self._lines.receiver = self
-
-    @property
-    def buffered(self) -> int:
-        return self._lines.buffered
-
-    def begin(self) -> None:
-        self._lines.begin()
-
-    def send(self, *messages: bytes) -> None:
-        self._lines.send(*messages)
-
-    def send_parts(self, *messages: tuple[bytes, ...]) -> None:
-        self._lines.send_parts(*messages)
-
-    def pause_reading(self) -> None:
-        self._lines.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._lines.resume_reading()
-
-    def probe(self, seconds: float) -> None:
-        self._lines.probe(seconds)
-
-    def close(self, code: int, reason: str) -> None:
-        self._lines.close(code, reason)
-
-    # From it
-
-    def message(self, data: Payload) -> None:
-        self._receiver.message(data)
-
-    def drained(self) -> None:
-        self._receiver.drained()
-
-    def lost(self, reason: str) -> None:
-        self._hear_out()
-        said = f"; its last output: {' | '.join(self._last)}" if self._last else ""
-        self._ended = self._loop.create_task(self._end())
-        self._receiver.lost(reason + said)
+        loop.add_reader(self._stderr, self._hear)
 
     # Standard error
 
-    def _told(self) -> bool:
+    def _hear(self) -> bool:
         """Passes what the program writes to stderr to our log, line by line; False when there is no more."""
         try:
             data = os.read(self._stderr, _STDERR_BYTES)
@@ -115,7 +61,7 @@ class ProgramTransport:
     def _hear_out(self) -> None:
         """Takes what it has said before its end, which need not end a line."""
         for _ in range(_LAST_READS):
-            if not self._told():
+            if not self._hear():
                 break
         self._pass_on(b"\n" if self._partial else b"")
 
@@ -128,6 +74,12 @@ class ProgramTransport:
             note("client", "!", "%s: %s", self.peer, text)
 
     # The end
+
+    def _tell(self, reason: str) -> None:
+        self._hear_out()
+        said = f"; its last output: {' | '.join(self._last)}" if self._last else ""
+        self._ending = asyncio.get_running_loop().create_task(self._end())
+        super()._tell(reason + said)
 
     async def _end(self) -> None:
         """SIGTERM to its group, SIGKILL to what is left after a while; always reaped."""
@@ -147,8 +99,8 @@ class ProgramTransport:
 
     async def wait_ended(self) -> None:
         """Returns when the program is gone."""
-        if self._ended is not None:
-            await asyncio.shield(self._ended)
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
 
 
 def _signal(child: subprocess.Popen[bytes], number: int) -> None:

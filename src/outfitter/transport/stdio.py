@@ -175,6 +175,9 @@ class StdioTransport(Outgoing):
         if self._outbox:
             self._loop.remove_writer(self._out)
             self._last_words()
+        self._tell(reason)
+
+    def _tell(self, reason: str) -> None:
         self.receiver.lost(reason)
 
     def _last_words(self) -> None:
@@ -185,10 +188,7 @@ class StdioTransport(Outgoing):
         end = self._loop.time() + _LAST_WORDS_SECONDS
         try:
             while self._outbox and taken.poll(max(0.0, end - self._loop.time()) * 1000):
-                sent = os.write(self._out, self._outbox[0])
-                self._outbox[0] = memoryview(self._outbox[0])[sent:]
-                if not self._outbox[0]:
-                    self._outbox.popleft()
+                self._sent(os.write(self._out, self._outbox[0]))
         except OSError:
             pass
         self._outbox.clear()

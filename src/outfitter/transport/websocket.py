@@ -55,7 +55,7 @@ class Listener:
     ) -> None:
         self._loop = loop
         self._sock = sock
-        self._gate = gate
+        self.gate = gate
         self._connected = connected
         self._limit = limit
         self.open: set[WebSocketTransport | _Incoming] = set()
@@ -94,11 +94,7 @@ class Listener:
         """Bytes of unfinished messages of all connections."""
         return sum(one.held for one in self.open)
 
-    def decide(self, head: bytes) -> Response:
-        return answer(head, self._gate)
-
     def upgrade(self, incoming: _Incoming, sock: socket, rest: bytes) -> None:
-        self.open.discard(incoming)
         transport = WebSocketTransport(self._loop, sock, incoming.peer, self)
         self.open.add(transport)
         self._connected(transport)
@@ -151,7 +147,7 @@ class _Incoming:
             if len(self._head) > MAX_HEAD:
                 self._reply(Response(431, f"request head exceeds {MAX_HEAD} bytes"))
             return
-        response = self._listener.decide(head)
+        response = answer(head, self._listener.gate)
         if response.status != 101:
             self._reply(response)
             return
@@ -160,22 +156,20 @@ class _Incoming:
             self._sock.send(response.encode())
         except OSError:
             self._sock.close()
-            self._listener.open.discard(self)
             return
         self._listener.upgrade(self, self._sock, rest)
 
     def _reply(self, response: Response) -> None:
         self._leave()
-        self._listener.open.discard(self)
         _refuse(self._sock, response)
 
     def _leave(self) -> None:
         self._timer.cancel()
         self._loop.remove_reader(self._sock.fileno())
+        self._listener.open.discard(self)
 
     def abort(self) -> None:
         self._leave()
-        self._listener.open.discard(self)
         self._sock.close()
 
 
