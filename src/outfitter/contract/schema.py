@@ -54,7 +54,8 @@ class Key:
 # By table; those of the file's head are under "".
 KEYS: dict[str, tuple[Key, ...]] = {
     "": (
-        Key("allow_login_shell", "flag", 'Codex\'s name for shell.login: false is "reject", true is "allow".'),
+        Key("allow_login_shell", "flag",
+            'Codex\'s name for shell.login: false is "reject", true is "allow".'),
         Key("overlays", "overlays", "Overlays by name, for commands that choose them; keys as in [env]."),
     ),
     "shell_environment_policy": (
@@ -135,7 +136,8 @@ KEYS: dict[str, tuple[Key, ...]] = {
     ),
     "import": (
         Key("codex", "switch_or_path",
-            "Read allow_login_shell and [shell_environment_policy] from Codex's config.toml, or from this file.",
+            "Read allow_login_shell and [shell_environment_policy] from Codex's config.toml, "
+            "or from this file.",
             default=False, user_only=True),
     ),
 }

@@ -203,29 +203,30 @@ class Settings:
         self.ignored: tuple[tuple[str, str, Source], ...] = ()
 
 
-# Dotted name -> attribute, for what the user's file alone decides.
-USERS = {
+# The attributes of FileSettings that hold what was written under one name; most are those of Settings, too.
+FIELDS = {
+    "shell.startup": "startup",
+    "shell.login": "login",
     "shell.snapshot": "snapshot",
     "shell.snapshot_timeout": "snapshot_timeout",
     "daemon.environment": "daemon_environment",
+    "shell_environment_policy.allow_from": "allow_from",
+    "overlays": "overlays",
+    "names.lists": "list_names",
+    "names.secret": "secret_names",
+    "names.allow_code_loading": "allow_code_loading",
+    "limits.total_bytes": "total_bytes",
+    "import.codex": "import_codex",
+    "providers.use": "providers",
+    "providers.allow": "allowed_providers",
+    "providers.required": "required_providers",
+    "providers.on_failure": "on_provider_failure",
+    "providers.timeout": "provider_timeout",
+    "providers.modes": "provider_modes",
 }
 # Everything that `Settings.sources` tells about.
 SETTINGS = (
-    "shell.login",
-    "shell.startup",
-    *USERS,
+    *(setting for setting in FIELDS if setting != "overlays"),
     *(f"shell_environment_policy.{rule}" for rule in POLICY_RULES),
-    "shell_environment_policy.allow_from",
-    "names.lists",
-    "names.secret",
-    "names.allow_code_loading",
-    "limits.total_bytes",
-    "import.codex",
-    "providers.use",
-    "providers.allow",
-    "providers.required",
-    "providers.on_failure",
-    "providers.timeout",
-    "providers.modes",
     *(f"setup.{key}" for key in SETUP_KEYS),
 )
