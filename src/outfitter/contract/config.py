@@ -66,9 +66,8 @@ class _Search:
         self.passed: list[str] = []
         self.git: str | None = None
         # Where a command runs is a folder, not the link that led there.
-        folder = os.path.realpath(directory)
-        self.way = Way(_upwards(folder))
-        while True:
+        self.way = Way(_upwards(os.path.realpath(directory)))
+        for folder in self.way.paths:
             path = os.path.join(folder, PROJECT_FILE)
             if not os.path.lexists(path):
                 self.absent.append(path)
@@ -82,10 +81,6 @@ class _Search:
                 self.git = git
                 return
             self.absent.append(git)
-            above = os.path.dirname(folder)
-            if above == folder:
-                return
-            folder = above
 
 
 def _upwards(folder: str) -> list[str]:
