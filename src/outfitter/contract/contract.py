@@ -36,6 +36,12 @@ REMEMBERED_STACKS = 32
 # Without a PATH, bash searches a list of its own that ends in the current directory. And SHLVL is always
 # there, so that no bash takes itself for the first one, behind a socket, and reads ~/.bashrc.
 _DEFAULTS = {"PATH": DEFAULT_PATH, "SHLVL": "1"}
+_ORIGINS = {  # by the kind of a base
+    "daemon": EXECUTOR,
+    "launcher": Origin("launcher", "from the environment that Outfitter was started with"),
+    "client": Origin("client", "from the client's environment"),
+    "merge": Origin("client", "from the client's environment over the server's"),
+}
 
 
 @record
@@ -350,7 +356,8 @@ class Contract:
     def _build(
         self, settings: Settings, base: Base, asked: Asked, given: tuple[Layer, ...] | None, provided: bool
     ) -> Stack:
-        layers = [Layer(BASE, "base", _origin_of(base), base.values, producer=base.kind)]
+        origin = _ORIGINS.get(base.kind) or Origin("executor", f"from the environment of {base.kind}")
+        layers = [Layer(BASE, "base", origin, base.values, producer=base.kind)]
         if self._snapshot is not None and base is self.base:
             layers.append(self._snapshot)
         if provided:
@@ -391,19 +398,6 @@ def _is_wrong(layer: Layer, settings: Settings) -> bool:
 
 def _request(asked: Asked) -> Layer:
     return Layer(REQUESTED, "request", REQUEST, asked.env, unset=asked.unset, author=asked.author)
-
-
-def _origin_of(base: Base) -> Origin:
-    match base.kind:
-        case "daemon":
-            return EXECUTOR
-        case "launcher":
-            return Origin("launcher", "from the environment that Outfitter was started with")
-        case "client":
-            return Origin("client", "from the client's environment")
-        case "merge":
-            return Origin("client", "from the client's environment over the server's")
-    return Origin("executor", f"from the environment of {base.kind}")
 
 
 def _reverted(values: Mapping[str, str]) -> list[Layer]:

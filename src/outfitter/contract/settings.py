@@ -14,21 +14,12 @@ if TYPE_CHECKING:
 # Each from the loosest to the strictest.
 LOGINS = ("allow", "strip", "reject")
 STARTUPS = ("report", "repair", "enforce")
-SNAPSHOTS = ("none", "loginShell", "interactiveShell", "loginInteractiveShell")
-INHERITS = ("all", "core", "none")
 ON_FAILURES = ("without", "warn", "fail")
-DAEMON_ENVIRONMENTS = ("client", "daemon", "merge")
-ALLOW_FROM = ("L3", "L4", "L5")  # the layers that run project code; above them a person speaks
 
 SNAPSHOT_SECONDS = 10.0  # a profile that takes longer is not waited for; the reference's
-LONGEST_SNAPSHOT_SECONDS = 300.0  # somebody waits for the first command meanwhile
-LONGEST_PROVIDER_SECONDS = 3600.0  # a shell of nix that is built for the first time
 TOTAL_BYTES = 1 << 20  # half of what Linux takes for arguments and environment together
 SETUP_SECONDS = 600.0  # a first installation of everything that a project needs
-LONGEST_SETUP_SECONDS = 86_400.0  # a day: what takes longer hangs
-SETUP_SOURCES = ("codex", "devcontainer")
 SETUP_KEYS = ("script", "run", "from", "name", "inputs", "timeout", "required")
-MOST_TOTAL_BYTES = 2 << 20  # what exec was seen to accept with the usual stack limit
 
 POLICY_RULES = ("inherit", "ignore_default_excludes", "exclude", "set", "include_only")
 
@@ -71,9 +62,6 @@ class PolicySettings:
     def source(self, rule: str) -> Source:
         """Where a rule stands: "inherit", "exclude", "exclude AWS_*". An entry falls back on its key."""
         return self.rules.get(rule) or self.rules.get(rule.partition(" ")[0], DEFAULT)
-
-    def line(self, rule: str) -> int | None:
-        return self.source(rule).line
 
     def __repr__(self) -> str:
         return f"PolicySettings({self.file!r}, rules={sorted(self.rules)!r})"
