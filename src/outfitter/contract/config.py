@@ -48,9 +48,8 @@ def find_project_file(directory: str) -> str | None:
 def project_candidates(directory: str) -> list[str]:
     """Every path whose coming or going changes what `find_project_file` answers."""
     search = _Search(directory)
-    found = [] if search.found is None else [search.found]
-    ends = [] if search.git is None else [search.git]
-    return [*found, *ends, *search.absent, *search.passed]
+    found = (search.found, search.git, *search.absent, *search.passed)
+    return [path for path in found if path is not None]
 
 
 class _Search:

@@ -39,17 +39,12 @@ def parse_settings(text: str, file: str, kind: str, home: str | None) -> FileSet
     `kind` is "user", "project" or, for a Codex config.toml, of which everything else is passed over, "codex".
     """
     if kind == "project":
-        _refuse_deep_keys(text, file)
+        refuse(
+            Mistake(file, number, f"a line with more than {MAX_DOTS} dots", "write it as several lines")
+            for number, line in enumerate(text.split("\n"), 1)
+            if line.count(".") > MAX_DOTS
+        )
     return _File(parse(text, file), kind, home).settings()
-
-
-def _refuse_deep_keys(text: str, file: str) -> None:
-    found = [
-        Mistake(file, number, f"a line with more than {MAX_DOTS} dots", "write it as several lines")
-        for number, line in enumerate(text.split("\n"), 1)
-        if line.count(".") > MAX_DOTS
-    ]
-    refuse(found)
 
 
 class _File:
