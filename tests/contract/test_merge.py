@@ -130,9 +130,9 @@ def test_policies_of_user_and_project_stay_apart() -> None:
 
 def test_entry_of_a_rule_falls_back_on_its_key() -> None:
     policy = PolicySettings("/u", rules=rules("/u", "user", exclude=1, exclude__A=2))
-    assert policy.line("exclude A") == 2
+    assert policy.source("exclude A").line == 2
     assert policy.source("exclude B") == Source("/u", 1, "user")
-    assert (policy.source("set X"), policy.line("inherit")) == (DEFAULT, None)
+    assert policy.source("set X") == policy.source("inherit") == DEFAULT
 
 
 def test_names_of_both_files_count_each_with_its_place() -> None:

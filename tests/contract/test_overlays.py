@@ -143,14 +143,12 @@ def test_named_come_first_then_the_user_s_then_the_session_s(found: Overlays, re
 
 def test_a_command_can_tell_whose_it_is(found: Overlays) -> None:
     # O9
-    assert found.runtime(None) is None
     found.scopes.happened("one", "fork", PLAIN, to="child")
     for scope, expected in (
         ("one", {"OUTFITTER_SCOPE": "one"}),
         ("child", {"OUTFITTER_SCOPE": "child", "OUTFITTER_PARENT_SCOPE": "one"}),
     ):
-        layer = found.runtime(scope)
-        assert layer is not None
+        layer = found.scopes.runtime(scope)
         assert (layer.level, layer.values) == (RUNTIME_LEVEL, expected)
 
 

@@ -48,9 +48,8 @@ def find_project_file(directory: str) -> str | None:
 def project_candidates(directory: str) -> list[str]:
     """Every path whose coming or going changes what `find_project_file` answers."""
     search = _Search(directory)
-    found = [] if search.found is None else [search.found]
-    ends = [] if search.git is None else [search.git]
-    return [*found, *ends, *search.absent, *search.passed]
+    found = (search.found, search.git, *search.absent, *search.passed)
+    return [path for path in found if path is not None]
 
 
 class _Search:
@@ -66,9 +65,8 @@ class _Search:
         self.passed: list[str] = []
         self.git: str | None = None
         # Where a command runs is a folder, not the link that led there.
-        folder = os.path.realpath(directory)
-        self.way = Way(_upwards(folder))
-        while True:
+        self.way = Way(_upwards(os.path.realpath(directory)))
+        for folder in self.way.paths:
             path = os.path.join(folder, PROJECT_FILE)
             if not os.path.lexists(path):
                 self.absent.append(path)
@@ -82,10 +80,6 @@ class _Search:
                 self.git = git
                 return
             self.absent.append(git)
-            above = os.path.dirname(folder)
-            if above == folder:
-                return
-            folder = above
 
 
 def _upwards(folder: str) -> list[str]:

@@ -9,16 +9,7 @@ from __future__ import annotations
 import os
 
 from ..core.launch import DEFAULT_PATH
-from ..env.layer import (
-    BASE,
-    OVERRIDE,
-    PROVIDER,
-    REQUESTED,
-    RUNTIME_LEVEL,
-    SNAPSHOT,
-    Layer,
-    trouble,
-)
+from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, SNAPSHOT, Layer, trouble
 from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.resolve import Rules, Stack
@@ -38,13 +29,19 @@ if TYPE_CHECKING:
     from .providers import Projects
     from .selection import ProviderSelection, Use
     from .settings import Settings
-    from .setup.setups import Setups, SetupUse
+    from .setup.setups import Setups
 
 # Stacks that are remembered: clients send the same policy with every command, from a few directories.
 REMEMBERED_STACKS = 32
 # Without a PATH, bash searches a list of its own that ends in the current directory. And SHLVL is always
 # there, so that no bash takes itself for the first one, behind a socket, and reads ~/.bashrc.
 _DEFAULTS = {"PATH": DEFAULT_PATH, "SHLVL": "1"}
+_ORIGINS = {  # by the kind of a base
+    "daemon": EXECUTOR,
+    "launcher": Origin("launcher", "from the environment that Outfitter was started with"),
+    "client": Origin("client", "from the client's environment"),
+    "merge": Origin("client", "from the client's environment over the server's"),
+}
 
 
 @record
@@ -95,20 +92,17 @@ class Ready:
     warnings: tuple[str, ...] = ()
 
 
+@record
 class Questions:
     """What must be asked next of a provider, or done for a setup. Two with the same `key` are the same.
 
-    `what` says it for people.
+    `what` says it for people. `ask` asks, and blocks; it takes a mark of a server's for what is started, or
+    None.
     """
 
-    def __init__(self, key: object, what: str, ask: Callable[[int | None], None]) -> None:
-        self.key = key
-        self.what = what
-        self._ask = ask
-
-    def ask(self, mark: int | None = None) -> None:
-        """Asks; blocks. `mark` is one of a server's, for what is started."""
-        self._ask(mark)
+    key: object
+    what: str
+    ask: Callable[[int | None], None]
 
 
 class Contract:
@@ -183,10 +177,10 @@ class Contract:
         """As `next`, but blocks while providers are asked and a setup runs."""
         while not isinstance(found := self.next(asked, base), Ready):
             if self.around is None:
-                found.ask()
+                found.ask(None)
             else:
                 with self.around(found.what):
-                    found.ask()
+                    found.ask(None)
         return found
 
     def resolve(self, asked: Asked, base: Base | None = None) -> Resolved:
@@ -213,8 +207,8 @@ class Contract:
         # A policy of its own is a request for just what it leaves.
         if asked.contract and asked.policy is None:
             runtime = (self._defaults, *runtime)
-        if asked.scope is not None and (told := self.overlays.runtime(asked.scope)) is not None:
-            runtime = (*runtime, told)
+        if asked.scope is not None:
+            runtime = (*runtime, self.overlays.scopes.runtime(asked.scope))
         return ready.stack.resolve(_request(asked) if asked.env or asked.unset else None, runtime)
 
     def _next(self, asked: Asked, base: Base | None) -> Questions | Ready:
@@ -227,7 +221,11 @@ class Contract:
                 lower = self._stack(settings, base, asked, None, provided=True)
                 said = self.projects.answers(uses, lower, settings)
                 if not isinstance(said, list):
-                    return _question(self.projects, said, lower, settings)
+                    what = f"{said.provider.id} in {said.found.root}"
+                    ask = self.projects.ask
+                    return Questions(
+                        (id(lower), *said.key), what, lambda mark: ask(said, lower, settings, mark)
+                    )
                 layers = tuple(said)
         provided = layers
         if settings.needed_providers and self._configuration is not None:
@@ -238,9 +236,11 @@ class Contract:
         if settings.setup is not None and self._configuration is not None and asked.setup:
             use = self.setups.use(asked.cwd, settings)
             if use is not None:
-                if self.setups.pending(use, stack, settings):
-                    return _setup(self.setups, use, stack, settings)
-                layers = (*layers, self.setups.layer(use, stack))
+                if self.setups.pending(use):
+                    what = f"the setup of {use.worktree}"
+                    run = self.setups.run
+                    return Questions(use.key, what, lambda mark: run(use, stack, settings, mark))
+                layers = (*layers, self.setups.layer(use))
                 stack = self._stack(settings, base, asked, layers, provided=bool(uses))
         if asked.scope is not None or asked.overlays or self._may_keep():
             session = self.overlays.layers(asked.cwd, asked.scope, asked.overlays, settings)
@@ -354,14 +354,10 @@ class Contract:
         return stack
 
     def _build(
-        self,
-        settings: Settings,
-        base: Base,
-        asked: Asked,
-        given: tuple[Layer, ...] | None,
-        provided: bool,
+        self, settings: Settings, base: Base, asked: Asked, given: tuple[Layer, ...] | None, provided: bool
     ) -> Stack:
-        layers = [Layer(BASE, "base", _origin_of(base), base.values, producer=base.kind)]
+        origin = _ORIGINS.get(base.kind) or Origin("executor", f"from the environment of {base.kind}")
+        layers = [Layer(BASE, "base", origin, base.values, producer=base.kind)]
         if self._snapshot is not None and base is self.base:
             layers.append(self._snapshot)
         if provided:
@@ -374,18 +370,13 @@ class Contract:
         if given is not None and settings.user_env is not None:
             layers.append(env_layer(OVERRIDE, "user", settings.user_env, kind="user"))
         layers += [layer for layer in above if layer.level >= OVERRIDE]  # what a session shall not have
-        policies = []
-        if settings.user_policy is not None:
-            policies.append(policy_of("user", settings.user_policy))
-        if settings.project_policy is not None:
-            policies.append(policy_of("project", settings.project_policy))
+        said = {"user": settings.user_policy, "project": settings.project_policy}
+        policies = [policy_of(whose, policy) for whose, policy in said.items() if policy is not None]
         if asked.policy is not None:
             policies.append(asked.policy())
         # A client of the reference's protocol gets PATH as the reference would pass it.
-        rules = rules_of(
-            settings, tidy=asked.contract, total=settings.total_bytes if asked.contract else None
-        )
-        return Stack(layers, policies, rules)
+        total = settings.total_bytes if asked.contract else None
+        return Stack(layers, policies, rules_of(settings, tidy=asked.contract, total=total))
 
     # Fingerprints
 
@@ -405,35 +396,8 @@ def _is_wrong(layer: Layer, settings: Settings) -> bool:
     return layer.state in ("blocked", "failed")
 
 
-def _question(projects: Projects, use: Use, lower: Stack, settings: Settings) -> Questions:
-    def ask(mark: int | None) -> None:
-        projects.ask(use, lower, settings, mark)
-
-    return Questions((id(lower), *use.key), f"{use.provider.id} in {use.found.root}", ask)
-
-
-def _setup(setups: Setups, use: SetupUse, lower: Stack, settings: Settings) -> Questions:
-    def ask(mark: int | None) -> None:
-        setups.run(use, lower, settings, mark)
-
-    return Questions(use.key, f"the setup of {use.worktree}", ask)
-
-
 def _request(asked: Asked) -> Layer:
     return Layer(REQUESTED, "request", REQUEST, asked.env, unset=asked.unset, author=asked.author)
-
-
-def _origin_of(base: Base) -> Origin:
-    match base.kind:
-        case "daemon":
-            return EXECUTOR
-        case "launcher":
-            return Origin("launcher", "from the environment that Outfitter was started with")
-        case "client":
-            return Origin("client", "from the client's environment")
-        case "merge":
-            return Origin("client", "from the client's environment over the server's")
-    return Origin("executor", f"from the environment of {base.kind}")
 
 
 def _reverted(values: Mapping[str, str]) -> list[Layer]:

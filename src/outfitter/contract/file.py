@@ -12,9 +12,8 @@ from ..env.names import is_name
 from ..errors import FileInvalid
 from ..formats.document import Mistake, refuse
 from ..formats.toml import Table, parse, shown
-from ..record import EMPTY
 from .schema import KEYS
-from .settings import POLICY_RULES, EnvSettings, FileSettings, PolicySettings, SetupSettings, Source
+from .settings import FIELDS, POLICY_RULES, EnvSettings, FileSettings, PolicySettings, SetupSettings, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,17 +39,12 @@ def parse_settings(text: str, file: str, kind: str, home: str | None) -> FileSet
     `kind` is "user", "project" or, for a Codex config.toml, of which everything else is passed over, "codex".
     """
     if kind == "project":
-        _refuse_deep_keys(text, file)
+        refuse(
+            Mistake(file, number, f"a line with more than {MAX_DOTS} dots", "write it as several lines")
+            for number, line in enumerate(text.split("\n"), 1)
+            if line.count(".") > MAX_DOTS
+        )
     return _File(parse(text, file), kind, home).settings()
-
-
-def _refuse_deep_keys(text: str, file: str) -> None:
-    found = [
-        Mistake(file, number, f"a line with more than {MAX_DOTS} dots", "write it as several lines")
-        for number, line in enumerate(text.split("\n"), 1)
-        if line.count(".") > MAX_DOTS
-    ]
-    refuse(found)
 
 
 class _File:
@@ -71,47 +65,28 @@ class _File:
         for name, keys in self._tables.items():
             self._read_table(name, keys)
         policy, env = self._policy(), self._env("env")
-        login, setup = self._login(), self._setup()
+        self._read_login()
+        setup = self._setup()
         refuse(self._root.mistakes)
-        said = self._said.get
+        said = {field: self._said[setting] for setting, field in FIELDS.items() if setting in self._said}
         return FileSettings(
             self._document.file,
             self._kind,
-            login=login,
-            startup=said("shell.startup"),
-            snapshot=said("shell.snapshot"),
-            snapshot_timeout=said("shell.snapshot_timeout"),
             policy=policy,
-            allow_from=said("shell_environment_policy.allow_from"),
             env=env,
-            overlays=said(_OVERLAYS, EMPTY),
-            list_names=said("names.lists", ()),
-            secret_names=said("names.secret", ()),
-            allow_code_loading=said("names.allow_code_loading", ()),
-            total_bytes=said("limits.total_bytes"),
-            daemon_environment=said("daemon.environment"),
-            import_codex=said("import.codex"),
-            providers=said("providers.use"),
-            allowed_providers=said("providers.allow"),
-            required_providers=said("providers.required", ()),
-            on_provider_failure=said("providers.on_failure"),
             provider_options=self._provider_options(),
-            provider_modes=said("providers.modes", EMPTY),
-            provider_timeout=said("providers.timeout"),
             setup=setup,
             lines=self._lines,
+            **said,
         )
 
     def _provider_options(self) -> dict[str, dict[str, object]]:
-        options: dict[str, dict[str, object]] = {}
-        for key in KEYS["providers"]:
-            if (
-                key.kind == "texts"
-                and key.name not in ("use", "required", "allow")
-                and f"providers.{key.name}" in self._said
-            ):
-                options[key.name] = {"values": self._said[f"providers.{key.name}"]}
-        return options
+        said = {
+            key.name: self._said.get(f"providers.{key.name}")
+            for key in KEYS["providers"]
+            if key.kind == "texts" and key.name not in ("use", "required", "allow")
+        }
+        return {name: {"values": values} for name, values in said.items() if values is not None}
 
     def _read_table(self, name: str, keys: tuple[Key, ...]) -> None:
         table = self._root.table(name) if name else self._root
@@ -130,10 +105,16 @@ class _File:
             if is_project and key.user_only:
                 table.wrong(f"`{setting}` is not allowed in a project's file", _MOVE, key.name)
                 continue
-            value = getattr(self, f"_read_{key.kind}")(table, key, setting)
+            value = self._value(table, key, setting)
             if value is not None:
                 self._said[setting] = value
                 self._lines[setting] = table.line(key.name)
+
+    def _value(self, table: Table, key: Key, setting: str) -> Any:
+        """What a key says, as its kind has it; None when there is a mistake, which has been noted."""
+        mistakes = len(table.mistakes)
+        value = getattr(self, f"_read_{key.kind}")(table, key, setting)
+        return value if len(table.mistakes) == mistakes else None
 
     def _written(self, setting: str) -> object:
         """What stands there, right or wrong; None for nothing."""
@@ -149,30 +130,35 @@ class _File:
         value = self._written(setting)
         return value if type(value) is dict else {}
 
-    # Kinds of values: each is None when there is a mistake, which has been noted
+    def _pairs(self, table: Table, key: Key, setting: str) -> list[tuple[str, object]]:
+        """What is written in a table of values; their lines are noted."""
+        pairs = self._written_values(setting)
+        for name in pairs:
+            self._lines[f"{setting}.{name}"] = table.line(key.name, name)
+        return list(pairs.items())
+
+    # Kinds of values: what comes of a mistake, which is noted, is not used
 
     def _read_flag(self, table: Table, key: Key, setting: str) -> bool | None:
         return table.flag(key.name)
 
     def _read_choice(self, table: Table, key: Key, setting: str) -> str | None:
         value = table.text(key.name)
-        if value is None or value in key.choices:
-            return value
-        table.wrong(f"`{setting}` has an unknown value", _one_of(key), key.name)
-        return None
+        if value is not None and value not in key.choices:
+            table.wrong(f"`{setting}` has an unknown value", _one_of(key), key.name)
+        return value
 
     def _read_choices(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        problem = "an unknown entry"
-        return self._entries(table, key, setting, key.choices.__contains__, problem, _one_of(key))
+        known = key.choices.__contains__
+        return self._read_texts(table, key, setting, known, "an unknown entry", _one_of(key))
 
     def _read_seconds(self, table: Table, key: Key, setting: str) -> float | None:
         value = table.number(key.name)
-        if value is None or 0 < value <= key.most:  # nan is neither
-            return value
-        problem = f"`{setting}` must be more than 0 and at most {key.most:g} seconds"
-        usual = 20 if key.default is None else key.default
-        table.wrong(problem, f"write {key.name} = {usual}", key.name)
-        return None
+        if value is not None and not 0 < value <= key.most:  # nan is neither
+            problem = f"`{setting}` must be more than 0 and at most {key.most:g} seconds"
+            usual = 20 if key.default is None else key.default
+            table.wrong(problem, f"write {key.name} = {usual}", key.name)
+        return value
 
     def _read_count(self, table: Table, key: Key, setting: str) -> int | None:
         value = table.number(key.name)
@@ -186,72 +172,65 @@ class _File:
 
     def _read_text(self, table: Table, key: Key, setting: str) -> str | None:
         value = table.text(key.name)
-        if value is None or (value.strip() and "\0" not in value):
-            return value
-        table.wrong(f"`{setting}` is empty or contains a NUL", "write a value, or remove the line", key.name)
-        return None
+        if value is not None and (not value.strip() or "\0" in value):
+            problem = f"`{setting}` is empty or contains a NUL"
+            table.wrong(problem, "write a value, or remove the line", key.name)
+        return value
 
     def _read_inner_path(self, table: Table, key: Key, setting: str) -> str | None:
         value = table.text(key.name)
-        if value is None or _is_inner(value):
-            return value
-        table.wrong(f"`{setting}` is not a path inside the project", _INNER_REMEDY, key.name)
-        return None
+        if value is not None and not _is_inner(value):
+            table.wrong(f"`{setting}` is not a path inside the project", _INNER_REMEDY, key.name)
+        return value
 
     def _read_inner_paths(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
         problem = "an entry that is not a path inside the project"
-        return self._entries(table, key, setting, _is_inner, problem, _INNER_REMEDY)
-
-    def _read_texts(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        return self._entries(table, key, setting, _anything, "", "")
+        return self._read_texts(table, key, setting, _is_inner, problem, _INNER_REMEDY)
 
     def _read_patterns(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        return self._entries(table, key, setting, bool, "an empty pattern", "write a name, or * for any part")
+        return self._read_texts(
+            table, key, setting, bool, "an empty pattern", "write a name, or * for any part"
+        )
 
     def _read_names(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        return self._entries(table, key, setting, is_name, _NO_NAME, _NAME_REMEDY)
+        return self._read_texts(table, key, setting, is_name, _NO_NAME, _NAME_REMEDY)
 
     def _read_names_to_unset(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
         # Any name that can be there can be taken away.
-        return self._entries(table, key, setting, _is_possible, _NO_NAME, _POSSIBLE_REMEDY)
+        return self._read_texts(table, key, setting, _is_possible, _NO_NAME, _POSSIBLE_REMEDY)
 
-    def _entries(
+    def _read_texts(
         self,
         table: Table,
         key: Key,
         setting: str,
-        is_right: Callable[[str], bool],
-        problem: str,
-        remedy: str,
+        is_right: Callable[[str], bool] | None = None,
+        problem: str = "",
+        remedy: str = "",
     ) -> tuple[str, ...] | None:
-        mistakes = len(table.mistakes)
         values = table.texts(key.name)
         for place, value in _texts(self._written(setting)):
             self._lines.setdefault(f"{setting}.{value}", table.line(key.name, place))
-            if not is_right(value):
+            if is_right is not None and not is_right(value):
                 table.wrong(f"`{setting}` has {problem}", remedy, key.name, place)
-        return values if len(table.mistakes) == mistakes else None
+        return values
 
     def _read_values(self, table: Table, key: Key, setting: str) -> dict[str, str] | None:
-        mistakes = len(table.mistakes)
         values = table.text_map(key.name)
         is_right, remedy = (is_name, _NAME_REMEDY)
         if self._kind == "codex":  # it takes names that shells drop, and that is not for us to refuse
             is_right, remedy = (_is_possible, _POSSIBLE_REMEDY)
-        for name, value in self._written_values(setting).items():
-            self._lines[f"{setting}.{name}"] = table.line(key.name, name)
+        for name, value in self._pairs(table, key, setting):
             if not is_right(name):
                 table.wrong(f"`{setting}` has `{shown(name)}`, which is not a name", remedy, key.name, name)
             if type(value) is str and "\0" in value:
                 table.wrong(f"`{setting}.{shown(name)}` contains a NUL", "remove the \\u0000", key.name, name)
-        return values if len(table.mistakes) == mistakes else None
+        return values
 
     def _read_actions(self, table: Table, key: Key, setting: str) -> dict[str, str] | None:
-        mistakes = len(table.mistakes)
         actions = table.text_map(key.name)
         seen: set[str] = set()
-        for pattern, action in self._written_values(setting).items():
-            self._lines[f"{setting}.{pattern}"] = table.line(key.name, pattern)
+        for pattern, action in self._pairs(table, key, setting):
             if type(action) is str and action not in key.choices:
                 problem = f"`{setting}` has an unknown action"
                 table.wrong(problem, 'write "exclude" or "include"', key.name, pattern)
@@ -259,21 +238,18 @@ class _File:
                 problem = f"`{setting}` has `{shown(pattern)}` twice, in different case"
                 table.wrong(problem, "case is ignored: keep one of them", key.name, pattern)
             seen.add(pattern.lower())
-        return actions if len(table.mistakes) == mistakes else None
+        return actions
 
     def _read_modes(self, table: Table, key: Key, setting: str) -> dict[str, str] | None:
         from ..errors import SettingInvalid
         from ..providers.base import check_mode
         from ..providers.registry import OURS, find
 
-        mistakes = len(table.mistakes)
         modes = table.text_map(key.name)
-        for id, mode in self._written_values(setting).items():
-            self._lines[f"{setting}.{id}"] = table.line(key.name, id)
+        for id, mode in self._pairs(table, key, setting):
             if not id:
-                table.wrong(
-                    f"`{setting}` has a provider without a name", 'write nix = "capture"', key.name, id
-                )
+                problem = f"`{setting}` has a provider without a name"
+                table.wrong(problem, 'write nix = "capture"', key.name, id)
             if type(mode) is not str:
                 continue
             if mode not in key.choices:
@@ -284,16 +260,14 @@ class _File:
                 except SettingInvalid as error:
                     problem, _, remedy = str(error).partition(": ")
                     table.wrong(problem, remedy, key.name, id)
-        return modes if len(table.mistakes) == mistakes else None
+        return modes
 
     def _read_entries(self, table: Table, key: Key, setting: str) -> dict[str, tuple[str, ...]] | None:
         inner = table.table(key.name)
         if inner is None:
             return None
         found = {}
-        mistakes = len(table.mistakes)
-        for variable, written in self._written_values(setting).items():
-            self._lines[f"{setting}.{variable}"] = inner.line(variable)
+        for variable, written in self._pairs(table, key, setting):
             if not self._is_list(variable):
                 remedy = "add it to `lists` of [names]" if is_name(variable) else _NAME_REMEDY
                 inner.wrong(f"`{shown(variable)}` is not a list variable", remedy, variable)
@@ -301,7 +275,7 @@ class _File:
             found[variable] = tuple(
                 self._entry(inner, variable, place, text) for place, text in _texts(written)
             )
-        return found if len(table.mistakes) == mistakes else None
+        return found
 
     def _is_list(self, variable: str) -> bool:
         more = self._written("names.lists")  # its mistakes are told there
@@ -317,10 +291,8 @@ class _File:
         elif ":" in text:
             problem, remedy = "has an entry with a colon, which separates entries", "write several entries"
         elif text.startswith("$"):
-            problem, remedy = (
-                "has an entry that starts with $, which is not expanded",
-                "write the path itself",
-            )
+            problem = "has an entry that starts with $, which is not expanded"
+            remedy = "write the path itself"
         elif text == "~" or text.startswith("~/"):
             if self._kind == "project":
                 problem = "has an entry in a home directory"
@@ -338,27 +310,22 @@ class _File:
             path = self._home + path[1:]
         return os.path.normpath(os.path.join(self._folder, path))
 
-    def _read_producers(
-        self, table: Table, key: Key, setting: str
-    ) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+    def _read_producers(self, table: Table, key: Key, setting: str) -> Any:
         inner = table.table(key.name)
         if inner is None:
             return None
         found = []
-        mistakes = len(table.mistakes)
-        for producer, written in self._written_values(setting).items():
-            self._lines[f"{setting}.{producer}"] = inner.line(producer)
+        for producer, written in self._pairs(table, key, setting):
             if not producer:
-                inner.wrong(
-                    f"`{setting}` has a producer without a name", 'write project = ["NAME"]', producer
-                )
+                problem = f"`{setting}` has a producer without a name"
+                inner.wrong(problem, 'write project = ["NAME"]', producer)
             names = inner.texts(producer) or ()
             for place, name in _texts(written):
                 if not is_name(name):
                     problem = f"`{setting}.{shown(producer)}` has {_NO_NAME}"
                     inner.wrong(problem, _NAME_REMEDY, producer, place)
             found.append((producer, names))
-        return tuple(found) if len(table.mistakes) == mistakes else None
+        return tuple(found)
 
     def _read_switch_or_path(self, table: Table, key: Key, setting: str) -> bool | str | None:
         value = self._written(setting)
@@ -379,16 +346,14 @@ class _File:
 
     # What belongs together
 
-    def _login(self) -> str | None:
+    def _read_login(self) -> None:
         if self._written("allow_login_shell") is not None and self._written("shell.login") is not None:
             problem = "`allow_login_shell` and `shell.login` mean the same"
             self._root.wrong(problem, "keep one of them", "allow_login_shell")
-        login: str | None = self._said.get("shell.login")
         allowed: bool | None = self._said.get("allow_login_shell")
-        if allowed is None:
-            return login
-        self._lines["shell.login"] = self._lines["allow_login_shell"]
-        return "allow" if allowed else "reject"
+        if allowed is not None:
+            self._said["shell.login"] = "allow" if allowed else "reject"
+            self._lines["shell.login"] = self._lines["allow_login_shell"]
 
     def _setup(self) -> SetupSettings | None:
         if type(self._written("setup")) is not dict:
@@ -450,7 +415,6 @@ class _File:
         inner = table.table(key.name)
         if inner is None:
             return None
-        mistakes = len(table.mistakes)
         found = {}
         for name in self._written_values(setting):
             if not is_name(f"_{name.replace('-', '_')}") or not name:
@@ -464,10 +428,10 @@ class _File:
             for one in KEYS["env"]:
                 if one.name in overlay:
                     part = f"{setting}.{name}.{one.name}"
-                    self._said[part] = getattr(self, f"_read_{one.kind}")(overlay, one, part)
+                    self._said[part] = self._value(overlay, one, part)
             self._lines[f"{setting}.{name}"] = inner.line(name)
             found[name] = self._env(f"{setting}.{name}") or EnvSettings(self._document.file)
-        return found if len(table.mistakes) == mistakes else None
+        return found
 
     def _env(self, table: str) -> EnvSettings | None:
         self._refuse_contradictions(table)
@@ -527,10 +491,6 @@ def _is_inner(path: str) -> bool:
     """Whether it stays below the folder it starts at. `**` would be a walk for each command."""
     parts = path.split("/")
     return path[:1] not in ("", "/", "~", "$") and "\0" not in path and ".." not in parts and "**" not in path
-
-
-def _anything(text: str) -> bool:
-    return True
 
 
 def _is_possible(name: str) -> bool:

@@ -52,7 +52,8 @@ class KeptOverlays:
         if known is not None and known[0] == now:
             return known[1]
         lasts = lasting(now)
-        before = Overlay(origin=_origin(path), prefix="kept:") if known is None else known[1]
+        origin = Origin("overlay", "set for this worktree", path)
+        before = Overlay(origin=origin, prefix="kept:") if known is None else known[1]
         overlay = before.only(() if now is None else _read(path, root))
         if len(self._seen) >= REMEMBERED and root not in self._seen:
             del self._seen[next(iter(self._seen))]
@@ -125,10 +126,6 @@ class KeptOverlays:
         except OSError as error:
             raise SettingInvalid(f"cannot write to {self.folder}: {error.strerror}") from None
         return True
-
-
-def _origin(path: str) -> Origin:
-    return Origin("overlay", "set for this worktree", path)
 
 
 def _read(path: str, root: str) -> tuple[Contribution, ...]:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from .settings import (
     DEFAULT,
+    FIELDS,
     LOGINS,
     ON_FAILURES,
     POLICY_RULES,
     SETUP_KEYS,
     STARTUPS,
-    USERS,
+    FileSettings,
     PolicySettings,
     Settings,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
-    from .settings import FileSettings
+_NOTHING = FileSettings("", "")  # what a file says that is not there
 
 
 def merge(
@@ -29,72 +31,65 @@ def merge(
     files: Sequence[tuple[str, str, bool]] = (),
 ) -> Settings:
     """Puts the files together. `codex` is what the user's file imports: it fills what that does not say."""
+    user, project, codex = user or _NOTHING, project or _NOTHING, codex or _NOTHING
     merged = Settings()
     merged.files = tuple(files)
-    for setting, name in USERS.items():
-        if user is not None and (value := getattr(user, name)) is not None:
-            setattr(merged, name, value)
-            merged.sources[setting] = user.source(setting)
-    if user is not None and user.import_codex is not None:
+    for setting in ("shell.snapshot", "shell.snapshot_timeout", "daemon.environment"):
+        _take(merged, user, setting)
+    if user.import_codex is not None:
         merged.sources["import.codex"] = user.source("import.codex")
     _merge_shell(merged, user, project, codex)
     _merge_policies(merged, user, project, codex)
     _merge_names(merged, user, project)
-    _merge_limits(merged, user, project)
+    _take(merged, user, "limits.total_bytes")
+    _tighten(merged, project, "limits.total_bytes", int.__neg__)
     _merge_providers(merged, user, project)
     _merge_overlays(merged, user, project)
-    merged.user_env = None if user is None else user.env
-    merged.project_env = None if project is None else project.env
-    if project is not None and project.setup is not None:
-        merged.setup = project.setup
-        for key in SETUP_KEYS:
-            if f"setup.{key}" in project.lines:
-                merged.sources[f"setup.{key}"] = project.source(f"setup.{key}")
+    merged.user_env, merged.project_env = user.env, project.env
+    merged.setup = project.setup
+    for setting in [f"setup.{key}" for key in SETUP_KEYS] if project.setup is not None else ():
+        if setting in project.lines:
+            merged.sources[setting] = project.source(setting)
     return merged
 
 
-def _merge_shell(
-    merged: Settings, user: FileSettings | None, project: FileSettings | None, codex: FileSettings | None
-) -> None:
-    if user is not None and user.startup is not None:
-        merged.startup = user.startup
-        merged.sources["shell.startup"] = user.source("shell.startup")
-    if project is not None and project.startup is not None:
-        _tighten(merged, "startup", STARTUPS, project.startup, project)
+def _take(merged: Settings, said: FileSettings, setting: str) -> None:
+    """What a file says, if it says anything, in place of what was said before."""
+    value = getattr(said, FIELDS[setting])
+    if value is not None:
+        setattr(merged, FIELDS[setting], value)
+        merged.sources[setting] = said.source(setting)
+
+
+def _tighten(merged: Settings, project: FileSettings, setting: str, strictness: Callable[[Any], int]) -> None:
+    """What a project says, if that is stricter than what was said before."""
+    value, before = getattr(project, FIELDS[setting]), getattr(merged, FIELDS[setting])
+    if value is None or value == before:
+        return
+    if strictness(value) > strictness(before):
+        _take(merged, project, setting)
+    else:
+        merged.ignored += ((setting, str(value), project.source(setting)),)
+
+
+def _merge_shell(merged: Settings, user: FileSettings, project: FileSettings, codex: FileSettings) -> None:
+    _take(merged, user, "shell.startup")
+    _tighten(merged, project, "shell.startup", STARTUPS.index)
     # Where startup files are let in, a login shell is no wonder; where they are kept out, it is pointless.
     merged.login = "strip" if merged.startup == "enforce" else "allow"
-    for said in (codex, user):
-        if said is not None and said.login is not None:
-            merged.login = said.login
-            merged.sources["shell.login"] = said.source("shell.login")
-    if project is not None and project.login is not None:
-        _tighten(merged, "login", LOGINS, project.login, project)
+    _take(merged, codex, "shell.login")
+    _take(merged, user, "shell.login")
+    _tighten(merged, project, "shell.login", LOGINS.index)
 
 
-def _tighten(merged: Settings, name: str, order: tuple[str, ...], said: str, project: FileSettings) -> None:
-    setting = f"shell.{name}"
-    source = project.source(setting)
-    if order.index(said) > order.index(getattr(merged, name)):
-        setattr(merged, name, said)
-        merged.sources[setting] = source
-    elif said != getattr(merged, name):
-        merged.ignored += ((setting, said, source),)
-
-
-def _merge_policies(
-    merged: Settings, user: FileSettings | None, project: FileSettings | None, codex: FileSettings | None
-) -> None:
-    own = None if user is None else user.policy
-    imported = None if codex is None else codex.policy
-    merged.user_policy = own if imported is None else _over(imported, own)
+def _merge_policies(merged: Settings, user: FileSettings, project: FileSettings, codex: FileSettings) -> None:
+    merged.user_policy = user.policy if codex.policy is None else _over(codex.policy, user.policy)
     if merged.user_policy is not None:
         for rule in POLICY_RULES:
             merged.sources[f"shell_environment_policy.{rule}"] = merged.user_policy.source(rule)
-    merged.project_policy = None if project is None else project.policy
-    if user is not None and user.allow_from is not None:
-        setting = "shell_environment_policy.allow_from"
-        merged.allow_from = frozenset(user.allow_from)
-        merged.sources[setting] = user.source(setting)
+    merged.project_policy = project.policy
+    _take(merged, user, "shell_environment_policy.allow_from")
+    merged.allow_from = frozenset(merged.allow_from)
 
 
 def _over(imported: PolicySettings, own: PolicySettings | None) -> PolicySettings:
@@ -108,50 +103,36 @@ def _over(imported: PolicySettings, own: PolicySettings | None) -> PolicySetting
     return PolicySettings(own.file, **said, rules={**rules, **own.rules})
 
 
-def _merge_names(merged: Settings, user: FileSettings | None, project: FileSettings | None) -> None:
-    lists: dict[str, None] = {}
-    secret: dict[str, None] = {}
-    for said in (user, project):
-        if said is None:
-            continue
-        for setting, names, found in (
-            ("names.lists", said.list_names, lists),
-            ("names.secret", said.secret_names, secret),
-        ):
-            for name in names:
-                if name not in found:
-                    found[name] = None
-                    merged.sources[f"{setting}.{name}"] = said.source(f"{setting}.{name}")
-            if names and merged.sources[setting] == DEFAULT:
-                merged.sources[setting] = said.source(setting)
-    merged.list_names = frozenset(lists)
-    merged.secret_names = tuple(secret)
-    if user is not None and user.allow_code_loading:
-        merged.allow_code_loading = {
-            producer: frozenset(names) for producer, names in user.allow_code_loading
-        }
-        setting = "names.allow_code_loading"
-        for entry in ("", *(f".{producer}" for producer in merged.allow_code_loading)):
-            merged.sources[setting + entry] = user.source(setting + entry)
+def _merge_names(merged: Settings, user: FileSettings, project: FileSettings) -> None:
+    merged.list_names = frozenset(_names(merged, "names.lists", user, project))
+    merged.secret_names = tuple(_names(merged, "names.secret", user, project))
+    merged.allow_code_loading = {producer: frozenset(names) for producer, names in user.allow_code_loading}
+    _place(merged, user, "names.allow_code_loading", list(merged.allow_code_loading))
 
 
-def _merge_limits(merged: Settings, user: FileSettings | None, project: FileSettings | None) -> None:
-    setting = "limits.total_bytes"
-    if user is not None and user.total_bytes is not None:
-        merged.total_bytes = user.total_bytes
-        merged.sources[setting] = user.source(setting)
-    if project is not None and project.total_bytes is not None:
-        source = project.source(setting)
-        if project.total_bytes < merged.total_bytes:
-            merged.total_bytes = project.total_bytes
-            merged.sources[setting] = source
-        elif project.total_bytes > merged.total_bytes:
-            merged.ignored += ((setting, str(project.total_bytes), source),)
+def _names(merged: Settings, setting: str, *files: FileSettings) -> dict[str, None]:
+    """The names of all files, each where it stands first."""
+    found: dict[str, None] = {}
+    for said in files:
+        names: tuple[str, ...] = getattr(said, FIELDS[setting])
+        for name in names:
+            if name not in found:
+                found[name] = None
+                merged.sources[f"{setting}.{name}"] = said.source(f"{setting}.{name}")
+        if names and merged.sources[setting] == DEFAULT:
+            merged.sources[setting] = said.source(setting)
+    return found
 
 
-def _merge_overlays(merged: Settings, user: FileSettings | None, project: FileSettings | None) -> None:
+def _place(merged: Settings, said: FileSettings, setting: str, entries: Sequence[str]) -> None:
+    """Where a setting with entries stands, and where each of them."""
+    for name in (setting, *(f"{setting}.{entry}" for entry in entries)) if entries else ():
+        merged.sources[name] = said.source(name)
+
+
+def _merge_overlays(merged: Settings, user: FileSettings, project: FileSettings) -> None:
     """Those of both files; of two with one name the user's, who may have allowed it more than a project."""
-    for said in (one for one in (user, project) if one is not None):
+    for said in (user, project):
         for name, overlay in said.overlays.items():
             setting = f"overlays.{name}"
             if name not in merged.overlays:
@@ -161,36 +142,20 @@ def _merge_overlays(merged: Settings, user: FileSettings | None, project: FileSe
                 merged.ignored += ((setting, "(an overlay)", said.source(setting)),)
 
 
-def _merge_providers(merged: Settings, user: FileSettings | None, project: FileSettings | None) -> None:
+def _merge_providers(merged: Settings, user: FileSettings, project: FileSettings) -> None:
     """The nearest word counts: a project knows what it is made of. What runs must be trusted all the same."""
     for said in (user, project):
-        if said is None:
-            continue
-        if said.providers is not None:
-            merged.providers = said.providers
-            merged.sources["providers.use"] = said.source("providers.use")
+        _take(merged, said, "providers.use")
+        _take(merged, said, "providers.timeout")
         if said.required_providers:
             merged.required_providers |= frozenset(said.required_providers)
-            if said is project:
-                merged.needed_providers = frozenset(said.required_providers)
             merged.sources["providers.required"] = said.source("providers.required")
         merged.provider_options.update(said.provider_options)
-        if said.provider_timeout is not None:
-            merged.provider_timeout = said.provider_timeout
-            merged.sources["providers.timeout"] = said.source("providers.timeout")
         merged.provider_modes.update(said.provider_modes)
-        for entry in ("", *(f".{id}" for id in said.provider_modes)) if said.provider_modes else ():
-            merged.sources["providers.modes" + entry] = said.source("providers.modes" + entry)
-    if user is not None and user.allowed_providers is not None:
+        _place(merged, said, "providers.modes", list(said.provider_modes))
+    merged.needed_providers = frozenset(project.required_providers)
+    if user.allowed_providers is not None:
         merged.allowed_providers = frozenset(user.allowed_providers)
         merged.sources["providers.allow"] = user.source("providers.allow")
-    setting = "providers.on_failure"
-    if user is not None and user.on_provider_failure is not None:
-        merged.on_provider_failure = user.on_provider_failure
-        merged.sources[setting] = user.source(setting)
-    if project is not None and (said_there := project.on_provider_failure) is not None:
-        if ON_FAILURES.index(said_there) > ON_FAILURES.index(merged.on_provider_failure):
-            merged.on_provider_failure = said_there
-            merged.sources[setting] = project.source(setting)
-        elif said_there != merged.on_provider_failure:
-            merged.ignored += ((setting, said_there, project.source(setting)),)
+    _take(merged, user, "providers.on_failure")
+    _tighten(merged, project, "providers.on_failure", ON_FAILURES.index)

@@ -61,10 +61,6 @@ class Overlays:
             found += self.scopes.get(scope).layers
         return found
 
-    def runtime(self, scope: str | None) -> Layer | None:
-        """What tells a command whose it is: its session's id, and for a child's that of its parent."""
-        return None if scope is None else self.scopes.runtime(scope)
-
     def _layer(self, name: str, settings: Settings) -> Layer:
         known = self._named.get((id(settings), name))
         if known is not None:

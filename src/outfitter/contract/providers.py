@@ -13,17 +13,17 @@ from ..env.layer import PROVIDER, Layer
 from ..env.origin import Origin
 from ..errors import ProviderBlocked, ProviderFailed
 from ..log import note
-from ..providers.base import MODES, SECONDS, Context, check_mode
+from ..providers.base import MODES, SECONDS, Context, Resolution, check_mode
 from ..shell.activation import scrub, tool_environment
 from .freshness import settled, stamps, unchanged
-from .worktree import source_tree
+from .trust import blocked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..env.resolve import Stack
-    from ..providers.base import Resolution, Trust
+    from ..providers.base import Trust
     from .freshness import Stamps
     from .selection import Use
     from .settings import Settings
@@ -133,10 +133,13 @@ class Projects:
             if known is not None:
                 found += known.watch
                 continue
-            found += use.found.files
-            found += use.provider.watch(use.found, self.context(use, lower.values, settings))
-            found.append(self.store.path(use.provider.id, use.found.root))
+            found += self._inputs(use, self.context(use, lower.values, settings))
         return found
+
+    def _inputs(self, use: Use, context: Context) -> tuple[str, ...]:
+        """What an answer depends on before it is given: files, and our grant."""
+        grant = self.store.path(use.provider.id, use.found.root)
+        return (*use.found.files, *use.provider.watch(use.found, context), grant)
 
     def news(self, uses: list[Use]) -> list[str]:
         """What has changed since it was told last, by name; never a value."""
@@ -151,7 +154,6 @@ class Projects:
         id = use.provider.id
         mode = settings.provider_modes.get(id, MODES[0])
         check_mode(use.provider, mode)
-        options = settings.provider_options.get(id, {})
         clean, _ = scrub(values)
         return Context(
             clean,
@@ -159,7 +161,7 @@ class Projects:
             self._home,
             mode=mode,
             timeout=settings.provider_timeout or SECONDS,
-            options=options,
+            options=settings.provider_options.get(id, {}),
             mark=mark,
         )
 
@@ -167,42 +169,23 @@ class Projects:
         """The provider's own word, or ours where it has no store of its own."""
         trust = use.provider.trust(use.found, context)
         if trust.state == "untrusted" and trust.by == "outfitter":
-            from shlex import quote
-
-            from ..providers.base import Trust
-
-            root = use.found.root
-            if self.store.holds(use.provider.id, root, trust.digest):
-                return Trust("trusted", "outfitter", trust.digest)
-            grant, why = f"outfitter trust {quote(root)}", trust.why
-            main = source_tree(root)
-            if main != root and self.store.holds(use.provider.id, main, trust.digest):
-                why = f"the same content is allowed in {main}: `{grant}` allows it here too"
-            return Trust("untrusted", "outfitter", trust.digest, grant, why)
+            return self.store.trust(use.provider.id, use.found.root, trust.digest, trust.why)
         return trust
 
     def _ask(self, use: Use, lower: Stack, settings: Settings, mark: int | None) -> _Known:
         context = self.context(use, lower.values, settings, mark)
         begun = time.monotonic()
-        watched = tuple(
-            dict.fromkeys(
-                (
-                    *use.found.files,
-                    *use.provider.watch(use.found, context),
-                    self.store.path(use.provider.id, use.found.root),
-                )
-            )
-        )
+        watched = tuple(dict.fromkeys(self._inputs(use, context)))
         for once_more in (True, False):
             before = settled(watched)
             trust = self.trust(use, context)
             if not trust.may_run:
-                layer = self._layer(use, None, "blocked", _blocked(trust), begun)
+                layer = _layer(use, Resolution("blocked", note=blocked(trust)), begun)
                 return _Known(layer, None, trust, watched, before, lower, settings)
             resolution = use.provider.resolve(use.found, context)
             if not once_more or unchanged(watched, before):
                 break
-        layer = self._layer(use, resolution, resolution.state, resolution.note, begun)
+        layer = _layer(use, resolution, begun)
         more = tuple(path for path in dict.fromkeys(resolution.watch) if path not in watched)
         known = _Known(layer, resolution, trust, watched + more, before + settled(more), lower, settings)
         after = stamps(watched)
@@ -212,45 +195,28 @@ class Projects:
             known.until = time.monotonic() + RESTLESS_SECONDS
         return known
 
-    def _layer(self, use: Use, said: Resolution | None, state: str, note: str, begun: float) -> Layer:
-        cost = (time.monotonic() - begun) * 1000
-        origin = Origin("provider", use.found.label, use.found.files[0] if use.found.files else None)
-        if said is None or state != "applied":
-            return Layer(
-                PROVIDER,
-                use.found.label,
-                origin,
-                producer=use.provider.id,
-                state=state,
-                note=note,
-                cost_ms=cost,
-            )
-        return Layer(
-            PROVIDER,
-            use.found.label,
-            origin,
-            said.set,
-            unset=said.unset,
-            operations=said.operations,
-            origins=said.origins,
-            secrets=said.secrets,
-            producer=use.provider.id,
-            note=note,
-            root=use.found.root,
-            digest=said.producer,
-            cost_ms=cost,
-            prefix=said.prefix,
-            lost=[(one.kind, one.name, one.kept_by) for one in said.lost],
-        )
 
-
-def _blocked(trust: Trust) -> str:
-    """What to do about one that nobody has allowed."""
-    if not trust.grant:
-        return trust.why
-    # The reason says it all where it says what to type.
-    why = trust.why if trust.grant in trust.why else f"read its files, then type: {trust.grant}"
-    return f"not trusted: {why}"
+def _layer(use: Use, said: Resolution, begun: float) -> Layer:
+    applied = said.state == "applied"
+    effects = said if applied else Resolution(said.state)
+    return Layer(
+        PROVIDER,
+        use.found.label,
+        Origin("provider", use.found.label, use.found.files[0] if use.found.files else None),
+        effects.set,
+        unset=effects.unset,
+        operations=effects.operations,
+        origins=effects.origins,
+        secrets=effects.secrets,
+        producer=use.provider.id,
+        state=said.state,
+        note=said.note,
+        root=use.found.root if applied else None,
+        digest=effects.producer,
+        cost_ms=(time.monotonic() - begun) * 1000,
+        prefix=effects.prefix,
+        lost=[(one.kind, one.name, one.kept_by) for one in effects.lost],
+    )
 
 
 def changes(before: Layer, after: Layer) -> str:

@@ -4,23 +4,7 @@ from __future__ import annotations
 
 from ..providers.base import MODES
 from ..record import KW_ONLY, record
-from .settings import (
-    ALLOW_FROM,
-    DAEMON_ENVIRONMENTS,
-    INHERITS,
-    LOGINS,
-    LONGEST_PROVIDER_SECONDS,
-    LONGEST_SETUP_SECONDS,
-    LONGEST_SNAPSHOT_SECONDS,
-    MOST_TOTAL_BYTES,
-    ON_FAILURES,
-    SETUP_SECONDS,
-    SETUP_SOURCES,
-    SNAPSHOT_SECONDS,
-    SNAPSHOTS,
-    STARTUPS,
-    TOTAL_BYTES,
-)
+from .settings import LOGINS, ON_FAILURES, SETUP_SECONDS, SNAPSHOT_SECONDS, STARTUPS, TOTAL_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,79 +34,40 @@ class Key:
     user_only: bool = False
 
 
+# fmt: off
 # By table; those of the file's head are under "".
 KEYS: dict[str, tuple[Key, ...]] = {
     "": (
-        Key(
-            "allow_login_shell", "flag", 'Codex\'s name for shell.login: false is "reject", true is "allow".'
-        ),
+        Key("allow_login_shell", "flag",
+            'Codex\'s name for shell.login: false is "reject", true is "allow".'),
         Key("overlays", "overlays", "Overlays by name, for commands that choose them; keys as in [env]."),
     ),
     "shell_environment_policy": (
-        Key(
-            "inherit",
-            "choice",
-            "Which of the executor's variables a command starts from.",
-            choices=INHERITS,
-            default="all",
-        ),
-        Key(
-            "ignore_default_excludes",
-            "flag",
-            "false: also remove *KEY*, *SECRET* and *TOKEN*.",
-            default=True,
-        ),
+        Key("inherit", "choice", "Which of the executor's variables a command starts from.",
+            choices=("all", "core", "none"), default="all"),
+        Key("ignore_default_excludes", "flag", "false: also remove *KEY*, *SECRET* and *TOKEN*.",
+            default=True),
         Key("exclude", "texts", "Patterns (* and ?) of names to remove."),
         Key("set", "values", "Variables to set after the excludes."),
-        Key(
-            "include_only",
-            "texts",
-            "Patterns of names to keep; everything else is removed, including what `set` sets.",
-        ),
-        Key(
-            "filters",
-            "actions",
-            "Codex's newer form of exclude and include_only: what to do, by pattern.",
-            choices=("exclude", "include"),
-        ),
-        Key(
-            "allow_from",
-            "choices",
-            "Layers that may set a name again that `exclude` removed.",
-            choices=ALLOW_FROM,
-            user_only=True,
-        ),
+        Key("include_only", "texts",
+            "Patterns of names to keep; everything else is removed, including what `set` sets."),
+        Key("filters", "actions", "Codex's newer form of exclude and include_only: what to do, by pattern.",
+            choices=("exclude", "include")),
+        Key("allow_from", "choices", "Layers that may set a name again that `exclude` removed.",
+            # Those that run project code; above them a person speaks.
+            choices=("L3", "L4", "L5"), user_only=True),
     ),
     "shell": (
-        Key(
-            "login",
-            "choice",
+        Key("login", "choice",
             'What to do with -l and --login. Default: "strip" if startup is "enforce", otherwise "allow".',
-            choices=LOGINS,
-        ),
-        Key(
-            "startup",
-            "choice",
-            "What to do with a shell's startup files.",
-            choices=STARTUPS,
-            default="enforce",
-        ),
-        Key(
-            "snapshot",
-            "choice",
-            "Capture the environment that the user's shell builds, once.",
-            choices=SNAPSHOTS,
-            default="none",
-            user_only=True,
-        ),
-        Key(
-            "snapshot_timeout",
-            "seconds",
-            "Seconds after which the snapshot's shell is ended.",
-            most=LONGEST_SNAPSHOT_SECONDS,
-            default=SNAPSHOT_SECONDS,
-            user_only=True,
-        ),
+            choices=LOGINS),
+        Key("startup", "choice", "What to do with a shell's startup files.",
+            choices=STARTUPS, default="enforce"),
+        Key("snapshot", "choice", "Capture the environment that the user's shell builds, once.",
+            choices=("none", "loginShell", "interactiveShell", "loginInteractiveShell"), default="none",
+            user_only=True),
+        Key("snapshot_timeout", "seconds", "Seconds after which the snapshot's shell is ended.",
+            most=300.0, default=SNAPSHOT_SECONDS, user_only=True),  # the first command waits meanwhile
     ),
     "env": (
         Key("set", "values", "Variables to set. Nothing in a value is expanded."),
@@ -134,35 +79,19 @@ KEYS: dict[str, tuple[Key, ...]] = {
     "names": (
         Key("lists", "names", "More list variables, like PATH."),
         Key("secret", "patterns", "More patterns of names whose values are secret."),
-        Key(
-            "allow_code_loading",
-            "producers",
-            "Code-loading variables that a producer may set, by the producer's id.",
-            user_only=True,
-        ),
+        Key("allow_code_loading", "producers",
+            "Code-loading variables that a producer may set, by the producer's id.", user_only=True),
     ),
     "providers": (
         Key("use", "texts", "The project's environment providers, in their order; each layer goes on top."),
-        Key(
-            "allow",
-            "texts",
-            "The only providers that may be used, whatever a project contains or asks for.",
-            user_only=True,
-        ),
+        Key("allow", "texts", "The only providers that may be used, whatever a project contains or asks for.",
+            user_only=True),
         Key("required", "texts", "Providers without which no command starts."),
-        Key(
-            "on_failure",
-            "choice",
-            "What happens to commands if a provider fails or is not trusted.",
-            choices=ON_FAILURES,
-            default="warn",
-        ),
-        Key(
-            "timeout",
-            "seconds",
+        Key("on_failure", "choice", "What happens to commands if a provider fails or is not trusted.",
+            choices=ON_FAILURES, default="warn"),
+        Key("timeout", "seconds",
             "Seconds after which a provider's tool is ended. Default: 20, and 300 for nix.",
-            most=LONGEST_PROVIDER_SECONDS,
-        ),
+            most=3600.0),  # a shell of nix that is built for the first time
         Key("modes", "modes", "The mode of each provider, by its id.", choices=MODES),
         Key("dotenv", "texts", "The files that the provider `dotenv` reads."),
         Key("command", "texts", "The program, with its arguments, that the provider `command` runs."),
@@ -175,53 +104,31 @@ KEYS: dict[str, tuple[Key, ...]] = {
     "setup": (
         Key("script", "inner_path", "The script of the project that makes a new worktree usable."),
         Key("run", "text", "Shell commands to run instead of a script."),
-        Key(
-            "from",
-            "choice",
-            "Read the commands from another tool's file.",
-            choices=SETUP_SOURCES,
-        ),
+        Key("from", "choice", "Read the commands from another tool's file.",
+            choices=("codex", "devcontainer")),
         Key("name", "text", "The name of that tool's environment, if it has several."),
         Key("inputs", "inner_paths", "Files (wildcards allowed) whose change makes the setup run again."),
-        Key(
-            "timeout",
-            "seconds",
-            "Seconds after which the setup is ended.",
-            most=LONGEST_SETUP_SECONDS,
-            default=SETUP_SECONDS,
-        ),
+        Key("timeout", "seconds", "Seconds after which the setup is ended.",
+            most=86_400.0, default=SETUP_SECONDS),  # a day: what takes longer hangs
         Key("required", "flag", "true: no command starts unless the setup succeeded.", default=False),
     ),
     "limits": (
-        Key(
-            "total_bytes",
-            "count",
-            "The largest environment of a command, in bytes.",
-            most=MOST_TOTAL_BYTES,
-            default=TOTAL_BYTES,
-        ),
+        Key("total_bytes", "count", "The largest environment of a command, in bytes.",
+            most=2 << 20, default=TOTAL_BYTES),  # what exec was seen to accept with the usual stack limit
     ),
     "daemon": (
-        Key(
-            "environment",
-            "choice",
+        Key("environment", "choice",
             "Whose environment commands start from if the client's and the server's differ.",
-            choices=DAEMON_ENVIRONMENTS,
-            default="daemon",
-            user_only=True,
-        ),
+            choices=("client", "daemon", "merge"), default="daemon", user_only=True),
     ),
     "import": (
-        Key(
-            "codex",
-            "switch_or_path",
-            "Read allow_login_shell and [shell_environment_policy] from Codex's config.toml, or from this "
-            "file.",
-            default=False,
-            user_only=True,
-        ),
+        Key("codex", "switch_or_path",
+            "Read allow_login_shell and [shell_environment_policy] from Codex's config.toml, "
+            "or from this file.",
+            default=False, user_only=True),
     ),
 }
+# fmt: on
 
 
 def json_schema() -> dict[str, Any]:

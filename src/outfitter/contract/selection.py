@@ -204,12 +204,8 @@ def check_names(settings: Settings) -> None:
             mistakes.append(Mistake(source.file, source.line, text, suggest(id, there)))
         else:
             source = settings.sources["providers.use"]
-            if (
-                setting == "providers.use"
-                and id in NEEDS
-                and id not in settings.provider_options
-                and source.file
-            ):
+            lacking = id in NEEDS and id not in settings.provider_options
+            if setting == "providers.use" and lacking and source.file:
                 text = f"`{id}` detects nothing by itself"
                 mistakes.append(Mistake(source.file, source.line, text, f"write {NEEDS[id]} as well"))
     refuse(mistakes)

@@ -14,21 +14,12 @@ if TYPE_CHECKING:
 # Each from the loosest to the strictest.
 LOGINS = ("allow", "strip", "reject")
 STARTUPS = ("report", "repair", "enforce")
-SNAPSHOTS = ("none", "loginShell", "interactiveShell", "loginInteractiveShell")
-INHERITS = ("all", "core", "none")
 ON_FAILURES = ("without", "warn", "fail")
-DAEMON_ENVIRONMENTS = ("client", "daemon", "merge")
-ALLOW_FROM = ("L3", "L4", "L5")  # the layers that run project code; above them a person speaks
 
 SNAPSHOT_SECONDS = 10.0  # a profile that takes longer is not waited for; the reference's
-LONGEST_SNAPSHOT_SECONDS = 300.0  # somebody waits for the first command meanwhile
-LONGEST_PROVIDER_SECONDS = 3600.0  # a shell of nix that is built for the first time
 TOTAL_BYTES = 1 << 20  # half of what Linux takes for arguments and environment together
 SETUP_SECONDS = 600.0  # a first installation of everything that a project needs
-LONGEST_SETUP_SECONDS = 86_400.0  # a day: what takes longer hangs
-SETUP_SOURCES = ("codex", "devcontainer")
 SETUP_KEYS = ("script", "run", "from", "name", "inputs", "timeout", "required")
-MOST_TOTAL_BYTES = 2 << 20  # what exec was seen to accept with the usual stack limit
 
 POLICY_RULES = ("inherit", "ignore_default_excludes", "exclude", "set", "include_only")
 
@@ -71,9 +62,6 @@ class PolicySettings:
     def source(self, rule: str) -> Source:
         """Where a rule stands: "inherit", "exclude", "exclude AWS_*". An entry falls back on its key."""
         return self.rules.get(rule) or self.rules.get(rule.partition(" ")[0], DEFAULT)
-
-    def line(self, rule: str) -> int | None:
-        return self.source(rule).line
 
     def __repr__(self) -> str:
         return f"PolicySettings({self.file!r}, rules={sorted(self.rules)!r})"
@@ -203,29 +191,30 @@ class Settings:
         self.ignored: tuple[tuple[str, str, Source], ...] = ()
 
 
-# Dotted name -> attribute, for what the user's file alone decides.
-USERS = {
+# The attributes of FileSettings that hold what was written under one name; most are those of Settings, too.
+FIELDS = {
+    "shell.startup": "startup",
+    "shell.login": "login",
     "shell.snapshot": "snapshot",
     "shell.snapshot_timeout": "snapshot_timeout",
     "daemon.environment": "daemon_environment",
+    "shell_environment_policy.allow_from": "allow_from",
+    "overlays": "overlays",
+    "names.lists": "list_names",
+    "names.secret": "secret_names",
+    "names.allow_code_loading": "allow_code_loading",
+    "limits.total_bytes": "total_bytes",
+    "import.codex": "import_codex",
+    "providers.use": "providers",
+    "providers.allow": "allowed_providers",
+    "providers.required": "required_providers",
+    "providers.on_failure": "on_provider_failure",
+    "providers.timeout": "provider_timeout",
+    "providers.modes": "provider_modes",
 }
 # Everything that `Settings.sources` tells about.
 SETTINGS = (
-    "shell.login",
-    "shell.startup",
-    *USERS,
+    *(setting for setting in FIELDS if setting != "overlays"),
     *(f"shell_environment_policy.{rule}" for rule in POLICY_RULES),
-    "shell_environment_policy.allow_from",
-    "names.lists",
-    "names.secret",
-    "names.allow_code_loading",
-    "limits.total_bytes",
-    "import.codex",
-    "providers.use",
-    "providers.allow",
-    "providers.required",
-    "providers.on_failure",
-    "providers.timeout",
-    "providers.modes",
     *(f"setup.{key}" for key in SETUP_KEYS),
 )

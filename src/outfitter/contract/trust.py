@@ -12,8 +12,10 @@ import os
 import time
 
 from ..errors import SettingInvalid
+from ..providers.base import Trust
 from ..record import record
 from . import privatefile
+from .worktree import source_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +55,17 @@ class TrustStore:
         grant = self.find(provider, root)
         return grant is not None and grant.digest == digest
 
+    def trust(self, provider: str, root: str, digest: str, why: str = "") -> Trust:
+        """Whether it may run, and what to type. A grant in the main checkout is offered, not taken."""
+        from shlex import quote
+
+        if self.holds(provider, root, digest):
+            return Trust("trusted", "outfitter", digest)
+        grant, main = f"outfitter trust {quote(root)}", source_tree(root)
+        if main != root and self.holds(provider, main, digest):
+            why = f"the same content is allowed in {main}: `{grant}` allows it here too"
+        return Trust("untrusted", "outfitter", digest, grant, why)
+
     def grant(self, provider: str, root: str, digest: str) -> Grant:
         """Allows it, in place of what was allowed before. Raises SettingInvalid."""
         grant = Grant(provider, root, digest, int(time.time() * 1000))
@@ -90,6 +103,15 @@ class TrustStore:
                 if grant is not None and self.path(grant.provider, grant.root) == f"{self.folder}/{name}":
                     found.append(grant)
         yield from sorted(found, key=lambda grant: (grant.root, grant.provider))
+
+
+def blocked(trust: Trust) -> str:
+    """What to do about what nobody has allowed."""
+    if not trust.grant:
+        return trust.why
+    # The reason says it all where it says what to type.
+    why = trust.why if trust.grant in trust.why else f"read its files, then type: {trust.grant}"
+    return f"not trusted: {why}"
 
 
 def _at(path: str) -> Grant | None:

@@ -94,11 +94,11 @@ class Site:
         use = setups.use(directory, settings)
         assert use is not None
         lower = lower or self.lower()
-        if again or setups.pending(use, lower, settings):
+        if again or setups.pending(use):
             setups.again = again
             setups.run(use, lower, settings)
-            assert not setups.pending(use, lower, settings)
-        return setups.layer(use, lower)
+            assert not setups.pending(use)
+        return setups.layer(use)
 
     def runs(self) -> int:
         return len(self.count.read_text().splitlines()) if self.count.exists() else 0
@@ -200,15 +200,14 @@ def test_a_warm_look_reads_no_file_and_starts_nothing(site: Site, monkeypatch: p
     site.write("a.lock", "1")
     site.allow()
     site.layer()
-    settings = Configuration({"HOME": str(site.home)}).settings(str(site.project))
-    use, lower = site.use(), site.lower()
+    use = site.use()
 
     def refuse(*args: object, **given: object) -> int:
         raise AssertionError("opened")
 
     monkeypatch.setattr(os, "open", refuse)
-    assert not site.setups.pending(use, lower, settings)
-    assert site.setups.layer(use, lower).values["A"] == "1"
+    assert not site.setups.pending(use)
+    assert site.setups.layer(use).values["A"] == "1"
 
 
 @pytest.mark.parametrize("name", ["OUTFITTER_WORKTREE", "OUTFITTER_SOURCE_TREE"])
@@ -372,7 +371,7 @@ lower = Stack([Layer(BASE, "base", Origin("test", "here"), env)], (), Rules())
 print("ready", flush=True)
 sys.stdin.readline()
 setups.run(use, lower, settings)
-layer = setups.layer(use, lower)
+layer = setups.layer(use)
 print(layer.state, layer.values.get("A"), flush=True)
 """
 
@@ -491,7 +490,7 @@ def test_inputs_that_it_makes_unreadable_are_told_at_the_next_look(site: Site) -
     site.allow()
     use = site.use()
     site.setups.run(use, site.lower(), Settings())
-    assert site.setups.layer(use, site.lower()).values["A"] == "1"
+    assert site.setups.layer(use).values["A"] == "1"
     later = site.layer()
     assert later.state == "failed" and "for a directory, write " in later.note
 

@@ -12,7 +12,7 @@ from ...env.layer import BASE, POLICY, PROVIDER, SETUP
 from ...env.redact import Secrets
 from ...errors import EnvironmentTooLarge, FileInvalid, Refused, SettingInvalid
 from ...host import facts
-from ...record import EMPTY, KW_ONLY, fill, record
+from ...record import EMPTY, KW_ONLY, record
 from ..base import base_of
 from ..config import Configuration
 from ..contract import Asked, Contract
@@ -62,17 +62,14 @@ class Configured:
 
     settings: Settings
     mistakes: Sequence[Mistake] = ()
-    file: str = ""
-
-    def __post_init__(self) -> None:
-        fill(self, file=self.file or "config.toml")
+    file: str = "config.toml"
 
 
 def configured(machine: Machine) -> Configured:
     try:
         file = user_file(machine.environ)
     except SettingInvalid:
-        file = ""
+        file = "config.toml"
     try:
         settings = Configuration(machine.environ).settings(machine.cwd)
         check_names(settings)

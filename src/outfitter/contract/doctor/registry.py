@@ -8,15 +8,5 @@ from __future__ import annotations
 
 from . import base, codex, config, limits, login, path, policy, providers, shell, state
 
-CHECKS = (
-    *config.CHECKS,
-    *path.CHECKS,
-    *login.CHECKS,
-    *shell.CHECKS,
-    *base.CHECKS,
-    *policy.CHECKS,
-    *limits.CHECKS,
-    *state.CHECKS,
-    *codex.CHECKS,
-    *providers.CHECKS,
-)
+_FAMILIES = (config, path, login, shell, base, policy, limits, state, codex, providers)
+CHECKS = tuple(check for family in _FAMILIES for check in family.CHECKS)

@@ -14,13 +14,13 @@ from hashlib import sha256
 
 from ...env.layer import Operation
 from ...errors import SettingInvalid
-from ...record import EMPTY, KW_ONLY, record
+from ...record import EMPTY, KW_ONLY, fields, record
 from .. import privatefile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, BinaryIO
 
 STATES = ("running", "applied", "failed")
 _LARGEST = 8 << 20  # an environment is 1 MiB at most; JSON makes more of it
@@ -124,8 +124,11 @@ class SetupFiles:
             os.close(fd)
         return False
 
-    def locked(self, deadline: float) -> SetupLock | None:
-        """The lock, for a `with`; None when others held it until the deadline. Raises SettingInvalid."""
+    def locked(self, deadline: float) -> BinaryIO | None:
+        """The lock, for a `with`; None when others held it until the deadline. Raises SettingInvalid.
+
+        It is held to the end of the block, or of this process, whatever ends it.
+        """
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             fd = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -135,7 +138,7 @@ class SetupFiles:
             while True:
                 try:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return SetupLock(fd)
+                    return open(fd, "rb")
                 except OSError as error:
                     if error.errno not in (errno.EAGAIN, errno.EACCES):
                         raise _cannot(self._folder, error) from None
@@ -154,21 +157,6 @@ class SetupFiles:
             raise _cannot(self._folder, error) from None
 
 
-class SetupLock:
-    """Held from its making to the end of the block, or of this process, whatever ends it."""
-
-    __slots__ = ("_fd",)
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def __enter__(self) -> SetupLock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
-
-
 def _cannot(folder: str, error: OSError) -> SettingInvalid:
     return SettingInvalid(f"cannot write the result of the setup to {folder}: {error.strerror}")
 
@@ -176,52 +164,27 @@ def _cannot(folder: str, error: OSError) -> SettingInvalid:
 # As text
 
 
+# The keys in the file that are not the names of the fields.
+_KEYS = {"label": "producer", "begun_ms": "begunAtMs", "exit_code": "exitCode"}
+
+
 def _told(kept: SetupRun) -> dict[str, Any]:
-    return {
-        "worktree": kept.worktree,
-        "state": kept.state,
-        "digest": kept.digest,
-        "producer": kept.label,
-        "run": kept.run,
-        "begunAtMs": kept.begun_ms,
-        "seconds": round(kept.seconds, 3),
-        "outcome": kept.outcome,
-        "exitCode": kept.exit_code,
-        "reason": kept.reason,
-        "inputs": kept.inputs,
-        "changed": list(kept.changed),
-        "names": kept.names,
-        "set": kept.set,
-        "unset": list(kept.unset),
-        "operations": [[one.variable, one.op, list(one.values)] for one in kept.operations],
-        "withheld": list(kept.withheld),
-        "lost": [list(one) for one in kept.lost],
-    }
+    told = {_KEYS.get(name, name): getattr(kept, name) for name in fields(kept)}
+    told["seconds"] = round(kept.seconds, 3)
+    told["operations"] = [[one.variable, one.op, list(one.values)] for one in kept.operations]
+    return {**told, "names": kept.names}
 
 
 def _read(data: bytes) -> SetupRun | None:
     """None for what no version of ours has written. The folder is private: this is about accidents."""
     try:
         told = json.loads(data)
-        kept = SetupRun(
-            told["worktree"],
-            told["state"],
-            told["digest"],
-            told["producer"],
-            run=told["run"],
-            begun_ms=int(told["begunAtMs"]),
-            seconds=float(told["seconds"]),
-            outcome=told["outcome"],
-            exit_code=told["exitCode"],
-            reason=told["reason"],
-            inputs=dict(told["inputs"]),
-            changed=tuple(told["changed"]),
-            set=dict(told["set"]),
-            unset=tuple(told["unset"]),
-            operations=tuple(Operation(name, op, tuple(values)) for name, op, values in told["operations"]),
-            withheld=tuple(told["withheld"]),
-            lost=tuple((kind, name) for kind, name in told["lost"]),
-        )
+        said = {name: told[_KEYS.get(name, name)] for name in fields(SetupRun)}
+        for name, kind in (("begun_ms", int), ("seconds", float), ("inputs", dict), ("set", dict)):
+            said[name] = kind(said[name])
+        said["operations"] = [Operation(name, op, tuple(values)) for name, op, values in said["operations"]]
+        said["lost"] = [(kind, name) for kind, name in said["lost"]]
+        kept = SetupRun(**said)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     texts = [kept.worktree, kept.digest, kept.label, kept.run, kept.outcome, kept.reason, *kept.unset]

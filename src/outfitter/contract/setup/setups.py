@@ -21,6 +21,7 @@ from ...errors import SettingInvalid, SetupBlocked, SetupFailed
 from ...record import record
 from ...shell.sourced import MaskedLines, changes
 from ..freshness import settled, stamps, unchanged
+from ..trust import blocked
 from ..worktree import source_tree
 from . import inputs
 from .plan import make_plan, watched
@@ -110,7 +111,7 @@ class Setups:
             return None
         return SetupUse(settings.setup.folder, settings.setup)
 
-    def pending(self, use: SetupUse, lower: Stack, settings: Settings) -> bool:
+    def pending(self, use: SetupUse) -> bool:
         """Whether it must be looked at, and perhaps run, which takes its time."""
         known = self._known.get(use.worktree)
         return known is None or not known.holds(use)
@@ -127,7 +128,7 @@ class Setups:
             self._known.pop(next(iter(self._known)), None)  # others may be at it in their own threads
         self._known[use.worktree] = known
 
-    def layer(self, use: SetupUse, lower: Stack) -> Layer:
+    def layer(self, use: SetupUse) -> Layer:
         """What it exports; the same object until that changes.
 
         Raises SetupBlocked, SetupFailed where no command may run without it.
@@ -171,7 +172,7 @@ class Setups:
             return told("running")
         trust = trust_of(self.store, use, plan)
         if not trust.may_run:
-            return told("blocked", _blocked(trust))
+            return told("blocked", blocked(trust))
         if kept is None:
             return told("new", "it runs before the first command")
         if kept.state == "running":
@@ -183,24 +184,7 @@ class Setups:
 
 def trust_of(store: TrustStore, use: SetupUse, plan: SetupPlan) -> Trust:
     """Whether it may run here, and what to type."""
-    from ...providers.base import Trust
-
-    if store.holds(PROVIDER, use.worktree, plan.digest):
-        return Trust("trusted", "outfitter", plan.digest)
-    main = source_tree(use.worktree)
-    offered = main != use.worktree and store.holds(PROVIDER, main, plan.digest)
-    return Trust(
-        "untrusted",
-        "outfitter",
-        plan.digest,
-        use.grant,
-        f"the same content is allowed in {main}: `{use.grant}` allows it here too" if offered else "",
-    )
-
-
-def _blocked(trust: Trust) -> str:
-    """What to do about a setup that nobody has allowed here. A grant in the main checkout is not taken."""
-    return f"not trusted: {trust.why or f'read its files, then type: {trust.grant}'}"
+    return store.trust(PROVIDER, use.worktree, plan.digest)
 
 
 class _Known:
@@ -232,12 +216,7 @@ class _Work:
     """One look at a setup, and the run that comes of it."""
 
     def __init__(
-        self,
-        setups: Setups,
-        use: SetupUse,
-        lower: Stack,
-        settings: Settings,
-        mark: int | None,
+        self, setups: Setups, use: SetupUse, lower: Stack, settings: Settings, mark: int | None
     ) -> None:
         self._store = setups.store
         self._use = use
@@ -271,7 +250,7 @@ class _Work:
             return _Known(use, layer, watch, before)
         trust = trust_of(self._store, use, plan)
         if not trust.may_run:
-            return _Known(use, self._empty("blocked", _blocked(trust)), watch, before)
+            return _Known(use, self._empty("blocked", blocked(trust)), watch, before)
         digest = _digest(plan, found.digests)
         if old is not None and not again and self._still_holds(old, digest):
             old.declared, old.watch, old.stamps = use.declared, watch, before
