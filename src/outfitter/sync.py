@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         Explanation,
         OverlayAnswer,
         PutAnswer,
-        Resolution,
+        ResolutionDocument,
     )
     from .protocol.environment import BaseParams
     from .protocol.jsontext import Json
@@ -230,7 +230,7 @@ class Client(BlockingClient):
         tty: bool = False,
         show: str = "names",
         digest_key: bytes | None = None,
-    ) -> Resolution:
+    ) -> ResolutionDocument:
         """The environment that a command would get: its variables, fingerprints and base."""
         return self._background.call(
             lambda: self._client.environment(

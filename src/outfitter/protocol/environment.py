@@ -12,7 +12,7 @@ from .shape import Shape, choice, member, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .documents import Base, BaseAnswer, Change, Explanation, Resolution
+    from .documents import BaseAnswer, BaseDocument, Change, Explanation, ResolutionDocument
     from .jsontext import Json
     from .uri import FileUri
 
@@ -211,7 +211,7 @@ class BaseParams:
 class ResolveResult(Result):
     """environment/resolve: the variables of a command and their digests."""
 
-    told: Resolution
+    told: ResolutionDocument
 
     @classmethod
     def decode(cls, result: Json) -> ResolveResult:
@@ -253,7 +253,7 @@ class DiffResult(Result):
 class BaseResult(Result):
     """environment/base: whose environment commands start from, and the names in which the client differs."""
 
-    base: Base = member(Fields.raw)
+    base: BaseDocument = member(Fields.raw)
     differences: dict[str, list[str]] = member(Fields.raw)
 
     def encode(self) -> BaseAnswer:

@@ -9,7 +9,7 @@ from .shape import Shape, choice, member, rows, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .documents import Contribution, EventAnswer, OverlayAnswer, PutAnswer
+    from .documents import ContributionDocument, EventAnswer, OverlayAnswer, PutAnswer
     from .jsontext import Json
 
 EVENTS = ("new", "resume", "clear", "compact", "fork", "cwd", "root", "daemon")
@@ -113,7 +113,7 @@ class PutResult(Result):
 class OverlayResult(Result):
     """environment/overlay/list: who has said something for a scope, by names of variables."""
 
-    contributions: list[Contribution] = member(Fields.items)
+    contributions: list[ContributionDocument] = member(Fields.items)
     withheld: list[str]
     parent: str | None
 
@@ -134,7 +134,7 @@ class EventResult(Result):
     """environment/overlay/event: what is left, whose hooks must run again and with which reason, and what is
     lost, as (producer, name)."""
 
-    contributions: list[Contribution] = member(Fields.items)
+    contributions: list[ContributionDocument] = member(Fields.items)
     rerun: list[str]
     reason: str
     lost: list[tuple[str, str]] = member(*rows("Lost", "producer", "name"))
