@@ -10,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from dataclasses import KW_ONLY as KW_ONLY
-    from typing import Any, NoReturn, TypeVar, dataclass_transform
+    from typing import Any, NoReturn, TypeVar
+    from typing import dataclass_transform as dataclass_transform
 
     T = TypeVar("T")
 else:

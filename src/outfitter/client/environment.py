@@ -10,7 +10,7 @@ from ..protocol import environment as wire
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..protocol.documents import BaseAnswer, Change, Explanation, Resolution
+    from ..protocol.documents import BaseAnswer, Change, Explanation, ResolutionDocument
     from .session import RemoteSession
 
 #: Which of the executor's variables a command inherits: inherit ("all", "core", "none"),
@@ -64,7 +64,7 @@ class EnvironmentCalls:
         tty: bool = False,
         show: str = "names",
         digest_key: bytes | None = None,
-    ) -> Resolution:
+    ) -> ResolutionDocument:
         """The environment that a command would get: its variables, fingerprints and base.
 
         `show` is "names", "values" (all except secrets) or "secrets". Raises CapabilityMissing.

@@ -1,15 +1,15 @@
 """The JSON objects about an environment, as types: docs/reference/env-json.md describes each member.
 
-The objects are plain dicts at run time. In a pair such as `_Event` and `Event`, the first class has the
-members that are always present, and the second one adds those that may be absent.
+The objects are plain dicts at run time. Where the package has a class of the same name, the type ends in
+`Document`: an `env.origin.Origin` is sent as an `OriginDocument`.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
-class Base(TypedDict):
+class BaseDocument(TypedDict):
     kind: str
     pid: int
     host: str
@@ -18,49 +18,37 @@ class Base(TypedDict):
     variables: int
 
 
-class _Origin(TypedDict):
+class OriginDocument(TypedDict):
     kind: str
     detail: str
+    file: NotRequired[str]
+    line: NotRequired[int]
 
 
-class Origin(_Origin, total=False):
-    file: str
-    line: int
-
-
-class _Event(TypedDict):
+class EventDocument(TypedDict):
     layer: str
     id: str
     action: str
     why: str
+    origin: NotRequired[OriginDocument]
+    value: NotRequired[str]
 
 
-class Event(_Event, total=False):
-    origin: Origin
-    value: str
-
-
-class _Segment(TypedDict):
+class SegmentDocument(TypedDict):
     layer: str
     id: str
     op: str
+    value: NotRequired[str]
+    exists: NotRequired[bool]
+    writableByAgent: NotRequired[bool]
+    note: NotRequired[str]
 
 
-class Segment(_Segment, total=False):
-    value: str
-    exists: bool
-    writableByAgent: bool
-    note: str
-
-
-class _Dropped(TypedDict):
+class DroppedDocument(TypedDict):
     layer: str
     id: str
     why: str
-
-
-class Dropped(_Dropped, total=False):
-    value: str
+    value: NotRequired[str]
 
 
 class Removed(TypedDict):
@@ -69,39 +57,33 @@ class Removed(TypedDict):
     why: str
 
 
-class _Variable(TypedDict):
+class Variable(TypedDict):
     layer: str
     id: str
-    origin: Origin
+    origin: OriginDocument
     secret: bool
-    history: list[Event]
+    history: list[EventDocument]
+    value: NotRequired[str]
+    removed: NotRequired[Removed]
+    segments: NotRequired[list[SegmentDocument]]
+    dropped: NotRequired[list[DroppedDocument]]
 
 
-class Variable(_Variable, total=False):
-    value: str
-    removed: Removed
-    segments: list[Segment]
-    dropped: list[Dropped]
-
-
-class _Layer(TypedDict):
+class LayerDocument(TypedDict):
     layer: str
     id: str
     title: str
     state: str
     cost: dict[str, float]
     entries: int
+    producer: NotRequired[str]
+    note: NotRequired[str]
+    prefix: NotRequired[list[str]]
+    lost: NotRequired[list[dict[str, str]]]
+    author: NotRequired[str]
 
 
-class Layer(_Layer, total=False):
-    producer: str
-    note: str
-    prefix: list[str]
-    lost: list[dict[str, str]]
-    author: str
-
-
-class Refusal(TypedDict):
+class RefusalDocument(TypedDict):
     layer: str
     id: str
     name: str
@@ -115,65 +97,53 @@ class File(TypedDict):
     exists: bool
 
 
-class _Change(TypedDict):
+class Change(TypedDict):
     name: str
     kind: str
     secret: bool
+    segmentsAdded: NotRequired[list[str]]
+    segmentsRemoved: NotRequired[list[str]]
+    moved: NotRequired[bool]
+    before: NotRequired[str]
+    after: NotRequired[str]
 
 
-class Change(_Change, total=False):
-    segmentsAdded: list[str]
-    segmentsRemoved: list[str]
-    moved: bool
-    before: str
-    after: str
-
-
-class _LoginShell(TypedDict):
+class LoginShell(TypedDict):
     shell: str
     state: str
     seconds: float
+    reason: NotRequired[str]
+    differences: NotRequired[list[Change]]
+    programs: NotRequired[dict[str, dict[str, str | None]]]
 
 
-class LoginShell(_LoginShell, total=False):
-    reason: str
-    differences: list[Change]
-    programs: dict[str, dict[str, str | None]]
+class Explanation(TypedDict):
+    """environment/explain."""
 
-
-class _Explanation(TypedDict):
-    base: Base
+    base: BaseDocument
     env_fp: str
     contract_fp: str
     summary: str
     cwd: str
-    layers: list[Layer]
+    layers: list[LayerDocument]
     variables: dict[str, Variable]
-    refused: list[Refusal]
+    refused: list[RefusalDocument]
     shell: dict[str, str]
     files: list[File]
+    programs: NotRequired[dict[str, dict[str, Any]]]  # a program's path, and which entry of PATH leads there
+    loginShell: NotRequired[LoginShell]
 
 
-class Explanation(_Explanation, total=False):
-    """environment/explain."""
-
-    programs: dict[str, dict[str, Any]]  # a program's path, and which entry of PATH leads there
-    loginShell: LoginShell
-
-
-class _Value(TypedDict):
+class Value(TypedDict):
     secret: bool
+    value: NotRequired[str]
+    digest: NotRequired[str]
 
 
-class Value(_Value, total=False):
-    value: str
-    digest: str
-
-
-class Resolution(TypedDict):
+class ResolutionDocument(TypedDict):
     """environment/resolve."""
 
-    base: Base
+    base: BaseDocument
     env_fp: str
     contract_fp: str
     summary: str
@@ -183,12 +153,12 @@ class Resolution(TypedDict):
 class BaseAnswer(TypedDict):
     """environment/base."""
 
-    base: Base
+    base: BaseDocument
     matchesClient: bool
     differences: dict[str, list[str]]
 
 
-class Contribution(TypedDict):
+class ContributionDocument(TypedDict):
     """What one producer says, by the names of variables."""
 
     producer: str
@@ -218,7 +188,7 @@ class PutAnswer(TypedDict):
 class OverlayAnswer(TypedDict):
     """environment/overlay/list."""
 
-    contributions: list[Contribution]
+    contributions: list[ContributionDocument]
     withheld: list[str]
     parent: str | None
 
@@ -226,7 +196,7 @@ class OverlayAnswer(TypedDict):
 class EventAnswer(TypedDict):
     """environment/overlay/event."""
 
-    contributions: list[Contribution]
+    contributions: list[ContributionDocument]
     rerun: list[str]
     reason: str
     lost: list[dict[str, str]]

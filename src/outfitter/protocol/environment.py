@@ -5,13 +5,14 @@ from __future__ import annotations
 from ..errors import InvalidParams
 from ..record import record
 from . import base64
-from .fields import Fields, kind, unsigned, wrong
+from .fields import Fields, kind, wrong
 from .jsonrpc import notice
 from .results import Result
+from .shape import Shape, choice, member, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .documents import Base, BaseAnswer, Change, Explanation, Resolution
+    from .documents import BaseAnswer, BaseDocument, Change, Explanation, ResolutionDocument
     from .jsontext import Json
     from .uri import FileUri
 
@@ -30,23 +31,15 @@ class NoParams:
 _NOTHING = NoParams()
 
 
-@record
-class WaitingNotice:
+@shape()
+class WaitingNotice(Shape):
     """environment/waiting: a process is not started yet, because of `what`."""
 
     process_id: str
     what: str
 
-    @classmethod
-    def decode(cls, params: Json) -> WaitingNotice:
-        fields = Fields(params, "WaitingNotice")
-        return cls(fields.text("processId"), fields.text("what"))
-
     def message(self) -> bytes:
         return notice("environment/waiting", self.encode())
-
-    def encode(self) -> dict[str, Json]:
-        return {"processId": self.process_id, "what": self.what}
 
 
 @record
@@ -64,8 +57,10 @@ class EnvPolicyParams:
         """Equal for equal policies, and quick to hash."""
         return (self.inherit, self.ignore_default_excludes, self.exclude, self.set, self.include_only)
 
+    # By hand: most commands come with one.
     @classmethod
-    def decode(cls, fields: Fields) -> EnvPolicyParams:
+    def decode(cls, value: Json) -> EnvPolicyParams:
+        fields = value if type(value) is Fields else Fields(value, "ExecEnvPolicy")
         return cls(
             fields.choice("inherit", ("core", "all", "none")),
             fields.flag("ignoreDefaultExcludes"),
@@ -107,8 +102,10 @@ class ContractParams:
     scope: str | None = None
     overlays: tuple[str, ...] = ()
 
+    # By hand: every command of our own client comes with one.
     @classmethod
-    def decode(cls, fields: Fields) -> ContractParams:
+    def decode(cls, value: Json) -> ContractParams:
+        fields = value if type(value) is Fields else Fields(value, "ContractParams")
         return cls(
             _choice_or(fields, "author", AUTHORS) or "user",
             tuple(fields.texts("unset")) if "unset" in fields else (),
@@ -133,8 +130,17 @@ class ContractParams:
         return params
 
 
-@record
-class ResolveParams:
+def _choice_or(fields: Fields, name: str, allowed: tuple[str, ...]) -> str | None:
+    return None if fields.raw_or_none(name) is None else fields.choice(name, allowed)
+
+
+def _check_objects(fields: Fields) -> None:
+    fields.object_or_none("envPolicy", "ExecEnvPolicy")
+    fields.object_or_none("contract", "ContractParams")
+
+
+@shape(before=_check_objects)
+class ResolveParams(Shape):
     """environment/resolve and environment/explain: what process/start would get, and how much to tell.
 
     `show` is "names", "values" (all but secrets) or "secrets"; `programs` are names to look up in PATH;
@@ -145,65 +151,20 @@ class ResolveParams:
     env: dict[str, str]
     env_policy: EnvPolicyParams | None
     tty: bool = False
-    contract: ContractParams | None = None
-    cwd: FileUri | None = None
-    show: str = "names"
-    programs: tuple[str, ...] = ()
-    login: bool = False
-    digest_key: bytes | None = None
-
-    @classmethod
-    def decode(cls, params: Json) -> ResolveParams:
-        fields = Fields(params, "ResolveParams")
-        policy = fields.object_or_none("envPolicy", "ExecEnvPolicy")
-        contract = fields.object_or_none("contract", "ContractParams")
-        return cls(
-            fields.text_map("env"),
-            None if policy is None else EnvPolicyParams.decode(policy),
-            fields.flag_or("tty", False),
-            None if contract is None else ContractParams.decode(contract),
-            None if fields.raw_or_none("cwd") is None else fields.uri("cwd"),
-            _choice_or(fields, "show", SHOW) or "names",
-            tuple(fields.texts("programs")) if "programs" in fields else (),
-            fields.flag_or("login", False),
-            fields.base64("digestKey") if "digestKey" in fields else None,
-        )
-
-    def encode(self) -> Json:
-        params: dict[str, Json] = {
-            "env": self.env,
-            "envPolicy": None if self.env_policy is None else self.env_policy.encode(),
-            "tty": self.tty,
-        }
-        if self.contract is not None:
-            params["contract"] = self.contract.encode()
-        if self.cwd is not None:
-            params["cwd"] = self.cwd.text
-        if self.show != "names":
-            params["show"] = self.show
-        if self.programs:
-            params["programs"] = list(self.programs)
-        if self.login:
-            params["login"] = True
-        if self.digest_key is not None:
-            params["digestKey"] = base64.encode_text(self.digest_key)
-        return params
+    contract: ContractParams | None = member(default=None, omit=True)
+    cwd: FileUri | None = member(default=None, omit=True)
+    show: str = member(choice(*SHOW), default="names", null=True, omit=True)
+    programs: tuple[str, ...] = member(default=(), omit=True)
+    login: bool = member(default=False, omit=True)
+    digest_key: bytes | None = member(default=None, null=False, omit=True)
 
 
-@record
-class DiffParams:
+@shape()
+class DiffParams(Shape):
     """environment/diff: two environments of this executor, compared there. Values do not travel."""
 
     a: ResolveParams
     b: ResolveParams
-
-    @classmethod
-    def decode(cls, params: Json) -> DiffParams:
-        fields = Fields(params, "DiffParams")
-        return cls(ResolveParams.decode(fields.raw("a")), ResolveParams.decode(fields.raw("b")))
-
-    def encode(self) -> Json:
-        return {"a": self.a.encode(), "b": self.b.encode()}
 
 
 @record
@@ -228,7 +189,7 @@ class BaseParams:
     def decode(cls, params: Json) -> BaseParams:
         fields = Fields(params, "BaseParams")
         rule = fields.choice("rule", ("daemon", "client", "merge"))
-        pid = unsigned(fields.raw("pid"))
+        pid = fields.unsigned("pid")
         if rule == "daemon":
             return cls(rule, pid, None, fields.base64("digestKey"), fields.text_map("digests"))
         return cls(rule, pid, fields.text_map("env"))
@@ -243,10 +204,6 @@ class BaseParams:
         return params
 
 
-def _choice_or(fields: Fields, name: str, allowed: tuple[str, ...]) -> str | None:
-    return None if fields.raw_or_none(name) is None else fields.choice(name, allowed)
-
-
 # Results. What they say about an environment is one JSON object, described in docs/reference/env-json.md.
 
 
@@ -254,7 +211,7 @@ def _choice_or(fields: Fields, name: str, allowed: tuple[str, ...]) -> str | Non
 class ResolveResult(Result):
     """environment/resolve: the variables of a command and their digests."""
 
-    told: Resolution
+    told: ResolutionDocument
 
     @classmethod
     def decode(cls, result: Json) -> ResolveResult:
@@ -285,34 +242,19 @@ def _with_variables(result: Json, struct: str) -> Json:
     return result
 
 
-@record
+@shape()
 class DiffResult(Result):
     """environment/diff: what differs between two environments, by name."""
 
-    differences: list[Change]
-
-    @classmethod
-    def decode(cls, result: Json) -> DiffResult:
-        differences = Fields(result, "DiffResult").raw("differences")
-        if type(differences) is not list:
-            raise wrong(differences, "a sequence")
-        return cls(differences)
-
-    def encode(self) -> Json:
-        return {"differences": self.differences}
+    differences: list[Change] = member(Fields.items)
 
 
-@record
+@shape()
 class BaseResult(Result):
     """environment/base: whose environment commands start from, and the names in which the client differs."""
 
-    base: Base
-    differences: dict[str, list[str]]
-
-    @classmethod
-    def decode(cls, result: Json) -> BaseResult:
-        fields = Fields(result, "BaseResult")
-        return cls(fields.raw("base"), fields.raw("differences"))
+    base: BaseDocument = member(Fields.raw)
+    differences: dict[str, list[str]] = member(Fields.raw)
 
     def encode(self) -> BaseAnswer:
         return {

@@ -20,24 +20,24 @@ _U64 = 1 << 64
 class Fields:
     """The members of one object; `struct` names it in refusals."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("members",)
 
     def __init__(self, value: Json, struct: str) -> None:
         if type(value) is not dict:
             raise InvalidParams(f"invalid type: {kind(value)}, expected struct {struct}")
-        self._members: dict[str, Json] = value
+        self.members: dict[str, Json] = value
 
     def __contains__(self, name: str) -> bool:
-        return name in self._members
+        return name in self.members
 
     def raw(self, name: str) -> Json:
         try:
-            return self._members[name]
+            return self.members[name]
         except KeyError:
             raise InvalidParams(f"missing field `{name}`") from None
 
     def raw_or_none(self, name: str) -> Json:
-        return self._members.get(name)
+        return self.members.get(name)
 
     def text(self, name: str) -> str:
         value = self.raw(name)
@@ -46,7 +46,7 @@ class Fields:
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        value = self._members.get(name)
+        value = self.members.get(name)
         if value is not None and type(value) is not str:
             raise wrong(value, "a string")
         return value
@@ -58,14 +58,28 @@ class Fields:
         return value
 
     def flag_or(self, name: str, default: bool) -> bool:
-        return self.flag(name) if name in self._members else default
+        return self.flag(name) if name in self.members else default
+
+    def unsigned(self, name: str) -> int:
+        value = self.members.get(name)
+        return value if type(value) is int and 0 <= value < _U64 else unsigned(self.raw(name))
 
     def unsigned_or_none(self, name: str) -> int | None:
-        value = self._members.get(name)
+        value = self.members.get(name)
         return None if value is None else unsigned(value)
 
+    def items(self, name: str) -> list[Json]:
+        value = self.raw(name)
+        if type(value) is not list:
+            raise wrong(value, "a sequence")
+        return value
+
     def texts(self, name: str) -> list[str]:
-        return _texts(self.raw(name))
+        found = self.items(name)
+        for item in found:
+            if type(item) is not str:
+                raise wrong(item, "a string")
+        return found
 
     def text_map(self, name: str) -> dict[str, str]:
         value = self.raw(name)
@@ -80,11 +94,14 @@ class Fields:
         value = self.raw(name)
         return b"".join(value.decode()) if type(value) is base64.Blob else base64.decode(self.text(name))
 
+    def uris(self, name: str) -> list[uri.FileUri]:
+        return [uri.parse(text) for text in self.texts(name)]
+
     def uri(self, name: str) -> uri.FileUri:
         return uri.parse(self.text(name))
 
     def object_or_none(self, name: str, struct: str) -> Fields | None:
-        value = self._members.get(name)
+        value = self.members.get(name)
         return None if value is None else Fields(value, struct)
 
     def choice(self, name: str, allowed: tuple[str, ...]) -> str:
@@ -107,15 +124,6 @@ def unsigned(value: Json) -> int:
     if type(value) in (int, float):
         raise InvalidParams("invalid number")
     raise wrong(value, "u64")
-
-
-def _texts(value: Json) -> list[str]:
-    if type(value) is not list:
-        raise wrong(value, "a sequence")
-    for item in value:
-        if type(item) is not str:
-            raise wrong(item, "a string")
-    return value
 
 
 def wrong(value: Json, expected: str) -> InvalidParams:

@@ -7,9 +7,10 @@ from bisect import bisect
 from ..errors import InvalidParams
 from ..record import record
 from . import base64
-from .fields import Fields, unsigned, wrong
+from .fields import Fields
 from .jsontext import in_pieces, quote
 from .results import Result, flag
+from .shape import Shape, member, rows, shape
 from .uri import from_path
 
 TYPE_CHECKING = False
@@ -17,20 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .jsontext import Json
+    from .shape import Read, Write
 
 
 # One file
 
 
-@record
+@shape()
 class FileResult(Result):
     """fs/readFile: all of a file."""
 
-    data: bytes
-
-    @classmethod
-    def decode(cls, result: Json) -> FileResult:
-        return cls(Fields(result, "FileResult").base64("dataBase64"))
+    data: bytes = member(name="dataBase64")
 
     def wire(self) -> list[bytes]:
         return [FILE_HEAD, base64.encode(self.data), FILE_TAIL]
@@ -40,7 +38,14 @@ class FileResult(Result):
 FILE_HEAD, FILE_TAIL = b'{"dataBase64":"', b'"}'
 
 
-@record
+def _signed(fields: Fields, name: str) -> int:
+    value = fields.raw(name)
+    if type(value) is not int:
+        raise InvalidParams(f"invalid type of `{name}`, expected i64")
+    return value
+
+
+@shape()
 class MetadataResult(Result):
     """fs/getMetadata; times are milliseconds since 1970, 0 where they are not known.
 
@@ -51,22 +56,9 @@ class MetadataResult(Result):
     is_file: bool
     is_symlink: bool
     size: int
-    created_ms: int
-    modified_ms: int
-    mode: int | None = None
-
-    @classmethod
-    def decode(cls, result: Json) -> MetadataResult:
-        fields = Fields(result, "MetadataResult")
-        return cls(
-            fields.flag("isDirectory"),
-            fields.flag("isFile"),
-            fields.flag("isSymlink"),
-            unsigned(fields.raw("size")),
-            _signed(fields, "createdAtMs"),
-            _signed(fields, "modifiedAtMs"),
-            fields.unsigned_or_none("mode"),
-        )
+    created_ms: int = member(_signed, name="createdAtMs")
+    modified_ms: int = member(_signed, name="modifiedAtMs")
+    mode: int | None = member(default=None, omit=True)
 
     def wire(self) -> str:
         mode = "" if self.mode is None else f',"mode":{self.mode}'
@@ -77,39 +69,18 @@ class MetadataResult(Result):
         )
 
 
-def _signed(fields: Fields, name: str) -> int:
-    value = fields.raw(name)
-    if type(value) is not int:
-        raise InvalidParams(f"invalid type of `{name}`, expected i64")
-    return value
-
-
-@record
+@shape()
 class PathResult(Result):
     """fs/canonicalize: a URI without links and dots."""
 
     path: str
 
-    @classmethod
-    def decode(cls, result: Json) -> PathResult:
-        return cls(Fields(result, "PathResult").text("path"))
 
-    def encode(self) -> Json:
-        return {"path": self.path}
-
-
-@record
+@shape()
 class OpenResult(Result):
     """fs/open: the name of the handle."""
 
     handle_id: str
-
-    @classmethod
-    def decode(cls, result: Json) -> OpenResult:
-        return cls(Fields(result, "OpenResult").text("handleId"))
-
-    def encode(self) -> Json:
-        return {"handleId": self.handle_id}
 
 
 @record
@@ -132,15 +103,16 @@ class BlockResult(Result):
 # Folders
 
 
-@record
-class EntryResult:
+@shape()
+class EntryResult(Shape):
     """One name of fs/readDirectory; `uri` (ours) is there when the name is not UTF-8."""
 
-    name: str
+    name: str = member(name="fileName")
     is_directory: bool
     is_file: bool
-    uri: str | None = None
+    uri: str | None = member(default=None, omit=True)
 
+    # By hand: a folder has thousands of them.
     @classmethod
     def decode(cls, result: Json) -> EntryResult:
         fields = Fields(result, "EntryResult")
@@ -152,18 +124,11 @@ class EntryResult:
         )
 
 
-@record
+@shape()
 class EntriesResult(Result):
     """fs/readDirectory. A server writes a `Listing` instead."""
 
     entries: list[EntryResult]
-
-    @classmethod
-    def decode(cls, result: Json) -> EntriesResult:
-        entries = Fields(result, "EntriesResult").raw("entries")
-        if type(entries) is not list:
-            raise wrong(entries, "a sequence")
-        return cls([EntryResult.decode(one) for one in entries])
 
 
 @record
@@ -218,33 +183,26 @@ def _entry_text(folder: str, name: str, is_directory: bool, is_file: bool) -> st
     return f'{{"fileName":{quote(name)}{kind}'
 
 
-@record
+def _pairs(second: str) -> tuple[Read, Write]:
+    one_by_one, write = rows("WalkResult", "path", second)
+
+    def read(fields: Fields, name: str) -> list[tuple[str, str]]:
+        try:
+            # A walk has fifty thousand of them: looked at one by one only if something is wrong.
+            return [(one["path"], one[second]) for one in fields.items(name)]
+        except (KeyError, TypeError):
+            return one_by_one(fields, name)  # type: ignore[no-any-return]
+
+    return read, write
+
+
+@shape()
 class WalkResult(Result):
     """fs/walk: `entries` are (URI, kind), `errors` are (URI, message)."""
 
-    entries: list[tuple[str, str]]
-    errors: list[tuple[str, str]]
+    entries: list[tuple[str, str]] = member(*_pairs("kind"))
+    errors: list[tuple[str, str]] = member(*_pairs("message"))
     truncated: bool
-
-    @classmethod
-    def decode(cls, result: Json) -> WalkResult:
-        fields = Fields(result, "WalkResult")
-        return cls(
-            _pairs(fields.raw("entries"), "kind"),
-            _pairs(fields.raw("errors"), "message"),
-            fields.flag("truncated"),
-        )
-
-
-def _pairs(members: Json, second: str) -> list[tuple[str, str]]:
-    if type(members) is not list:
-        raise wrong(members, "a sequence")
-    try:
-        # A walk has fifty thousand of them: looked at one by one only if something is wrong.
-        return [(one["path"], one[second]) for one in members]
-    except (KeyError, TypeError):
-        found = [Fields(one, "WalkResult") for one in members]
-        return [(one.text("path"), one.text(second)) for one in found]
 
 
 def walk_text(

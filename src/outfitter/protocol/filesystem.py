@@ -11,6 +11,7 @@ from ..record import record
 from . import base64
 from .fields import Fields, unsigned
 from .jsontext import dumps, loads
+from .shape import Shape, member, said, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,44 +45,19 @@ def check_sandbox(fields: Fields) -> None:
         raise Refused("this exec-server cannot confine file operations: `sandbox` is not supported")
 
 
-def flag_or(fields: Fields, name: str, default: bool) -> bool:
-    """A flag that may be absent or null."""
-    return default if fields.raw_or_none(name) is None else fields.flag(name)
-
-
-@record
-class PathParams:
+@shape(check=check_sandbox)
+class PathParams(Shape):
     """fs/canonicalize, fs/readDirectory: a path."""
 
     path: FileUri
 
-    @classmethod
-    def decode(cls, params: Json) -> PathParams:
-        fields = Fields(params, "PathParams")
-        path = fields.uri("path")
-        check_sandbox(fields)
-        return cls(path)
 
-    def encode(self) -> Json:
-        return {"path": self.path.text}
-
-
-@record
-class FileParams:
+@shape(check=check_sandbox)
+class FileParams(Shape):
     """fs/readFile, fs/getMetadata: a path, and whether links are followed on the way."""
 
     path: FileUri
-    follow: bool = True
-
-    @classmethod
-    def decode(cls, params: Json) -> FileParams:
-        fields = Fields(params, "FileParams")
-        path = fields.uri("path")
-        check_sandbox(fields)
-        return cls(path, flag_or(fields, "followSymlinks", True))
-
-    def encode(self) -> Json:
-        return _with_follow({"path": self.path.text}, self.follow)
+    follow: bool = member(name="followSymlinks", default=True, null=True, omit=True)
 
 
 @record
@@ -106,7 +82,8 @@ class WriteFileParams:
                 raise _not_base64(error) from None
         else:
             check_sandbox(fields)
-        return cls(path, data, flag_or(fields, "followSymlinks", True))
+        follow = True if fields.raw_or_none("followSymlinks") is None else fields.flag("followSymlinks")
+        return cls(path, data, follow)
 
     def pieces(self) -> Iterator[bytes]:
         """The bytes. Raises Refused where they are not what they should be."""
@@ -119,8 +96,11 @@ class WriteFileParams:
             raise _not_base64(error) from None
 
     def encode(self) -> Json:
-        params = _with_follow({"path": self.path.text}, self.follow)
-        return {**params, "dataBase64": base64.encode_member(b"".join(self.pieces()))}
+        params: dict[str, Json] = {"path": self.path.text}
+        if not self.follow:
+            params["followSymlinks"] = False
+        params["dataBase64"] = base64.encode_member(b"".join(self.pieces()))
+        return params
 
 
 def _not_base64(error: InvalidParams) -> Refused:
@@ -128,66 +108,26 @@ def _not_base64(error: InvalidParams) -> Refused:
     return Refused(f"fs/writeFile requires valid base64 dataBase64: {error}")
 
 
-@record
-class CreateDirectoryParams:
+@shape(check=check_sandbox)
+class CreateDirectoryParams(Shape):
     path: FileUri
-    recursive: bool = True
-    follow: bool = True
-
-    @classmethod
-    def decode(cls, params: Json) -> CreateDirectoryParams:
-        fields = Fields(params, "CreateDirectoryParams")
-        path = fields.uri("path")
-        check_sandbox(fields)
-        recursive = flag_or(fields, "recursive", True)
-        return cls(path, recursive, flag_or(fields, "followSymlinks", True))
-
-    def encode(self) -> Json:
-        return _with_follow({"path": self.path.text, "recursive": self.recursive}, self.follow)
+    recursive: bool = member(default=True, null=True)
+    follow: bool = member(name="followSymlinks", default=True, null=True, omit=True)
 
 
-@record
-class RemoveParams:
+@shape(check=check_sandbox)
+class RemoveParams(Shape):
     path: FileUri
-    recursive: bool = True
-    force: bool = True
-    follow: bool = True
-
-    @classmethod
-    def decode(cls, params: Json) -> RemoveParams:
-        fields = Fields(params, "RemoveParams")
-        path = fields.uri("path")
-        check_sandbox(fields)
-        recursive = flag_or(fields, "recursive", True)
-        force = flag_or(fields, "force", True)
-        return cls(path, recursive, force, flag_or(fields, "followSymlinks", True))
-
-    def encode(self) -> Json:
-        return _with_follow(
-            {"path": self.path.text, "recursive": self.recursive, "force": self.force}, self.follow
-        )
+    recursive: bool = member(default=True, null=True)
+    force: bool = member(default=True, null=True)
+    follow: bool = member(name="followSymlinks", default=True, null=True, omit=True)
 
 
-@record
-class CopyParams:
-    source: FileUri
-    destination: FileUri
+@shape(check=check_sandbox)
+class CopyParams(Shape):
+    source: FileUri = member(name="sourcePath")
+    destination: FileUri = member(name="destinationPath")
     recursive: bool
-
-    @classmethod
-    def decode(cls, params: Json) -> CopyParams:
-        fields = Fields(params, "CopyParams")
-        source, destination = fields.uri("sourcePath"), fields.uri("destinationPath")
-        recursive = fields.flag("recursive")
-        check_sandbox(fields)
-        return cls(source, destination, recursive)
-
-    def encode(self) -> Json:
-        return {
-            "sourcePath": self.source.text,
-            "destinationPath": self.destination.text,
-            "recursive": self.recursive,
-        }
 
 
 @record
@@ -247,8 +187,8 @@ class WalkParams:
         }
 
 
-@record
-class OpenParams:
+@shape()
+class OpenParams(Shape):
     """fs/open. Mode `update` (ours) writes into a file as it is, which is made if need be."""
 
     handle_id: str
@@ -269,33 +209,24 @@ class OpenParams:
             raise Refused(f"file handle ID must not exceed {MAX_HANDLE_ID} bytes")
         return cls(handle_id, path, mode)
 
-    def encode(self) -> Json:
-        return {"handleId": self.handle_id, "path": self.path.text, "mode": self.mode}
+
+def _check_length(fields: Fields) -> None:
+    if not 1 <= fields.unsigned("len") <= MAX_BLOCK:
+        raise Refused(f"file read block length must be between 1 and {MAX_BLOCK}")
 
 
-@record
-class ReadBlockParams:
+@shape(check=_check_length)
+class ReadBlockParams(Shape):
     handle_id: str
     offset: int
-    length: int
-
-    @classmethod
-    def decode(cls, params: Json) -> ReadBlockParams:
-        fields = Fields(params, "ReadBlockParams")
-        block = cls(fields.text("handleId"), unsigned(fields.raw("offset")), unsigned(fields.raw("len")))
-        if not 1 <= block.length <= MAX_BLOCK:
-            raise Refused(f"file read block length must be between 1 and {MAX_BLOCK}")
-        return block
-
-    def encode(self) -> Json:
-        return {"handleId": self.handle_id, "offset": self.offset, "len": self.length}
+    length: int = member(name="len")
 
 
-@record
-class WriteBlockParams:
+@shape()
+class WriteBlockParams(Shape):
     handle_id: str
     offset: int
-    chunk: bytes
+    chunk: bytes = member(write=base64.encode_member)
 
     @classmethod
     def decode(cls, params: Json) -> WriteBlockParams:
@@ -308,103 +239,41 @@ class WriteBlockParams:
             raise Refused("file write range exceeds the signed 64-bit file offset limit")
         return cls(handle_id, offset, chunk)
 
-    def encode(self) -> Json:
-        return {
-            "handleId": self.handle_id,
-            "offset": self.offset,
-            "chunk": base64.encode_member(self.chunk),
-        }
 
-
-@record
-class CloseParams:
+@shape()
+class CloseParams(Shape):
     """fs/close. `discard` (ours) gives a replacement up: the old content stays."""
 
     handle_id: str
-    discard: bool = False
-
-    @classmethod
-    def decode(cls, params: Json) -> CloseParams:
-        fields = Fields(params, "CloseParams")
-        return cls(fields.text("handleId"), fields.raw_or_none("discard") is True)
-
-    def encode(self) -> Json:
-        params: dict[str, Json] = {"handleId": self.handle_id}
-        if self.discard:
-            params["discard"] = True
-        return params
+    discard: bool = member(said, default=False, omit=True)
 
 
-@record
-class RenameParams:
+@shape(check=check_sandbox)
+class RenameParams(Shape):
     """fs/rename (ours). Without `replace`, a destination that exists is refused, whatever else happens."""
 
-    source: FileUri
-    destination: FileUri
-    replace: bool = False
-
-    @classmethod
-    def decode(cls, params: Json) -> RenameParams:
-        fields = Fields(params, "RenameParams")
-        source, destination = fields.uri("sourcePath"), fields.uri("destinationPath")
-        check_sandbox(fields)
-        return cls(source, destination, flag_or(fields, "replace", False))
-
-    def encode(self) -> Json:
-        return {
-            "sourcePath": self.source.text,
-            "destinationPath": self.destination.text,
-            "replace": self.replace,
-        }
+    source: FileUri = member(name="sourcePath")
+    destination: FileUri = member(name="destinationPath")
+    replace: bool = member(default=False, null=True)
 
 
-@record
-class ChmodParams:
+def _check_mode(fields: Fields) -> None:
+    check_sandbox(fields)
+    if fields.unsigned("mode") > MAX_MODE:
+        raise InvalidParams(f"`mode` must be between 0 and {MAX_MODE} (octal 7777)")
+
+
+@shape(check=_check_mode)
+class ChmodParams(Shape):
     """fs/chmod (ours)."""
 
     path: FileUri
     mode: int
-    follow: bool = True
-
-    @classmethod
-    def decode(cls, params: Json) -> ChmodParams:
-        fields = Fields(params, "ChmodParams")
-        path, mode = fields.uri("path"), unsigned(fields.raw("mode"))
-        check_sandbox(fields)
-        if mode > MAX_MODE:
-            raise InvalidParams(f"`mode` must be between 0 and {MAX_MODE} (octal 7777)")
-        return cls(path, mode, flag_or(fields, "followSymlinks", True))
-
-    def encode(self) -> Json:
-        return _with_follow({"path": self.path.text, "mode": self.mode}, self.follow)
+    follow: bool = member(name="followSymlinks", default=True, null=True, omit=True)
 
 
-@record
-class WatchMissingParams:
+@shape()
+class WatchMissingParams(Shape):
     watch_id: int
     missing: list[FileUri]
     present: FileUri | None = None
-
-    @classmethod
-    def decode(cls, params: Json) -> WatchMissingParams:
-        from .uri import parse
-
-        fields = Fields(params, "WatchMissingParams")
-        watch_id = unsigned(fields.raw("watchId"))
-        missing = [parse(text) for text in fields.texts("missing")]
-        present = fields.text_or_none("present")
-        return cls(watch_id, missing, None if present is None else parse(present))
-
-    def encode(self) -> Json:
-        present = None if self.present is None else self.present.text
-        return {
-            "watchId": self.watch_id,
-            "missing": [path.text for path in self.missing],
-            "present": present,
-        }
-
-
-def _with_follow(params: dict[str, Json], follow: bool) -> Json:
-    if not follow:
-        params["followSymlinks"] = False
-    return params

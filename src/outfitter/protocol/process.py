@@ -13,6 +13,7 @@ from .environment import ContractParams, EnvPolicyParams
 from .fields import Fields, unsigned, wrong
 from .jsontext import dumps, quote
 from .results import Result, flag
+from .shape import Shape, choice, member, shape
 from .uri import FileUri
 
 TYPE_CHECKING = False
@@ -38,20 +39,15 @@ STREAMS = ("stdout", "stderr", "pty")
 MAX_TERMINAL_SIDE = 0xFFFF  # the kernel's winsize holds unsigned shorts
 
 
-@record
-class TerminalSize:
+def _check_sides(fields: Fields) -> None:
+    if not all(0 < fields.unsigned(side) <= MAX_TERMINAL_SIDE for side in ("rows", "cols")):
+        raise InvalidParams(f"terminal size must be between 1 and {MAX_TERMINAL_SIDE} rows and columns")
+
+
+@shape(check=_check_sides)
+class TerminalSize(Shape):
     rows: int
     cols: int
-
-    @classmethod
-    def decode(cls, fields: Fields) -> TerminalSize:
-        rows, cols = unsigned(fields.raw("rows")), unsigned(fields.raw("cols"))
-        if not (0 < rows <= MAX_TERMINAL_SIDE and 0 < cols <= MAX_TERMINAL_SIDE):
-            raise InvalidParams(f"terminal size must be between 1 and {MAX_TERMINAL_SIDE} rows and columns")
-        return cls(rows, cols)
-
-    def encode(self) -> Json:
-        return {"rows": self.rows, "cols": self.cols}
 
 
 @record
@@ -210,72 +206,39 @@ class WriteParams:
         return params
 
 
-@record
-class SignalParams:
+@shape()
+class SignalParams(Shape):
     process_id: str
-    signal: str = "interrupt"
-
-    @classmethod
-    def decode(cls, params: Json) -> SignalParams:
-        fields = Fields(params, "SignalParams")
-        return cls(fields.text("processId"), fields.choice("signal", ("interrupt",)))
-
-    def encode(self) -> Json:
-        return {"processId": self.process_id, "signal": self.signal}
+    signal: str = member(choice("interrupt"), default="interrupt", required=True)
 
 
-@record
-class TerminateParams:
+@shape()
+class TerminateParams(Shape):
     """process/terminate. `grace_ms` (ours) asks for SIGTERM first and SIGKILL that much later."""
 
     process_id: str
-    grace_ms: int = 0
-
-    @classmethod
-    def decode(cls, params: Json) -> TerminateParams:
-        fields = Fields(params, "TerminateParams")
-        return cls(fields.text("processId"), fields.unsigned_or_none("graceMs") or 0)
-
-    def encode(self) -> Json:
-        params: dict[str, Json] = {"processId": self.process_id}
-        if self.grace_ms:
-            params["graceMs"] = self.grace_ms
-        return params
+    grace_ms: int = member(default=0, null=True, omit=True)
 
 
-@record
-class ResizeParams:
+def _check_size(fields: Fields) -> None:
+    if fields.object_or_none("size", "TerminalSize") is None:
+        raise wrong(None, "struct TerminalSize")
+
+
+@shape(before=_check_size)
+class ResizeParams(Shape):
     """process/resize (ours)."""
 
     process_id: str
     size: TerminalSize
 
-    @classmethod
-    def decode(cls, params: Json) -> ResizeParams:
-        fields = Fields(params, "ResizeParams")
-        size = fields.object_or_none("size", "TerminalSize")
-        if size is None:
-            raise wrong(None, "struct TerminalSize")
-        return cls(fields.text("processId"), TerminalSize.decode(size))
 
-    def encode(self) -> Json:
-        return {"processId": self.process_id, "size": self.size.encode()}
-
-
-@record
-class AttachParams:
+@shape()
+class AttachParams(Shape):
     """process/attach (ours): send the retained events after `after_seq` again, then the live ones."""
 
     process_id: str
-    after_seq: int = 0
-
-    @classmethod
-    def decode(cls, params: Json) -> AttachParams:
-        fields = Fields(params, "AttachParams")
-        return cls(fields.text("processId"), fields.unsigned_or_none("afterSeq") or 0)
-
-    def encode(self) -> Json:
-        return {"processId": self.process_id, "afterSeq": self.after_seq}
+    after_seq: int = member(default=0, null=True)
 
 
 # What a client reads.
@@ -411,18 +374,11 @@ STDIN_CLOSED = WriteResult("stdinClosed")
 UNKNOWN_PROCESS = WriteResult("unknownProcess")
 
 
-@record
+@shape()
 class TerminateResult(Result):
     """process/terminate: whether the command was still running."""
 
     running: bool
-
-    @classmethod
-    def decode(cls, result: Json) -> TerminateResult:
-        return cls(Fields(result, "TerminateResult").flag("running"))
-
-    def encode(self) -> Json:
-        return {"running": self.running}
 
 
 @record
@@ -476,7 +432,7 @@ class ReadResult(Result):
         )
 
 
-@record
+@shape()
 class ProcessSummary(Result):
     """process/attach, and one entry of process/list (ours)."""
 
@@ -489,60 +445,16 @@ class ProcessSummary(Result):
     first_seq: int
     next_seq: int
     exited: bool
-    exit_code: int | None
+    exit_code: int | None = member(Fields.raw)
     closed: bool
     dropped_bytes: int
 
-    @classmethod
-    def decode(cls, result: Json) -> ProcessSummary:
-        fields = Fields(result, "ProcessSummary")
-        return cls(
-            fields.text("processId"),
-            unsigned(fields.raw("pid")),
-            fields.text("program"),
-            fields.text("cwd"),
-            fields.flag("tty"),
-            unsigned(fields.raw("startedAtMs")),
-            unsigned(fields.raw("firstSeq")),
-            unsigned(fields.raw("nextSeq")),
-            fields.flag("exited"),
-            fields.raw_or_none("exitCode"),
-            fields.flag("closed"),
-            unsigned(fields.raw("droppedBytes")),
-        )
 
-    def encode(self) -> Json:
-        return {
-            "processId": self.process_id,
-            "pid": self.pid,
-            "program": self.program,
-            "cwd": self.cwd,
-            "tty": self.tty,
-            "startedAtMs": self.started_at_ms,
-            "firstSeq": self.first_seq,
-            "nextSeq": self.next_seq,
-            "exited": self.exited,
-            "exitCode": self.exit_code,
-            "closed": self.closed,
-            "droppedBytes": self.dropped_bytes,
-        }
-
-
-@record
+@shape()
 class ListResult(Result):
     """process/list (ours): the processes of a session, oldest first."""
 
     processes: list[ProcessSummary]
-
-    @classmethod
-    def decode(cls, result: Json) -> ListResult:
-        processes = Fields(result, "ListResult").raw("processes")
-        if type(processes) is not list:
-            raise wrong(processes, "a sequence")
-        return cls([ProcessSummary.decode(one) for one in processes])
-
-    def encode(self) -> Json:
-        return {"processes": [one.encode() for one in self.processes]}
 
 
 # Notices. These are most of what a server sends, so they are formatted by hand: building and encoding

@@ -6,6 +6,7 @@ from ..record import record
 from . import uri
 from .fields import Fields
 from .results import Result
+from .shape import Shape, member, said, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,36 +36,15 @@ REFERENCE_FLAGS = (
 TAKEN_OVER = 4001
 
 
-@record
-class InitializeParams:
+@shape()
+class InitializeParams(Shape):
     """initialize. Ours: `take_over` resumes a session that another connection holds, and ends that one;
     `environment_summary` asks for a summary of each command's environment."""
 
     client_name: str
     resume_session_id: str | None = None
-    take_over: bool = False
-    environment_summary: bool = False
-
-    @classmethod
-    def decode(cls, params: Json) -> InitializeParams:
-        fields = Fields(params, "InitializeParams")
-        return cls(
-            fields.text("clientName"),
-            fields.text_or_none("resumeSessionId"),
-            fields.raw_or_none("takeOver") is True,
-            fields.raw_or_none("environmentSummary") is True,
-        )
-
-    def encode(self) -> Json:
-        params: dict[str, Json] = {
-            "clientName": self.client_name,
-            "resumeSessionId": self.resume_session_id,
-        }
-        if self.take_over:
-            params["takeOver"] = True
-        if self.environment_summary:
-            params["environmentSummary"] = True
-        return params
+    take_over: bool = member(said, default=False, omit=True)
+    environment_summary: bool = member(said, default=False, omit=True)
 
 
 @record
@@ -139,31 +119,14 @@ def _uri_or_none(fields: Fields, name: str) -> uri.FileUri | None:
     return None if text is None else uri.parse(text)
 
 
-@record
+@shape()
 class InitializeResult(Result):
     session_id: str
-    info: EnvironmentInfo | None
-
-    @classmethod
-    def decode(cls, result: Json) -> InitializeResult:
-        fields = Fields(result, "InitializeResult")
-        info = fields.raw_or_none("environmentInfo")
-        return cls(fields.text("sessionId"), None if info is None else EnvironmentInfo.decode(info))
-
-    def encode(self) -> Json:
-        info = None if self.info is None else self.info.encode()
-        return {"sessionId": self.session_id, "environmentInfo": info}
+    info: EnvironmentInfo | None = member(name="environmentInfo")
 
 
-@record
+@shape()
 class StatusResult(Result):
     """environment/status: "ready", or what the executor is still doing."""
 
-    status: str = "ready"
-
-    @classmethod
-    def decode(cls, result: Json) -> StatusResult:
-        return cls(Fields(result, "StatusResult").text("status"))
-
-    def encode(self) -> Json:
-        return {"status": self.status}
+    status: str = member(default="ready", required=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...contract.overlays import Scopes
     from ...contract.settings import Settings
     from ...env.overlay import Overlay
-    from ...protocol.documents import Contribution
+    from ...protocol.documents import ContributionDocument
     from ...protocol.overlay import DropParams, EventParams, ListParams, PutParams
     from ..call import Call
 
@@ -73,7 +73,7 @@ def event(call: Call, params: EventParams) -> EventResult:
     return EventResult(_described(outcome.overlay), list(outcome.rerun), outcome.reason, list(outcome.lost))
 
 
-def _described(overlay: Overlay) -> list[Contribution]:
+def _described(overlay: Overlay) -> list[ContributionDocument]:
     return [describe(one) for one in overlay.contributions]
 
 
