@@ -41,20 +41,23 @@ class Assignment(click.ParamType[Any]):
         return name, text
 
 
+_KINDS: dict[str, Any] = {  # click's types have no common base in its annotations
+    "text": click.STRING,
+    "count": click.IntRange(min=1),
+    "seconds": Seconds(min=0),
+    "flag": click.BOOL,
+    "directory": click.Path(exists=True, file_okay=False),
+    "list": click.STRING,
+    "pairs": Assignment(),
+}
+_PATH = click.Path()  # for completion
+
+
 def option(flag: Flag) -> click.Option:
     """A flag of our tables as click has it; "directory" is a kind that only click reads: one that exists."""
-    kinds: dict[str, Any] = {  # click's types have no common base in its annotations
-        "text": click.STRING,
-        "count": click.IntRange(min=1),
-        "seconds": Seconds(min=0),
-        "flag": click.BOOL,
-        "directory": click.Path(exists=True, file_okay=False),
-        "list": click.STRING,
-        "pairs": Assignment(),
-    }
-    kind = click.Choice(flag.choices) if flag.choices else kinds[flag.kind]
+    kind = click.Choice(flag.choices) if flag.choices else _KINDS[flag.kind]
     if flag.kind == "text" and flag.metavar in ("DIR", "FILE", "PATH"):
-        kind = click.Path()  # for completion
+        kind = _PATH
     return click.Option(
         [flag.option, flag.short] if flag.short else [flag.option],
         type=None if flag.kind == "flag" else kind,
