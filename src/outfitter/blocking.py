@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from .client.commands import MAX_OUTPUT, Completed
+from .client.commands import MAX_OUTPUT, Completed, feed
 from .client.environment import CONTRACT
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
@@ -171,14 +171,10 @@ class BlockingClient(Blocking["Client"]):
             for one in started:
                 one._feed.end()
 
-        async def feed(data: bytes) -> None:
-            if await process.write(data) == "accepted":
-                await process.close_stdin()
-
         try:
             process = self._background.call(begin)
             if input is not None:
-                feeding = self._background.begin(lambda: feed(input))
+                feeding = self._background.begin(lambda: feed(process, input))
             for event in BlockingProcess(self._background, process)._take(timeout):
                 if isinstance(event, Output):
                     on_output(event)
