@@ -1,7 +1,7 @@
-"""What `outfitter.sync` is built on: a thread with a loop, calls from other threads, events taken in batches.
+"""The base of `outfitter.sync`: a background thread with an asyncio loop, which other threads call.
 
-Each block has a thread of its own with an asyncio loop. A call hands a coroutine over and waits for it;
-one that is interrupted there (Ctrl-C) is cancelled here, with all that cancelling it means.
+Each `with` block has its own thread. A call passes a coroutine to that thread and waits for the result. If
+Ctrl-C interrupts the wait, the coroutine is cancelled, with the same effects as in the async client.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from .client.commands import MAX_OUTPUT, Completed
+from .client.commands import MAX_OUTPUT, Completed, feed
 from .client.environment import CONTRACT
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
@@ -47,7 +47,7 @@ _LOOK_SECONDS = 1.0
 
 
 class Block(Generic[S]):
-    """A `with` block. A class: in a generator, Ctrl-C may come between its `yield` and the block."""
+    """A `with` block. A class because Ctrl-C could hit a generator between its `yield` and the block."""
 
     def __init__(
         self, context: AbstractAsyncContextManager[Client], kind: Callable[[Background, Client], S]
@@ -79,7 +79,7 @@ def opening(
 
 
 class Blocking(Generic[W]):
-    """A handle in plain calls: what it wraps lives on the background thread."""
+    """A blocking handle: it wraps an async handle, which lives on the background thread."""
 
     def __init__(self, background: Background, wrapped: W) -> None:
         self._background = background
@@ -92,7 +92,7 @@ class Blocking(Generic[W]):
 def blocking(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Blocking[A], P], T]:
-    """An async method as one that waits for its result."""
+    """A method that calls the async method on the background thread and waits for the result."""
 
     def call(self: Blocking[A], /, *args: P.args, **named: P.kwargs) -> T:
         return self._background.call(lambda: method(self._wrapped, *args, **named))
@@ -105,7 +105,7 @@ def making(
     method: Callable[Concatenate[H, P], Coroutine[Any, Any, A]],
     undo: Callable[[S], object] | None = None,
 ) -> Callable[Concatenate[Blocking[H], P], S]:
-    """An async method that returns a handle, as one that returns the plain handle. `undo`: see `call`."""
+    """The same for an async method that returns a handle: returns its blocking handle. `undo`: see `call`."""
 
     def call(self: Blocking[H], /, *args: P.args, **named: P.kwargs) -> S:
         return self._background.make(kind, lambda: method(self._wrapped, *args, **named), undo=undo)
@@ -114,7 +114,7 @@ def making(
 
 
 def _described(function: T, original: Callable[..., object]) -> T:
-    """With the name, the signature and the docstring of the async one."""
+    """The function, with the name, the signature and the docstring of the async one."""
     functools.update_wrapper(cast("Any", function), original)
     if original.__doc__ is not None:
         function.__doc__ = original.__doc__.replace("async with await", "with").replace("async with", "with")
@@ -122,7 +122,7 @@ def _described(function: T, original: Callable[..., object]) -> T:
 
 
 class BlockingClient(Blocking["Client"]):
-    """What the plain client has by hand: `run` for output that the caller's thread takes at its own pace."""
+    """The hand-written part of the blocking client: `run`, whose caller reads output at its own pace."""
 
     def run(
         self,
@@ -171,14 +171,10 @@ class BlockingClient(Blocking["Client"]):
             for one in started:
                 one._feed.end()
 
-        async def feed(data: bytes) -> None:
-            if await process.write(data) == "accepted":
-                await process.close_stdin()
-
         try:
             process = self._background.call(begin)
             if input is not None:
-                feeding = self._background.begin(lambda: feed(input))
+                feeding = self._background.begin(lambda: feed(process, input))
             for event in BlockingProcess(self._background, process)._take(timeout):
                 if isinstance(event, Output):
                     on_output(event)
@@ -194,7 +190,7 @@ class BlockingClient(Blocking["Client"]):
 
 
 class BlockingProcess(Blocking["RemoteProcess"]):
-    """What the plain process has by hand: its events, and the wait for its end."""
+    """The hand-written part of the blocking process: its events, and the wait for its end."""
 
     def __init__(self, background: Background, process: RemoteProcess) -> None:
         super().__init__(background, process)
@@ -206,7 +202,7 @@ class BlockingProcess(Blocking["RemoteProcess"]):
         return self._take()
 
     def _take(self, limit: float | None = None) -> Iterator[Output | Exited]:
-        """The events. Raises TimedOut when they have not all come within `limit` seconds."""
+        """The events. Raises TimedOut if the last event has not arrived within `limit` seconds."""
         deadline = None if limit is None else time.monotonic() + limit
         events = aiter(self._wrapped)
         try:
@@ -241,9 +237,9 @@ class BlockingProcess(Blocking["RemoteProcess"]):
             raise TimedOut(limit) from None
 
     async def _fetch(self, events: Events, seconds: float | None) -> bool:
-        """Takes what is there, once something is; False at the end.
+        """Waits for an event and takes all that have arrived; returns False at the end.
 
-        What it takes is never lost with its answer, should the caller be interrupted just then.
+        The events are kept even if the caller is interrupted before it gets the result.
         """
         self._reading.add(events)
         size = 0
@@ -260,7 +256,7 @@ class BlockingProcess(Blocking["RemoteProcess"]):
         await events.aclose()
 
     def wait(self) -> int:
-        """Waits for the end; returns the exit code. See `outfitter.RemoteProcess.wait`."""
+        """Waits for the end of the process and returns the exit code. See `outfitter.RemoteProcess.wait`."""
         return self._background.call(self._wait)
 
     async def _wait(self) -> int:
@@ -270,7 +266,7 @@ class BlockingProcess(Blocking["RemoteProcess"]):
 
 
 class Background:
-    """A thread that runs a loop, on which an async client lives and calls are carried out."""
+    """A thread with an asyncio loop, which runs an async client and the calls of other threads."""
 
     def __init__(self, context: AbstractAsyncContextManager[Client]) -> None:
         self._context = context
@@ -309,7 +305,7 @@ class Background:
             raise self._over.error
 
     def _begin_closing(self) -> bool:
-        """False when there is nothing to wait for: the thread has not begun, and will not."""
+        """Returns False if the thread has not started and will not, so that no wait is needed."""
         with self._lock:
             self.closed = True
             if self._loop is not None and not self._loop.is_closed():
@@ -317,7 +313,7 @@ class Background:
             return self._loop is not None
 
     def post(self, callback: Callable[[], object]) -> bool:
-        """Has it called on the thread, without waiting; False when that has ended."""
+        """Calls `callback` on the thread, without waiting. Returns False if the thread has ended."""
         with self._lock:
             if self.closed or self._loop is None:
                 return False
@@ -325,7 +321,7 @@ class Background:
             return True
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> _Call[T]:
-        """Has a coroutine carried out, without waiting."""
+        """Runs a coroutine on the thread, without waiting."""
         call = _Call(self, work, None)
         self.post(call.begin)
         return call
@@ -333,9 +329,10 @@ class Background:
     def call(
         self, work: Callable[[], Coroutine[Any, Any, T]], *, undo: Callable[[T], object] | None = None
     ) -> T:
-        """The result of a coroutine. When the wait for it is interrupted, it is cancelled.
+        """Runs a coroutine on the thread and returns its result. If the wait is interrupted, cancels it.
 
-        `undo` gets the result of one that was too fast for that. Raises SessionExpired after the close.
+        `undo` gets the result if the coroutine has ended before it could be cancelled. Raises SessionExpired
+        after the close.
         """
         refuse_in_a_loop()
         call = _Call(self, work, undo)
@@ -358,7 +355,7 @@ class Background:
         *,
         undo: Callable[[S], object] | None = None,
     ) -> S:
-        """The plain handle of what a coroutine returns: always the same one."""
+        """The blocking handle for the async handle that a coroutine returns; the same one each time."""
 
         async def made() -> S:
             original = await work()
@@ -370,7 +367,7 @@ class Background:
         return self.call(made, undo=undo)
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
-        """The items of an async generator, one crossing for each."""
+        """The items of an async generator, with one call to the thread for each."""
 
         async def following() -> tuple[T, ...]:
             async for item in items:
@@ -410,7 +407,7 @@ class Background:
                     self.closed = True
 
     async def _live(self) -> None:
-        """Opens the client and closes it, in one task, as `async with` wants it."""
+        """Opens the client and closes it, in one task, as `async with` requires."""
         self._life = asyncio.current_task()
         if self._stopping.is_set():
             return
@@ -425,7 +422,7 @@ class Background:
 
 
 class _Call(Generic[T]):
-    """A coroutine on the background thread; `answer` is what somebody elsewhere waits for."""
+    """A coroutine on the background thread; another thread waits for its `answer`."""
 
     def __init__(
         self,
@@ -452,7 +449,7 @@ class _Call(Generic[T]):
         self._task.add_done_callback(self._end)
 
     def drop(self) -> None:
-        """Nobody waits for it any more."""
+        """Cancels the coroutine, whose caller no longer waits."""
         self._unwanted = True
         if self._task is not None:
             self._task.cancel()
@@ -476,9 +473,10 @@ class _Call(Generic[T]):
 
 
 class _Answer(Generic[T]):
-    """What one thread waits for and the background thread gives.
+    """The result of a call: one thread waits for it, and the background thread sets it.
 
-    Not a Future: Ctrl-C in the midst of its Condition may leave that locked, and stop who answers.
+    This is not a Future: Ctrl-C inside the Condition of a Future may leave it locked and block the background
+    thread.
     """
 
     def __init__(self) -> None:
@@ -499,7 +497,7 @@ class _Answer(Generic[T]):
         self._pending.release()
 
     def wait(self, seconds: float = math.inf) -> None:
-        """Returns when it is there, or when the time is up."""
+        """Returns when the result is set, or when the time is up."""
         deadline = time.monotonic() + seconds
         while not self.done and (left := deadline - time.monotonic()) > 0:
             self._pending.acquire(timeout=min(left, _LOOK_SECONDS))

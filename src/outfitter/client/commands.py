@@ -137,7 +137,7 @@ class CommandCalls:
         except TimeoutError:
             raise TimedOut(timeout or 0.0) from None
         parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
-        feeding = None if input is None else asyncio.create_task(_feed(process, input))
+        feeding = None if input is None else asyncio.create_task(feed(process, input))
         collected = 0
         try:
             async with asyncio.timeout_at(deadline) as time_limit:
@@ -205,7 +205,7 @@ class CommandCalls:
         return process
 
 
-async def _feed(process: RemoteProcess, data: bytes) -> None:
+async def feed(process: RemoteProcess, data: bytes) -> None:
     """Gives a command its input; one that does not want it is not an error."""
     try:
         if await process.write(data) == "accepted":

@@ -267,9 +267,14 @@ class Files:
 class RemoteFile:
     """An open file. Iterate over it to get its blocks, or read and write at any position."""
 
+    uri: FileUri
+    """Where the file is."""
+    mode: str
+    """ "read", "replace" or "update"."""
+
     def __init__(self, session: RemoteSession, uri: FileUri, mode: str, handles: Iterator[int]) -> None:
-        self._uri = uri
-        self._mode = mode
+        self.uri = uri
+        self.mode = mode
         self._session = session
         self._handles = handles
         self._handle = ""
@@ -279,16 +284,6 @@ class RemoteFile:
         self._writes: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self._closed = False
-
-    @property
-    def uri(self) -> FileUri:
-        """Where the file is."""
-        return self._uri
-
-    @property
-    def mode(self) -> str:
-        """ "read", "replace" or "update"."""
-        return self._mode
 
     async def _begin(self) -> None:
         self._handle = await self._open()

@@ -97,6 +97,7 @@ async def dial(
     if address.secure:
         context = tls if tls is not None else ssl.create_default_context()
     transport: DialledTransport | None = None
+    upgraded = False
     try:
         async with asyncio.timeout(limit):
             _, transport = await loop.create_connection(
@@ -107,28 +108,22 @@ async def dial(
                 ssl_shutdown_timeout=None if context is None else _CLOSE_SECONDS,
             )
             await transport.upgrade(token)
+        upgraded = True
     except TimeoutError:
-        _drop(transport)
         raise DialFailed(f"{address.text} did not answer within {limit:g} s", retryable=True) from None
     except ssl.SSLCertVerificationError as error:
         raise DialFailed(
             f"the certificate of {address.text} is not trusted: {error.verify_message}", retryable=False
         ) from None
     except OSError as error:
-        _drop(transport)
         reason = _reason(error)
         if address.secure and transport is None and isinstance(error, ConnectionResetError):
             reason = "it ended the TLS handshake; for a server without TLS, write ws://"
         raise DialFailed(f"cannot connect to {address.text}: {reason}", retryable=True) from None
-    except BaseException:
-        _drop(transport)
-        raise
+    finally:
+        if transport is not None and not upgraded:
+            transport.abort()
     return transport
-
-
-def _drop(transport: DialledTransport | None) -> None:
-    if transport is not None:
-        transport.abort()
 
 
 def _reason(error: OSError) -> str:
@@ -144,7 +139,6 @@ class DialledTransport(asyncio.Protocol):
     receiver: Receiver
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: Address) -> None:
-        self.peer = address.text
         self.close_code: int | None = None
         self._loop = loop
         self._address = address

@@ -20,7 +20,6 @@ class MemoryTransport:
     receiver: Receiver
 
     def __init__(self, loop: Loop) -> None:
-        self.peer = "memory"
         self.close_code: int | None = None
         self._loop = loop
         self._other: MemoryTransport | None = None

@@ -32,7 +32,7 @@ class ProgramTransport(StdioTransport):
         assert child.stdin is not None and child.stdout is not None and child.stderr is not None
         names = f"output of {program}", f"input of {program}"
         super().__init__(loop, child.stdout.fileno(), child.stdin.fileno(), names)
-        self.peer = program
+        self._program = program
         self.close_code: int | None = None
         self._child = child
         self._stderr = child.stderr.fileno()
@@ -71,7 +71,7 @@ class ProgramTransport(StdioTransport):
         for line in lines:
             text = line.decode("utf-8", "replace").rstrip()
             self._last = [*self._last, text[:200]][-_LAST_LINES:]
-            note("client", "!", "%s: %s", self.peer, text)
+            note("client", "!", "%s: %s", self._program, text)
 
     # The end
 

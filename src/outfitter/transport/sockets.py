@@ -27,9 +27,7 @@ def listen(host: str, port: int) -> socket:
     return sock
 
 
-def accept(listening: socket) -> tuple[socket, str]:
-    """The next connection and its peer's address. Raises BlockingIOError when there is none."""
-    fd, address = listening._accept()  # type: ignore[attr-defined]  # of _socket.socket
-    sock = socket(listening.family, _SOCK_STREAM, 0, fileno=fd)
-    host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    return sock, f"{host}:{address[1]}"
+def accept(listening: socket) -> socket:
+    """The next connection. Raises BlockingIOError when there is none."""
+    fd, _ = listening._accept()  # type: ignore[attr-defined]  # of _socket.socket
+    return socket(listening.family, _SOCK_STREAM, 0, fileno=fd)

@@ -29,7 +29,6 @@ class StdioTransport(Outgoing):
         self, loop: Loop, reading: int, writing: int, names: tuple[str, str] = ("input", "output")
     ) -> None:
         super().__init__(loop)
-        self.peer = "stdio"
         self._names = names  # what the two are called when they fail
         self._in = reading
         self._out = writing

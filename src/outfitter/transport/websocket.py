@@ -64,7 +64,7 @@ class Listener:
 
     def _accept(self) -> None:
         try:
-            sock, peer = accept(self._sock)
+            sock = accept(self._sock)
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):
             return
         except OSError as error:
@@ -79,12 +79,10 @@ class Listener:
         except OSError:
             pass  # a connection reset while it waited
         if len(self.open) >= self._limit:
-            _refuse(
-                sock,
-                Response(503, f"this exec-server already has {self._limit} connections, which is its limit"),
-            )
+            full = f"this exec-server already has {self._limit} connections, which is its limit"
+            _refuse(sock, Response(503, full))
             return
-        self.open.add(_Incoming(self._loop, self, sock, peer))
+        self.open.add(_Incoming(self._loop, self, sock))
 
     def _accept_again(self) -> None:
         if self._sock.fileno() >= 0:
@@ -94,8 +92,8 @@ class Listener:
         """Bytes of unfinished messages of all connections."""
         return sum(one.held for one in self.open)
 
-    def upgrade(self, incoming: _Incoming, sock: socket, rest: bytes) -> None:
-        transport = WebSocketTransport(self._loop, sock, incoming.peer, self)
+    def upgrade(self, sock: socket, rest: bytes) -> None:
+        transport = WebSocketTransport(self._loop, sock, self)
         self.open.add(transport)
         self._connected(transport)
         transport.begin(rest)
@@ -119,8 +117,7 @@ class _Incoming:
 
     held = 0  # its head is bounded by MAX_HEAD
 
-    def __init__(self, loop: Loop, listener: Listener, sock: socket, peer: str) -> None:
-        self.peer = peer
+    def __init__(self, loop: Loop, listener: Listener, sock: socket) -> None:
         self._loop = loop
         self._listener = listener
         self._sock = sock
@@ -157,7 +154,7 @@ class _Incoming:
         except OSError:
             self._sock.close()
             return
-        self._listener.upgrade(self, self._sock, rest)
+        self._listener.upgrade(self._sock, rest)
 
     def _reply(self, response: Response) -> None:
         self._leave()
@@ -176,9 +173,8 @@ class _Incoming:
 class WebSocketTransport(Outgoing):
     """The server's end of one upgraded connection."""
 
-    def __init__(self, loop: Loop, sock: socket, peer: str, listener: Listener) -> None:
+    def __init__(self, loop: Loop, sock: socket, listener: Listener) -> None:
         super().__init__(loop)
-        self.peer = peer
         self._sock = sock
         self._fd = sock.fileno()
         self._listener = listener
