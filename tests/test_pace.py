@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from outfitter import pace as module
 from outfitter.loop import EpollLoop
-from outfitter.pace import READ_SIZE, SHARED_READ_SIZE, WIDE_READ_SIZE, EpollPace, Pace
+from outfitter.pace import READ_SIZE, WIDE_READ_SIZE, EpollPace, Pace
 from tests.support.machine import SECOND
 
 
@@ -55,9 +54,9 @@ def sizes(pace: Pace, reads: int) -> list[int]:
 
 def test_reads_grow_while_nobody_wants_anything(pace: EpollPace) -> None:
     for one in (pace, Pace()):
-        assert sizes(one, 100) == [SHARED_READ_SIZE, READ_SIZE, WIDE_READ_SIZE]
+        assert sizes(one, 100) == [READ_SIZE, WIDE_READ_SIZE]
         one.asked()
-        assert sizes(one, 100) == [SHARED_READ_SIZE, READ_SIZE, WIDE_READ_SIZE]
+        assert sizes(one, 100) == [READ_SIZE, WIDE_READ_SIZE]
 
 
 def test_but_less_where_another_client_is_connected() -> None:
@@ -66,22 +65,22 @@ def test_but_less_where_another_client_is_connected() -> None:
     assert sizes(pace, 100)[-1] == WIDE_READ_SIZE // 2
 
 
-@pytest.mark.parametrize(("streams", "size"), [(1, 144 << 10), (2, 72 << 10), (16, SHARED_READ_SIZE)])
+@pytest.mark.parametrize(("streams", "size"), [(1, 144 << 10), (2, 72 << 10), (16, READ_SIZE)])
 def test_streams_share_one_turn_beside_a_new_command(loop: EpollLoop, streams: int, size: int) -> None:
     pace = EpollPace(loop)
     pace.started()
-    assert sizes(pace, streams) == [SHARED_READ_SIZE]  # nobody else runs
+    assert sizes(pace, streams) == [READ_SIZE]  # nobody else runs
     pace.asked()
     loop.can_wait.update(range(1000, 1000 + streams))
     pace.started()
-    assert [pace.appetite() for _ in range(streams + 1)] == [size] * streams + [SHARED_READ_SIZE]
+    assert [pace.appetite() for _ in range(streams + 1)] == [size] * streams + [READ_SIZE]
 
 
 def test_the_plain_one_counts_and_delays_nothing() -> None:
     pace = Pace()
     pace.started()
     pace.started()
-    for call in (pace.answered, pace.wrote, pace.little, lambda: pace.much(0)):
+    for call in (pace.answered, pace.wrote, lambda: pace.much(0)):
         call()
     pace.ended()
     assert pace.running == 1
@@ -167,17 +166,6 @@ def test_it_goes_on_looking_after_something_came_but_not_for_longer(
     finally:
         os.close(reading)
         os.close(writing)
-
-
-def test_how_soon_and_how_long_is_the_callers_to_say(
-    loop: EpollLoop, pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pace.answered()
-    monkeypatch.setattr(pace, "_answered", pace._answered - 1)
-    pace._look(2, 2 * module._LOOK_SECONDS)
-    loop.call_later(0.01 * SECOND, loop.stop)
-    loop.run()
-    assert counted.looks.count(0) == 14
 
 
 def test_with_one_processor_it_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,26 +265,20 @@ def test_it_is_back_when_the_short_thing_has_ended(
     monkeypatch.setattr(module, "_SHORT_SECONDS", 60.0)
     hurry(pace)
     turns(loop, 3)
-    expect(pace)
-    turns(loop, 1)  # which does not wait, because something else is to be done
-    assert seen == ["much"]
-    loop.call_later(0.02 * SECOND, loop.stop)
-    loop._stopping = False
-    loop.run()
-    assert len(seen) > 2
-
-
-def test_it_is_back_at_once_where_the_loop_cannot_wait_a_moment(
-    loop: EpollLoop, pace: EpollPace, seen: list[str], much: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_SHORT_SECONDS", 60.0)
-    monkeypatch.setattr(pace, "_selectable", False)  # as in a process with a thousand descriptors
-    hurry(pace)
-    turns(loop, 3)
     assert seen == ["much"]
     expect(pace)
     turns(loop, 2)
     assert seen == ["much"] * 3
+
+
+def test_an_echo_is_looked_for_longer(
+    loop: EpollLoop, pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop.call_later(0.02 * SECOND, loop.stop)
+    pace.wrote()
+    pace.wrote()
+    loop.run()
+    assert counted.looks.count(0) == int(module._ECHO_SECONDS * module._LOOKS_PER_SECOND) > 7
 
 
 def test_it_is_back_when_the_short_thing_was_not_short(
@@ -306,58 +288,6 @@ def test_it_is_back_when_the_short_thing_was_not_short(
     loop.call_later(0.05 * SECOND, loop.stop)
     loop.run()
     assert len(seen) > 2
-
-
-def test_whoever_was_told_something_is_waited_for_a_moment(
-    loop: EpollLoop,
-    pace: EpollPace,
-    seen: list[str],
-    much: Pipe,
-    little: Pipe,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "_EXPECT_SECONDS", 5 * SECOND)
-    threading.Timer(0.05, little.put).start()
-    loop.call_later(0.2 * SECOND, loop.stop)
-    expect(pace)
-    loop.run()
-    assert seen[:2] == ["little", "much"]  # nothing of what can wait before
-    assert len(seen) > 2  # and no more waiting after
-
-
-def test_but_not_for_longer_if_he_says_nothing(
-    loop: EpollLoop, pace: EpollPace, seen: list[str], much: Pipe
-) -> None:
-    expect(pace)
-    loop.call_later(0.05 * SECOND, loop.stop)
-    loop.run()
-    assert len(seen) > 2
-
-
-def test_one_that_brings_little_rests_but_not_beside_another(
-    loop: EpollLoop,
-    pace: EpollPace,
-    seen: list[str],
-    much: Pipe,
-    little: Pipe,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "_EXPECT_SECONDS", 5 * SECOND)
-    threading.Timer(0.05, little.put).start()
-    loop.call_later(0.2 * SECOND, loop.stop)
-    pace.little()
-    loop.run()
-    assert seen[:2] == ["little", "much"]
-    hurry(pace)
-    pace.little()
-    assert not pace._expecting  # somebody else says when it is over
-    pace._hurrying = False
-    other = Pipe(loop, "other", seen)
-    pace.much(other.reading)
-    pace.little()
-    assert not pace._expecting
-    loop.remove_reader(other.reading)
-    other.close()
 
 
 def test_end_of_one_that_is_set_aside_is_seen(
@@ -403,7 +333,6 @@ def test_of_many_none_is_set_aside(
     loop: EpollLoop, pace: EpollPace, seen: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_SHORT_SECONDS", 60.0)
-    monkeypatch.setattr(module, "_EXPECT_SECONDS", 60.0)
     monkeypatch.setattr(module, "_FEW", 2)
     pipes = [Pipe(loop, "much", seen) for _ in range(3)]
     for pipe in pipes:

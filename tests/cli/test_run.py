@@ -285,4 +285,6 @@ def test_a_directory_that_has_gone_is_told_in_one_line(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 125
-    assert done.stderr.decode().splitlines()[-1].startswith("outfitter: the current directory no longer exists")
+    assert (
+        done.stderr.decode().splitlines()[-1].startswith("outfitter: the current directory no longer exists")
+    )

@@ -32,7 +32,6 @@ class Recorder:
         self.taking = True
         self.hunger = READ_SIZE
         self.bulk: list[int] = []
-        self.rests = 0
         self.moved = 0
 
     def appetite(self, process: Process) -> int:
@@ -40,9 +39,6 @@ class Recorder:
 
     def much(self, fd: int) -> None:
         self.bulk.append(fd)
-
-    def little(self) -> None:
-        self.rests += 1
 
     def output(self, process: Process, chunks: list[Chunk]) -> bool:
         self.events += [(chunk.seq, chunk.stream.decode(), chunk.data) for chunk in chunks]

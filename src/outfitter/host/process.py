@@ -35,9 +35,6 @@ if TYPE_CHECKING:
         def much(self, fd: int) -> None:
             """A read of this descriptor was full: it brings much."""
 
-        def little(self) -> None:
-            """A wide read brought little."""
-
         def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
             """The leader was reaped, or the process closed, or both at once."""
 
@@ -47,8 +44,6 @@ if TYPE_CHECKING:
 
 # The largest chunk. Of what is retained whole chunks are dropped, so it is an eighth of that.
 WIDE_CHUNK = 128 << 10
-# Of a read that may bring more. From here on the calls cost little beside the copying.
-_LITTLE = 256 << 10
 SIGINT, SIGTERM = 2, 15
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
@@ -181,9 +176,6 @@ class Process:
                 # A command that prints much comes after whoever wants something.
                 self._set_back = fd
                 self._owner.much(fd)
-            elif len(data) < _LITTLE < size:
-                # In small pieces a stream costs a third more than when its pipe has time to fill.
-                self._owner.little()
             if wide and self._widened is None and len(data) == READ_SIZE:
                 self._widen(fd)
             if not self._owner.output(self, self._record(number, data)):

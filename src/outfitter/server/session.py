@@ -215,9 +215,6 @@ class Session:
     def much(self, fd: int) -> None:
         self._registry.pace.much(fd)
 
-    def little(self) -> None:
-        self._registry.pace.little()
-
     def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
         told = b""
         if exited_seq is not None:
