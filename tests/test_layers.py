@@ -209,3 +209,16 @@ def test_no_json_is_written_in_the_server() -> None:
             if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
         ]
         assert not [text for text in texts if ('{"' if isinstance(text, str) else b'{"') in text], name
+
+
+# The sync client is the async one again, by its own names; environments.toml's Configuration is public.
+TWINS = {"Client", "Files", "RemoteFile", "RemoteProcess", "Watch", "Configuration"}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for name, path in MODULES.items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    assert {name for name, modules in places.items() if len(modules) > 1} == TWINS

@@ -10,7 +10,7 @@ from .client.client import Client
 from .client.session import RemoteSession
 from .providers import inherited
 from .server.server import Server
-from .server.settings import Settings
+from .server.settings import ServerSettings
 from .transport.memory import pair
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ async def local(
     """
     loop = asyncio.get_running_loop()
     executor = inherited.load() if environment is None else dict(environment)
-    server = Server(loop, Settings(), executor, retain=False, base="launcher")
+    server = Server(loop, ServerSettings(), executor, retain=False, base="launcher")
     near, far = pair(loop)
 
     async def reach() -> Dialled:

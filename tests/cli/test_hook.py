@@ -16,7 +16,7 @@ import pytest
 from outfitter.agents.hooks import BEGIN, END, Answer, claude_answer
 from outfitter.cli.flags import HOOK_CLAUDE, HOOK_CODEX, Flag, read_plain
 from outfitter.cli.hook.claude import _rewrite
-from outfitter.cli.hook.session import Session, run
+from outfitter.cli.hook.session import HookSession, run
 from outfitter.errors import SettingInvalid
 
 from .commandline import OUTFITTER, Completed, User
@@ -222,7 +222,7 @@ def test_an_environment_that_is_too_large(agent: Agent) -> None:
 def test_a_mistake_of_ours_keeps_no_session_from_starting(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(session: Session) -> Answer:
+    def broken(session: HookSession) -> Answer:
         raise RuntimeError("a secret, perhaps")
 
     given_up = []

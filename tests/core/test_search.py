@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.search import Budget, Match, Needle, is_binary, required, shown
+from outfitter.core.search import Match, Needle, SearchBudget, is_binary, required, shown
 from outfitter.errors import Refused
 
 WIDTH = 40
@@ -130,8 +130,8 @@ def test_whatever_fits_holds_what_is_required(pattern: str, text: str) -> None:
 # Bounds
 
 
-def budget(**changed: int) -> Budget:
-    return Budget(**{"matches": 10, "files": 10, "total_bytes": 100, "response_bytes": 100, **changed})
+def budget(**changed: int) -> SearchBudget:
+    return SearchBudget(**{"matches": 10, "files": 10, "total_bytes": 100, "response_bytes": 100, **changed})
 
 
 def test_a_search_ends_with_its_files_or_bytes() -> None:

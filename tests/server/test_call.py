@@ -19,7 +19,7 @@ from outfitter.server.call import LATER, Call
 from outfitter.server.connection import Connection
 from outfitter.server.limits import ANSWERS_BYTES
 from outfitter.server.services import Services
-from outfitter.server.settings import Settings
+from outfitter.server.settings import ServerSettings
 
 
 class Wire:
@@ -59,7 +59,7 @@ class Wire:
 @pytest.fixture
 def services() -> Iterator[Services]:
     loop = EpollLoop()
-    services = Services(loop, Settings(), {}, retention=0.0, base="daemon", pace=Pace())
+    services = Services(loop, ServerSettings(), {}, retention=0.0, base="daemon", pace=Pace())
     yield services
     services.stop()
     loop.close()

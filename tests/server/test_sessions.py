@@ -17,7 +17,7 @@ from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
 from outfitter.server.server import Server as ExecServer
 from outfitter.server.sessions import Sessions
-from outfitter.server.settings import Settings
+from outfitter.server.settings import ServerSettings
 from outfitter.transport.memory import MemoryTransport, pair
 from tests.support.machine import SECOND, alive, wait_gone, wait_until
 from tests.support.raw import Raw
@@ -337,7 +337,7 @@ class Local:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, **settings: int) -> None:
         self._loop = loop
-        self.server = ExecServer(loop, Settings(**settings), {"PATH": "/usr/bin:/bin"})  # type: ignore[arg-type]
+        self.server = ExecServer(loop, ServerSettings(**settings), {"PATH": "/usr/bin:/bin"})  # type: ignore[arg-type]
 
     async def client(self) -> Client:
         near, far = pair(self._loop)
@@ -454,7 +454,7 @@ def loop() -> Iterator[EpollLoop]:
 
 
 def registry(loop: EpollLoop, retention: float) -> Sessions:
-    return Sessions(loop, Settings(session_retention=retention), Pace())
+    return Sessions(loop, ServerSettings(session_retention=retention), Pace())
 
 
 SLEEP = Launch("/bin/sleep", ["sleep", "60"], "/", {"PATH": "/usr/bin:/bin"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..earlyerrors import SettingInvalid
 from ..server import limits
 from ..server.listen import is_loopback, parse_url, serve_stdio, serve_websocket
-from ..server.settings import Settings
+from ..server.settings import ServerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def serve(flags: Flags) -> int:
 
         if flags["max_sessions"] > SESSION_NUMBERS:
             raise SettingInvalid(f"--max-sessions can be at most {SESSION_NUMBERS}")
-    settings = Settings(
+    settings = ServerSettings(
         session_retention=float(flags["session_retention"]),
         process_retention=float(flags["process_retention"]),
         max_processes=flags["max_processes"],

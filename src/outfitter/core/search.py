@@ -112,7 +112,7 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data[:_SNIFF]
 
 
-class Budget:
+class SearchBudget:
     """What one search may still spend; `truncated` once something is used up."""
 
     __slots__ = ("_bytes", "_files", "_matches", "_response", "truncated")

@@ -58,7 +58,7 @@ class WrongLine(Exception):
     """A line that is refused."""
 
 
-class LineReader:
+class CharacterReader:
     """Goes through a text, entry by entry; an entry may have several lines. What is wrong is noted."""
 
     def __init__(self, text: str) -> None:
@@ -119,7 +119,7 @@ class LineReader:
         return text
 
 
-class _File(LineReader):
+class _File(CharacterReader):
     def __init__(self, text: str, expand: bool, known: dict[str, str]) -> None:
         # As editors on Windows leave it.
         super().__init__(text.removeprefix("\ufeff").replace("\r\n", "\n"))

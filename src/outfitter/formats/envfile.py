@@ -18,7 +18,7 @@ from ..env.overlay import Contribution
 from ..env.resolve import LARGEST_PAIR
 from ..errors import OverlayRefused
 from ..record import record
-from .dotenv import LineMistake, LineReader, WrongLine
+from .dotenv import CharacterReader, LineMistake, WrongLine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _Value:
     added: _Added | None = None
 
 
-class _File(LineReader):
+class _File(CharacterReader):
     def __init__(self, text: str, known: dict[str, str], lists: frozenset[str]) -> None:
         super().__init__(text)
         self._known: dict[str, str | None] = dict(known)

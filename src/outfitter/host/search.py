@@ -11,7 +11,7 @@ import signal
 import stat
 import time
 
-from ..core.search import Budget, Needle, is_binary
+from ..core.search import Needle, SearchBudget, is_binary
 from ..errors import OutfitterError, Refused
 from ..formats.ignore import IgnoreRules, Nested
 from ..record import KW_ONLY, record
@@ -76,7 +76,7 @@ class Search:
         self._needle = Needle(query.pattern, regex=query.regex, case_sensitive=query.case_sensitive)
         self._include = IgnoreRules(query.include)
         self._exclude = IgnoreRules(query.exclude)
-        self._budget = Budget(
+        self._budget = SearchBudget(
             matches=query.max_matches,
             files=query.files,
             total_bytes=query.total_bytes,

@@ -126,13 +126,13 @@ class EntryResult(Shape):
 
 @shape()
 class EntriesResult(Result):
-    """fs/readDirectory. A server writes a `Listing` instead."""
+    """fs/readDirectory. A server writes a `FolderListing` instead."""
 
     entries: list[EntryResult]
 
 
 @record
-class Listing(Result):
+class FolderListing(Result):
     """What a server says of a folder: names of plain files, and `others` as (name, is a folder, is a file);
     both sorted."""
 

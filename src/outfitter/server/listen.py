@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..protocol.upgrade import Gate
     from ..transport.websocket import WebSocketTransport
     from .server import Server
-    from .settings import Settings
+    from .settings import ServerSettings
 
 _WARM_UP_SECONDS = 0.05
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
@@ -52,7 +52,7 @@ def is_loopback(host: str) -> bool:
     return host.startswith("127.") or host == "::1"
 
 
-def serve_websocket(host: str, port: int, settings: Settings, gate: Callable[[], Gate]) -> int:
+def serve_websocket(host: str, port: int, settings: ServerSettings, gate: Callable[[], Gate]) -> int:
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported."""
     _check_configuration()
     if settings.cgroup:
@@ -80,7 +80,7 @@ def serve_websocket(host: str, port: int, settings: Settings, gate: Callable[[],
     return 0
 
 
-def serve_stdio(settings: Settings) -> int:
+def serve_stdio(settings: ServerSettings) -> int:
     """Serves one connection over stdin and stdout; its end is ours."""
     from ..transport.stdio import StdioTransport
 
@@ -118,7 +118,7 @@ class _LazyServer:
     def __init__(
         self,
         loop: EpollLoop,
-        settings: Settings,
+        settings: ServerSettings,
         *,
         retain: bool = True,
         left: Callable[[], None] | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..pace import Pace
 from .connection import Connection
 from .services import Services
-from .settings import Settings
+from .settings import ServerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Server:
     def __init__(
         self,
         loop: Loop,
-        settings: Settings,
+        settings: ServerSettings,
         executor: Mapping[str, str],
         *,
         retain: bool = True,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..loop import Loop
     from ..protocol.session import EnvironmentInfo
     from .asking import Asking
-    from .settings import Settings
+    from .settings import ServerSettings
     from .walking import Walkers
 
 
@@ -27,7 +27,7 @@ class Services:
     def __init__(
         self,
         loop: Loop,
-        settings: Settings,
+        settings: ServerSettings,
         executor: Mapping[str, str],
         *,
         retention: float,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..pace import Pace
     from ..protocol.process import ReadParams, WriteParams, WriteResult
     from ..protocol.results import Result
-    from .settings import Settings
+    from .settings import ServerSettings
     from .shells import ShellStart
 
     class Outlet(Protocol):
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         @property
         def pace(self) -> Pace: ...
         @property
-        def settings(self) -> Settings: ...
+        def settings(self) -> ServerSettings: ...
         @property
         def spawner(self) -> Spawner: ...
         def launch(self, session: Session, process_id: str, launch: Launch) -> Process: ...

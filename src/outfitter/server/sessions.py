@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..pace import Pace
     from ..stdlib import LockType
     from .session import Outlet
-    from .settings import Settings
+    from .settings import ServerSettings
 
 # How long stopping waits for a killed process to be gone; only one in the kernel's hands takes longer.
 _REAP_SECONDS = 1.0
@@ -34,7 +34,7 @@ _REAP_SECONDS = 1.0
 class Sessions:
     """All sessions of a server, and what they share to run processes."""
 
-    def __init__(self, loop: Loop, settings: Settings, pace: Pace) -> None:
+    def __init__(self, loop: Loop, settings: ServerSettings, pace: Pace) -> None:
         self.loop = loop
         self.pace = pace
         self.settings = settings

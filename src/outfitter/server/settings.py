@@ -7,7 +7,7 @@ from . import limits
 
 
 @record
-class Settings:
+class ServerSettings:
     """A server's settings. The defaults are the reference's where it has one."""
 
     _: KW_ONLY

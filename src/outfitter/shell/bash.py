@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, RARE, READONLY, Call, Family, Silence, flags, into, prompts_that_run
+from .call import END, OURS, RARE, READONLY, Family, ShellCall, Silence, flags, into, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Bash(Family):
     name = "bash"
     maintained = frozenset((*_EXPORTED, *_READONLY, "_", "IFS"))
 
-    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> Call:
-        call = Call(argv)
+    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
+        call = ShellCall(argv)
         call.posix = "POSIXLY_CORRECT" in env or argv[0].rpartition("/")[2].lstrip("-") == "sh"
         at = 1
         while at < len(argv) and argv[at][:1] == "-":
@@ -77,7 +77,7 @@ class Bash(Family):
         call.operands_from(at, command, stdin)
         return call
 
-    def reads(self, call: Call, env: Mapping[str, str], login: bool) -> bool:
+    def reads(self, call: ShellCall, env: Mapping[str, str], login: bool) -> bool:
         if login or call.may_interact or "BASH_ENV" in env:
             return True
         # `bash -c` reads ~/.bashrc if it believes to be started by sshd or rshd: SSH_CLIENT is set or stdin
@@ -85,7 +85,7 @@ class Bash(Family):
         level = env.get("SHLVL", "")
         return call.text >= 0 and not (level.isdecimal() and int(level[:9]) >= 1)
 
-    def silence(self, call: Call, env: Mapping[str, str], login: bool) -> Silence:
+    def silence(self, call: ShellCall, env: Mapping[str, str], login: bool) -> Silence:
         silence = Silence(login)
         # A script reads nothing but BASH_ENV. Long options may stand first always, and only there.
         if login or call.operand < 0 or call.interactive:

@@ -36,7 +36,7 @@ class ShellFlag:
         self.value = value
 
 
-class Call:
+class ShellCall:
     """A command line as the shell reads it. Indices are into `argv`; -1 where there is no such word."""
 
     __slots__ = (
@@ -108,13 +108,13 @@ class Family:
     # Whether the prefix of a command text can put the environment right and report it.
     repairs = True
 
-    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> Call:
+    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
         raise NotImplementedError
 
-    def silence(self, call: Call, env: Mapping[str, str], login: bool) -> Silence:
+    def silence(self, call: ShellCall, env: Mapping[str, str], login: bool) -> Silence:
         raise NotImplementedError
 
-    def reads(self, call: Call, env: Mapping[str, str], login: bool) -> bool:
+    def reads(self, call: ShellCall, env: Mapping[str, str], login: bool) -> bool:
         """Whether a startup file may be read if nobody prevents it."""
         return True
 
@@ -145,7 +145,7 @@ class Family:
         """Text that takes away what the others needed, `names` too, and leaves the exit status 0."""
         raise NotImplementedError
 
-    def wrapped(self, call: Call, names: Sequence[str]) -> tuple[list[str], str]:
+    def wrapped(self, call: ShellCall, names: Sequence[str]) -> tuple[list[str], str]:
         """Flags to put in, and the command text, so that the carried text is evaluated first.
 
         The text follows on a line of its own. To `eval` it would be the other way; then the text would have
@@ -242,7 +242,7 @@ def rewritten(argv: Sequence[str], cuts: Iterable[Cut], at: int, added: Sequence
 _PROMPTS = ("PS0", "PS1", "PS2")
 
 
-def prompts_that_run(call: Call, env: Mapping[str, str], trace: bool) -> list[str]:
+def prompts_that_run(call: ShellCall, env: Mapping[str, str], trace: bool) -> list[str]:
     """The prompts of the environment that would run a command when shown, of those that will be shown.
 
     PS1 and PS4 as such stay: people set them, and nothing but a substitution in them is code.

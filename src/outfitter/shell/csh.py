@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import Call, Family, Silence
+from .call import Family, ShellCall, Silence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ class Csh(Family):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> Call:
-        call = Call(argv)
+    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
+        call = ShellCall(argv)
         at = 1
         batch = False
         while at < len(argv) and argv[at][:1] == "-" and len(argv[at]) > 1 and not batch:
@@ -54,7 +54,7 @@ class Csh(Family):
             call.operand = at
         return call
 
-    def silence(self, call: Call, env: Mapping[str, str], login: bool) -> Silence:
+    def silence(self, call: ShellCall, env: Mapping[str, str], login: bool) -> Silence:
         # -l must be the only word. A dash before argv[0] goes together with -f.
         silence = Silence(login and call.login_cuts == [(0, 0, 1)])
         if login and not silence.login:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, Call, Family, Silence
+from .call import END, OURS, Family, ShellCall, Silence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class Fish(Family):
     maintained = frozenset(("PWD", "OLDPWD", "SHLVL", "_", "umask", "status", "history", "version"))
     supplied = frozenset(("USER",))
 
-    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> Call:
-        call = Call(argv)
+    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
+        call = ShellCall(argv)
         at = 1
         while at < len(argv):
             word = argv[at]
@@ -67,7 +67,7 @@ class Fish(Family):
             call.operand = at
         return call
 
-    def silence(self, call: Call, env: Mapping[str, str], login: bool) -> Silence:
+    def silence(self, call: ShellCall, env: Mapping[str, str], login: bool) -> Silence:
         # XDG_CONFIG_HOME and fish_function_path name places that --no-config does not look at.
         silence = Silence(login)
         silence.flags = [] if "no-config" in call.quiet else ["--no-config"]
@@ -76,7 +76,7 @@ class Fish(Family):
     def quote(self, text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
-    def wrapped(self, call: Call, names: Sequence[str]) -> tuple[list[str], str]:
+    def wrapped(self, call: ShellCall, names: Sequence[str]) -> tuple[list[str], str]:
         # fish has an option for what runs between the startup files and the command: the text stays as it is,
         # and so does the order of what other -C ask for.
         return ["-C", self.prefix(names)], ""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, READONLY, Call, Family, Silence, flags, into, prompts_that_run
+from .call import END, OURS, READONLY, Family, ShellCall, Silence, flags, into, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ class Posix(Family):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> Call:
-        call = Call(argv)
+    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
+        call = ShellCall(argv)
         call.posix = True
         command = stdin = False
         found, at = flags(argv, 1, takes="oORA" if self.name == "ksh" else "oO", attached=self.name == "ksh")
@@ -48,10 +48,10 @@ class Posix(Family):
             return value or ""
         return name[2:] if name[:2] == "--" else ""
 
-    def reads(self, call: Call, env: Mapping[str, str], login: bool) -> bool:
+    def reads(self, call: ShellCall, env: Mapping[str, str], login: bool) -> bool:
         return login or call.may_interact
 
-    def silence(self, call: Call, env: Mapping[str, str], login: bool) -> Silence:
+    def silence(self, call: ShellCall, env: Mapping[str, str], login: bool) -> Silence:
         silence = Silence(False)
         if login:
             silence.notes.append(

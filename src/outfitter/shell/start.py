@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .call import Call, Family
+    from .call import Family, ShellCall
 
 # By base name: the shell whose ways it has.
 _SHELLS = {
@@ -195,7 +195,7 @@ def _prepare(
 
 def _watched(
     family: Family,
-    call: Call,
+    call: ShellCall,
     startup: str,
     env: Mapping[str, str],
     cwd: str,
@@ -275,7 +275,7 @@ def maintained(shell: str) -> frozenset[str]:
     return family.maintained | family.supplied
 
 
-def _unwrappable(family: Family, call: Call) -> str:
+def _unwrappable(family: Family, call: ShellCall) -> str:
     if not family.repairs:
         return f"{family.name} cannot report or correct what its startup files changed"
     if call.text < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, READONLY, Call, Family, Silence, flags, into, prompts_that_run
+from .call import END, OURS, READONLY, Family, ShellCall, Silence, flags, into, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ class Zsh(Family):
     )
     supplied = frozenset(("HOME", "LOGNAME"))
 
-    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> Call:
-        call = Call(argv)
+    def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
+        call = ShellCall(argv)
         emulated = argv[0].rpartition("/")[2].lstrip("-")
         if argv[1:2] == ["--emulate"]:
             # It must be the first option.
@@ -66,7 +66,7 @@ class Zsh(Family):
             return long[2:], not on
         return long, on
 
-    def silence(self, call: Call, env: Mapping[str, str], login: bool) -> Silence:
+    def silence(self, call: ShellCall, env: Mapping[str, str], login: bool) -> Silence:
         if call.posix:
             # There -f means something else, and nothing keeps a login shell from ~/.profile.
             silence = Silence(False)
@@ -86,7 +86,7 @@ class Zsh(Family):
         silence.notes.append("zsh always reads /etc/zsh/zshenv")
         return silence
 
-    def reads(self, call: Call, env: Mapping[str, str], login: bool) -> bool:
+    def reads(self, call: ShellCall, env: Mapping[str, str], login: bool) -> bool:
         return not call.posix or login or call.may_interact
 
     def prefix(self, names: Sequence[str]) -> str:

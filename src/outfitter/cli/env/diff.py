@@ -18,7 +18,7 @@ from ...errors import OutfitterError, SettingInvalid
 from ...record import EMPTY, record, replace
 from . import asking
 from .output import emit, emit_json, painter, printable, say
-from .places import Place, place
+from .places import Compared, place
 from .text import count, differences
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ class _Comparison:
         self._flags = flags
         self._key = os.urandom(32)
 
-    def differences(self, a: Place, b: Place) -> list[dict[str, object]]:
+    def differences(self, a: Compared, b: Compared) -> list[dict[str, object]]:
         """As JSON objects. Raises OutfitterError."""
         kinds = {a.kind, b.kind}
         if "lock" in kinds:
@@ -114,7 +114,7 @@ class _Comparison:
     def _contract(self) -> Contract:
         return asking.prepared()
 
-    def _resolved(self, where: Place) -> Resolved:
+    def _resolved(self, where: Compared) -> Resolved:
         """Also for a login shell: what it leaves is a base that nobody changed."""
         from ...contract.contract import Asked
 
@@ -134,7 +134,7 @@ class _Comparison:
         rules = Rules(list_names=resolved.stack.rules.list_names, tidy=False, total=None)
         return resolve([Layer(BASE, "base", LOGIN_SHELL, found.values)], [], rules=rules)
 
-    def _values(self, where: Place) -> _Known:
+    def _values(self, where: Compared) -> _Known:
         resolved = self._resolved(where)
         hidden = asking.secret_values(self._contract, resolved, where.path)
         lists = resolved.stack.rules.list_names
@@ -142,7 +142,7 @@ class _Comparison:
 
     # Elsewhere
 
-    def _digested(self, where: Place) -> _Known:
+    def _digested(self, where: Compared) -> _Known:
         """With digests in place of the values that are not to be seen, and names as JSON has them."""
         if where.target is not None:
             return self._asked(where)
@@ -159,7 +159,7 @@ class _Comparison:
             digests={shown(name): digest for name, digest in digests.items()},
         )
 
-    def _asked(self, where: Place) -> _Known:
+    def _asked(self, where: Compared) -> _Known:
         assert where.target is not None, "it is a server"
         cwd, show = self._flags["cwd"], "values" if self._flags["values"] else "names"
 
@@ -181,7 +181,7 @@ class _Comparison:
 
     # Locks
 
-    def _locked(self, a: Place, b: Place) -> tuple[_Known, _Known]:
+    def _locked(self, a: Compared, b: Compared) -> tuple[_Known, _Known]:
         from .lockfile import read
 
         locks = {one.path: read(one.path) for one in (a, b) if one.kind == "lock"}
@@ -194,7 +194,7 @@ class _Comparison:
         lock = next(iter(locks.values()))
         return self._of_lock(a, locks, lock, comparable), self._of_lock(b, locks, lock, comparable)
 
-    def _of_lock(self, where: Place, locks: dict[str, Lock], lock: Lock, comparable: bool) -> _Known:
+    def _of_lock(self, where: Compared, locks: dict[str, Lock], lock: Lock, comparable: bool) -> _Known:
         if where.kind == "lock":
             found = locks[where.path]
         else:

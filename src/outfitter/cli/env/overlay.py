@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...protocol.jsontext import Json
     from ..wishes import Flags
-    from .session import Here, There
+    from .session import KeptHere, KeptThere
 
 _LARGEST = 1 << 20  # the largest environment, by default
 
@@ -38,7 +38,7 @@ def overlay(flags: Flags) -> int:
     return 0
 
 
-def _import(where: Here | There, file: str, *, strict: bool) -> int:
+def _import(where: KeptHere | KeptThere, file: str, *, strict: bool) -> int:
     from ...formats.envfile import parse
 
     producer = "file:-" if file == "-" else f"file:{os.path.abspath(file)}"
@@ -54,7 +54,7 @@ def _import(where: Here | There, file: str, *, strict: bool) -> int:
     return 1 if read.mistakes else status
 
 
-def _hook(where: Here | There, name: str, file: str, *, strict: bool) -> int:
+def _hook(where: KeptHere | KeptThere, name: str, file: str, *, strict: bool) -> int:
     """What a hook of an agent printed: its `hookSpecificOutput.env`."""
     from ...env.overlay import why_no_producer
     from ...formats.hookoutput import contribution

@@ -17,7 +17,7 @@ LOCK_FILE = "outfitter.lock"
 
 
 @record
-class Place:
+class Compared:
     """An environment that can be compared. `kind` is "folder", "login", "server" or "lock".
 
     `name` is for people; `path` is the folder that a command would be in, or the lock's file; `target` is the
@@ -30,28 +30,28 @@ class Place:
     target: Target | None = None
 
 
-def place(word: str, flags: Flags) -> Place:
+def place(word: str, flags: Flags) -> Compared:
     """What a word means. Nothing is asked yet. Raises SettingInvalid."""
     from .asking import folder_of
 
     match word:
         case "here" | "local":
-            return Place(word, "folder", folder_of(flags["cwd"]))
+            return Compared(word, "folder", folder_of(flags["cwd"]))
         case "login":
-            return Place(word, "login", folder_of(flags["cwd"]))
+            return Compared(word, "login", folder_of(flags["cwd"]))
         case "lock":
-            return Place(word, "lock", lock_file(None, folder_of(flags["cwd"])))
+            return Compared(word, "lock", lock_file(None, folder_of(flags["cwd"])))
         case "daemon":
             return _server(word, None, flags)
     if "://" in word:
         return _server(word, word, flags)
     is_path = "/" in word or word in (".", "..")
     if (is_path or "." in word) and os.path.isfile(word):  # no environment has a dot in its name
-        return Place(word, "lock", os.path.abspath(word))
-    return Place(word, "folder", folder_of(word)) if is_path else _server(word, word, flags)
+        return Compared(word, "lock", os.path.abspath(word))
+    return Compared(word, "folder", folder_of(word)) if is_path else _server(word, word, flags)
 
 
-def _server(word: str, on: str | None, flags: Flags) -> Place:
+def _server(word: str, on: str | None, flags: Flags) -> Compared:
     from ..target import find
 
     token_file = flags["token_file"] if "://" in word else None
@@ -62,7 +62,7 @@ def _server(word: str, on: str | None, flags: Flags) -> Place:
     if target.declared is None:
         raise SettingInvalid("no default server is configured: set `default` in environments.toml")
     # A URL may hold a secret, which its name does not show.
-    return Place(word if on is None else target.name, "server", target=target)
+    return Compared(word if on is None else target.name, "server", target=target)
 
 
 def project_folder(folder: str) -> str:

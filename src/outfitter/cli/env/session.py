@@ -24,16 +24,18 @@ if TYPE_CHECKING:
     from ..wishes import Flags
 
 
-def place(flags: Flags) -> Here | There:
+def place(flags: Flags) -> KeptHere | KeptThere:
     """The place that the flags name: a session's, with --on and --scope. Raises SettingInvalid."""
     if flags["on"] is None or flags["on"] == "local":
-        return Here(folder_of(flags["dir"]))
+        return KeptHere(folder_of(flags["dir"]))
     from ..target import find
 
-    return There(find(flags["on"], flags["codex_home"], flags["token_file"]), flags["scope"], flags["dir"])
+    return KeptThere(
+        find(flags["on"], flags["codex_home"], flags["token_file"]), flags["scope"], flags["dir"]
+    )
 
 
-class Here:
+class KeptHere:
     """The user's own words for one worktree, in a file of his."""
 
     def __init__(self, folder: str) -> None:
@@ -97,7 +99,7 @@ class Here:
         return values
 
 
-class There:
+class KeptThere:
     """A session of a running server."""
 
     def __init__(self, target: Target, scope: str, folder: str | None) -> None:

@@ -14,7 +14,7 @@ from ...env.explain import shown
 from ...env.names import SHELL_MAINTAINED
 from ...errors import SettingInvalid
 from ..env.output import emit_json, printable, say, write_whole
-from .session import Session, ourselves, run
+from .session import HookSession, ourselves, run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def claude(flags: Mapping[str, Any]) -> int:
     return run(_apply, claude_answer, _give_up, strict=flags["strict"])
 
 
-def _apply(session: Session) -> Answer:
+def _apply(session: HookSession) -> Answer:
     path = _file()
     text, left_out = block(session.change)
     _put(path, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...agents.hooks import codex_answer, codex_config, codex_environments
 from ...record import replace
 from ..env.output import emit
-from .session import Session, ourselves, run
+from .session import HookSession, ourselves, run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def codex(flags: Mapping[str, Any]) -> int:
         emit(codex_config(join(words)).rstrip("\n"))
         return 0
 
-    def apply(session: Session) -> Answer:
+    def apply(session: HookSession) -> Answer:
         change = session.change
         if flags["env"]:
             kept = ", ".join(change.unset)

@@ -26,7 +26,7 @@ MOST_WATCHED = 64
 _REMEDY = "see `outfitter doctor`"
 
 
-class Session:
+class HookSession:
     """What an agent asked, and what there is to answer."""
 
     def __init__(self, heard: Heard) -> None:
@@ -67,7 +67,7 @@ class Session:
 
 
 def run(
-    apply: Callable[[Session], Answer],
+    apply: Callable[[HookSession], Answer],
     write: Callable[[str, Answer], Json],
     give_up: Callable[[], None],
     *,
@@ -79,9 +79,9 @@ def run(
     """
     from json import dumps
 
-    session = Session(Heard("", ""))
+    session = HookSession(Heard("", ""))
     try:
-        session = Session(hear(_input()))
+        session = HookSession(hear(_input()))
         session.resolve()
         answer = apply(session)
         for line in (told_withheld(session.change.withheld), *session.troubles):

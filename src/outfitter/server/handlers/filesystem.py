@@ -6,7 +6,14 @@ import os
 
 from ...errors import Refused
 from ...host import files
-from ...protocol.fileresults import BlockResult, FileResult, Listing, MetadataResult, OpenResult, PathResult
+from ...protocol.fileresults import (
+    BlockResult,
+    FileResult,
+    FolderListing,
+    MetadataResult,
+    OpenResult,
+    PathResult,
+)
 from ...protocol.results import DONE, Written
 from ...protocol.uri import from_path
 from ..files import FileWork, handle_claim
@@ -164,7 +171,9 @@ def _top(path: str) -> tuple[str, ...]:
 
 def read_directory(call: Call, params: PathParams) -> Later:
     path = native(params.path)
-    return call.feature(FileWork).run(call, lambda: Listing(path, *files.scan_directory(path)), looks=(path,))
+    return call.feature(FileWork).run(
+        call, lambda: FolderListing(path, *files.scan_directory(path)), looks=(path,)
+    )
 
 
 def walk(call: Call, params: WalkParams) -> Later:
