@@ -156,10 +156,12 @@ class EpollPace(Pace):
             # What brings it back was not there when this was measured.
             timeout = _SHORT_SECONDS if timeout < 0 else min(timeout, _SHORT_SECONDS)
         events: list[tuple[int, int]] = []
-        poll = self._epoll.poll
-        while self._looks and not events:
-            self._looks -= 1
-            events = poll(0)
+        poll, looks = self._epoll.poll, self._looks
+        if looks:
+            while looks and not events:
+                looks -= 1
+                events = poll(0)
+            self._looks = looks
         events = events or poll(timeout)
         if self._bulk and len(events) > 1:
             events.sort(key=self._waits)

@@ -58,6 +58,35 @@ _EOT = b"\x04"  # end of file as typed at a terminal
 class Process:
     """A started command. `pid` leads its session; `mark` is what its descendants carry."""
 
+    __slots__ = (
+        "_discarded",
+        "_done",
+        "_fds",
+        "_held_to_the_end",
+        "_linger",
+        "_loop",
+        "_owner",
+        "_paused",
+        "_pidfd",
+        "_queue",
+        "_set_back",
+        "_stdin",
+        "_streams",
+        "_terminated",
+        "_trees",
+        "_widened",
+        "_writing",
+        "argv0",
+        "cwd",
+        "log",
+        "mark",
+        "pid",
+        "process_id",
+        "started_ms",
+        "tty",
+        "writes",
+    )
+
     def __init__(
         self,
         process_id: str,

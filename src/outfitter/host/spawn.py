@@ -16,7 +16,6 @@ from array import array
 
 from ..core.launch import Launch, candidates
 from ..errors import HostUnsupported, LaunchFailed
-from ..record import record
 from ..stdlib import allocate_lock
 from .pipes import Pipes
 
@@ -32,14 +31,17 @@ _OPAQUE = 512
 _REMEMBERED = 64
 
 
-@record
 class Stdio:
     """Which descriptors become 0, 1 and 2; or a terminal, opened by name so that it controls."""
 
-    stdin: int = -1  # -1: /dev/null
-    stdout: int = -1
-    stderr: int = -1
-    terminal: str = ""
+    # Not a record: one is made for every command.
+    __slots__ = ("stderr", "stdin", "stdout", "terminal")
+
+    def __init__(self, stdin: int = -1, stdout: int = -1, stderr: int = -1, terminal: str = "") -> None:
+        self.stdin = stdin  # -1: /dev/null
+        self.stdout = stdout
+        self.stderr = stderr
+        self.terminal = terminal
 
 
 limits_are_ours = allocate_lock()
