@@ -125,4 +125,9 @@ def test_a_venv_alone_is_enough(place: Place, server: Server) -> None:  # V2
 def test_what_is_blocked_stands_in_the_servers_log_once(place: Place, server: Server) -> None:
     ask(place, server, "true", "true")
     log = (place.home / "outfitter.stderr").read_text()
-    assert log.count(f"direnv:{place.project}/.envrc is blocked: not trusted: read its files, then type: direnv allow") == 1
+    assert (
+        log.count(
+            f"direnv:{place.project}/.envrc is blocked: not trusted: read its files, then type: direnv allow"
+        )
+        == 1
+    )
