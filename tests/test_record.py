@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outfitter.record import EMPTY, KW_ONLY, fields, fill, record, replace
+from outfitter.record import EMPTY, KW_ONLY, fields, fill, quick_record, record, replace
 
 
 @record
@@ -41,6 +41,14 @@ class Nothing:
     pass
 
 
+@quick_record
+class Quick:
+    x: int
+    y: int = 0
+    _: KW_ONLY
+    tags: tuple[str, ...] = ()
+
+
 def test_fields_are_given_by_place_or_by_name() -> None:
     assert Point(1, 2) == Point(x=1, y=2) == Point(y=2, x=1)
     assert fields(Point) == fields(Point(1)) == ("x", "y", "tags", "notes")
@@ -61,6 +69,18 @@ def test_a_value_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         point.other = 1  # type: ignore[attr-defined]
     assert point == Point(1)
+
+
+def test_a_quick_record_differs_in_its_guard_alone() -> None:
+    for _ in range(30):  # its `__init__` is written meanwhile
+        quick = Quick(1, tags=["a"])  # type: ignore[arg-type]
+        assert repr(quick) == "Quick(x=1, y=0, tags=('a',))"
+        assert replace(quick, y=2) == Quick(1, 2, tags=("a",)) != quick
+        assert hash(quick) == hash(Quick(1, tags=("a",)))
+    quick.x = 2  # type: ignore[misc]
+    assert quick == Quick(2, tags=("a",))
+    with pytest.raises(AttributeError):
+        quick.other = 1  # type: ignore[attr-defined]
 
 
 def test_values_are_equal_by_type_and_fields() -> None:

@@ -34,12 +34,27 @@ def record(cls: type[T]) -> type[T]:
     sequence it is given; one whose default is `EMPTY` gets a dict of its own. `__post_init__` may check the
     fields, and set them with `fill`. Equality, hash and repr that the class defines itself stay as they are.
     """
+    return make(cls, guarded=True)
+
+
+@dataclass_transform(frozen_default=True)
+def quick_record(cls: type[T]) -> type[T]:
+    """A record that is made with every message: frozen for the type checker, but not at run time.
+
+    The guard costs 0.1 us a field, which is 4 % of the server's time for one `true`.
+    """
+    return make(cls, guarded=False)
+
+
+def make(cls: type[T], *, guarded: bool) -> type[T]:
     space = dict(cls.__dict__)
     names = tuple(name for name in cls.__annotations__ if name != "_")
     defaults = {name: space.pop(name) for name in names if name in space}
     for unwanted in ("__dict__", "__weakref__"):
         space.pop(unwanted, None)
-    space |= {"__slots__": names, "__match_args__": names, "__setattr__": _frozen, "__delattr__": _frozen}
+    space |= {"__slots__": names, "__match_args__": names}
+    if guarded:
+        space |= {"__setattr__": _frozen, "__delattr__": _frozen}
     for name, method in (("__eq__", _equal), ("__hash__", _hash), ("__repr__", _repr)):
         if space.get(name) is None:  # a class that defines `__eq__` alone has None as its `__hash__`
             space[name] = method
@@ -105,6 +120,7 @@ def _write_later(cls: type, names: list[str], defaults: dict[str, object]) -> No
 def _written(cls: type, names: list[str], defaults: dict[str, object]) -> Callable[..., None]:
     known: dict[str, object] = {}
     arguments, lines = [], []
+    guarded = cls.__setattr__ is _frozen
     for name in names:
         if name == "_":
             arguments.append("*")
@@ -115,7 +131,7 @@ def _written(cls: type, names: list[str], defaults: dict[str, object]) -> Callab
             content = f"tuple({name})"
         elif defaults.get(name) is EMPTY:
             content = f"{{}} if {name} is _default_{name} else {name}"
-        lines.append(f" _set_{name}(self, {content})")
+        lines.append(f" _set_{name}(self, {content})" if guarded else f" self.{name} = {content}")
         known[f"_set_{name}"] = getattr(cls, name).__set__
         known[f"_default_{name}"] = defaults.get(name)
     if hasattr(cls, "__post_init__"):

@@ -13,7 +13,7 @@ from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, SNAP
 from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.resolve import Rules, Stack
-from ..record import KW_ONLY, record
+from ..record import KW_ONLY, quick_record, record
 from .layers import env_layer, policy_of, rules_of
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ _ORIGINS = {  # by the kind of a base
 }
 
 
-@record
+@quick_record
 class Asked:
     """What a request says about its environment.
 
@@ -77,7 +77,7 @@ class Asked:
         return f"Asked({self.cwd!r}, {sorted(self.env)!r}, contract={self.contract}, author={self.author!r})"
 
 
-@record
+@quick_record
 class Ready:
     """All that an environment is made of below the request: nothing is left to be asked.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..record import KW_ONLY, record
+from ..record import KW_ONLY, quick_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-@record
+@quick_record
 class Launch:
     """A program to start: `env` is exact and complete, `argv[0]` is what the program sees.
 

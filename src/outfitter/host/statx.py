@@ -7,7 +7,7 @@ import os
 import stat
 import struct
 
-from ..record import record, replace
+from ..record import quick_record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _OPENAT2, _CWD = ctypes.c_long(_SYS_OPENAT2), ctypes.c_long(_AT_FDCWD)
 _FLAGS, _MASK = ctypes.c_int(_AT_EMPTY_PATH | _AT_STATX_DONT_SYNC), ctypes.c_uint(_BASIC_AND_BIRTH)
 
 
-@record
+@quick_record
 class Metadata:
     """What fs/getMetadata tells; times are milliseconds since 1970."""
 

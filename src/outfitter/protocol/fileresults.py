@@ -45,7 +45,7 @@ def _signed(fields: Fields, name: str) -> int:
     return value
 
 
-@shape()
+@shape(quick=True)
 class MetadataResult(Result):
     """fs/getMetadata; times are milliseconds since 1970, 0 where they are not known.
 

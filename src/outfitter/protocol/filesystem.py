@@ -52,7 +52,7 @@ class PathParams(Shape):
     path: FileUri
 
 
-@shape(check=check_sandbox)
+@shape(check=check_sandbox, quick=True)
 class FileParams(Shape):
     """fs/readFile, fs/getMetadata: a path, and whether links are followed on the way."""
 

@@ -7,7 +7,7 @@ answered; it never ends the connection by itself.
 from __future__ import annotations
 
 from ..errors import Malformed
-from ..record import record
+from ..record import quick_record
 from .base64 import Blob
 from .jsontext import JsonError, dumps, loads, quote
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _I64 = 1 << 63
 
 
-@record
+@quick_record
 class Request:
     """A call that wants an answer. `trace` is carried, never interpreted."""
 
@@ -31,7 +31,7 @@ class Request:
     trace: Json = None
 
 
-@record
+@quick_record
 class Notice:
     """A message that wants no answer."""
 
@@ -39,7 +39,7 @@ class Notice:
     params: Json = None
 
 
-@record
+@quick_record
 class Reply:
     """The answer to a call: a result, or an error object."""
 

@@ -7,7 +7,7 @@ only Outfitter knows (`size`, `contract`, `eof`, `graceMs`) are optional and adv
 from __future__ import annotations
 
 from ..errors import InvalidParams
-from ..record import record
+from ..record import quick_record, record
 from . import base64
 from .environment import ContractParams, EnvPolicyParams
 from .fields import Fields, unsigned, wrong
@@ -50,7 +50,7 @@ class TerminalSize(Shape):
     cols: int
 
 
-@record
+@quick_record
 class StartParams:
     """process/start. `restriction` names the first thing asked for that this executor cannot enforce."""
 
@@ -177,7 +177,7 @@ class ReadParams:
         }
 
 
-@record
+@quick_record
 class WriteParams:
     """process/write. `eof` (ours) closes stdin after the chunk; on a terminal it types Ctrl-D."""
 
@@ -244,7 +244,7 @@ class AttachParams(Shape):
 # What a client reads.
 
 
-@record
+@quick_record
 class OutputNotice:
     process_id: str
     seq: int
@@ -293,7 +293,7 @@ def _chunk(fields: Fields) -> tuple[int, str, bytes]:
     return unsigned(fields.raw("seq")), stream, fields.base64("chunk")
 
 
-@record
+@quick_record
 class ExitedNotice:
     """process/exited. Older servers do not say `sandboxDenied`; it costs a process/read then."""
 
@@ -314,7 +314,7 @@ class ExitedNotice:
         return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied, told)
 
 
-@record
+@quick_record
 class ClosedNotice:
     process_id: str
     seq: int
@@ -328,7 +328,7 @@ class ClosedNotice:
 # Results
 
 
-@record
+@quick_record
 class StartResult(Result):
     """process/start. Ours: `warnings` about the project's environment, for a client that sent a `contract`,
     and a summary of the command's `environment`, for one that asked for summaries."""
@@ -355,7 +355,7 @@ class StartResult(Result):
         return f'{{"processId":{quote(self.process_id)},"sandboxType":"{self.sandbox_type}"{more}}}'
 
 
-@record
+@quick_record
 class WriteResult(Result):
     """process/write: what became of the bytes."""
 

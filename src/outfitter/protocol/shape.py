@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sys import modules
 
-from ..record import dataclass_transform, record
+from ..record import dataclass_transform, quick_record, record
 from .base64 import encode_text
 from .fields import Fields
 
@@ -85,14 +85,15 @@ def member(
 
 @dataclass_transform(frozen_default=True, field_specifiers=(member,))
 def shape(
-    struct: str = "", *, before: Check | None = None, check: Check | None = None
+    struct: str = "", *, before: Check | None = None, check: Check | None = None, quick: bool = False
 ) -> Callable[[type[T]], type[T]]:
     """Makes a class a record, with `decode` and `encode` unless it has its own.
 
     By hand, they take two thirds of the time: classes that are read or written by the thousand do so.
 
     `struct` is what a refusal calls it, the name of the class unless said. `before` looks at the members
-    before they are read; `check` after those without a default, and before the others.
+    before they are read; `check` after those without a default, and before the others. With `quick` the
+    class is a `quick_record`.
     """
 
     def make(cls: type[T]) -> type[T]:
@@ -104,7 +105,7 @@ def shape(
                     delattr(cls, field)
                 else:
                     setattr(cls, field, one.default)
-        made: Any = record(cls)
+        made: Any = quick_record(cls) if quick else record(cls)
         if "decode" not in space:
             made.decode = staticmethod(_decoder(made, struct or cls.__name__, told, before, check))
         if "encode" not in space:

@@ -7,7 +7,7 @@ it is used, because a client may hold URIs of an executor with another path conv
 from __future__ import annotations
 
 from ..errors import InvalidParams
-from ..record import record
+from ..record import quick_record
 
 _ALPHA = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _SCHEME = _ALPHA | frozenset("0123456789+-.")
@@ -19,7 +19,7 @@ _ESCAPED = frozenset('"#%<>?\\`{}')
 _PLAIN_BYTES = bytes(code for code in range(0x21, 0x7F) if chr(code) not in _ESCAPED)
 
 
-@record
+@quick_record
 class FileUri:
     """A normalised `file:` URI: `text` as it is shown, `host` empty for this machine."""
 
