@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 SECOND = 1.0  # every real wait of the tests is a multiple of this; raise it for a slow machine
 GONE_SECONDS = 8 * SECOND  # how long descendants may take to be gone
@@ -77,3 +79,12 @@ def resident_kib(pid: int) -> int:
 def peak_kib(pid: int) -> int:
     """The most memory that ever was in use."""
     return int(status(pid)["VmHWM"].split()[0])
+
+
+@contextmanager
+def public_folder() -> Iterator[Path]:
+    """A scratch folder in which every user of the machine may read and write."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder

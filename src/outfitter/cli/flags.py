@@ -114,6 +114,7 @@ SERVE: tuple[Flag, ...] = (
         "Also run every command in a control group, to end programs that hide on purpose (needs a writable "
         "cgroup v2).",
     ),
+    Flag("--run-as", "text", "As root: run commands and open files as this user.", "USER"),
     Flag("--exit-on-stdin-close", "flag", "Reserved for --remote, which does not exist yet."),
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "warning")),
 )

@@ -35,7 +35,10 @@ def serve(flags: Flags) -> int:
         max_sessions=flags["max_sessions"],
         concurrent_requests=flags["concurrent_requests"],
         cgroup=flags["cgroup"],
+        run_as=flags["run_as"],
     )
+    if settings.run_as is not None and settings.cgroup:
+        raise SettingInvalid("--cgroup cannot be used with --run-as: that user may not manage the groups")
     address = parse_url(flags["listen"])
     if address is None:
         if flags["ws_auth"] is not None:

@@ -22,6 +22,7 @@ from .pipes import Pipes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 # posix_spawnattr_t is 336 bytes and posix_spawn_file_actions_t 80 in glibc and musl; sigset_t 128.
@@ -45,6 +46,8 @@ class Stdio:
 
 
 limits_are_ours = allocate_lock()
+# Whose children are, if not our own user's. Set once, before the first child, by `host.identity`.
+assumed: AbstractContextManager[None] | None = None
 
 
 class Spawner:
@@ -97,12 +100,18 @@ class Spawner:
         except (OSError, ValueError):
             pass
 
-    def spawn(self, launch: Launch, stdio: Stdio, mark: int | None = None) -> int:
+    def spawn(self, launch: Launch, stdio: Stdio, mark: int | None = None, *, ourselves: bool = False) -> int:
         """Starts the program; returns its pid, which is also its group and session.
 
-        `mark` is left in the child's limits and inherited by all its descendants (see `host.tree`).
-        Raises LaunchFailed.
+        `mark` is left in the child's limits and inherited by all its descendants (see `host.tree`). With
+        `ourselves` the child is our own user's, whoever the others belong to. Raises LaunchFailed.
         """
+        if assumed is None or ourselves:
+            return self._start(launch, stdio, mark)
+        with assumed:
+            return self._start(launch, stdio, mark)
+
+    def _start(self, launch: Launch, stdio: Stdio, mark: int | None) -> int:
         argv = _Vector(list(launch.argv), "nul byte found in provided data")
         env = self._environment(launch.env)
         program = _find(launch)

@@ -77,7 +77,9 @@ class Watchdog:
             try:
                 argv = ["/bin/sh", "-c", _SCRIPT, "outfitter-watchdog", str(self._marks.prefix), self._group]
                 self._pid = self._spawner.spawn(
-                    Launch("/bin/sh", argv, "/", {}), Stdio(stdin=reading, stdout=null, stderr=null)
+                    Launch("/bin/sh", argv, "/", {}),
+                    Stdio(stdin=reading, stdout=null, stderr=null),
+                    ourselves=True,
                 )
             finally:
                 os.close(null)

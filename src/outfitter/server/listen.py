@@ -54,7 +54,6 @@ def is_loopback(host: str) -> bool:
 
 def serve_websocket(host: str, port: int, settings: ServerSettings, gate: Callable[[], Gate]) -> int:
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported."""
-    _check_configuration()
     if settings.cgroup:
         from ..host.cgroup import check
 
@@ -63,6 +62,8 @@ def serve_websocket(host: str, port: int, settings: ServerSettings, gate: Callab
         sock = listen(host, port)
     except OSError as error:
         raise SettingInvalid(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    _assume(settings)
+    _check_configuration()
     loop = EpollLoop()
     _on_signals(loop, loop.stop)
     bound = sock.getsockname()[1]
@@ -84,6 +85,7 @@ def serve_stdio(settings: ServerSettings) -> int:
     """Serves one connection over stdin and stdout; its end is ours."""
     from ..transport.stdio import StdioTransport
 
+    _assume(settings)
     _check_configuration()
     loop = EpollLoop()
     # A pipe cannot be dialled again: no session outlives it. Whoever holds it has started us for itself.
@@ -95,6 +97,18 @@ def serve_stdio(settings: ServerSettings) -> int:
     loop.run()
     lazy.stop()
     return 0
+
+
+def _assume(settings: ServerSettings) -> None:
+    """Serves as the user that --run-as names, if any. Raises SettingInvalid, HostUnsupported."""
+    if settings.run_as is not None:
+        from ..host.identity import assume, look_up
+        from ..providers import inherited
+
+        user, environment = look_up(settings.run_as), inherited.load()
+        assume(user)
+        os.environ.clear()
+        os.environ.update(user.environment(environment))
 
 
 def _check_configuration() -> None:
@@ -133,6 +147,7 @@ class _LazyServer:
 
     def get(self) -> Server:
         if self._server is None:
+            from ..host.guard import protect
             from ..host.memory import keep_freed_memory
             from ..pace import EpollPace
             from ..providers import inherited
@@ -140,11 +155,13 @@ class _LazyServer:
 
             keep_freed_memory()
             sys.setswitchinterval(_SWITCH_SECONDS)
+            executor = inherited.load()
+            protect()
 
             self._server = Server(
                 self._loop,
                 self._settings,
-                inherited.load(),
+                executor,
                 retain=self._retain,
                 left=self._left,
                 base=self._base,

@@ -20,3 +20,4 @@ class ServerSettings:
     retained_total_bytes: int = limits.RETAINED_TOTAL_BYTES
     concurrent_requests: int = 1
     cgroup: bool = False
+    run_as: str | None = None

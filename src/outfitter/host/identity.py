@@ -1,0 +1,178 @@
+"""Another user for what a server of root does for its clients: `--run-as`.
+
+The server stays root, so that no command can signal or trace it. Files are looked at, read and written as
+the other user: Linux has an identity for files alone, which each thread inherits from the one that starts
+it. Children are the other user altogether. The C library would change all threads at once, so the kernel is
+asked directly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from ..earlyerrors import SettingInvalid
+from ..errors import HostUnsupported
+from ..record import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# System calls by architecture: setresgid, setresuid, setfsgid, setfsuid, capset, capget.
+_CALLS = {
+    "x86_64": (119, 117, 123, 122, 126, 125),
+    "aarch64": (149, 147, 152, 151, 91, 90),
+    "riscv64": (149, 147, 152, 151, 91, 90),
+}
+# What the server goes on to need of root's rights: to end processes, to become the other user, and to set
+# the limits of children.
+_KILL, _SETGID, _SETUID, _SYS_RESOURCE = 5, 6, 7, 24
+_KEPT = 1 << _KILL | 1 << _SETGID | 1 << _SETUID | 1 << _SYS_RESOURCE
+_CAPABILITY_VERSION = 0x20080522
+# What a shell of root has of root's own; the other user's programs would look for their files there.
+_ROOTS_OWN = (
+    "MAIL",
+    "OLDPWD",
+    "PWD",
+    "SUDO_COMMAND",
+    "SUDO_GID",
+    "SUDO_HOME",
+    "SUDO_UID",
+    "SUDO_USER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+)
+
+
+@record
+class User:
+    """A user of this machine, with all groups."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Root's environment as this user's: with its own home and names, without what leads to root's."""
+        own = {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
+        return {name: value for name, value in environ.items() if name not in _ROOTS_OWN} | own
+
+
+def look_up(name: str) -> User:
+    """The user of this name or number. Raises SettingInvalid."""
+    from pwd import getpwnam, getpwuid
+
+    try:
+        entry = getpwuid(int(name)) if name.isascii() and name.isdigit() else getpwnam(name)
+    except (KeyError, ValueError, OverflowError):
+        raise SettingInvalid(f"--run-as {name}: this machine has no such user") from None
+    if entry.pw_uid == 0:
+        raise SettingInvalid("--run-as root has no effect: leave it out, or name another user")
+    groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
+    shell = entry.pw_shell or "/bin/sh"
+    return User(entry.pw_name, entry.pw_uid, entry.pw_gid, tuple(groups), entry.pw_dir, shell)
+
+
+def assume(user: User) -> Assumed:
+    """From now on this process serves as that user; before it has threads or children.
+
+    Raises SettingInvalid, HostUnsupported.
+    """
+    from . import spawn
+
+    assumed = Assumed(user)
+    for file in (os.__file__, __file__):
+        # Modules are imported later, and helpers of ours are programs of the other user.
+        if not os.path.exists(file):
+            folder = os.path.dirname(file)
+            raise SettingInvalid(
+                f"--run-as {user.name}: this user cannot read {folder}; install Outfitter and its Python "
+                "where every user can read them, such as /opt"
+            )
+    if not os.path.exists("."):  # the directory that we were started in may be root's own
+        os.chdir(user.home if os.path.isdir(user.home) else "/")
+    spawn.assumed = assumed
+    access = os.access
+    # By itself it asks about the real user, which is still root.
+    os.access = lambda *args, **more: access(*args, **{"effective_ids": True, **more})
+    return assumed
+
+
+class Assumed:
+    """The other user, as this process assumes it. A context manager for starting a child."""
+
+    def __init__(self, user: User) -> None:
+        """Assumes it for files; before there are other threads. Raises SettingInvalid, HostUnsupported."""
+        if os.geteuid() != 0:
+            raise SettingInvalid("--run-as needs a server that is started by root")
+        machine = os.uname().machine
+        if machine not in _CALLS:
+            raise HostUnsupported(f"--run-as is not supported on {machine}")
+        self.user = user
+        self._calls = _CALLS[machine]
+        self._syscall = ctypes.CDLL(None, use_errno=True).syscall
+        os.setgroups(user.groups)
+        self._files()
+        self._drop_rights()
+
+    def __enter__(self) -> None:
+        """This thread is the other user, but can come back."""
+        setresgid, setresuid, *_ = self._calls
+        user = self.user
+        self._call(setresgid, user.gid, user.gid, 0)
+        self._call(setresuid, user.uid, user.uid, 0)
+
+    def __exit__(self, *_: object) -> None:
+        setresgid, setresuid = self._calls[:2]
+        self._call(setresuid, 0, 0, 0)
+        self._call(setresgid, 0, 0, 0)
+        self._files()
+
+    def as_root(self) -> _AsRoot:
+        """For this thread, files are root's own for a moment: to read a token again, say."""
+        return _AsRoot(self)
+
+    def _files(self) -> None:
+        self.files(self.user.uid, self.user.gid)
+
+    def files(self, uid: int, gid: int) -> None:
+        _, _, setfsgid, setfsuid, *_ = self._calls
+        # These give the identity before; whether they worked is seen by asking again, with one that is none.
+        for call, ident in ((setfsgid, gid), (setfsuid, uid)):
+            self._syscall(call, ident)
+            if self._syscall(call, -1) != ident:
+                raise HostUnsupported("--run-as: the kernel refused the other user's identity for files")
+
+    def _drop_rights(self) -> None:
+        """Keeps of root's rights only what the server needs: one of them reads the memory of others."""
+        header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+        # Effective, permitted and inherited rights, and the upper halves of all three.
+        rights = (ctypes.c_uint32 * 6)()
+        *_, capset, capget = self._calls
+        self._call(capget, header, rights)
+        kept = rights[1] & _KEPT
+        self._call(capset, header, (ctypes.c_uint32 * 6)(kept, kept))
+
+    def _call(self, number: int, *args: object) -> None:
+        if self._syscall(number, *args) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+
+
+class _AsRoot:
+    def __init__(self, assumed: Assumed) -> None:
+        self._assumed = assumed
+
+    def __enter__(self) -> None:
+        self._assumed.files(0, 0)
+
+    def __exit__(self, *_: object) -> None:
+        user = self._assumed.user
+        self._assumed.files(user.uid, user.gid)

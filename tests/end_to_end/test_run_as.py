@@ -1,0 +1,124 @@
+"""A server of root whose commands and files are another user's (`serve --run-as`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import outfitter
+from tests.support.machine import public_folder
+from tests.support.servers import end
+from tests.support.tools import missing
+from tests.support.wire import Wire, start_params
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+NOBODY = 65534
+
+
+def installed(folder: Path) -> tuple[str, Path]:
+    """A Python that every user can run, and a copy there of Outfitter and of what its server needs."""
+    here = Path(outfitter.__file__).parent
+    place = folder / "site"
+    shutil.copytree(here, place / "outfitter")
+    import pybase64
+
+    shutil.copytree(Path(pybase64.__file__).parent, place / "pybase64")
+    subprocess.run(["chmod", "-R", "a+rX", place], check=True)
+    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
+        try:
+            subprocess.run([python, "-c", "import ctypes"], user=NOBODY, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return python, place
+    missing(
+        f"a Python {sys.version_info[0]}.{sys.version_info[1]} that every user can run",
+        "install Debian's python3",
+    )
+    raise AssertionError
+
+
+@contextmanager
+def serving(*args: str) -> Iterator[tuple[Wire, Path]]:
+    with public_folder() as folder:
+        python, place = installed(folder)
+        popen = subprocess.Popen(
+            [python, "-m", "outfitter", "serve", *args],
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place), "THE_SECRET": "x"},
+            cwd="/root",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            url = popen.stdout.readline().decode().strip()
+            assert url, popen.stderr.read() if popen.stderr else ""
+            with Wire(url) as wire:
+                wire.handshake()
+                yield wire, folder
+        finally:
+            end(popen)
+
+
+def test_commands_terminals_and_files_are_the_other_users() -> None:
+    with serving("--run-as", "nobody") as (wire, folder):
+        info = wire.call("environment/info")
+        assert info["cwd"] == "file:///"  # root's folder is not for that user
+        script = "id -un; echo $HOME $USER ${XDG_RUNTIME_DIR-none}; cat /proc/$PPID/environ; kill -0 $PPID"
+        env = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {}, "includeOnly": []}
+        for number, tty in enumerate((False, True)):
+            params = start_params(f"p{number}", ["/bin/sh", "-c", script], tty=tty)
+            wire.call("process/start", {**params, "cwd": "file:///", "env": {}, "envPolicy": env})
+            wire.closed(f"p{number}")
+            said = wire.output(f"p{number}").decode().replace("\r", "").splitlines()
+            assert said[:2] == ["nobody", "/nonexistent nobody none"]
+            assert any(line.startswith("cat: ") and "Permission denied" in line for line in said)
+            assert any("kill: " in line and "not permitted" in line for line in said)
+        folder = folder / "both"
+        folder.mkdir()
+        folder.chmod(0o777)
+        secret = folder / "secret"
+        secret.write_text("x")
+        secret.chmod(0o600)
+        assert "Permission denied" in wire.error("fs/readFile", {"path": secret.as_uri()})["message"]
+        assert "Permission denied" in wire.error("fs/readDirectory", {"path": "file:///root"})["message"]
+        own = folder / "own"
+        wire.call("fs/writeFile", {"path": own.as_uri(), "dataBase64": "eA=="})
+        assert (own.stat().st_uid, own.read_bytes()) == (NOBODY, b"x")
+        found = wire.call("fs/search", {"path": folder.as_uri(), "pattern": "x"})
+        assert [match["path"] for match in found["matches"]] == [own.as_uri()]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--run-as", "no-such-user"), "this machine has no such user"),
+        (("--run-as", "nobody", "--cgroup"), "--cgroup cannot be used with --run-as"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_the_server_listens(args: tuple[str, ...], said: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "outfitter", "serve", *args], capture_output=True, text=True, timeout=20
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert said in ran.stderr
+
+
+def test_an_interpreter_that_the_user_cannot_read_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    shutil.copytree(Path(outfitter.__file__).parent, tmp_path / "outfitter")
+    ran = subprocess.run(
+        [sys.executable, "-m", "outfitter", "serve", "--run-as", "nobody"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "this user cannot read" in ran.stderr
