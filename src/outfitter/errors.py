@@ -51,6 +51,18 @@ from .earlyerrors import ProtocolError as ProtocolError
 from .earlyerrors import RemoteProtocolError as RemoteProtocolError
 from .earlyerrors import SettingInvalid as SettingInvalid
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class ErrorData(TypedDict, total=False):
+        """What Outfitter's servers say with an error; other servers have members of their own."""
+
+        error: str  # the slug of the class that the server raised
+        errno: str  # the symbol of the operating system's error: "ENOENT"
+        reason: str  # why a program was not started
+        subject: str  # what was at fault then: "cwd", "program" or "interpreter"
+
 
 class LocalProtocolError(ProtocolError):
     slug = "local-protocol-error"
@@ -98,7 +110,10 @@ class FileChanged(ConnectionLost):
 
 
 class RequestFailed(OutfitterError):
-    """The server answered a request with an error; `code` and `data` are what it sent."""
+    """The server answered a request with an error; `code`, `message` and `data` are what it sent.
+
+    `data` is None if the server sent no object. Anything else that it sent instead is in `args`.
+    """
 
     slug = "request-failed"
 
@@ -106,7 +121,7 @@ class RequestFailed(OutfitterError):
         super().__init__(code, message, data)
         self.code = code
         self.message = message
-        self.data = data
+        self.data: ErrorData | None = data if isinstance(data, dict) else None  # type: ignore[assignment]
 
     def __str__(self) -> str:
         return f"{self.message} (code {self.code})"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .client.watch import FileChanges
     from .errors import OutfitterError
-    from .protocol.jsontext import Json
+    from .protocol.documents import EnvironmentSummary, StartupReport
     from .protocol.session import EnvironmentInfo
     from .protocol.uri import FileUri
 
@@ -173,7 +173,7 @@ class RemoteProcess(BlockingProcess):
         return self._wrapped.sandbox_denied
 
     @property
-    def environment(self) -> Json:
+    def environment(self) -> EnvironmentSummary | None:
         """The server's summary of its environment, if the client asked for summaries."""
         return self._wrapped.environment
 
@@ -183,7 +183,7 @@ class RemoteProcess(BlockingProcess):
         return self._wrapped.warnings
 
     @property
-    def startup(self) -> Json:
+    def startup(self) -> StartupReport | None:
         """What a shell's startup files did, after its exit, if the client asked for summaries."""
         return self._wrapped.startup
 

@@ -72,6 +72,16 @@ async def test_refusal_keeps_code_text_and_data(peer: Peer) -> None:
 
 
 @with_a_peer()
+async def test_data_of_a_refusal_that_is_no_object_is_only_among_its_arguments(peer: Peer) -> None:
+    call = asyncio.ensure_future(peer.client.call("m", None))
+    request = await peer.request("m")
+    peer.say({"id": request["id"], "error": {"code": -32099, "message": "no", "data": ["why"]}})
+    with pytest.raises(RequestFailed) as raised:
+        await call
+    assert (raised.value.data, raised.value.args) == (None, (-32099, "no", ["why"]))
+
+
+@with_a_peer()
 async def test_answer_that_nobody_waits_for_is_ignored(peer: Peer) -> None:
     call = asyncio.ensure_future(peer.client.call("first", None))
     request = await peer.request("first")

@@ -163,9 +163,8 @@ class _Run:
         except OutfitterError as error:
             say(str(error))  # and the status stays the command's
             return
-        summary = process.environment if isinstance(process.environment, dict) else {}
         paint = Paint(wants_colour(sys.stderr))
-        shell = summary.get("shell")
+        shell = None if process.environment is None else process.environment.get("shell")
         for line in explain.report(told, shell, process.startup, self._differences, paint):
             print(line, file=sys.stderr)
 
@@ -206,7 +205,7 @@ def _is_null_input() -> bool:
 
 
 def _not_started(program: str, error: RequestFailed) -> int:
-    data = error.data if isinstance(error.data, dict) else {}
+    data = error.data or {}
     say(f"cannot start {program}: {data.get('reason') or error.message}")
     if data.get("subject") == "cwd":
         return NOT_STARTED

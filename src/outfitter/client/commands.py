@@ -15,7 +15,7 @@ from .process import ProcessFeed, RemoteProcess
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..protocol.jsontext import Json
+    from ..protocol.documents import EnvironmentSummary, StartupReport
     from ..protocol.process import ProcessSummary
     from .environment import ByContract, EnvContract, EnvPolicy
     from .session import RemoteSession
@@ -36,8 +36,8 @@ class Completed:
     stdout: bytes
     stderr: bytes
     sandbox_denied: bool = False
-    environment: Json = None
-    startup: Json = None
+    environment: EnvironmentSummary | None = None
+    startup: StartupReport | None = None
 
 
 class CommandCalls:

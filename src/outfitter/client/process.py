@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from ..core.events import Event
-    from ..protocol.jsontext import Json
+    from ..protocol.documents import EnvironmentSummary, StartupReport
     from .connection import ClientConnection, ProcessNotice
     from .session import RemoteSession
 
@@ -59,7 +59,7 @@ class RemoteProcess:
         return self._feed.sandbox_denied
 
     @property
-    def environment(self) -> Json:
+    def environment(self) -> EnvironmentSummary | None:
         """The server's summary of its environment, if the client asked for summaries."""
         return self._feed.environment
 
@@ -69,7 +69,7 @@ class RemoteProcess:
         return self._feed.warnings
 
     @property
-    def startup(self) -> Json:
+    def startup(self) -> StartupReport | None:
         """What a shell's startup files did, after its exit, if the client asked for summaries."""
         return self._feed.startup
 
@@ -165,9 +165,9 @@ class ProcessFeed:
         self.process_id = process_id
         self.exit_code: int | None = None
         self.sandbox_denied: bool | None = None
-        self.environment: Json = None
+        self.environment: EnvironmentSummary | None = None
         self.warnings: list[str] = []
-        self.startup: Json = None
+        self.startup: StartupReport | None = None
         self.missed = 0
         self.started = False  # the server has said so; before that its output is not asked for again
         self.kept = False  # left running when the client is closed

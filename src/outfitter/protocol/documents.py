@@ -178,6 +178,53 @@ class Rejected(TypedDict):
     why: str
 
 
+class LayerState(TypedDict):
+    id: str
+    layer: str
+    state: str
+
+
+class ShellDocument(TypedDict):
+    """How a shell was started."""
+
+    name: str
+    loginAsked: bool
+    login: bool
+    startup: str
+    changed: bool
+    withheld: list[str]
+    notes: list[str]
+
+
+class EnvironmentSummary(TypedDict):
+    """`environment` of a process/start's answer: no names and no values."""
+
+    base: str
+    fp: str
+    contractFp: str
+    layers: list[LayerState]
+    rejected: int
+    stale: bool
+    shell: NotRequired[ShellDocument]
+
+
+class StartupChange(TypedDict):
+    name: str
+    kind: str
+    before: NotRequired[str]
+    after: NotRequired[str]
+    file: NotRequired[str]
+    line: NotRequired[int]
+
+
+class StartupReport(ShellDocument):
+    """`environment` of process/exited: what the startup files of a shell changed."""
+
+    reported: NotRequired[bool]
+    changes: NotRequired[list[StartupChange]]
+    readonly: NotRequired[list[str]]
+
+
 class PutAnswer(TypedDict):
     """environment/overlay/put."""
 

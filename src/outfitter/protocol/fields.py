@@ -104,6 +104,11 @@ class Fields:
         value = self.members.get(name)
         return None if value is None else Fields(value, struct)
 
+    def document(self, name: str) -> Json:
+        """An object that is passed on as it is; None for anything else."""
+        value = self.members.get(name)
+        return value if type(value) is dict else None
+
     def choice(self, name: str, allowed: tuple[str, ...]) -> str:
         """One of the named variants; the object form with a null payload counts too."""
         value = self.raw(name)

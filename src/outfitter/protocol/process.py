@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
+    from .documents import EnvironmentSummary, StartupReport
     from .jsontext import Json
 
     class Numbered(Protocol):
@@ -301,7 +302,7 @@ class ExitedNotice:
     seq: int
     exit_code: int
     sandbox_denied: bool | None
-    environment: Json = None
+    environment: StartupReport | None = None
 
     @classmethod
     def decode(cls, params: Json) -> ExitedNotice:
@@ -310,7 +311,7 @@ class ExitedNotice:
         if type(code) is not int:
             raise wrong(code, "i32")
         denied = None if fields.raw_or_none("sandboxDenied") is None else fields.flag("sandboxDenied")
-        told = fields.raw_or_none("environment")
+        told = fields.document("environment")
         return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied, told)
 
 
@@ -336,7 +337,7 @@ class StartResult(Result):
     process_id: str
     sandbox_type: str = "none"
     warnings: tuple[str, ...] = ()
-    environment: Json = None
+    environment: EnvironmentSummary | None = None
 
     @classmethod
     def decode(cls, result: Json) -> StartResult:
@@ -345,7 +346,7 @@ class StartResult(Result):
             fields.text("processId"),
             fields.text_or_none("sandboxType") or "none",
             tuple(fields.texts("warnings")) if "warnings" in fields else (),
-            fields.raw_or_none("environment"),
+            fields.document("environment"),
         )
 
     def wire(self) -> str:
