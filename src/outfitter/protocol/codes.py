@@ -6,23 +6,14 @@ from ..errors import (
     EnvironmentTooLarge,
     FileFailed,
     FileInvalid,
-    HostUnsupported,
     InvalidParams,
     LaunchFailed,
-    LoginRejected,
     Malformed,
     MethodUnknown,
     OutfitterError,
     OverlayRefused,
-    OverlaysFull,
-    OverlayUnknown,
-    ProviderBlocked,
-    ProviderFailed,
     Refused,
-    ScopeUnknown,
     SessionAttached,
-    SetupBlocked,
-    SetupFailed,
 )
 
 TYPE_CHECKING = False
@@ -37,28 +28,17 @@ INTERNAL = -32603
 NOT_FOUND = -32004
 SESSION_ATTACHED = -32010
 
-_CODES: dict[type[OutfitterError], int] = {
+# A class that is not here has the code of the nearest one above it; without one it is INTERNAL.
+_CODES: dict[type, int] = {
     Malformed: INVALID_REQUEST,
+    FileInvalid: INVALID_REQUEST,
     Refused: INVALID_REQUEST,
     InvalidParams: INVALID_PARAMS,
-    MethodUnknown: METHOD_NOT_FOUND,
     EnvironmentTooLarge: INVALID_PARAMS,
-    FileInvalid: INVALID_REQUEST,
-    LoginRejected: INVALID_REQUEST,
-    ProviderBlocked: INVALID_REQUEST,
-    ProviderFailed: INVALID_REQUEST,
-    SetupBlocked: INVALID_REQUEST,
-    SetupFailed: INVALID_REQUEST,
     OverlayRefused: INVALID_PARAMS,
-    OverlayUnknown: INVALID_REQUEST,
-    ScopeUnknown: INVALID_REQUEST,
-    OverlaysFull: INVALID_REQUEST,
+    MethodUnknown: METHOD_NOT_FOUND,
     SessionAttached: SESSION_ATTACHED,
-    LaunchFailed: INTERNAL,
-    FileFailed: INTERNAL,
-    HostUnsupported: INTERNAL,
 }
-
 
 # As the reference maps them; everything else is INTERNAL.
 _FILE_CODES = {
@@ -77,7 +57,7 @@ def of(error: BaseException) -> tuple[int, str, Json]:
     """
     if not isinstance(error, OutfitterError):
         return INTERNAL, INTERNAL_ERROR, {"error": "internal-error"}
-    code = _CODES.get(type(error), INTERNAL)
+    code = next((_CODES[one] for one in type(error).__mro__ if one in _CODES), INTERNAL)
     if isinstance(error, Malformed):
         # Constant but for the detail: the reference adds the peer's address here.
         return code, f"failed to parse JSON-RPC message: {error.detail}", {"error": error.slug}
