@@ -152,30 +152,12 @@ def _restriction(fields: Fields) -> str | None:
     return None
 
 
-@record
-class ReadParams:
+@shape()
+class ReadParams(Shape):
     process_id: str
-    after_seq: int = 0
+    after_seq: int = member(default=0, null=True)
     max_bytes: int | None = None
-    wait_ms: int = 0
-
-    @classmethod
-    def decode(cls, params: Json) -> ReadParams:
-        fields = Fields(params, "ReadParams")
-        return cls(
-            fields.text("processId"),
-            fields.unsigned_or_none("afterSeq") or 0,
-            fields.unsigned_or_none("maxBytes"),
-            fields.unsigned_or_none("waitMs") or 0,
-        )
-
-    def encode(self) -> Json:
-        return {
-            "processId": self.process_id,
-            "afterSeq": self.after_seq,
-            "maxBytes": self.max_bytes,
-            "waitMs": self.wait_ms,
-        }
+    wait_ms: int = member(default=0, null=True)
 
 
 @quick_record
@@ -398,9 +380,7 @@ class ReadResult(Result):
     @classmethod
     def decode(cls, result: Json) -> ReadResult:
         fields = Fields(result, "ReadResult")
-        chunks = fields.raw("chunks")
-        if type(chunks) is not list:
-            raise wrong(chunks, "a sequence")
+        chunks = fields.items("chunks")
         code = fields.raw_or_none("exitCode")
         if code is not None and type(code) is not int:
             raise wrong(code, "i32")
