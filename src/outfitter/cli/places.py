@@ -6,7 +6,7 @@ import hashlib
 import os
 import posixpath
 import stat
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..client.files import BLOCK_BYTES, native
 from ..errors import CapabilityMissing, OutfitterError, RequestFailed, SettingInvalid
@@ -31,28 +31,10 @@ class Thing:
     mode: int | None = None
 
 
-class Place(Protocol):
-    """A machine with files. Paths are its own."""
-
-    resumable: bool  # whether a copy that broke off can go on
-
-    def shown(self, path: str) -> str: ...
-    def join(self, folder: str, name: str) -> str: ...
-    def absolute(self, path: str) -> str: ...
-    async def find(self, path: str) -> Thing | None: ...
-    async def names(self, folder: str) -> list[str]: ...
-    async def make_directory(self, path: str) -> None: ...
-    def read(self, path: str, offset: int) -> AsyncIterator[bytes]: ...
-    async def write(self, path: str, blocks: AsyncIterator[bytes], offset: int) -> None: ...
-    async def finish(self, partial: str, path: str, *, replace: bool, mode: int | None) -> None: ...
-    async def digest(self, path: str) -> str: ...
-    async def remove(self, path: str) -> None: ...
-
-
 class Here:
     """This machine."""
 
-    resumable = True
+    resumable = True  # whether a copy that broke off can go on
 
     def shown(self, path: str) -> str:
         return path
@@ -196,3 +178,6 @@ class There:
             await self._files.remove(path, force=True)
         except OutfitterError:
             pass  # a leftover, told by its name
+
+
+Place = Here | There  # a machine with files; paths are its own
