@@ -13,6 +13,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
+from ..contract import privatefile
 from ..errors import SettingInvalid
 from ..host import facts
 from ..host.installkey import state_folder
@@ -130,11 +131,7 @@ class Records:
         path = self._path(started.id)
         content = {name: getattr(started, name) for name in fields(Started)}
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                json.dump(content, file)
-            os.replace(f"{path}.new", path)
+            privatefile.write(path, json.dumps(content).encode())
         except OSError as error:
             raise SettingInvalid(f"cannot write {path}: {error.strerror}") from None
 
