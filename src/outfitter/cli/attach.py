@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.codes import SESSION_ATTACHED
 from .console import say
-from .follow import NOT_STARTED, Follower, LeftRunning
+from .follow import NOT_STARTED, LeftRunning
 from .records import Records
-from .run import leave
+from .run import follow
 from .target import find, reach
 
 if TYPE_CHECKING:
@@ -66,22 +66,11 @@ async def _attach(
             records.take(started)
         if process.missed:
             say(f"the server no longer has {process.missed} earlier events")
-        follower = Follower(
-            client,
-            process,
-            started.program if started is not None else process_id,
-            pass_input=process.tty or client.offers("processStdinEof"),
-            may_leave=True,
-            as_json=flags["json"],
+        name = started.program if started is not None else process_id
+        pass_input = process.tty or client.offers("processStdinEof")
+        return await follow(
+            client, process, name, started, records, flags, pass_input=pass_input, attached=True
         )
-        try:
-            status = await follower.run()
-        except LeftRunning as left:
-            leave(client, process, started, records, left, attached=True)
-            raise
-        if started is not None and not follower.lost:
-            records.remove(started)
-        return status
 
 
 async def _has_terminal(client: Client, process_id: str) -> bool:

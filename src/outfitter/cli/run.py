@@ -87,7 +87,9 @@ class _Run:
             started = self._record(client, process)
             if flags["detach"]:
                 return self._detach(client, process, started)
-            status = await self._follow(client, process, started, pass_input)
+            status = await follow(
+                client, process, self._argv[0], started, self._records, flags, pass_input=pass_input
+            )
             if flags["explain"]:
                 await self._explain(client, process)
             return status
@@ -98,30 +100,6 @@ class _Run:
         if not terminal.is_terminal() and not _is_null_input():
             say("this server does not support the end of input: the command gets no input")
         return False
-
-    # Following
-
-    async def _follow(
-        self, client: Client, process: RemoteProcess, started: Started | None, pass_input: bool
-    ) -> int:
-        follower = Follower(
-            client,
-            process,
-            self._argv[0],
-            pass_input=pass_input,
-            may_leave=started is not None,
-            as_json=self._flags["json"],
-            timeout=self._flags["timeout"],
-        )
-        try:
-            status = await follower.run()
-        except LeftRunning as left:
-            leave(client, process, started, self._records, left)
-            raise
-        # A command whose end was not seen may be somebody else's by now: `ps` clears up after it.
-        if started is not None and not follower.lost:
-            self._records.remove(started)
-        return status
 
     def _record(self, client: Client, process: RemoteProcess) -> Started | None:
         if not self._target.resumable:
@@ -169,23 +147,42 @@ class _Run:
             print(line, file=sys.stderr)
 
 
-def leave(
+async def follow(
     client: Client,
     process: RemoteProcess,
+    name: str,
     started: Started | None,
     records: Records,
-    left: LeftRunning,
+    flags: dict[str, Any],
     *,
+    pass_input: bool,
     attached: bool = False,
-) -> None:
-    """Says how to come back to a command that is not ended."""
-    if started is None:
-        left.silent = left.silent and attached  # else it is ended, which takes its time
-        say(str(left))
-        return
-    process.keep()
-    records.leave(started)
-    say(f"{left}; the command may still run, {_kept_for(client)}: outfitter attach {started.id}")
+) -> int:
+    """Follows a command; returns the exit status. Raises LeftRunning, after it said how to come back."""
+    follower = Follower(
+        client,
+        process,
+        name,
+        pass_input=pass_input,
+        may_leave=attached or started is not None,
+        as_json=flags["json"],
+        timeout=flags.get("timeout"),
+    )
+    try:
+        status = await follower.run()
+    except LeftRunning as left:
+        if started is None:
+            left.silent = left.silent and attached  # else it is ended, which takes its time
+            say(str(left))
+        else:
+            process.keep()
+            records.leave(started)
+            say(f"{left}; the command may still run, {_kept_for(client)}: outfitter attach {started.id}")
+        raise
+    # A command whose end was not seen may be somebody else's by now: `ps` clears up after it.
+    if started is not None and not follower.lost:
+        records.remove(started)
+    return status
 
 
 def _kept_for(client: Client) -> str:
