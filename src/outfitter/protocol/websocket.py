@@ -240,17 +240,19 @@ def pieces(message: bytes) -> list[bytes | memoryview]:
     """A text message as headers and payloads to be written in order, split into frames if it is large."""
     if len(message) <= MAX_FRAME_OUT:
         return [header(len(message)), message]
-    view = memoryview(message)
     out: list[bytes | memoryview] = []
-    for place in range(0, len(message), MAX_FRAME_OUT):
-        part = view[place : place + MAX_FRAME_OUT]
-        out.append(
-            header(
-                len(part), TEXT if place == 0 else CONTINUATION, final=place + MAX_FRAME_OUT >= len(message)
-            )
-        )
-        out.append(part)
+    for part, opcode, final in frames(message):
+        out += (header(len(part), opcode, final=final), part)
     return out
+
+
+def frames(message: bytes) -> list[tuple[memoryview, int, bool]]:
+    """The parts of a large text message, each with its opcode and whether it is the last one."""
+    view, size = memoryview(message), len(message)
+    return [
+        (view[place : place + MAX_FRAME_OUT], CONTINUATION if place else TEXT, place + MAX_FRAME_OUT >= size)
+        for place in range(0, size, MAX_FRAME_OUT)
+    ]
 
 
 def masked(message: bytes | memoryview, key: bytes, opcode: int = TEXT, *, final: bool = True) -> bytes:

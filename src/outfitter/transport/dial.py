@@ -196,13 +196,12 @@ class DialledTransport(asyncio.Protocol):
         head, blank, rest = self._head.partition(b"\r\n\r\n")
         if not blank:
             if len(self._head) > MAX_HEAD:
-                self._turned_away("its answer is not that of a WebSocket server")
+                return self._turned_away("its answer is not that of a WebSocket server")
             return b""
         self._head = None
         response = parse_response(head)
         if response is None:
-            self._turned_away("its answer is not HTTP")
-            return b""
+            return self._turned_away("its answer is not HTTP")
         status, phrase, headers = response
         if status != 101:
             text = rest.decode("utf-8", "replace").strip()[:200]
@@ -210,21 +209,21 @@ class DialledTransport(asyncio.Protocol):
             if status == 401:
                 detail += "; pass its token with `token=` or --token-file FILE"
             # Overload passes; a token, a path or an Origin that is refused stays so.
-            self._turned_away(detail, retryable=status in (429, 502, 503, 504))
-            return b""
+            return self._turned_away(detail, retryable=status in (429, 502, 503, 504))
         if headers.get("sec-websocket-accept") != accept_key(self._key):
-            self._turned_away("its answer does not match the request")
-            return b""
+            return self._turned_away("its answer does not match the request")
         if not self._upgraded.done():
             self._upgraded.set_result(None)
         return rest
 
-    def _turned_away(self, why: str, *, retryable: bool = False) -> None:
+    def _turned_away(self, why: str, *, retryable: bool = False) -> bytes:
+        """Gives the connection up: nothing follows such an answer."""
         if not self._upgraded.done():
             self._upgraded.set_exception(
                 DialFailed(f"{self._address.text} refused the connection: {why}", retryable=retryable)
             )
         self._socket.abort()
+        return b""
 
     # Receiving
 
@@ -282,7 +281,7 @@ class DialledTransport(asyncio.Protocol):
     def _control(self, opcode: int, payload: bytes) -> None:
         if opcode == ws.PING:
             if not self._closing and self.buffered < LOW:
-                self._socket.write(ws.masked(payload, os.urandom(4), ws.PONG))
+                self._write(payload, ws.PONG)
         elif opcode == ws.CLOSE:
             try:
                 code, reason = ws.parse_close(payload)
@@ -293,7 +292,7 @@ class DialledTransport(asyncio.Protocol):
             if not self._closing:
                 self._closing = True
                 answer = ws.close_payload(1000 if code == 1005 else code, "")
-                self._socket.write(ws.masked(answer, os.urandom(4), ws.CLOSE))
+                self._write(answer, ws.CLOSE)
             # The answer goes after what waits to be sent; a server that does not take it is left.
             self._socket.close()
             self._loop.call_later(_CLOSE_SECONDS, self._socket.abort)
@@ -312,12 +311,11 @@ class DialledTransport(asyncio.Protocol):
             if len(message) <= ws.MAX_FRAME_OUT:
                 self._socket.write(ws.masked(message, os.urandom(4)))
                 continue
-            view = memoryview(message)
-            for place in range(0, len(message), ws.MAX_FRAME_OUT):
-                part = view[place : place + ws.MAX_FRAME_OUT]
-                opcode = ws.CONTINUATION if place else ws.TEXT
-                final = place + ws.MAX_FRAME_OUT >= len(message)
-                self._socket.write(ws.masked(part, os.urandom(4), opcode, final=final))
+            for part, opcode, final in ws.frames(message):
+                self._write(part, opcode, final=final)
+
+    def _write(self, payload: bytes | memoryview, opcode: int, *, final: bool = True) -> None:
+        self._socket.write(ws.masked(payload, os.urandom(4), opcode, final=final))
 
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
         self.send(*map(b"".join, messages))
@@ -337,13 +335,13 @@ class DialledTransport(asyncio.Protocol):
                 return
         elif now - self._heard >= _PING_SECONDS / 2 and not self._closing:
             self._pinged = now
-            self._socket.write(ws.masked(b"", os.urandom(4), ws.PING))
+            self._write(b"", ws.PING)
         self._keepalive = self._loop.call_later(_PING_SECONDS, self._beat)
 
     def probe(self, seconds: float) -> None:
         since = self._loop.time()
         if not self._closing:
-            self._socket.write(ws.masked(b"", os.urandom(4), ws.PING))
+            self._write(b"", ws.PING)
         self._loop.call_later(seconds, self._probed, since)
 
     def _probed(self, since: float) -> None:
@@ -356,8 +354,7 @@ class DialledTransport(asyncio.Protocol):
         if self._closing:
             return
         self._closing = True
-        body = ws.close_payload(code, reason)
-        self._socket.write(ws.masked(body, os.urandom(4), ws.CLOSE))
+        self._write(ws.close_payload(code, reason), ws.CLOSE)
         # The server answers with its own close frame and ends the connection; one that does not is left.
         self._loop.call_later(_CLOSE_SECONDS, self._socket.abort)
         if self._hold and not self._socket.is_closing():
