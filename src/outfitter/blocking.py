@@ -15,8 +15,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
+from .client.client import ClientState
 from .client.commands import MAX_OUTPUT, Completed, feed
 from .client.environment import CONTRACT
+from .client.process import ProcessState
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
 
@@ -121,8 +123,12 @@ def _described(function: T, original: Callable[..., object]) -> T:
     return function
 
 
-class BlockingClient(Blocking["Client"]):
+class BlockingClient(ClientState, Blocking["Client"]):
     """The hand-written part of the blocking client: `run`, whose caller reads output at its own pace."""
+
+    def __init__(self, background: Background, client: Client) -> None:
+        super().__init__(background, client)
+        self._session = client._session
 
     def run(
         self,
@@ -189,11 +195,12 @@ class BlockingClient(Blocking["Client"]):
         return Completed(process.exit_code, b"", b"", denied, process.environment, process.startup)
 
 
-class BlockingProcess(Blocking["RemoteProcess"]):
+class BlockingProcess(ProcessState, Blocking["RemoteProcess"]):
     """The hand-written part of the blocking process: its events, and the wait for its end."""
 
     def __init__(self, background: Background, process: RemoteProcess) -> None:
         super().__init__(background, process)
+        self._feed = process._feed
         # Taken over the threads, but by no loop yet: what one loop leaves, the next one gets.
         self._taken: deque[Output | Exited] = deque()
         self._reading: set[Events] = set()  # used on the background thread only

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .client.watch import FileChanges
-    from .errors import OutfitterError
-    from .protocol.documents import EnvironmentSummary, StartupReport
-    from .protocol.session import EnvironmentInfo
     from .protocol.uri import FileUri
 
 __all__ = ["Client", "Files", "RemoteFile", "RemoteProcess", "Watch", "connect", "local"]
@@ -154,49 +151,6 @@ class RemoteProcess(BlockingProcess):
         """Whether it has a terminal: known of a command that this client started."""
         return self._wrapped.tty
 
-    def __repr__(self) -> str:
-        return f"<RemoteProcess {self.process_id}>"
-
-    @property
-    def process_id(self) -> str:
-        """Its name within the session."""
-        return self._wrapped.process_id
-
-    @property
-    def exit_code(self) -> int | None:
-        """Known once the command has ended."""
-        return self._wrapped.exit_code
-
-    @property
-    def sandbox_denied(self) -> bool | None:
-        """Whether the sandbox interfered, once that is known."""
-        return self._wrapped.sandbox_denied
-
-    @property
-    def environment(self) -> EnvironmentSummary | None:
-        """The server's summary of its environment, if the client asked for summaries."""
-        return self._wrapped.environment
-
-    @property
-    def warnings(self) -> list[str]:
-        """What is wrong with its environment, in the server's words."""
-        return self._wrapped.warnings
-
-    @property
-    def startup(self) -> StartupReport | None:
-        """What a shell's startup files did, after its exit, if the client asked for summaries."""
-        return self._wrapped.startup
-
-    @property
-    def missed(self) -> int:
-        """How many events the server had dropped before this client attached to the process."""
-        return self._wrapped.missed
-
-    @property
-    def closed(self) -> bool:
-        """Whether every event has been delivered."""
-        return self._wrapped.closed
-
     def discard(self) -> None:
         """Drops output that waits or is still to come, so that it does not slow the command down."""
         self._background.post(self._wrapped.discard)
@@ -224,56 +178,16 @@ class RemoteProcess(BlockingProcess):
 class Client(BlockingClient):
     """`outfitter.Client` in plain calls; see there. After its block calls raise SessionExpired."""
 
-    def __repr__(self) -> str:
-        return f"<Client of {self.where}>"
-
-    @property
-    def where(self) -> str:
-        """What this is a client of, for people."""
-        return self._wrapped.where
-
-    @property
-    def info(self) -> EnvironmentInfo | None:
-        """What the server says about itself."""
-        return self._wrapped.info
-
-    @property
-    def state(self) -> str:
-        """ "connected", "recovering" or "failed"."""
-        return self._wrapped.state
-
-    @property
-    def failed(self) -> OutfitterError | None:
-        """The error that ended this client, if any."""
-        return self._wrapped.failed
-
-    @property
-    def session_id(self) -> str:
-        """The id of the session."""
-        return self._wrapped.session_id
-
     @property
     def files(self) -> Files:
         """The executor's files."""
         return Files(self._background, self._wrapped.files)
-
-    def offers(self, capability: str) -> bool:
-        """Whether the server has this capability."""
-        return self._wrapped.offers(capability)
-
-    def require(self, capability: str, what: str) -> None:
-        """Raises CapabilityMissing if the server does not have the capability."""
-        self._wrapped.require(capability, what)
 
     call = blocking(AsyncClient.call)
     """Sends any request of the protocol and returns its result."""
 
     status = blocking(AsyncClient.status)
     """Asks the server for its status now ("ready"). Never waits for a recovery."""
-
-    def resolve(self, path: str | None) -> FileUri:
-        """The URI of a path on the executor. Relative paths and None start at its working directory."""
-        return self._wrapped.resolve(path)
 
     start = making(RemoteProcess, AsyncClient.start, lambda made: made._wrapped._feed.end())
     """Starts a command."""

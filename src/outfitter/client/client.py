@@ -22,19 +22,13 @@ if TYPE_CHECKING:
 _STATUS_SECONDS = 10.0  # the reference's limit for environment/status
 
 
-class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
-    """Runs commands on one server. Created by `outfitter.connect()` and `outfitter.local()`."""
+class ClientState:
+    """What is known of a client and its server, in both kinds of clients: as the session has it now."""
 
-    def __init__(self, session: RemoteSession) -> None:
-        self._session = session
-        self._files = Files(session)
+    _session: RemoteSession
 
     def __repr__(self) -> str:
         return f"<Client of {self.where}>"
-
-    async def aclose(self) -> None:
-        """Ends every command that this client started, except kept ones, and closes the connection."""
-        await self._session.aclose()
 
     @property
     def where(self) -> str:
@@ -64,11 +58,6 @@ class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
         """
         return self._session.link.session_id
 
-    @property
-    def files(self) -> Files:
-        """The executor's files."""
-        return self._files
-
     # What the server can do
 
     def offers(self, capability: str) -> bool:
@@ -78,6 +67,31 @@ class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
     def require(self, capability: str, what: str) -> None:
         """Raises CapabilityMissing if the server does not have the capability."""
         self._session.require(capability, what)
+
+    def resolve(self, path: str | None) -> FileUri:
+        """The URI of a path on the executor. Relative paths and None start at its working directory.
+
+        The working directory of this process is used only if the executor is this machine. Raises
+        SettingInvalid if a relative path has no directory to start at.
+        """
+        return self._session.resolve(path)
+
+
+class Client(ClientState, CommandCalls, EnvironmentCalls, OverlayCalls):
+    """Runs commands on one server. Created by `outfitter.connect()` and `outfitter.local()`."""
+
+    def __init__(self, session: RemoteSession) -> None:
+        self._session = session
+        self._files = Files(session)
+
+    async def aclose(self) -> None:
+        """Ends every command that this client started, except kept ones, and closes the connection."""
+        await self._session.aclose()
+
+    @property
+    def files(self) -> Files:
+        """The executor's files."""
+        return self._files
 
     async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
         """Sends any request of the protocol and returns its result.
@@ -99,11 +113,3 @@ class Client(CommandCalls, EnvironmentCalls, OverlayCalls):
         except TimeoutError:
             raise TimedOut(_STATUS_SECONDS) from None
         return found.status
-
-    def resolve(self, path: str | None) -> FileUri:
-        """The URI of a path on the executor. Relative paths and None start at its working directory.
-
-        The working directory of this process is used only if the executor is this machine. Raises
-        SettingInvalid if a relative path has no directory to start at.
-        """
-        return self._session.resolve(path)

@@ -27,18 +27,10 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 
 
-class RemoteProcess:
-    """A started command. Iterate over it to get its events, in order, until it closes."""
+class ProcessState:
+    """What is known of a command, in both kinds of clients: as its feed has it now."""
 
-    tty: bool
-    """Whether it has a terminal: known of a command that this client started."""
-
-    def __init__(self, session: RemoteSession, feed: ProcessFeed, *, tty: bool = False) -> None:
-        self._session = session
-        self._feed = feed
-        self.tty = tty
-        self._next_write = 1
-        self._writing = asyncio.Lock()
+    _feed: ProcessFeed
 
     def __repr__(self) -> str:
         return f"<RemoteProcess {self.process_id}>"
@@ -82,6 +74,20 @@ class RemoteProcess:
     def closed(self) -> bool:
         """Whether every event has been delivered."""
         return self._feed.closed
+
+
+class RemoteProcess(ProcessState):
+    """A started command. Iterate over it to get its events, in order, until it closes."""
+
+    tty: bool
+    """Whether it has a terminal: known of a command that this client started."""
+
+    def __init__(self, session: RemoteSession, feed: ProcessFeed, *, tty: bool = False) -> None:
+        self._session = session
+        self._feed = feed
+        self.tty = tty
+        self._next_write = 1
+        self._writing = asyncio.Lock()
 
     # Events
 
