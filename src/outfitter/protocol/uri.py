@@ -11,7 +11,7 @@ from ..record import quick_record
 
 _ALPHA = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _SCHEME = _ALPHA | frozenset("0123456789+-.")
-_HEX = frozenset("0123456789abcdefABCDEF")
+_HEX = frozenset(b"0123456789abcdefABCDEF")
 _DOT = ("%2e", "%2E")
 # What a path segment may not hold literally (the WHATWG path set and the reference's additions).
 _ESCAPED = frozenset('"#%<>?\\`{}')
@@ -151,37 +151,20 @@ def _segments(path: str) -> list[str]:
 def _encode_segment(part: str) -> str:
     if part.isascii() and part.isprintable() and not _ESCAPED.intersection(part) and " " not in part:
         return part
-    out = []
-    for mark in part:
-        code = ord(mark)
-        if mark == "%":
-            out.append(mark)  # as written: `%zz` stays literal, `%41` stays encoded
-        elif 0x20 < code < 0x7F and mark not in _ESCAPED:
-            out.append(mark)
-        else:
-            out.extend(f"%{byte:02X}" for byte in mark.encode("utf-8", "surrogatepass"))
-    return "".join(out)
+    # A percent sign stays as written: `%zz` is literal, and `%41` stays encoded.
+    return "%".join([_encoded(piece.encode("utf-8", "surrogatepass")) for piece in part.split("%")])
 
 
 def _percent_decode(text: str) -> bytes:
-    raw = text.encode("utf-8", "surrogatepass")
-    if b"%" not in raw:
-        return raw
-    out = bytearray()
-    place = 0
-    while place < len(raw):
-        byte = raw[place]
-        if (
-            byte == 0x25
-            and _HEX.issuperset(chr(b) for b in raw[place + 1 : place + 3])
-            and place + 2 < len(raw)
-        ):
-            out.append(int(raw[place + 1 : place + 3], 16))
-            place += 3
-        else:
-            out.append(byte)
-            place += 1
-    return bytes(out)
+    first, *others = text.encode("utf-8", "surrogatepass").split(b"%")
+    return first + b"".join([_unescaped(part) for part in others])
+
+
+def _unescaped(part: bytes) -> bytes:
+    """What a percent sign and the bytes after it stand for: for themselves, unless two digits follow."""
+    if len(part) >= 2 and _HEX.issuperset(part[:2]):
+        return bytes((int(part[:2], 16),)) + part[2:]
+    return b"%" + part
 
 
 def _looks_like_drive(two: str, after: str) -> bool:
@@ -206,7 +189,10 @@ def from_path(path: str) -> str:
 
 def encode_name(name: str) -> str:
     """A native name or path as part of a URI."""
-    raw = name.encode("utf-8", "surrogateescape")
+    return _encoded(name.encode("utf-8", "surrogateescape"))
+
+
+def _encoded(raw: bytes) -> str:
     return "".join(
-        chr(byte) if 0x20 < byte < 0x7F and chr(byte) not in _ESCAPED else f"%{byte:02X}" for byte in raw
+        [chr(byte) if 0x20 < byte < 0x7F and chr(byte) not in _ESCAPED else f"%{byte:02X}" for byte in raw]
     )
