@@ -73,15 +73,13 @@ class WriteFileParams:
         fields = Fields(params, "WriteFileParams")
         path = fields.uri("path")
         data = fields.raw("dataBase64")
-        if type(data) is not base64.Blob:
-            text = fields.text("dataBase64")
-            check_sandbox(fields)
+        text = None if type(data) is base64.Blob else fields.text("dataBase64")
+        check_sandbox(fields)
+        if text is not None:
             try:
                 data = base64.decode(text)
             except InvalidParams as error:
                 raise _not_base64(error) from None
-        else:
-            check_sandbox(fields)
         follow = True if fields.raw_or_none("followSymlinks") is None else fields.flag("followSymlinks")
         return cls(path, data, follow)
 
