@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..plain import plain
+from .env.output import write_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,19 +35,19 @@ class _Line:
     def spin(self, text: str) -> None:
         self._begin()
         self._spinning = True
-        _write(f"\r\x1b[2K{text}")
+        write_error(f"\r\x1b[2K{text}")
 
     def wipe(self) -> None:
         """Takes the spinner away."""
         if self._spinning:
             self._spinning = False
-            _write("\r\x1b[2K")
+            write_error("\r\x1b[2K")
 
     def say(self, text: str) -> None:
         self.wipe()
         self._begin()
         # A terminal in raw mode needs the carriage return; elsewhere it would be noise.
-        _write(f"{text}\r\n" if sys.stderr.isatty() else f"{text}\n")
+        write_error(f"{text}\r\n" if sys.stderr.isatty() else f"{text}\n")
 
     def output(self, data: bytes) -> None:
         """A command's output is about to be shown here."""
@@ -55,16 +56,8 @@ class _Line:
 
     def _begin(self) -> None:
         if self._unfinished and sys.stderr.isatty():
-            _write("\r\n")
+            write_error("\r\n")
         self._unfinished = False
-
-
-def _write(text: str) -> None:
-    try:
-        # Not through sys.stderr: what it could not write it would try again when the interpreter ends.
-        os.write(2, text.encode(sys.stderr.encoding or "ascii", "backslashreplace"))
-    except OSError:
-        pass  # the terminal is gone
 
 
 _line = _Line()

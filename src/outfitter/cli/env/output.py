@@ -40,11 +40,16 @@ def emit_bytes(data: bytes) -> None:
 
 def say(text: str) -> None:
     """One line for people, beside the answer."""
-    line = f"outfitter: {plain(text)}\n".encode(sys.stderr.encoding or "ascii", "backslashreplace")
+    write_error(f"outfitter: {plain(text)}\n")
+
+
+def write_error(text: str) -> None:
+    """Puts text on stderr, as it is."""
     try:
-        os.write(2, line)
+        # Not through sys.stderr: what it could not write it would try again when the interpreter ends.
+        os.write(2, text.encode(sys.stderr.encoding or "ascii", "backslashreplace"))
     except OSError:
-        pass  # nobody is there
+        pass  # nobody is there, or the terminal is gone
 
 
 def painter() -> Paint:
