@@ -18,15 +18,10 @@ from ..transport.base import HIGH
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..protocol.environment import WaitingNotice
     from ..protocol.jsontext import Json
-    from ..protocol.process import ClosedNotice, ExitedNotice, OutputNotice
-    from ..protocol.watching import ChangedNotice
+    from ..protocol.notices import Notice
     from ..protocol.websocket import Payload
     from ..transport.base import Dialled
-
-    ProcessNotice = OutputNotice | ExitedNotice | ClosedNotice | WaitingNotice
-    Notice = ProcessNotice | ChangedNotice
 
 MAX_MESSAGE = 64 << 20  # what servers take, ours and the reference
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ..protocol.jsontext import Json
+    from ..protocol.notices import Notice
     from ..transport.base import Dialled
-    from .connection import Notice
 
     Dial = Callable[[], Awaitable[Dialled]]
     CatchUp = Callable[[ClientConnection], Awaitable[None]]

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from ..core.events import Event
     from ..protocol.documents import EnvironmentSummary, StartupReport
-    from .connection import ClientConnection, ProcessNotice
+    from ..protocol.notices import ProcessNotice
+    from .connection import ClientConnection
     from .session import RemoteSession
 
 # Input goes in pieces of this size, one at a time: the server holds as much of a slow command's input.

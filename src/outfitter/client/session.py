@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeVar
 
     from ..protocol.jsontext import Json
+    from ..protocol.notices import Notice, ProcessNotice
     from ..protocol.results import Result
-    from .connection import ClientConnection, Notice, ProcessNotice
+    from .connection import ClientConnection
     from .link import Dial
 
     R = TypeVar("R", bound=Result)

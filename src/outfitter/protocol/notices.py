@@ -10,13 +10,10 @@ if TYPE_CHECKING:
 
     from .jsontext import Json
 
-    Notice = (
-        process.OutputNotice
-        | process.ExitedNotice
-        | process.ClosedNotice
-        | watching.ChangedNotice
-        | environment.WaitingNotice
+    ProcessNotice = (
+        process.OutputNotice | process.ExitedNotice | process.ClosedNotice | environment.WaitingNotice
     )
+    Notice = ProcessNotice | watching.ChangedNotice
 
 NOTICES: dict[str, Callable[[Json], Notice]] = {
     "process/output": process.OutputNotice.decode,
