@@ -39,7 +39,3 @@ def markup(child: object) -> Html:
     if child is None:
         return Html()
     return child if isinstance(child, Html) else Html(escape(plain(str(child))))
-
-
-def join(children: list[Html]) -> Html:
-    return Html("".join(children))

@@ -14,7 +14,7 @@ from re import split
 
 from ..env.explain import LEVELS
 from ..env.layer import STATES
-from .html import Html, element, join, markup
+from .html import Html, element, markup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,16 +78,16 @@ def _header(told: Told, where: str) -> Html:
     base = _dict(told.get("base"))
     shell = _dict(told.get("shell"))
     facts: dict[str, object] = {
-        "base": _words(base, "kind"),
-        **{name: _words(base, name) for name in ("host", "user", "pid")},
+        "base": _text(base, "kind"),
+        **{name: _text(base, name) for name in ("host", "user", "pid")},
         "taken": _moment(base.get("startedAtMs")),
-        "login shell": _words(shell, "login"),
-        "startup files": _words(shell, "startup"),
-        "snapshot": _words(shell, "snapshot"),
+        "login shell": _text(shell, "login"),
+        "startup files": _text(shell, "startup"),
+        "snapshot": _text(shell, "snapshot"),
         "environment": _fingerprint(told.get("env_fp")),
         "inputs": _fingerprint(told.get("contract_fp")),
     }
-    shown = {title: found for title, found in facts.items() if found is not None}
+    shown = {title: found for title, found in facts.items() if found}
     terms = [element("div", element("dt", title), element("dd", found)) for title, found in shown.items()]
     themes = [
         element(
@@ -104,11 +104,6 @@ def _header(told: Told, where: str) -> Html:
         element("p", _text(told, "summary"), kind="summary mono") if told.get("summary") else None,
         element("dl", *terms, kind="facts"),
     )
-
-
-def _words(of: Told, name: str) -> str | None:
-    value = of.get(name)
-    return None if value is None or value == "" else str(value)
 
 
 def _moment(value: object) -> Html | None:
@@ -464,7 +459,7 @@ def _story(name: str, entry: Told, events: Sequence[Told]) -> Html:
         parts.append(element("p", element("a", "Its entries", href="#path")))
     elif "segments" in entry:
         parts.append(_list(entry))
-    return join(parts)
+    return Html("".join(parts))
 
 
 def _found_by(name: str, entry: Told, events: Sequence[Told]) -> str:
