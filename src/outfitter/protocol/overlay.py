@@ -49,14 +49,9 @@ class PutParams:
         )
 
     def encode(self) -> Json:
-        params: dict[str, Json] = {"scope": self.scope, "producer": self.producer, **self.told}
-        if self.strict:
-            params["strict"] = True
-        if self.merge:
-            params["merge"] = True
-        if self.order:
-            params["order"] = list(self.order)
-        return params
+        more = {"strict": self.strict, "merge": self.merge, "order": list(self.order)}
+        said = {name: value for name, value in more.items() if value}
+        return {"scope": self.scope, "producer": self.producer, **self.told, **said}
 
 
 @shape()
