@@ -10,15 +10,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from dataclasses import KW_ONLY as KW_ONLY
+    from functools import cached_property
     from typing import Any, NoReturn, TypeVar
     from typing import dataclass_transform as dataclass_transform
 
     T = TypeVar("T")
+    lazy = cached_property
 else:
     KW_ONLY = None
 
     def dataclass_transform(**_):
         return lambda decorator: decorator
+
+    class lazy:
+        """A method whose value is made when somebody first asks for it, and is an attribute from then on."""
+
+        def __init__(self, make):
+            self._make = make
+
+        def __get__(self, instance, owner):
+            value = instance.__dict__[self._make.__name__] = self._make(instance)
+            return value
 
 
 _set = object.__setattr__

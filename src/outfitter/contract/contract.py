@@ -13,7 +13,7 @@ from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, SNAP
 from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.resolve import Rules, Stack
-from ..record import KW_ONLY, quick_record, record
+from ..record import KW_ONLY, lazy, quick_record, record
 from .layers import env_layer, policy_of, rules_of
 
 TYPE_CHECKING = False
@@ -118,13 +118,6 @@ class Contract:
         self._said: Resolved | None = None
         self._terminal = Layer(RUNTIME_LEVEL, "terminal", TERMINAL, {"SHELL": login_shell}, where_unset=True)
         self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
-        self._key = b""
-        self._plain: Settings | None = None
-        self._selection: ProviderSelection | None = None
-        self._projects: Projects | None = None
-        self._setups: Setups | None = None
-        self._overlays: Overlays | None = None
-        self._kept = ""
         # What `stack` does around a question, for those who watch: it may take its time.
         self.around: Callable[[str], AbstractContextManager[object]] | None = None
 
@@ -132,22 +125,20 @@ class Contract:
 
     def settings(self, directory: str | None) -> Settings:
         """What the files say for commands in a directory, or outside of any. Raises FileInvalid."""
-        if self._configuration is not None:
-            return self._configuration.settings(directory)
-        if self._plain is None:
-            from .settings import Settings
+        return self._plain if self._configuration is None else self._configuration.settings(directory)
 
-            self._plain = Settings()
-        return self._plain
+    @lazy
+    def _plain(self) -> Settings:
+        from .settings import Settings
 
-    @property
+        return Settings()
+
+    @lazy
     def key(self) -> bytes:
         """The key of this user's fingerprints."""
-        if not self._key:
-            from ..host import installkey
+        from ..host import installkey
 
-            self._key = installkey.load(self._state_folder)
-        return self._key
+        return installkey.load(self._state_folder)
 
     def prepare(self) -> None:
         """Takes the login shell's snapshot where it is configured: once, before the first command.
@@ -261,60 +252,59 @@ class Contract:
         )
 
     def uses(self, directory: str, settings: Settings) -> list[Use]:
-        """The providers that hold for commands in a directory, in their order. Raises SettingInvalid."""
-        if self._selection is None:
-            from .selection import ProviderSelection
-
-            self._selection = ProviderSelection()
+        """The providers for commands in a directory, in their order. Raises SettingInvalid."""
         way = None if self._configuration is None else self._configuration.way(directory)
         return self._selection.uses(directory, settings, way)
 
+    @lazy
+    def _selection(self) -> ProviderSelection:
+        from .selection import ProviderSelection
+
+        return ProviderSelection()
+
     def _may_keep(self) -> bool:
         """Whether the user has something kept; most have not, and need nothing of what reads it."""
-        if self._configuration is None:
-            return False
-        if not self._kept:
-            from .places import kept_folder
+        return self._configuration is not None and os.access(self._kept, os.F_OK)
 
-            self._kept = kept_folder(self._state_folder)
-        return os.access(self._kept, os.F_OK)
+    @lazy
+    def _kept(self) -> str:
+        from .places import kept_folder
 
-    @property
+        return kept_folder(self._state_folder)
+
+    @lazy
     def overlays(self) -> Overlays:
         """What sessions, and the user for a worktree, put on top."""
-        if self._overlays is None:
-            from .overlays import Overlays
+        from .overlays import Overlays
 
-            self._overlays = Overlays(self._state_folder)
-        return self._overlays
+        return Overlays(self._state_folder)
 
-    @property
+    @lazy
+    def _home(self) -> str:
+        from ..host import facts
+
+        return facts.home(self.base.values)
+
+    @lazy
     def _state_folder(self) -> str:
-        from ..host import facts, installkey
+        from ..host import installkey
 
-        return installkey.state_folder(self.base.values, facts.home(self.base.values))
+        return installkey.state_folder(self.base.values, self._home)
 
-    @property
+    @lazy
     def setups(self) -> Setups:
         """The setups of this executor's worktrees."""
-        if self._setups is None:
-            from ..host import facts
-            from .setup.setups import Setups
+        from .setup.setups import Setups
 
-            home = facts.home(self.base.values)
-            self._setups = Setups(self.projects.store, self._state_folder, home)
-        return self._setups
+        return Setups(self.projects.store, self._state_folder, self._home)
 
-    @property
+    @lazy
     def projects(self) -> Projects:
         """The providers of this executor."""
-        if self._projects is None:
-            from ..host import facts
-            from .providers import Projects
-            from .trust import TrustStore
+        from .providers import Projects
+        from .trust import TrustStore
 
-            self._projects = Projects(TrustStore(self._state_folder), facts.home(self.base.values))
-        return self._projects
+        return Projects(TrustStore(self._state_folder), self._home)
 
     def watched(self, asked: Asked) -> list[str]:
         """The paths whose change makes an answer of providers stale. Raises FileInvalid, SettingInvalid."""

@@ -113,7 +113,7 @@ class _File:
     def _value(self, table: Table, key: Key, setting: str) -> Any:
         """What a key says, as its kind has it; None when there is a mistake, which has been noted."""
         mistakes = len(table.mistakes)
-        value = getattr(self, f"_read_{key.kind}")(table, key, setting)
+        value = getattr(self, f"_read_{key.kind}", self._read_texts)(table, key, setting)
         return value if len(table.mistakes) == mistakes else None
 
     def _written(self, setting: str) -> object:
@@ -148,10 +148,6 @@ class _File:
             table.wrong(f"`{setting}` has an unknown value", _one_of(key), key.name)
         return value
 
-    def _read_choices(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        known = key.choices.__contains__
-        return self._read_texts(table, key, setting, known, "an unknown entry", _one_of(key))
-
     def _read_seconds(self, table: Table, key: Key, setting: str) -> float | None:
         value = table.number(key.name)
         if value is not None and not 0 < value <= key.most:  # nan is neither
@@ -183,36 +179,16 @@ class _File:
             table.wrong(f"`{setting}` is not a path inside the project", _INNER_REMEDY, key.name)
         return value
 
-    def _read_inner_paths(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        problem = "an entry that is not a path inside the project"
-        return self._read_texts(table, key, setting, _is_inner, problem, _INNER_REMEDY)
-
-    def _read_patterns(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        return self._read_texts(
-            table, key, setting, bool, "an empty pattern", "write a name, or * for any part"
-        )
-
-    def _read_names(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        return self._read_texts(table, key, setting, is_name, _NO_NAME, _NAME_REMEDY)
-
-    def _read_names_to_unset(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
-        # Any name that can be there can be taken away.
-        return self._read_texts(table, key, setting, _is_possible, _NO_NAME, _POSSIBLE_REMEDY)
-
-    def _read_texts(
-        self,
-        table: Table,
-        key: Key,
-        setting: str,
-        is_right: Callable[[str], bool] | None = None,
-        problem: str = "",
-        remedy: str = "",
-    ) -> tuple[str, ...] | None:
+    def _read_texts(self, table: Table, key: Key, setting: str) -> tuple[str, ...] | None:
+        """Every kind that is a list of strings; `_ENTRIES` has their rules."""
         values = table.texts(key.name)
+        rule = _ENTRIES.get(key.kind)
+        if key.choices:
+            rule = key.choices.__contains__, "an unknown entry", _one_of(key)
         for place, value in _texts(self._written(setting)):
             self._lines.setdefault(f"{setting}.{value}", table.line(key.name, place))
-            if is_right is not None and not is_right(value):
-                table.wrong(f"`{setting}` has {problem}", remedy, key.name, place)
+            if rule is not None and not rule[0](value):
+                table.wrong(f"`{setting}` has {rule[1]}", rule[2], key.name, place)
         return values
 
     def _read_values(self, table: Table, key: Key, setting: str) -> dict[str, str] | None:
@@ -495,6 +471,16 @@ def _is_inner(path: str) -> bool:
 
 def _is_possible(name: str) -> bool:
     return bool(name) and "=" not in name and "\0" not in name
+
+
+# By kind of a list: whether an entry is right, what a wrong one is, and what to write instead.
+_ENTRIES: dict[str, tuple[Callable[[str], bool], str, str]] = {
+    "inner_paths": (_is_inner, "an entry that is not a path inside the project", _INNER_REMEDY),
+    "patterns": (bool, "an empty pattern", "write a name, or * for any part"),
+    "names": (is_name, _NO_NAME, _NAME_REMEDY),
+    # Any name that can be there can be taken away.
+    "names_to_unset": (_is_possible, _NO_NAME, _POSSIBLE_REMEDY),
+}
 
 
 def unreadable(path: str, problem: str, remedy: str, line: int | None = None) -> FileInvalid:
