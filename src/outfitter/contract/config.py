@@ -19,7 +19,7 @@ from .settings import FileSettings, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
     from ..formats.document import Mistake
@@ -70,11 +70,13 @@ class _Search:
             path = os.path.join(folder, PROJECT_FILE)
             if not os.path.lexists(path):
                 self.absent.append(path)
-            elif _is_planted(folder, path):
-                self.passed.append(path)
             else:
-                self.found = path
-                return
+                from ..providers.files import planted  # most commands run where no file is
+
+                if not planted(folder, path):
+                    self.found = path
+                    return
+                self.passed.append(path)
             git = os.path.join(folder, _GIT)
             if os.access(git, os.F_OK):
                 self.git = git
@@ -89,12 +91,6 @@ def _upwards(folder: str) -> list[str]:
         folder = above
         folders.append(folder)
     return folders
-
-
-def _is_planted(folder: str, path: str) -> bool:
-    from ..providers.files import planted  # most commands run where no file is
-
-    return planted(folder, path)
 
 
 # Files
@@ -220,8 +216,8 @@ class Configuration:
         self.version = 0
         home = environ.get("HOME", "")
         self._home = home if os.path.isabs(home) else None
-        self._user_file = _place(user_file, environ)
-        self._codex_file = _place(codex_file, environ)
+        self._user_file = known_place(user_file, environ)
+        self._codex_file = known_place(codex_file, environ)
         self._seen: dict[str | None, _Seen] = {}
         self._files: dict[tuple[str, str], tuple[Stamp, FileSettings | Mistakes | None]] = {}
         # With what they were merged of, so that its identity stays taken.
@@ -333,12 +329,12 @@ def _nothing_to_import(user: FileSettings) -> Mistake:
     return Mistake(user.file, user.source("import.codex").line, problem, remedy)
 
 
-def _place(place: Any, environ: Mapping[str, str]) -> str | None:
+def known_place(place: Callable[[Mapping[str, str]], str], environ: Mapping[str, str]) -> str | None:
+    """What `user_file` or `codex_file` says; None without a home, where there is no file."""
     try:
-        path: str = place(environ)
-        return path
+        return place(environ)
     except SettingInvalid:
-        return None  # without a home there is no file
+        return None
 
 
 def _identity(directory: str | None) -> tuple[int, int] | None:

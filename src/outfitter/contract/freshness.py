@@ -75,6 +75,23 @@ def settled(paths: Sequence[str]) -> Stamps:
         time.sleep((TICK_NS - age) / 1e9)
 
 
+class Fresh:
+    """An answer's inputs: `watch` are the paths, `stamps` what they were. With `seconds`, for so long."""
+
+    __slots__ = ("stamps", "until", "watch")
+
+    def __init__(self, watch: Sequence[str], stamps: Stamps, seconds: float | None = None) -> None:
+        self.watch = watch
+        self.stamps = stamps
+        self.until = None if seconds is None else time.monotonic() + seconds
+
+    def holds(self) -> bool:
+        """Whether the answer can be used again: one stat for each path."""
+        if self.until is not None and time.monotonic() > self.until:
+            return False
+        return unchanged(self.watch, self.stamps)
+
+
 class Way:
     """Folders from a directory upwards, as they were when this was made: it `holds` while nothing has come
     or gone in one of them, and nobody else may write there from now on."""

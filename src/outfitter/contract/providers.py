@@ -14,8 +14,9 @@ from ..env.origin import Origin
 from ..errors import ProviderBlocked, ProviderFailed
 from ..log import note
 from ..providers.base import MODES, SECONDS, Context, Resolution, check_mode
+from ..record import record, replace
 from ..shell.activation import scrub, tool_environment
-from .freshness import settled, stamps, unchanged
+from .freshness import Fresh, settled, stamps, unchanged
 from .trust import blocked
 
 TYPE_CHECKING = False
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from ..env.resolve import Stack
     from ..providers.base import Trust
-    from .freshness import Stamps
     from .selection import Use
     from .settings import Settings
     from .trust import TrustStore
@@ -40,36 +40,16 @@ RESTLESS_SECONDS = 1.0
 _MOST_NEWS = 40  # names; a change of a whole environment is not read by anybody
 
 
+@record
 class _Known:
-    """What came of a use, and what that depends on."""
+    """What came of a use, and what that depends on; `tail` is the end of what the tool said."""
 
-    __slots__ = ("layer", "lower", "resolution", "settings", "stamps", "trust", "until", "watch")
-
-    def __init__(
-        self,
-        layer: Layer,
-        resolution: Resolution | None,
-        trust: Trust,
-        watch: tuple[str, ...],
-        stamps: Stamps,
-        lower: Stack,
-        settings: Settings,
-    ) -> None:
-        self.layer = layer
-        self.resolution = resolution
-        self.trust = trust
-        self.watch = watch
-        self.stamps = stamps
-        self.lower = lower
-        self.settings = settings
-        # A tool that names nothing of its own may depend on anything.
-        named = resolution is None or bool(resolution.watch)
-        self.until = None if named else time.monotonic() + UNWATCHED_SECONDS
-
-    def holds(self) -> bool:
-        if self.until is not None and time.monotonic() > self.until:
-            return False
-        return unchanged(self.watch, self.stamps)
+    layer: Layer
+    trust: Trust
+    lower: Stack
+    settings: Settings
+    fresh: Fresh
+    tail: str = ""
 
 
 class Projects:
@@ -92,7 +72,7 @@ class Projects:
             if use.choice and chosen:
                 continue
             known = self._find(use, lower, settings)
-            if known is None or not known.holds():
+            if known is None or not known.fresh.holds():
                 return use
             _check(use, known, settings)
             layers.append(known.layer)
@@ -116,13 +96,14 @@ class Projects:
 
     def _find(self, use: Use, lower: Stack, settings: Settings) -> _Known | None:
         """What it said to somebody who starts from the same, and wants the same of it."""
-        for known in self._known.get(use.key, ()):
+        several = self._known.get(use.key, [])
+        for known in several:
             if known.lower is lower and known.settings is settings:
                 return known
-        for known in self._known.get(use.key, ()):
+        for place, known in enumerate(several):
             if known.lower.values == lower.values and _same(use, known.settings, settings):
-                known.lower, known.settings = lower, settings
-                return known
+                several[place] = replace(known, lower=lower, settings=settings)
+                return several[place]
         return None
 
     def watched(self, uses: list[Use], lower: Stack, settings: Settings) -> list[str]:
@@ -130,10 +111,10 @@ class Projects:
         found: list[str] = []
         for use in uses:
             known = self._find(use, lower, settings)
-            if known is not None:
-                found += known.watch
-                continue
-            found += self._inputs(use, self.context(use, lower.values, settings))
+            if known is None:
+                found += self._inputs(use, self.context(use, lower.values, settings))
+            else:
+                found += known.fresh.watch
         return found
 
     def _inputs(self, use: Use, context: Context) -> tuple[str, ...]:
@@ -181,19 +162,20 @@ class Projects:
             trust = self.trust(use, context)
             if not trust.may_run:
                 layer = _layer(use, Resolution("blocked", note=blocked(trust)), begun)
-                return _Known(layer, None, trust, watched, before, lower, settings)
+                return _Known(layer, trust, lower, settings, Fresh(watched, before))
             resolution = use.provider.resolve(use.found, context)
             if not once_more or unchanged(watched, before):
                 break
         layer = _layer(use, resolution, begun)
         more = tuple(path for path in dict.fromkeys(resolution.watch) if path not in watched)
-        known = _Known(layer, resolution, trust, watched + more, before + settled(more), lower, settings)
+        ours = settled(more)
         after = stamps(watched)
+        # A tool that names nothing of its own may depend on anything.
+        seconds = None if resolution.watch else UNWATCHED_SECONDS
         if after != before:
-            # It writes what it depends on, or somebody is at it all the time.
-            known.stamps = after + known.stamps[len(before) :]
-            known.until = time.monotonic() + RESTLESS_SECONDS
-        return known
+            seconds = RESTLESS_SECONDS  # it writes what it depends on, or somebody is at it all the time
+        fresh = Fresh(watched + more, after + ours, seconds)
+        return _Known(layer, trust, lower, settings, fresh, resolution.stderr_tail)
 
 
 def _layer(use: Use, said: Resolution, begun: float) -> Layer:
@@ -268,5 +250,4 @@ def _check(use: Use, known: _Known, settings: Settings) -> None:
     if state == "blocked" and (use.required or fail):
         raise ProviderBlocked(use.provider.id, use.found.root, known.trust.grant, known.trust.why)
     if (use.required and state != "applied") or (fail and state == "failed"):
-        tail = "" if known.resolution is None else known.resolution.stderr_tail
-        raise ProviderFailed(use.provider.id, use.found.root, known.layer.note, tail)
+        raise ProviderFailed(use.provider.id, use.found.root, known.layer.note, known.tail)

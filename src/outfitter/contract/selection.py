@@ -7,7 +7,6 @@ the way up; a folder in which something came or went is looked at again, and onl
 from __future__ import annotations
 
 import os
-import stat
 
 from ..providers.marks import MARKS
 from ..record import record
@@ -60,8 +59,10 @@ class _Folder:
         inner = [prefix + name for name in _INNER if access(prefix + name, os.F_OK)]
         self.way = Way([path, *inner])
         here = [name for name in _NAMES if access(prefix + name, os.F_OK)]
-        if here and _is_open(path):
-            here = [name for name in here if not _is_others(prefix + name.partition("/")[0])]
+        if here:
+            from ..providers.files import planted  # most folders have no mark
+
+            here = [name for name in here if not planted(path, prefix + name)]
         self.marks = frozenset(here)
 
 
@@ -222,18 +223,3 @@ def _use(id: str, directory: str, settings: Settings, *, choice: bool = False) -
     if detection is None or any(planted(detection.root, path) for path in detection.files):
         return []
     return [Use(provider, detection, id in settings.required_providers, choice)]
-
-
-def _is_open(path: str) -> bool:
-    """Whether everybody may put files into a folder."""
-    try:
-        return bool(os.stat(path).st_mode & stat.S_IWOTH)
-    except OSError:
-        return True
-
-
-def _is_others(path: str) -> bool:
-    try:
-        return os.lstat(path).st_uid not in (0, os.geteuid())
-    except OSError:
-        return True  # it has gone

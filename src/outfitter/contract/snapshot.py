@@ -23,18 +23,12 @@ LAYER_ID = "login-shell"
 def take(settings: Settings, values: Mapping[str, str]) -> Layer:
     """Asks the account's shell, as configured. Blocks; a shell that gives no answer is a failed layer."""
     found = ask(settings.snapshot, values, settings.snapshot_timeout)
+    cost = found.seconds * 1000
     if found.state != "captured":
         # Commands run without it, and never in a login shell instead; so somebody must be told.
         warn("server", "no snapshot of the login shell: %s", found.reason)
-        return Layer(
-            SNAPSHOT,
-            LAYER_ID,
-            LOGIN_SHELL,
-            producer=found.shell,
-            state="failed",
-            note=f"{found.state}: {found.reason}",
-            cost_ms=found.seconds * 1000,
-        )
+        note, shell = f"{found.state}: {found.reason}", found.shell
+        return Layer(SNAPSHOT, LAYER_ID, LOGIN_SHELL, producer=shell, state="failed", note=note, cost_ms=cost)
     told = difference(values, found.values, os.path.basename(found.shell))
     lost = [segment for change in told.lists.values() for segment in change.lost]
     notes = [f"{settings.snapshot} of {found.shell}"]
@@ -51,7 +45,7 @@ def take(settings: Settings, values: Mapping[str, str]) -> Layer:
         operations=[Operation(name, "replace", change.segments) for name, change in told.lists.items()],
         producer=found.shell,
         note="; ".join(notes),
-        cost_ms=found.seconds * 1000,
+        cost_ms=cost,
     )
 
 

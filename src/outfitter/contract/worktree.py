@@ -14,15 +14,11 @@ _ROOTS = (".git", "outfitter.toml")  # what makes a folder a worktree's root
 
 def worktree_root(directory: str) -> str:
     """The nearest folder upwards that is a checkout or has an outfitter.toml; else the directory itself."""
-    here = folder = os.path.realpath(directory)
-    while True:
-        for place in _ROOTS:
-            if os.access(f"{folder.rstrip('/')}/{place}", os.F_OK):
-                return folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            return here
-        folder = above
+    here = os.path.realpath(directory)
+    for folder in upwards(here, beyond=True):
+        if any(os.access(os.path.join(folder, name), os.F_OK) for name in _ROOTS):
+            return folder
+    return here
 
 
 def source_tree(worktree: str) -> str:

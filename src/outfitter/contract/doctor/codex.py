@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...errors import FileInvalid, SettingInvalid
+from ...errors import FileInvalid
 from ...record import KW_ONLY, record
-from ..config import read_file
+from ..config import known_place, read_file
 from ..places import codex_file
 from .check import Check, Finding
 from .machine import Configured, configured
@@ -28,9 +28,8 @@ class Codex:
 
 
 def codex(machine: Machine) -> Codex:
-    try:
-        path = codex_file(machine.environ)
-    except SettingInvalid:
+    path = known_place(codex_file, machine.environ)
+    if path is None:
         return Codex("", None)
     settings = machine.part(configured).settings
     imported = any(kind == "codex" for _, kind, _ in settings.files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ...env.redact import Secrets
+from ...providers.files import read
 from ...record import EMPTY, KW_ONLY, record
 from ...shell.start import ShellPlan
 from ...shell.startup import assignments, startup_files
@@ -79,14 +80,8 @@ def _replaced(kind: str, home: str, env: Mapping[str, str], path: str) -> tuple[
     The last line that changes it is often one that only adds to it.
     """
     for group in startup_files(kind, login=True, interactive=False, home=home, env=env):
-        file = next((one for one in group if os.path.isfile(one)), None)
-        if file is None:
-            continue
-        try:
-            with open(file, encoding="utf-8", errors="replace") as opened:
-                text = opened.read(_FILE_SIZE)
-        except OSError:
-            continue
+        file = next(filter(os.path.isfile, group), "")
+        text = (read(file, _FILE_SIZE) or b"").decode("utf-8", "replace")
         lines = text.split("\n")
         for line, name in assignments(text, kind):
             value = lines[line - 1].partition("=")[2].strip().strip("\"'")

@@ -14,7 +14,7 @@ from ...errors import EnvironmentTooLarge, FileInvalid, Refused, SettingInvalid
 from ...host import facts
 from ...record import EMPTY, KW_ONLY, record
 from ..base import base_of
-from ..config import Configuration
+from ..config import Configuration, known_place
 from ..contract import Asked, Contract
 from ..places import user_file
 from ..selection import check_names
@@ -66,10 +66,7 @@ class Configured:
 
 
 def configured(machine: Machine) -> Configured:
-    try:
-        file = user_file(machine.environ)
-    except SettingInvalid:
-        file = "config.toml"
+    file = known_place(user_file, machine.environ) or "config.toml"
     try:
         settings = Configuration(machine.environ).settings(machine.cwd)
         check_names(settings)

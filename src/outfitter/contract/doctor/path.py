@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...env.lists import leads_somewhere
+from ...env.lists import entry_key, leads_somewhere
 from .check import Check, Finding
 from .machine import Given, given
 from .words import counted
@@ -35,7 +35,7 @@ def path_segments(given: Given, folders: frozenset[str]) -> Finding:
     seen: set[str] = set()
     segments = path.split(":")
     for place, segment in enumerate(segments):
-        key = segment.rstrip("/") or segment[:1]
+        key = entry_key(segment)
         about = f"PATH[{place}] {segment}".rstrip()
         if not segment:
             wrong.append(f"{about} {_EMPTY}")

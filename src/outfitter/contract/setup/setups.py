@@ -18,9 +18,9 @@ from ...env.lists import LIST_NAMES
 from ...env.origin import Origin
 from ...env.redact import SHORTEST_MASKED, Secrets
 from ...errors import SettingInvalid, SetupBlocked, SetupFailed
-from ...record import record
+from ...record import record, replace
 from ...shell.sourced import MaskedLines, changes
-from ..freshness import settled, stamps, unchanged
+from ..freshness import Fresh, settled, stamps
 from ..trust import blocked
 from ..worktree import source_tree
 from . import inputs
@@ -138,7 +138,10 @@ class Setups:
         if use.declared.required and known.layer.state == "blocked":
             raise SetupBlocked(use.worktree, use.grant)
         if use.declared.required and known.layer.state == "failed":
-            raise SetupFailed(use.worktree, known.reason, known.log, known.tail)
+            reason, log = known.layer.note, ""
+            if known.kept is not None:
+                reason, log = known.kept.reason, self.place(use).log
+            raise SetupFailed(use.worktree, reason, log, known.tail)
         return known.layer
 
     # For people
@@ -187,29 +190,18 @@ def trust_of(store: TrustStore, use: SetupUse, plan: SetupPlan) -> Trust:
     return store.trust(PROVIDER, use.worktree, plan.digest)
 
 
+@record
 class _Known:
-    """What came of a setup, and what that depends on."""
+    """What came of a setup, and what that depends on. `kept` is its run, `tail` the end of the run's log."""
 
-    def __init__(
-        self, use: SetupUse, layer: Layer, watch: tuple[str, ...], stamps: Stamps, digest: str = ""
-    ) -> None:
-        self.declared = use.declared
-        self.layer = layer
-        self.watch = watch
-        self.stamps = stamps
-        self.digest = digest
-        self.kept: SetupRun | None = None
-        self.reason = layer.note
-        self.log = ""
-        self.tail = ""
-        self.until: float | None = None
+    declared: SetupSettings
+    layer: Layer
+    fresh: Fresh
+    kept: SetupRun | None = None
+    tail: str = ""
 
     def holds(self, use: SetupUse) -> bool:
-        if self.until is not None and time.monotonic() > self.until:
-            return False
-        if use.declared is not self.declared and use.declared != self.declared:
-            return False
-        return unchanged(self.watch, self.stamps)
+        return (use.declared is self.declared or use.declared == self.declared) and self.fresh.holds()
 
 
 class _Work:
@@ -247,14 +239,14 @@ class _Work:
             return self._for_now(str(error), watch, settled(watch))
         if not plan.script and not plan.text:
             layer = self._empty("not-applicable", f"{plan.label} has nothing to run")
-            return _Known(use, layer, watch, before)
+            return _Known(use.declared, layer, Fresh(watch, before))
         trust = trust_of(self._store, use, plan)
         if not trust.may_run:
-            return _Known(use, self._empty("blocked", blocked(trust)), watch, before)
+            layer = self._empty("blocked", blocked(trust))
+            return _Known(use.declared, layer, Fresh(watch, before))
         digest = _digest(plan, found.digests)
         if old is not None and not again and self._still_holds(old, digest):
-            old.declared, old.watch, old.stamps = use.declared, watch, before
-            return old
+            return replace(old, declared=use.declared, fresh=Fresh(watch, before))
         try:
             return self._once(_Look(plan, digest, found.digests, watch, before), again=again)
         except SettingInvalid as error:
@@ -269,7 +261,7 @@ class _Work:
 
     def _still_holds(self, old: _Known, digest: str) -> bool:
         """Whether nothing but stamps has changed; or another process is at it, or has secrets of its own."""
-        if old.kept is None or old.digest != digest:
+        if old.kept is None or old.kept.digest != digest:
             return False
         kept = self._place.read()
         if kept is None or kept.run == old.kept.run:
@@ -361,8 +353,7 @@ class _Work:
             why = f"{why}; {error}" if why else str(error)  # the record is smaller, and counts more
         if result.status is not None and result.status < 0:
             # With its session, say: that tells nothing about the next time. The record has it as cut off.
-            seconds = KILLED_SECONDS
-            return self._for_now(result.reason, look.watch, self._stamped(look), seconds)
+            return self._for_now(result.reason, look.watch, self._stamped(look), KILLED_SECONDS)
         try:
             self._place.write(kept)
         except SettingInvalid as error:
@@ -401,20 +392,17 @@ class _Work:
 
     def _known(self, kept: SetupRun, look: _Look, said: ScriptChanges | None = None, why: str = "") -> _Known:
         """`said` has everything; a record lacks what is secret."""
+        tail = ""
         if kept.state == "failed":
             note = f"{kept.reason}; its output is in {self._place.log}"
             layer = self._empty("failed", f"{note}; fix it, then type: {self._use.remedy}")
+            tail = self._place.read_log(_TAIL)
         else:
-            layer = self._applied(kept, look.plan, said, why)
-        known = _Known(self._use, layer, look.watch, self._stamped(look), kept.digest)
-        known.kept = kept
-        known.reason = kept.reason
-        if kept.state == "failed":
-            known.log = self._place.log
-            known.tail = self._place.read_log(_TAIL)
-        return known
+            layer = self._applied(kept, look.plan, said or kept, why)
+        fresh = Fresh(look.watch, self._stamped(look))
+        return _Known(self._use.declared, layer, fresh, kept, tail)
 
-    def _applied(self, kept: SetupRun, plan: SetupPlan, said: ScriptChanges | None, why: str) -> Layer:
+    def _applied(self, kept: SetupRun, plan: SetupPlan, said: ScriptChanges | SetupRun, why: str) -> Layer:
         notes = [f"{kept.label}, {kept.seconds:.1f} s"]
         if why:
             notes.append(why)
@@ -426,9 +414,9 @@ class _Work:
             SETUP,
             f"setup:{self._use.worktree}",
             Origin("setup", kept.label, plan.files[0]),
-            {**self._own, **(kept.set if said is None else said.set)},
-            unset=kept.unset if said is None else said.unset,
-            operations=kept.operations if said is None else said.operations,
+            {**self._own, **said.set},
+            unset=said.unset,
+            operations=said.operations,
             secrets=frozenset(kept.withheld),
             producer=PROVIDER,
             note="; ".join(notes),
@@ -451,9 +439,7 @@ class _Work:
         self, why: str, watch: tuple[str, ...], stamps: Stamps, seconds: float = RETRY_SECONDS
     ) -> _Known:
         """A failure that says nothing about the setup: it is tried again soon."""
-        known = _Known(self._use, self._empty("failed", why), watch, stamps)
-        known.until = time.monotonic() + seconds
-        return known
+        return _Known(self._use.declared, self._empty("failed", why), Fresh(watch, stamps, seconds))
 
 
 @record
