@@ -111,19 +111,23 @@ class ListValue:
                 absolute = _join(root, value)
             note = f"written as {value}" if absolute != value else ""
             given.append(Segment(absolute, level, layer, op, note))
-        new = {_key(segment.value) for segment in given}
+        new = {entry_key(segment.value) for segment in given}
         if op == "remove":
-            self._drop([one for one in self.segments if _key(one.value) in new], f"removed by {layer}")
+            self._drop([one for one in self.segments if entry_key(one.value) in new], f"removed by {layer}")
             front = [
-                one for one in self.segments[: self._in_front(level, layer)] if _key(one.value) not in new
+                one
+                for one in self.segments[: self._in_front(level, layer)]
+                if entry_key(one.value) not in new
             ]
             self._front = (level, layer, len(front))
-            self.segments = [one for one in self.segments if _key(one.value) not in new]
+            self.segments = [one for one in self.segments if entry_key(one.value) not in new]
             return
         new.discard("")  # empty entries are never the same: what one means depends on where it is
         if op == "replace":
             there_before = {one.value: one for one in reversed(self.segments)}
-            self._drop([one for one in self.segments if _key(one.value) not in new], f"replaced by {layer}")
+            self._drop(
+                [one for one in self.segments if entry_key(one.value) not in new], f"replaced by {layer}"
+            )
             # As in `set`: what was there keeps its origin.
             self.segments = [there_before.get(one.value, one) for one in given]
             self._front = None
@@ -131,14 +135,14 @@ class ListValue:
             # Moved to the front, not doubled: the layer that asks for it now is the one it comes from.
             front = self.segments[: self._in_front(level, layer)]
             rest = self.segments[len(front) :]
-            there = {_key(one.value) for one in front}
-            front += [one for one in given if not one.value or _key(one.value) not in there]
+            there = {entry_key(one.value) for one in front}
+            front += [one for one in given if not one.value or entry_key(one.value) not in there]
             self._front = (level, layer, len(front))
-            self.segments = front + [one for one in rest if _key(one.value) not in new]
+            self.segments = front + [one for one in rest if entry_key(one.value) not in new]
         else:
-            there = {_key(one.value) for one in self.segments}
+            there = {entry_key(one.value) for one in self.segments}
             self.segments = self.segments + [
-                one for one in given if not one.value or _key(one.value) not in there
+                one for one in given if not one.value or entry_key(one.value) not in there
             ]
 
     def _in_front(self, level: int, layer: str) -> int:
@@ -148,7 +152,7 @@ class ListValue:
     def _is_relative(self, value: str) -> bool:
         if not value or value.startswith(("/", "$")):
             return False
-        return self.name != "PATH" or _key(value) != "."  # there it means "wherever I am", not a folder
+        return self.name != "PATH" or entry_key(value) != "."  # there it means "wherever I am", not a folder
 
     def tidy(self) -> None:
         """Drops what must not be in a list, and what is in it twice; the first one stays."""
@@ -156,7 +160,7 @@ class ListValue:
         kept = []
         for segment in self.segments:
             why = self._fault(segment.value)
-            key = _key(segment.value)
+            key = entry_key(segment.value)
             if not why and key and key in seen:
                 why = "duplicate"
             if why:
@@ -199,7 +203,7 @@ def _amounts_to(old: list[Segment], kept: list[Segment], places: list[int], size
     return "append" if places == list(range(len(places))) else "replace"
 
 
-def _key(value: str) -> str:
+def entry_key(value: str) -> str:
     """What makes two entries the same: a trailing slash does not count, links are not followed."""
     return value.rstrip("/") or value[:1]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, RARE, READONLY, Family, ShellCall, Silence, flags, into, prompts_that_run
+from .call import END, OURS, RARE, Family, ShellCall, Silence, flags, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,15 @@ _COUNTING = frozenset(
 class Bash(Family):
     name = "bash"
     maintained = frozenset((*_EXPORTED, *_READONLY, "_", "IFS"))
+    if_fifo = "[[ -p {} ]] && \\builtin command"
+    enter = '\\builtin [ "$PWD" = {0} ] || \\builtin cd -- {0}'
+    # ${!name@a} says "rx" for what is readonly and exported; before bash 4.4 it is an error, which ends no
+    # more than the subshell.
+    readonly = (
+        f'$(IFS="\n"; \\builtin set -f +eu; for {OURS}N in $(\\builtin compgen -e); do '
+        f'[[ ${{!{OURS}N@a}} == *r* ]] && \\builtin printf "%s " "${OURS}N"; done)'
+    )
+    helpers = (_OPTIONS, _BUILTIN)
 
     def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
         call = ShellCall(argv)
@@ -119,20 +128,6 @@ class Bash(Family):
             "\\builtin true"
         )
 
-    def probe(self, path: str, mark: str, names: Sequence[str]) -> str:
-        fifo = self.quote(path)
-        without = " ".join(f"-u {name}" for name in (*names, _OPTIONS, _BUILTIN))
-        # ${!name@a} says "rx" for what is readonly and exported; before bash 4.4 it is an error, which ends
-        # no more than the subshell.
-        readonly = (
-            f'$(IFS="\n"; \\builtin set -f +eu; for {OURS}N in $(\\builtin compgen -e); do '
-            f'[[ ${{!{OURS}N@a}} == *r* ]] && \\builtin printf "%s " "${OURS}N"; done)'
-        )
-        return (
-            f"[[ -p {fifo} ]] && \\builtin command /usr/bin/env -0 {without} "
-            f'{READONLY}="{readonly}" {END}={self.quote(mark)} {into(fifo)} </dev/null\n'
-        )
-
     def quick_probe(self, path: str, mark: str, names: Sequence[str], env: Mapping[str, str]) -> str | None:
         # Whether a function that was exported has changed only its text tells, which is bash's own affair.
         if any(name.startswith("BASH_FUNC_") for name in env):
@@ -142,17 +137,14 @@ class Bash(Family):
         return (
             f"\\builtin export -n {' '.join(names)}\n"
             f"[[ -p {fifo} ]] && {{ \\builtin export -p; \\builtin declare -Fx; "
-            f"\\builtin printf '%s=%s\\0' {END} {self.quote(mark)}; }} {into(fifo)}\n"
+            f"\\builtin printf '%s=%s\\0' {END} {self.quote(mark)}; }} {self.into(fifo)}\n"
         )
 
     def restore(self, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
         names = self.names(env)
         words = " ".join(names)
         # One that is disabled would leave the command without what is taken away here, and put back below.
-        lines = ["\\builtin enable declare export compgen mapfile"]
-        if cwd:
-            directory = self.quote(cwd)
-            lines.append(f'\\builtin [ "$PWD" = {directory} ] || \\builtin cd -- {directory}')
+        lines = ["\\builtin enable declare export compgen mapfile", *self.entered(cwd)]
         # Until they are exported again below, what is exported does not belong there. A name that stands for
         # another is one no more, and a number is a text. A list cannot become one, nor can bash before 4.3
         # do any of this: then all are taken away, of which what is readonly stays.

@@ -6,6 +6,9 @@ is not understood stays as it was.
 
 from __future__ import annotations
 
+from ..env.names import is_name
+from ..record import record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,17 +26,15 @@ END = "__OUTFITTER_END"
 READONLY = "__OUTFITTER_READONLY"
 
 
+@record
 class ShellFlag:
     """One option: a letter of a bundle, or a whole long word ("--login"), with the value it takes."""
 
-    __slots__ = ("cuts", "name", "on", "value", "word")
-
-    def __init__(self, name: str, on: bool, word: str, cuts: list[Cut], value: str | None = None) -> None:
-        self.name = name
-        self.on = on
-        self.word = word
-        self.cuts = cuts
-        self.value = value
+    name: str
+    on: bool
+    word: str
+    cuts: list[Cut]
+    value: str | None = None
 
 
 class ShellCall:
@@ -107,6 +108,14 @@ class Family:
     supplied: frozenset[str] = frozenset()
     # Whether the prefix of a command text can put the environment right and report it.
     repairs = True
+    # What starts a program if a path, for the `{}`, is a FIFO.
+    if_fifo = ""
+    # What changes to a directory, for the `{0}`, unless the shell is there.
+    enter = ""
+    # An expression for the names of the exported variables that are readonly, where there is one.
+    readonly = ""
+    # Variables of ours that are there while the carried text is evaluated.
+    helpers: tuple[str, ...] = ()
 
     def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
         raise NotImplementedError
@@ -128,7 +137,21 @@ class Family:
 
     def probe(self, path: str, mark: str, names: Sequence[str]) -> str:
         """Text that writes the exported variables to a FIFO, the mark last; `names` are not among them."""
-        raise NotImplementedError
+        fifo = self.quote(path)
+        without = " ".join(f"-u {name}" for name in (*names, *self.helpers))
+        readonly = f'{READONLY}="{self.readonly}" ' if self.readonly else ""
+        return (
+            f"{self.if_fifo.format(fifo)} /usr/bin/env -0 {without} "
+            f"{readonly}{END}={self.quote(mark)} {self.into(fifo)} </dev/null\n"
+        )
+
+    def into(self, fifo: str) -> str:
+        """Redirections that write to a FIFO, quoted as it must be.
+
+        To open one for writing is to wait for a reader, who may have died: so there is one while it is
+        opened. For builtins bash keeps that one until they are done: then a report of more than 64 KiB waits.
+        """
+        return f"9<>{fifo} >{fifo} 9<&-"
 
     def quick_probe(self, path: str, mark: str, names: Sequence[str], env: Mapping[str, str]) -> str | None:
         """As `probe`, without starting a program, where the shell can; `core.shell.seen` reads its form."""
@@ -140,6 +163,10 @@ class Family:
         And text that it evaluates where it must: the variable `RARE` holds it.
         """
         raise NotImplementedError
+
+    def entered(self, cwd: str) -> list[str]:
+        """The line that changes to a directory; none where no directory is asked for."""
+        return [self.enter.format(self.quote(cwd))] if cwd else []
 
     def finish(self, names: Sequence[str]) -> str:
         """Text that takes away what the others needed, `names` too, and leaves the exit status 0."""
@@ -163,21 +190,8 @@ class Family:
         return [
             name
             for name in env
-            if is_identifier(name) and name not in self.maintained and not name.startswith(OURS)
+            if is_name(name) and name not in self.maintained and not name.startswith(OURS)
         ]
-
-
-def is_identifier(name: str) -> bool:
-    return name.isascii() and name.isidentifier()
-
-
-def into(fifo: str) -> str:
-    """Redirections that write to a FIFO, quoted as it must be.
-
-    To open one for writing is to wait for a reader, who may have died: so there is one while it is opened.
-    For builtins bash keeps that one until they are done: then a report of more than 64 KiB waits.
-    """
-    return f"9<>{fifo} >{fifo} 9<&-"
 
 
 def flags(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, Family, ShellCall, Silence
+from .call import OURS, Family, ShellCall, Silence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ class Fish(Family):
     name = "fish"
     maintained = frozenset(("PWD", "OLDPWD", "SHLVL", "_", "umask", "status", "history", "version"))
     supplied = frozenset(("USER",))
+    if_fifo = "builtin test -p {}; and command"
+    enter = 'builtin test "$PWD" = {0}; or builtin cd -- {0}'
 
     def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
         call = ShellCall(argv)
@@ -86,23 +88,15 @@ class Fish(Family):
         text = "".join(f"${name}" for name in names)
         return f'begin; builtin eval "{text}"; end 2>/dev/null; builtin true'
 
-    def probe(self, path: str, mark: str, names: Sequence[str]) -> str:
-        fifo = self.quote(path)
-        without = " ".join(f"-u {name}" for name in names)
-        return (
-            f"builtin test -p {fifo}; and command /usr/bin/env -0 {without} "
-            f"{END}={self.quote(mark)} >{fifo} </dev/null\n"
-        )
+    def into(self, fifo: str) -> str:
+        return f">{fifo}"
 
     def restore(self, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
         names = self.names(env)
         known = " ".join(self.known(names))
-        lines = []
-        if cwd:
-            directory = self.quote(cwd)
-            lines.append(f'builtin test "$PWD" = {directory}; or builtin cd -- {directory}')
         # -g: to erase a universal variable would be to erase it for good, in all of the user's shells.
-        lines += [
+        lines = [
+            *self.entered(cwd),
             f"for {OURS}N in (builtin set -nx)",
             f"builtin contains -- ${OURS}N {known}; or builtin set -eg ${OURS}N",
             "end",

@@ -5,17 +5,34 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, READONLY, Family, ShellCall, Silence, flags, into, prompts_that_run
+from .call import OURS, Family, ShellCall, Silence, flags, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+def _names(builtin: str, body: str) -> str:
+    """A substitution that does `body` for each variable that `export -p` or `readonly -p` prints, as $1.
+
+    What they print is commands; a value may hold lines that look like more of them. Only the shell itself
+    reads them right: so it does, with another meaning of the first word. Nothing of that gets out of the
+    subshell. A zsh called sh needs to be told that words of the language may have another meaning.
+    """
+    return (
+        '$(\\set +eu; \\command test "${ZSH_VERSION-}" && \\unsetopt posixaliases; '
+        f"{OURS}name() {{ {body}; }}; \\command alias {builtin}={OURS}name; "
+        f'\\eval "$(\\{builtin} -p)")'
+    )
+
+
 class Posix(Family):
     maintained = frozenset(
         ("PWD", "OLDPWD", "SHLVL", "_", "IFS", "PPID", "OPTIND", "LINENO", "A__z", "_AST_FEATURES")
     )
+    if_fifo = "\\command test -p {} && \\command"
+    enter = '\\command test "$PWD" = {0} || \\command cd -- {0}'
+    readonly = _names("readonly", '\\command printf "%s " "${1%%=*}"')
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -73,46 +90,21 @@ class Posix(Family):
         text = "".join(f"${{{name}-}}" for name in names)
         return f'{{ \\unset -f command; \\eval "{text}"; \\: ; }} 2>/dev/null || \\:'
 
-    def probe(self, path: str, mark: str, names: Sequence[str]) -> str:
-        fifo = self.quote(path)
-        without = " ".join(f"-u {name}" for name in names)
-        readonly = self._names("readonly", '\\command printf "%s " "${1%%=*}"')
-        return (
-            f"\\command test -p {fifo} && \\command /usr/bin/env -0 {without} "
-            f'{READONLY}="{readonly}" {END}={self.quote(mark)} {into(fifo)} </dev/null\n'
-        )
-
     def restore(self, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
         names = self.names(env)
         known = "|".join(self.known(names))
-        lines = []
-        if cwd:
-            directory = self.quote(cwd)
-            lines.append(f'\\command test "$PWD" = {directory} || \\command cd -- {directory}')
+        lines = self.entered(cwd)
         unset = (
             f"case ${{1%%=*}} in ({known}|{OURS}*) ;; "
             '(*) \\command printf "\\\\\\\\command unset -v %s\\n" "${1%%=*}" ;; esac'
         )
-        lines.append(f'\\eval "{self._names("export", unset)}"')
+        lines.append(f'\\eval "{_names("export", unset)}"')
         # Behind `command` an error, as for a readonly variable, is not the end of the shell.
         lines += [f"\\command export {name}={self.quote(env[name])}" for name in names]
         return "\n".join(lines) + "\n", ""
 
     def finish(self, names: Sequence[str]) -> str:
         return f"\\unset -v {' '.join(names)}\n\\:\n"
-
-    def _names(self, builtin: str, body: str) -> str:
-        """A substitution that does `body` for each variable that `export -p` or `readonly -p` prints, as $1.
-
-        What they print is commands; a value may hold lines that look like more of them. Only the shell itself
-        reads them right: so it does, with another meaning of the first word. Nothing of that gets out of the
-        subshell. A zsh called sh needs to be told that words of the language may have another meaning.
-        """
-        return (
-            '$(\\set +eu; \\command test "${ZSH_VERSION-}" && \\unsetopt posixaliases; '
-            f"{OURS}name() {{ {body}; }}; \\command alias {builtin}={OURS}name; "
-            f'\\eval "$(\\{builtin} -p)")'
-        )
 
 
 SH = Posix("sh")

@@ -7,7 +7,7 @@ function, no alias and no shell syntax is in a snapshot, so one taken in zsh doe
 
 from __future__ import annotations
 
-from ..env.lists import LIST_NAMES
+from ..env.lists import LIST_NAMES, entry_key
 from ..env.names import REQUIRED, SHELL_MAINTAINED, is_name
 from ..env.pattern import Patterns, fold
 from ..env.redact import SHORTEST_MASKED, Secrets, mask_pairs
@@ -215,17 +215,13 @@ def merge_lost(base: Sequence[str], captured: Sequence[str]) -> tuple[tuple[str,
     A trailing slash makes no difference. Empty segments of the base stay lost: what they mean
     depends on where they are.
     """
-    seen = {_key(segment) for segment in captured}
+    seen = {entry_key(segment) for segment in captured}
     lost: list[str] = []
     for segment in base:
-        if segment and _key(segment) not in seen:
-            seen.add(_key(segment))
+        if segment and entry_key(segment) not in seen:
+            seen.add(entry_key(segment))
             lost.append(segment)
     return (*captured, *lost), tuple(lost)
-
-
-def _key(segment: str) -> str:
-    return segment.rstrip("/") or segment[:1]
 
 
 # What it said

@@ -308,24 +308,14 @@ def _carried(text: str, names: list[str]) -> list[tuple[str, str]]:
     return [(name, text[number * step : (number + 1) * step]) for number, name in enumerate(names)]
 
 
+# The modules of shells that have none of their own name.
+_MODULES = {"sh": "posix", "dash": "posix", "ksh": "posix", "tcsh": "csh"}
+
+
 def _family(shell: str) -> Family:
     # Only what is needed: most servers meet one kind of shell.
-    if shell == "bash":
-        from .bash import BASH
-
-        return BASH
-    if shell == "zsh":
-        from .zsh import ZSH
-
-        return ZSH
-    if shell == "fish":
-        from .fish import FISH
-
-        return FISH
-    if shell in ("tcsh", "csh"):
-        from . import csh
-
-        return csh.TCSH if shell == "tcsh" else csh.CSH
-    from . import posix
-
-    return {"sh": posix.SH, "dash": posix.DASH, "ksh": posix.KSH}[shell]
+    name = shell.upper()
+    family: Family = getattr(
+        __import__(f"{__package__}.{_MODULES.get(shell, shell)}", None, None, (name,)), name
+    )
+    return family

@@ -6,6 +6,8 @@ It answers "who did that?" with a file and a line. Texts are looked at, never ru
 
 from __future__ import annotations
 
+from ..env.names import is_name
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,7 +103,7 @@ def assignments(text: str, shell: str) -> list[tuple[int, str]]:
             names = _posix_names(words)
             if shell == "zsh":
                 names = [_TIED.get(name, name) for name in names]
-        found += [(line, name) for name in names if name.isascii() and name.isidentifier()]
+        found += [(line, name) for name in names if is_name(name)]
     return found
 
 
@@ -150,7 +152,7 @@ def _assigned(word: str) -> str:
     if not equals:
         return ""
     name = name.removesuffix("+").partition("[")[0]
-    return name if name.isascii() and name.isidentifier() else ""
+    return name if is_name(name) else ""
 
 
 def _fish_names(words: list[str]) -> list[str]:

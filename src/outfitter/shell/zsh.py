@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .call import END, OURS, READONLY, Family, ShellCall, Silence, flags, into, prompts_that_run
+from .call import OURS, Family, ShellCall, Silence, flags, prompts_that_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ class Zsh(Family):
         ("PWD", "OLDPWD", "SHLVL", "_", "IFS", "PPID", "LINENO", "UID", "EUID", "GID", "EGID", "USERNAME")
     )
     supplied = frozenset(("HOME", "LOGNAME"))
+    if_fifo = "[[ -p {} ]] && builtin command"
+    # -q: the hooks of a directory change have had their turn.
+    enter = '[[ "$PWD" == {0} ]] || builtin cd -q -- {0}'
+    readonly = "${(kj: :)parameters[(R)*readonly*export*]}"
 
     def read(self, argv: Sequence[str], env: Mapping[str, str]) -> ShellCall:
         call = ShellCall(argv)
@@ -99,24 +103,11 @@ class Zsh(Family):
             "\\builtin true; } 2>/dev/null || \\builtin true"
         )
 
-    def probe(self, path: str, mark: str, names: Sequence[str]) -> str:
-        fifo = self.quote(path)
-        without = " ".join(f"-u {name}" for name in names)
-        readonly = "${(kj: :)parameters[(R)*readonly*export*]}"
-        return (
-            f"[[ -p {fifo} ]] && builtin command /usr/bin/env -0 {without} "
-            f'{READONLY}="{readonly}" {END}={self.quote(mark)} {into(fifo)} </dev/null\n'
-        )
-
     def restore(self, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
         names = self.names(env)
         known = "|".join(self.known(names))
-        lines = []
-        if cwd:
-            directory = self.quote(cwd)
-            # -q: the hooks of a directory change have had their turn.
-            lines.append(f'[[ "$PWD" == {directory} ]] || builtin cd -q -- {directory}')
-        lines += [
+        lines = [
+            *self.entered(cwd),
             f"for {OURS}N in ${{(k)parameters[(R)*export*]}}; do case ${OURS}N in ({known}|{OURS}*) ;; "
             f"(*) {{ builtin unset -v ${OURS}N }} {_IN_ANY_CASE} ;; esac; done",
             # A number or a list under a name that should hold a text.
