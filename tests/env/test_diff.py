@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.env.diff import VariableChange, apply, diff, diff_digests, encode, reverse
+from outfitter.env.diff import VariableChange, diff, diff_digests, encode
 from outfitter.env.fingerprint import value_digest
 from outfitter.env.lists import LIST_NAMES
 from outfitter.env.names import SHELL_MAINTAINED
 from outfitter.env.redact import Secrets
+from outfitter.record import replace
 
 from .strategies import settings_of_a_layer
 
@@ -23,6 +24,28 @@ def compare(
     a: dict[str, str], b: dict[str, str], ignore: frozenset[str] = SHELL_MAINTAINED
 ) -> list[VariableChange]:
     return diff(a, b, list_names=LIST_NAMES, secrets=Secrets(), ignore=ignore)
+
+
+def apply(differences: list[VariableChange], values: dict[str, str]) -> dict[str, str]:
+    """The environment after the differences."""
+    after = {one.name: one.after for one in differences}
+    return {name: value for name, value in {**values, **after}.items() if value is not None}
+
+
+def reverse(differences: list[VariableChange]) -> list[VariableChange]:
+    """What turns `b` back into `a`."""
+    kinds = {"added": "removed", "removed": "added", "changed": "changed"}
+    return [
+        replace(
+            one,
+            kind=kinds[one.kind],
+            segments_added=one.segments_removed,
+            segments_removed=one.segments_added,
+            before=one.after,
+            after=one.before,
+        )
+        for one in differences
+    ]
 
 
 @quick

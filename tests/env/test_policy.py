@@ -92,7 +92,7 @@ def test_set_overrides_and_is_not_excluded() -> None:
     inherited = apply(policy, {"B": "1"})
     assert inherited.values == {"A": "2", "MY_KEY": "3", "B": "4"}
     assert list(inherited.verdicts.values()) == [
-        Verdict("B", True, POLICY_SET, "envPolicy.set", EXECUTOR),
+        Verdict("B", True, POLICY_SET, "envPolicy.set"),
         Verdict("A", True, POLICY_SET, "envPolicy.set"),
         Verdict("MY_KEY", True, POLICY_SET, "envPolicy.set"),
     ]

@@ -1,22 +1,20 @@
 """How two environments differ: names, and the entries of lists. Values are carried, and told only on request.
 
     changes = diff(here, there, list_names=LIST_NAMES, secrets=Secrets(), ignore=())
-    apply(changes, here) == there
-    apply(reverse(changes), there) == here
 
 Where only digests of values are known (a lock, another machine), `diff_digests` tells what they can tell.
 """
 
 from __future__ import annotations
 
-from ..record import KW_ONLY, record, replace
+from ..record import KW_ONLY, record
 from .explain import shown
 from .names import SHELL_MAINTAINED
 from .redact import mask_pairs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from .redact import Secrets
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 KINDS = ("added", "removed", "changed")
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
-_OPPOSITE = {"added": "removed", "removed": "added", "changed": "changed"}
 
 
 @record
@@ -92,32 +89,6 @@ def diff_digests(
             continue
         found.append(VariableChange(name, _kind(name in a, name in b), secret=secret))
     return found
-
-
-def apply(differences: Iterable[VariableChange], values: Mapping[str, str]) -> dict[str, str]:
-    """The environment after the differences. Only those of `diff` know the values."""
-    result = dict(values)
-    for one in differences:
-        if one.after is None:
-            result.pop(one.name, None)
-        else:
-            result[one.name] = one.after
-    return result
-
-
-def reverse(differences: Iterable[VariableChange]) -> list[VariableChange]:
-    """What turns `b` back into `a`."""
-    return [
-        replace(
-            one,
-            kind=_OPPOSITE[one.kind],
-            segments_added=one.segments_removed,
-            segments_removed=one.segments_added,
-            before=one.after,
-            after=one.before,
-        )
-        for one in differences
-    ]
 
 
 # For people and programs

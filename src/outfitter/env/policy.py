@@ -35,16 +35,12 @@ _DEFAULT_PATTERNS = Patterns(DEFAULT_EXCLUDES)
 
 @record
 class Verdict:
-    """What became of one variable: kept or not, by which rule, with the origin of its value.
-
-    `replaced` is the origin whose value this one took the place of.
-    """
+    """What became of one variable: kept or not, by which rule, with the origin of its value."""
 
     name: str
     kept: bool
     origin: Origin
     rule: str
-    replaced: Origin | None = None
 
 
 class Policy:
@@ -121,10 +117,8 @@ def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
         if verdict.kept:
             values[name] = value
     for name, value in policy.set.items():
-        before = verdicts.get(name)
-        replaced = before.origin if before is not None and before.kept else None
         values[name] = value
-        verdicts[name] = Verdict(name, True, policy.source, f"{policy.name}.set", replaced)
+        verdicts[name] = Verdict(name, True, policy.source, f"{policy.name}.set")
     for name in list(values):
         rule = _taken_away(policy, name)
         if rule:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from ..env.layer import Operation
 from ..env.lists import ListValue
-from ..env.pattern import fold
 from ..host.capture import capture
-from ..shell.snapshot import GUARDS, STATE
+from ..shell.snapshot import is_of_the_shell
 from ..shell.sourced import changes
 from .base import Lost, Resolution, still_lost
 
@@ -64,7 +63,7 @@ def captured(
         note = f"its activation ran but gave no environment: {done.reason}; {remedy}"
         return Resolution("failed", note=note, watch=watch, producer=producer, stderr_tail=done.tail)
     # Marks that say "already done" are the shell's, which has ended; a snapshot knows which of them belong.
-    marks = [name for name in done.env if name not in snapshot.set and _is_mark(name)]
+    marks = [name for name in done.env if name not in snapshot.set and is_of_the_shell(name)]
     found = changes(context.tool_env, done.env, ignore=(*dropped, *marks))
     lost = still_lost(snapshot.lost, "capture")
     named = {(one.kind, one.name) for one in lost}
@@ -86,12 +85,6 @@ def captured(
         producer=producer,
         stderr_tail=done.tail,
     )
-
-
-def _is_mark(name: str) -> bool:
-    """Whether a variable says what was done to the shell that it is in."""
-    folded = fold(name)
-    return GUARDS.match(folded) is not None or STATE.match(folded) is not None
 
 
 def _applied(said: Resolution, env: Mapping[str, str]) -> dict[str, str]:

@@ -139,32 +139,27 @@ def without_daemons(
 class ListChange:
     """What startup files did to a list variable.
 
-    `captured` are its segments as they left it, `lost` those of the base that are not among them, and
-    `segments` both: what a command should get.
+    `segments` is what a command should get: the entries as they left them, then those of the base that are
+    not among these, which are `lost`.
     """
 
-    captured: tuple[str, ...]
     lost: tuple[str, ...]
     segments: tuple[str, ...]
 
 
 @record
 class Snapshot:
-    """What startup files add to a base: `set`, `unset`, and `lists` by name.
-
-    `dropped` are names whose change was left out, each with the reason. The repr has no values.
-    """
+    """What startup files add to a base: `set`, `unset`, and `lists` by name. The repr has no values."""
 
     shell: str
     set: dict[str, str]
     unset: tuple[str, ...]
     lists: dict[str, ListChange]
-    dropped: tuple[tuple[str, str], ...]
 
     def __repr__(self) -> str:
         return (
             f"Snapshot(shell={self.shell!r}, set={sorted(self.set)}, unset={list(self.unset)}, "
-            f"lists={sorted(self.lists)}, dropped={[name for name, _ in self.dropped]})"
+            f"lists={sorted(self.lists)})"
         )
 
 
@@ -174,39 +169,34 @@ def difference(base: Mapping[str, str], captured: Mapping[str, str], shell: str)
     changed: dict[str, str] = {}
     unset: list[str] = []
     lists: dict[str, ListChange] = {}
-    dropped: list[tuple[str, str]] = []
     for name in sorted({*base, *captured} - ignored):
         before, after = base.get(name), captured.get(name)
-        if before == after:
+        if before == after or _is_left_out(name, after):
             continue
-        why = _kept_out(name, after)
-        if why is not None:
-            if why:
-                dropped.append((name, why))
-        elif after is None:
+        if after is None:
             unset.append(name)
         elif name in LIST_NAMES and after:
-            given = tuple(after.split(":"))
-            segments, lost = merge_lost(before.split(":") if before else (), given)
-            lists[name] = ListChange(given, lost, segments)
+            segments, lost = merge_lost(before.split(":") if before else (), after.split(":"))
+            lists[name] = ListChange(lost, segments)
         else:
             changed[name] = after
-    return Snapshot(shell, changed, tuple(unset), lists, tuple(dropped))
+    return Snapshot(shell, changed, tuple(unset), lists)
 
 
-def _kept_out(name: str, after: str | None) -> str | None:
-    """Why a change is left out; empty when there is nothing to say about it, None when it is not left out."""
-    if not is_name(name):
-        # Several shells drop such names by themselves: that is nobody's wish.
-        return "" if after is None else "some shells drop variables with this name"
+def _is_left_out(name: str, after: str | None) -> bool:
+    """Whether a change is not meant for commands.
+
+    Several shells drop names that others do not pass on: that is nobody's wish. And commands do not work
+    without a PATH, whose earlier value is kept then.
+    """
+    without = name in REQUIRED and not (after or "").strip(":")
+    return without or not is_name(name) or is_of_the_shell(name)
+
+
+def is_of_the_shell(name: str) -> bool:
+    """Whether a variable says what was done to the shell that it is in."""
     folded = fold(name)
-    if GUARDS.match(folded) is not None:
-        return "" if after is None else "it tells startup files that they have already run"
-    if STATE.match(folded) is not None:
-        return "" if after is None else "it is a tool's bookkeeping of the shell that it was loaded into"
-    if name in REQUIRED and not (after or "").strip(":"):
-        return "commands do not work without it, so the earlier value is kept"
-    return None
+    return GUARDS.match(folded) is not None or STATE.match(folded) is not None
 
 
 def merge_lost(base: Sequence[str], captured: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -104,24 +104,15 @@ def _state(text: str) -> dict[tuple[str, str], str]:
 
 @record
 class ScriptChanges:
-    """What a script did to an environment. `ignored` are names that no layer can carry.
-
-    The repr has no values.
-    """
+    """What a script did to an environment. The repr has no values."""
 
     set: dict[str, str]
     unset: tuple[str, ...]
     operations: tuple[Operation, ...]
-    ignored: tuple[str, ...]
 
     def __repr__(self) -> str:
         lists = sorted({one.variable for one in self.operations})
         return f"Changes(set={sorted(self.set)}, unset={list(self.unset)}, lists={lists})"
-
-    @property
-    def names(self) -> list[str]:
-        """Every name that it changes, sorted."""
-        return sorted({*self.set, *self.unset, *(one.variable for one in self.operations)})
 
 
 def changes(
@@ -132,27 +123,23 @@ def changes(
 ) -> ScriptChanges:
     """What turns one environment into the other, in the order of names; list variables as operations.
 
-    Left out: what shells keep themselves, what only Outfitter sets, what `ignore` has; and names that some
-    shell would drop, which are told as `ignored` where the script has set them.
+    Left out: what shells keep themselves, what only Outfitter sets, what `ignore` has, and names that some
+    shell would drop, which no layer can carry.
     """
     set: dict[str, str] = {}
     unset: list[str] = []
     operations: list[Operation] = []
-    ignored: list[str] = []
     for name in sorted({*before, *after} - SHELL_MAINTAINED - {*ignore}):
         old, new = before.get(name), after.get(name)
-        if old == new or is_runtime(name):
+        if old == new or is_runtime(name) or not is_name(name):
             continue
-        if not is_name(name):
-            if new is not None:
-                ignored.append(name)
-        elif new is None:
+        if new is None:
             unset.append(name)
         elif name in list_names and new:
             operations += list_operations(old, new, name)
         else:
             set[name] = new
-    return ScriptChanges(set, tuple(unset), tuple(operations), tuple(ignored))
+    return ScriptChanges(set, tuple(unset), tuple(operations))
 
 
 class MaskedLines:
