@@ -49,6 +49,14 @@ class Quick:
     tags: tuple[str, ...] = ()
 
 
+@record
+class Secretive:
+    name: str
+    values: dict[str, str]
+    text: str
+    hidden = ("values", "text")
+
+
 def test_fields_are_given_by_place_or_by_name() -> None:
     assert Point(1, 2) == Point(x=1, y=2) == Point(y=2, x=1)
     assert fields(Point) == fields(Point(1)) == ("x", "y", "tags", "notes")
@@ -90,6 +98,7 @@ def test_values_are_equal_by_type_and_fields() -> None:
     assert repr(Same(1, 2)) == "Same(x=1, y=2)"
     assert Nothing() == Nothing()
     assert repr(Nothing()) == "Nothing()"
+    assert repr(Secretive("a", {"B": "s3cret"}, "s3cret")) == "Secretive(name='a', values=['B'], text=...)"
 
 
 def test_a_sequence_is_kept_as_a_tuple() -> None:

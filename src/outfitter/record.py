@@ -44,7 +44,8 @@ def record(cls: type[T]) -> type[T]:
 
     Fields after `_: KW_ONLY` are given by name. A field whose default is `()` is kept as a tuple, whatever
     sequence it is given; one whose default is `EMPTY` gets a dict of its own. `__post_init__` may check the
-    fields, and set them with `fill`. Equality, hash and repr that the class defines itself stay as they are.
+    fields, and set them with `fill`. Equality, hash and repr that the class defines itself stay as they are;
+    `hidden` names the fields whose values must not be in a repr, because they may be secret.
     """
     return make(cls, guarded=True)
 
@@ -169,4 +170,12 @@ def _hash(self: object) -> int:
 
 
 def _repr(self: object) -> str:
-    return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in fields(self))})"
+    hidden: tuple[str, ...] = getattr(self, "hidden", ())
+    contents = [(name, getattr(self, name)) for name in fields(self)]
+    shown = [f"{name}={_names(value) if name in hidden else repr(value)}" for name, value in contents]
+    return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _names(value: object) -> str:
+    """What may be shown of a hidden field: the names in a mapping, and nothing of anything else."""
+    return repr(sorted(value)) if isinstance(value, dict) else "..."

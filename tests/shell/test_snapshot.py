@@ -192,7 +192,7 @@ def test_names_that_dash_drops_are_neither_unset_nor_set() -> None:
 
 def test_snapshot_shows_names_and_no_values() -> None:
     found = difference({"GONE": "s3cret", "PATH": "/s3cret"}, {"NEW": "s3cret", "PATH": "/x"}, "bash")
-    assert repr(found) == "Snapshot(shell='bash', set=['NEW'], unset=['GONE'], lists=['PATH'])"
+    assert repr(found) == "Snapshot(shell='bash', set=['NEW'], unset=('GONE',), lists=['PATH'])"
 
 
 variables = st.dictionaries(

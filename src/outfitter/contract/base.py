@@ -29,9 +29,7 @@ class Base:
     host: str
     user: str
     started_ms: int
-
-    def __repr__(self) -> str:
-        return f"Base({self.kind!r}, {len(self.values)} variables, pid={self.pid}, host={self.host!r})"
+    hidden = ("values",)
 
     def describe(self) -> Any:
         """Whose environment it is, for people and programs."""

@@ -1,6 +1,6 @@
-"""What the configuration files say, and what holds once they are put together.
+"""What the configuration files say, and the settings that come of them.
 
-Data only: `merge` puts it together. Values of variables are held here, so no `repr` shows them.
+Data only: `merge` puts it together. Values of variables are among it, so no `repr` shows them.
 """
 
 from __future__ import annotations
@@ -58,13 +58,11 @@ class PolicySettings:
     set: tuple[tuple[str, str], ...] = ()
     include_only: tuple[str, ...] = ()
     rules: Mapping[str, Source] = EMPTY
+    hidden = ("set",)
 
     def source(self, rule: str) -> Source:
         """Where a rule stands: "inherit", "exclude", "exclude AWS_*". An entry falls back on its key."""
         return self.rules.get(rule) or self.rules.get(rule.partition(" ")[0], DEFAULT)
-
-    def __repr__(self) -> str:
-        return f"PolicySettings({self.file!r}, rules={sorted(self.rules)!r})"
 
 
 @record
@@ -80,12 +78,7 @@ class EnvSettings:
     set: tuple[tuple[str, str, int], ...] = ()
     unset: tuple[tuple[str, int], ...] = ()
     operations: tuple[tuple[str, str, tuple[str, ...], int], ...] = ()
-
-    def __repr__(self) -> str:
-        names = [name for name, _, _ in self.set]
-        return (
-            f"EnvSettings({self.file!r}, set={names!r}, unset={self.unset!r}, operations={self.operations!r})"
-        )
+    hidden = ("set",)
 
 
 @record
@@ -152,9 +145,9 @@ class FileSettings:
 
 
 class Settings:
-    """What holds for the commands of one directory.
+    """The settings for the commands of one directory.
 
-    Compared by identity, so that it can be the key of what was worked out from it. `sources` tells where each
+    Compared by identity, so that it can be the key of what was worked out from it. `sources` says where each
     setting comes from, by dotted name. `ignored` is what a project's file says in vain, because it would have
     loosened something: (setting, value, source). `files` were looked at: (path, kind, exists).
     """
@@ -176,7 +169,7 @@ class Settings:
         self.user_env: EnvSettings | None = None
         self.project_env: EnvSettings | None = None
         self.overlays: dict[str, tuple[str, EnvSettings]] = {}  # by name: "user" or "project", and what it is
-        # None: nobody has named any, and what is found there holds.
+        # None: nobody has named any, and what is found there is used.
         self.providers: tuple[str, ...] | None = None
         self.allowed_providers: frozenset[str] | None = None  # None: all
         self.required_providers: frozenset[str] = frozenset()
@@ -191,7 +184,7 @@ class Settings:
         self.ignored: tuple[tuple[str, str, Source], ...] = ()
 
 
-# The attributes of FileSettings that hold what was written under one name; most are those of Settings, too.
+# The attributes of FileSettings with what was written under one name; most are those of Settings, too.
 FIELDS = {
     "shell.startup": "startup",
     "shell.login": "login",
@@ -212,7 +205,7 @@ FIELDS = {
     "providers.timeout": "provider_timeout",
     "providers.modes": "provider_modes",
 }
-# Everything that `Settings.sources` tells about.
+# Everything that `Settings.sources` has.
 SETTINGS = (
     *(setting for setting in FIELDS if setting != "overlays"),
     *(f"shell_environment_policy.{rule}" for rule in POLICY_RULES),

@@ -27,9 +27,7 @@ class DotenvEntry:
     name: str
     value: str
     line: int
-
-    def __repr__(self) -> str:
-        return f"DotenvEntry({self.name}, line {self.line})"
+    hidden = ("value",)
 
 
 @record

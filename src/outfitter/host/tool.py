@@ -45,12 +45,10 @@ class Ran:
     stderr: bytes = b""
     seconds: float = 0.0
     failure: str = ""
+    hidden = ("stdout", "stderr")
 
     def __post_init__(self) -> None:
         fill(self, argv=tuple(self.argv))
-
-    def __repr__(self) -> str:
-        return f"Ran({list(self.argv)!r}, {self.outcome!r}, code={self.code}, seconds={self.seconds:.3f})"
 
     @property
     def ok(self) -> bool:

@@ -88,9 +88,14 @@ class Context:
     timeout: float = SECONDS
     options: Mapping[str, object] = EMPTY
     mark: int | None = None
+    hidden = ("env", "tool_env")
 
-    def __repr__(self) -> str:
-        return f"Context({len(self.env)} variables, mode={self.mode!r}, timeout={self.timeout:g})"
+    def option(self, place: int = 0) -> str:
+        """One of the texts that the configuration gives the provider; "" when it does not."""
+        values = self.options.get("values")
+        if isinstance(values, (list, tuple)) and len(values) > place and type(values[place]) is str:
+            return str(values[place])
+        return ""
 
 
 @record
@@ -119,12 +124,7 @@ class Resolution:
     note: str = ""
     stderr_tail: str = ""
     prefix: Sequence[str] = ()
-
-    def __repr__(self) -> str:
-        return (
-            f"Resolution({self.state!r}, set={sorted(self.set)}, unset={list(self.unset)}, "
-            f"operations={[(one.variable, one.op) for one in self.operations]}, note={self.note!r})"
-        )
+    hidden = ("set", "operations", "stderr_tail")
 
 
 def modes_of(provider: Provider) -> tuple[str, ...]:

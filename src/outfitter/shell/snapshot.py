@@ -155,12 +155,7 @@ class Snapshot:
     set: dict[str, str]
     unset: tuple[str, ...]
     lists: dict[str, ListChange]
-
-    def __repr__(self) -> str:
-        return (
-            f"Snapshot(shell={self.shell!r}, set={sorted(self.set)}, unset={list(self.unset)}, "
-            f"lists={sorted(self.lists)})"
-        )
+    hidden = ("set", "lists")
 
 
 def difference(base: Mapping[str, str], captured: Mapping[str, str], shell: str) -> Snapshot:

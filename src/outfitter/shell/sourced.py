@@ -109,10 +109,7 @@ class ScriptChanges:
     set: dict[str, str]
     unset: tuple[str, ...]
     operations: tuple[Operation, ...]
-
-    def __repr__(self) -> str:
-        lists = sorted({one.variable for one in self.operations})
-        return f"Changes(set={sorted(self.set)}, unset={list(self.unset)}, lists={lists})"
+    hidden = ("set", "operations")
 
 
 def changes(
