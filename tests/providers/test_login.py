@@ -11,8 +11,8 @@ import pytest
 
 from outfitter.core.marks import Marks
 from outfitter.errors import SettingInvalid
+from outfitter.host import capture as host_capture
 from outfitter.host.tree import new_nonce
-from outfitter.providers import login
 from outfitter.providers.login import PROBES, Capture, capture
 from outfitter.shell.snapshot import ListChange, difference
 from tests.support.machine import SECOND, alive
@@ -129,7 +129,7 @@ def test_failed_capture_names_the_way_to_look(account: Account) -> None:
 def test_without_marks_the_session_and_all_below_it_are_ended(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(login, "usable", lambda: False)
+    monkeypatch.setattr(host_capture, "usable", lambda: False)
     account.write(".bash_profile", "setsid sleep 4321 & set -m; sleep 4321 & sleep 4321")
     assert account.ask("bash", timeout=SHORT).state == "timeout"
 

@@ -55,14 +55,11 @@ class Captured:
     lost: Sequence[Leftover] = ()
     reason: str = ""
     seconds: float = 0.0
+    hidden = ("env", "output")
 
     @property
     def tail(self) -> str:
         return self.output[-_TAIL:]
-
-    def __repr__(self) -> str:
-        names = None if self.env is None else len(self.env)
-        return f"Captured({self.state!r}, {self.status}, {names} variables, seconds={self.seconds:.3f})"
 
 
 def capture(
@@ -104,6 +101,81 @@ def capture(
     return replace(result, seconds=time.monotonic() - begun)
 
 
+class Reporter:
+    """A shell that reports its environment through a private pipe, until all that it started has ended.
+
+    `keep` bytes of the end of what it says are kept, and of a little more.
+    """
+
+    def __init__(self, launch: Launch, fifo: PrivateFifo, nonce: str, mark: int, keep: int) -> None:
+        self._launch = launch
+        self._fifo = fifo
+        self._nonce = nonce
+        self._mark = mark
+        self._keep = keep
+        self._block = bytearray()
+        self._report: dict[str, str] | None = None
+        self._said = bytearray()
+        self._cut = False
+
+    def _attended(self, deadline: float, stdin: int = -1, stdout: int = -1) -> tuple[str, int | None]:
+        """The outcome and the exit code. It says all on one pipe, but for a `stdout` elsewhere.
+
+        Raises LaunchFailed, OSError.
+        """
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        try:
+            stdio = Stdio(stdin, theirs if stdout < 0 else stdout, theirs)
+            pid = Spawner().spawn(self._launch, stdio, self._mark if usable() else None)
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        os.set_blocking(ours, False)
+        try:
+            hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`
+            outcome = attend(pid, deadline, hear, self._take)
+        finally:
+            self._before_its_end()
+            code = end_tree(pid, self._mark)
+            self._hear(ours)  # nobody writes any more: all that is left
+            os.close(ours)
+        return outcome, code
+
+    def _take(self) -> str:
+        """Reads what was reported. The first complete report counts: a second one is the same again.
+
+        None of them settles it: a script may go on after it.
+        """
+        data = self._fifo.read_available()
+        if self._report is None:
+            self._block += data
+            if len(self._block) > BLOCK_BYTES:
+                return "too-large"
+            self._report = read_block(self._block, self._nonce)
+        return ""
+
+    def _hear(self, fd: int) -> bool:
+        """Keeps the end of what it says; False when it has closed its output, and so has everybody else."""
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return True
+        self._said += data
+        if len(self._said) > 2 * self._keep:
+            self._cut = True
+            del self._said[: -self._keep]
+        self._heard(data)
+        return data != b""
+
+    def _heard(self, data: bytes) -> None:
+        """For those who want to know it as it comes."""
+
+    def _before_its_end(self) -> None:
+        """What is to be seen while it, and all that it started, is still there."""
+
+
 class _LogFailed(Exception):
     """The caller's own function raised; what it did is not ours to explain."""
 
@@ -112,7 +184,7 @@ class _LogFailed(Exception):
         self.error = error
 
 
-class _Run:
+class _Run(Reporter):
     """One script, from its start to the end of everything it started."""
 
     def __init__(
@@ -130,31 +202,23 @@ class _Run:
     ) -> None:
         self._env = env
         self._cwd = cwd
-        self._fifo = fifo
         self._log = log
         self._shell = shell
         self._secrets = secrets
         self._text = script if inline else None
-        self._spawner = Spawner()
         self._watchdog: Watchdog | None = None
         if mark is None:
             marks = Marks(new_nonce())
             mark = marks.new(0)
-            self._watchdog = Watchdog(None, self._spawner, marks)
-        self._mark = mark
-        self._nonce = os.urandom(16).hex()
+            self._watchdog = Watchdog(None, Spawner(), marks)
+        nonce = os.urandom(16).hex()
         # As `$0` the script sees its own path, as if it had been started.
         name = "bash" if inline else os.path.join(cwd, script)
-        argv = [shell, "--noprofile", "--norc", "-c", command(fifo.path, self._nonce, inline=inline), name]
+        argv = [shell, "--noprofile", "--norc", "-c", command(fifo.path, nonce, inline=inline), name]
         start = {name: value for name, value in env.items() if name not in STARTUP_NAMES}
         start["PWD"] = cwd  # so that bash calls it what its caller does, whatever links lead there
-        self._launch = Launch(shell, [*argv, *arguments], cwd, start)
-        self._block = bytearray()
-        self._report: dict[str, str] | None = None
+        super().__init__(Launch(shell, [*argv, *arguments], cwd, start), fifo, nonce, mark, OUTPUT_BYTES)
         self._seen: dict[str, str] = {}
-        self._output = bytearray()
-        self._cut = False
-        self._pid = 0
 
     def run(self, deadline: float, timeout: float) -> Captured:
         if self._watchdog is None:
@@ -170,66 +234,28 @@ class _Run:
     def _run(self, deadline: float, timeout: float) -> Captured:
         stdin = -1 if self._text is None else _in_memory(self._text)
         try:
-            ours, theirs = os.pipe2(os.O_CLOEXEC)
-        except OSError:
-            if stdin >= 0:
-                os.close(stdin)
-            raise
-        try:
-            mark = self._mark if usable() else None
-            self._pid = self._spawner.spawn(self._launch, Stdio(stdin, theirs, theirs), mark)
+            outcome, code = self._attended(deadline, stdin)
         except LaunchFailed as error:
-            os.close(ours)
             what = error.what or str(error)
             return Captured("not-started", reason=f"{self._shell} was not started: {what}")
         finally:
-            os.close(theirs)
             if stdin >= 0:
                 os.close(stdin)
-        os.set_blocking(ours, False)
-        try:
-            hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`
-            outcome = attend(self._pid, deadline, hear, self._take)
-        finally:
-            if self._report is None:
-                self._seen = self._exported()
-            code = end_tree(self._pid, self._mark)
-            self._log = None
-            self._hear(ours)  # nobody writes any more: all that is left
-            os.close(ours)
         return self._result(outcome, code, timeout)
 
     # While it runs
 
-    def _take(self) -> str:
-        """Reads what was reported. The first complete report counts: a second one is the same again.
-
-        None of them settles it: a script may go on after it.
-        """
-        data = self._fifo.read_available()
-        if self._report is None:
-            self._block += data
-            if len(self._block) > BLOCK_BYTES:
-                return "too-large"
-            self._report = read_block(self._block, self._nonce)
-        return ""
-
-    def _hear(self, output: int) -> bool:
-        """Keeps the end of what it says; False when it has closed its output, and so has everybody else."""
-        try:
-            data = os.read(output, _CHUNK)
-        except BlockingIOError:
-            return True
-        self._output += data
-        if len(self._output) > 2 * OUTPUT_BYTES:
-            self._cut = True
-            del self._output[:-OUTPUT_BYTES]
+    def _heard(self, data: bytes) -> None:
         if data and self._log is not None:
             try:
                 self._log(data)
             except Exception as error:
                 raise _LogFailed(error) from None
-        return data != b""
+
+    def _before_its_end(self) -> None:
+        if self._report is None:
+            self._seen = self._exported()
+        self._log = None
 
     def _exported(self) -> dict[str, str]:
         """What a script that has not reported has exported so far, as the programs that it started have it.
@@ -252,9 +278,9 @@ class _Run:
     # What it comes to
 
     def _result(self, outcome: str, code: int | None, timeout: float) -> Captured:
-        if len(self._output) > OUTPUT_BYTES:
+        if len(self._said) > OUTPUT_BYTES:
             self._cut = True
-            del self._output[:-OUTPUT_BYTES]
+            del self._said[:-OUTPUT_BYTES]
         left: dict[str, str] = {}
         lost: tuple[Leftover, ...] = ()
         if self._report is not None:
@@ -263,7 +289,7 @@ class _Run:
             for name in STARTUP_NAMES:
                 if name in self._env:
                     left.setdefault(name, self._env[name])
-        said, values = bytes(self._output), left or self._seen
+        said, values = bytes(self._said), left or self._seen
         output = told(said, values, OUTPUT_BYTES, cut=self._cut, names=self._secrets, before=self._env)
         state, reason = self._state(outcome, code, timeout)
         return Captured(

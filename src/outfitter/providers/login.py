@@ -13,18 +13,15 @@ import time
 from ..core.launch import Launch
 from ..core.marks import Marks
 from ..errors import HostUnsupported, LaunchFailed, SettingInvalid
-from ..host.attend import attend
+from ..host.capture import Reporter
 from ..host.privatefifo import PrivateFifo
-from ..host.spawn import Spawner, Stdio
-from ..host.tool import end_tree
-from ..host.tree import new_nonce, runs, usable
+from ..host.tree import new_nonce, runs
 from ..record import EMPTY, KW_ONLY, record, replace
 from ..shell.snapshot import (
     BEGIN,
     BLOCK_BYTES,
     END,
     MARKER,
-    read_block,
     to_start_with,
     told,
     without_daemons,
@@ -52,7 +49,6 @@ _NO_SHELL = ("nologin", "false", "true")
 _ENV = "/usr/bin/env"
 _TAIL = 4 << 10  # of stderr, for the report: the last lines tell what went wrong
 _RAW = 4 * _TAIL  # kept of it, so that masking has whole values to work on
-_CHUNK = 64 << 10
 
 
 @record
@@ -73,12 +69,7 @@ class Capture:
     reason: str = ""
     seconds: float = 0.0
     stderr_tail: str = ""
-
-    def __repr__(self) -> str:
-        return (
-            f"Capture(shell={self.shell!r}, probe={self.probe!r}, state={self.state!r}, "
-            f"names={sorted(self.values)}, reason={self.reason!r}, seconds={self.seconds:.3f})"
-        )
+    hidden = ("values", "stderr_tail")
 
 
 def capture(
@@ -109,7 +100,7 @@ def capture(
     return replace(result, seconds=time.monotonic() - begun)
 
 
-class _Asking:
+class _Asking(Reporter):
     """One shell, from its start to the end of everything it started."""
 
     def __init__(
@@ -118,61 +109,24 @@ class _Asking:
         self._shell = shell
         self._probe = probe
         self._env = env
-        self._fifo = fifo
-        self._mark = Marks(new_nonce()).new(0) if mark is None else mark
-        self._nonce = os.urandom(16).hex()
-        argv = _argv(shell, probe, _command(os.path.basename(shell), fifo.path, self._nonce))
-        self._launch = Launch(shell, argv, home, to_start_with(env, home))
-        self._block = bytearray()
-        self._values: dict[str, str] | None = None
-        self._stderr = bytearray()
-        self._stderr_cut = False
-        self._pid = 0
+        nonce = os.urandom(16).hex()
+        argv = _argv(shell, probe, _command(os.path.basename(shell), fifo.path, nonce))
+        launch = Launch(shell, argv, home, to_start_with(env, home))
+        super().__init__(launch, fifo, nonce, Marks(new_nonce()).new(0) if mark is None else mark, _RAW)
 
     def run(self, deadline: float, timeout: float) -> Capture:
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
         null = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
         try:
-            self._pid = Spawner().spawn(
-                self._launch, Stdio(stdout=null, stderr=theirs), self._mark if usable() else None
-            )
+            outcome, code = self._attended(deadline, stdout=null)
         except LaunchFailed as error:
-            os.close(ours)
             return self._not_started(error)
         finally:
-            os.close(theirs)
             os.close(null)
-        os.set_blocking(ours, False)
-        try:
-            hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`
-            outcome = attend(self._pid, deadline, hear, self._take)
-        finally:
-            code = end_tree(self._pid, self._mark)
-            self._hear(ours)  # nobody writes any more: all that is left
-            os.close(ours)
         return self._result(outcome, code, timeout)
 
-    # While it runs
-
     def _take(self) -> str:
-        """Reads what was reported; "captured" or "too-large" when that settles it."""
-        self._block += self._fifo.read_available()
-        if len(self._block) > BLOCK_BYTES:
-            return "too-large"
-        self._values = read_block(self._block, self._nonce)
-        return "" if self._values is None else "captured"
-
-    def _hear(self, stderr: int) -> bool:
-        """Keeps the end of what it says; False when it has closed its stderr, and so has everybody else."""
-        try:
-            data = os.read(stderr, _CHUNK)
-        except BlockingIOError:
-            return True
-        self._stderr += data
-        if len(self._stderr) > _RAW:
-            self._stderr_cut = True
-            del self._stderr[:-_RAW]
-        return data != b""
+        """As for a script; and a report settles it."""
+        return super()._take() or ("" if self._report is None else "captured")
 
     # What it comes to
 
@@ -187,7 +141,7 @@ class _Asking:
         return Capture(self._shell, self._probe, state, reason=reason)
 
     def _result(self, outcome: str, code: int | None, timeout: float) -> Capture:
-        values, reason = self._values, ""
+        values, reason = self._report, ""
         if values is not None:
             values = without_maintained(values, self._shell)
             values, gone = without_daemons(self._env, values, runs)
@@ -199,7 +153,7 @@ class _Asking:
         else:
             outcome, reason = self._failure(outcome, code, timeout)
         known = {**self._env, **(values or {})}
-        tail = told(bytes(self._stderr), known, _TAIL, cut=self._stderr_cut)
+        tail = told(bytes(self._said), known, _TAIL, cut=self._cut)
         return Capture(
             self._shell, self._probe, outcome, values=values or EMPTY, reason=reason, stderr_tail=tail
         )
