@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from outfitter.providers import manifests
+from outfitter.providers.base import Context
 
 
 def test_toml_is_read_or_what_is_wrong_is_told(tmp_path: Path) -> None:
@@ -47,9 +48,9 @@ def test_a_digest_is_of_names_and_content(tmp_path: Path) -> None:
 
 
 def test_an_option_is_a_text_or_nothing() -> None:
-    assert manifests.option({"values": ("a", "b")}, 1) == "b"
+    assert Context({}, {}, "/h", options={"values": ("a", "b")}).option(1) == "b"
     for options in ({}, {"values": ()}, {"values": (1, 2)}, {"values": "ab"}, {"values": {"a": 1}}):
-        assert manifests.option(options, 1) == ""
+        assert Context({}, {}, "/h", options=options).option(1) == ""
 
 
 def test_paths_are_written_as_people_write_them() -> None:

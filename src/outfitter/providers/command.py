@@ -12,10 +12,11 @@ from ..env.layer import Operation
 from ..env.lists import LIST_NAMES, OPERATIONS
 from ..env.origin import Origin
 from ..env.pathops import operations
-from ..env.redact import mask
+from ..env.redact import mask_pairs
 from ..host.tool import run_tool
 from .base import KEPT_BY, Detection, Lost, Resolution, Trust
 from .files import below, nearest, program, read, upwards
+from .manifests import texts
 from .tool import tail
 
 TYPE_CHECKING = False
@@ -60,10 +61,7 @@ class Command:
         name = argv[0]
         if "/" in name and not name.startswith("/"):
             found = nearest(directory, (name,))
-            if found is None:
-                return None
-            root, files = found
-            return Detection(root, files, f"command:{name}")
+            return found and Detection(*found, f"command:{name}")
         return Detection(_project(directory), (), f"command:{name}")
 
     def trust(self, found: Detection, context: Context) -> Trust:
@@ -94,8 +92,10 @@ class Command:
         ran = run_tool([tool, *argv[1:]], found.root, env, timeout=context.timeout, mark=context.mark)
         said = _Said(found, context)
         note = said.read(ran, argv[0])
-        marked = {name: said.values[name] for name in said.secrets if name in said.values}
-        raw = mask(ran.stderr.decode("utf-8", "surrogateescape"), marked).encode("utf-8", "surrogateescape")
+        marked = [(name, said.values[name]) for name in said.secrets if name in said.values]
+        raw = mask_pairs(ran.stderr.decode("utf-8", "surrogateescape"), marked).encode(
+            "utf-8", "surrogateescape"
+        )
         known = {**context.env, **env, **said.values}
         last = tail(ran, known, raw)
         if note:
@@ -124,10 +124,8 @@ class Command:
 
 def _argv(options: Mapping[str, object]) -> list[str]:
     """The program and its arguments; empty when none is named in a usable way."""
-    said = options.get("values", ())
-    if not isinstance(said, (list, tuple)) or not all(type(one) is str for one in said):
-        return []
-    return list(said) if said and said[0] and not any("\0" in one for one in said) else []
+    said = texts(options.get("values"))
+    return said if said and said[0] and not any("\0" in one for one in said) else []
 
 
 def _project(directory: str) -> str:

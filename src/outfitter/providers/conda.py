@@ -14,8 +14,19 @@ from ..env.pathops import operations
 from ..record import replace
 from .base import Lost, Resolution, Trust
 from .capturing import SOURCE, captured
-from .manifests import Marked, absolute, digest, is_text, names, option, read_text, read_toml, table, typed
-from .marks import MARKS
+from .manifests import (
+    Marked,
+    absolute,
+    digest,
+    is_text,
+    names,
+    parsed,
+    read_text,
+    read_toml,
+    table,
+    texts,
+    typed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +71,7 @@ class Conda(Marked):
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         prefix = _prefix(found, context)
-        watched = [os.path.join(found.root, name) for name in MARKS[self.id]]
+        watched = super().watch(found, context)
         return [*watched, *_watched(prefix), *_to_run(prefix, context)] if prefix else watched
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
@@ -142,13 +153,14 @@ def activation(prefix: str, origin: Origin | None = None) -> Resolution:
             return Resolution("missing", note=note)
         return Resolution("failed", note=f"{prefix} is not a conda environment (it has no {MARK})")
     origin = origin or Origin("provider", f"conda: {prefix}", os.path.join(prefix, MARK))
-    values, origins = {}, {}
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
     folder = os.path.join(prefix, "etc/conda/env_vars.d")
     state = os.path.join(prefix, "conda-meta/state")
     for file in (*(os.path.join(folder, name) for name in names(folder)), state):
-        said, problem = _object(file)
-        if problem:
-            return Resolution("failed", note=problem)
+        said = parsed(read_text(file) or "") if os.path.lexists(file) else {}
+        if type(said) is not dict:
+            return Resolution("failed", note=f"{file} is not a JSON object: reinstall its package")
         own = table(said, "env_vars") if file == state else said
         values.update(own)
         origins.update(dict.fromkeys(own, Origin("provider", f"conda: {prefix}", file)))
@@ -195,19 +207,6 @@ def _watched(prefix: str) -> tuple[str, ...]:
     return tuple(os.path.join(prefix, name) for name in inside)
 
 
-def _object(path: str) -> tuple[dict[str, Any], str]:
-    """A file with a JSON object, and what is wrong with it; nothing of both when it is not there."""
-    import json
-
-    if not os.path.lexists(path):
-        return {}, ""
-    try:
-        found = json.loads(read_text(path) or "")
-    except (ValueError, RecursionError):
-        found = None
-    return (found, "") if type(found) is dict else ({}, f"{path} is not a JSON object: reinstall its package")
-
-
 # What the tools print
 
 
@@ -216,9 +215,9 @@ def from_conda(document: object, base_path: str | None, prefix: str) -> Resoluti
     if type(document) is not dict:
         return Resolution("failed", note="conda did not print a JSON object: it may be too old")
     variables = table(document, "vars")
-    unset = _texts(variables.get("unset"))
-    scripts = _texts(table(document, "scripts").get("activate"))
-    path = _texts(table(document, "path").get("PATH"))
+    named = (variables.get("unset"), table(document, "scripts").get("activate"))
+    unset, scripts = [[] if said is None else texts(said) for said in named]
+    path = texts(table(document, "path").get("PATH"))
     if not path or unset is None or scripts is None:
         return Resolution("failed", note="conda did not understand `shell.posix+json`: it may be too old")
     origin = Origin("provider", f"conda: {prefix}")
@@ -275,20 +274,11 @@ def _said(
     )
 
 
-def _texts(value: object) -> list[str] | None:
-    """A list of texts, an empty one for nothing; None for anything else."""
-    if value is None:
-        return []
-    if isinstance(value, list) and all(type(one) is str for one in value):
-        return value
-    return None
-
-
 # Asking them
 
 
 def _prefix(found: Detection, context: Context) -> str:
-    given = option(context.options)
+    given = context.option()
     if given:
         return absolute(given, found.root, context.home)
     own = os.path.join(found.root, ".conda")
@@ -296,7 +286,7 @@ def _prefix(found: Detection, context: Context) -> str:
 
 
 def _asks(context: Context) -> bool:
-    return option(context.options, 1) == "ask"
+    return context.option(1) == "ask"
 
 
 def _activate(prefix: str) -> list[str]:
@@ -305,23 +295,18 @@ def _activate(prefix: str) -> list[str]:
 
 def _asked(argv: list[str], root: str, context: Context) -> tuple[object, Resolution | None]:
     """The JSON that a tool prints, or what to report instead."""
-    import json
-
     from ..host.tool import run_tool
     from .tool import failed
 
     ran = run_tool(argv, root, context.tool_env, timeout=context.timeout, mark=context.mark)
-    if ran.ok:
-        try:
-            return json.loads(ran.stdout), None
-        except (ValueError, RecursionError):
-            pass
+    if ran.ok and (said := parsed(ran.stdout)) is not None:
+        return said, None
     what = f"`{' '.join(ran.argv)}` did not print an environment: run it by hand to see why"
     return None, failed(ran, context, what)
 
 
 def _pixi_name(context: Context) -> str:
-    return option(context.options) or "default"
+    return context.option() or "default"
 
 
 def _pixi_prefix(root: str, context: Context) -> str:

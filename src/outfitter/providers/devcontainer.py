@@ -14,7 +14,7 @@ from ..env.pathops import operations
 from ..record import replace
 from .base import Detection, ReadsFiles, Resolution
 from .files import upwards
-from .manifests import expanded, is_text, names, option, present, read_jsonc
+from .manifests import expanded, is_text, names, present, read_jsonc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ class Devcontainer(ReadsFiles):
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
         watch = self.watch(found, context)
-        inside = option(context.options) == "inside"
+        inside = context.option() == "inside"
         if not inside and not any(context.env.get(name, "").lower() == "true" for name in SIGNS):
             note = (
                 "commands do not run inside the container that it describes; if they do, configure "
                 'devcontainer = ["inside"]'
             )
             return Resolution("not-applicable", note=note, watch=watch)
-        chosen = option(context.options, 1)
+        chosen = context.option(1)
         files = [path for path in found.files if not chosen or path == os.path.join(found.root, chosen)]
         if len(files) != 1:
             several = ", ".join(os.path.relpath(path, found.root) for path in found.files)

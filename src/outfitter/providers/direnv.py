@@ -15,6 +15,7 @@ from ..host.tool import run_tool
 from ..shell.activation import bookkeeper, unpack_direnv
 from .base import Detection, Lost, Resolution, Trust
 from .files import FILE_BYTES, nearest, program, read
+from .manifests import parsed, read_toml, table
 from .tool import tail, version
 from .wrapping import setting, wrapped
 
@@ -43,10 +44,7 @@ class Direnv:
 
     def detect(self, directory: str) -> Detection | None:
         found = nearest(directory, self._names)
-        if found is None:
-            return None
-        root, files = found
-        return Detection(root, files[:1], f"direnv:{files[0]}")
+        return found and Detection(found[0], found[1][:1], f"direnv:{found[1][0]}")
 
     def trust(self, found: Detection, context: Context) -> Trust:
         from shlex import quote
@@ -124,10 +122,11 @@ class _Records:
         config = env.get("XDG_CONFIG_HOME") or f"{self._home}/.config"
         folder = env.get("DIRENV_CONFIG") or f"{config}/direnv"
         self._data = f"{data}/direnv"
-        # Whichever is there first counts; the last one runs before every .envrc.
+        # Whichever is there first counts, and direnv says what is wrong with it; the last one runs before
+        # every .envrc.
         self._files = (f"{folder}/direnv.toml", f"{folder}/config.toml")
         self.settings = [*self._files, f"{folder}/direnvrc"]
-        self._said = self._settings()
+        self._said, _ = read_toml(next(filter(os.path.exists, self._files), ""))
 
     def grants(self, file: str, content: bytes) -> list[str]:
         return [f"{self._data}/allow/{_hash(path, content)}" for path in _spellings(file)]
@@ -147,27 +146,14 @@ class _Records:
 
     @property
     def load_dotenv(self) -> bool:
-        within = self._said.get("global")
-        return (isinstance(within, dict) and within.get("load_dotenv") is True) or (
-            self._said.get("load_dotenv") is True
-        )
+        return any(said.get("load_dotenv") is True for said in (self._said, table(self._said, "global")))
 
     def _listed(self, key: str) -> list[str]:
-        table = self._said.get("whitelist")
-        said = table.get(key) if isinstance(table, dict) else None
-        texts = [text for text in said if type(text) is str] if isinstance(said, list) else []
+        said = table(self._said, "whitelist").get(key)
+        listed = [text for text in said if type(text) is str] if isinstance(said, list) else []
         return [
-            os.path.normpath(f"{self._home}/{text[2:]}") if text.startswith("~/") else text for text in texts
+            os.path.normpath(f"{self._home}/{text[2:]}") if text.startswith("~/") else text for text in listed
         ]
-
-    def _settings(self) -> dict[str, object]:
-        import tomllib
-
-        text = read(next((path for path in self._files if os.path.exists(path)), ""))
-        try:
-            return {} if text is None else tomllib.loads(text.decode())
-        except ValueError:
-            return {}  # direnv will say what is wrong with it, and load nothing
 
 
 def _spellings(file: str) -> list[str]:
@@ -208,14 +194,9 @@ def _executing(tool: str, env: Mapping[str, str]) -> tuple[str, ...]:
 
 def _read(ran: Ran) -> dict[str, str | None] | None:
     """The object that direnv prints; empty when it has nothing to say, None when it is none."""
-    import json
-
     if not ran.stdout.strip():
         return {}
-    try:
-        said = json.loads(ran.stdout.decode("utf-8", "surrogateescape"))
-    except (ValueError, RecursionError):
-        return None
+    said = parsed(ran.stdout.decode("utf-8", "surrogateescape"))
     sound = isinstance(said, dict) and all(value is None or type(value) is str for value in said.values())
     return said if sound else None
 

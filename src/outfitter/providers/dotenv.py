@@ -14,6 +14,7 @@ from ..env.pathops import operations
 from ..formats.dotenv import DIALECTS, parse
 from .base import Detection, ReadsFiles, Resolution
 from .files import FILE_BYTES, below, nearest, read
+from .manifests import texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ class Dotenv(ReadsFiles):
         if mistake:
             return Detection(os.path.abspath(directory), (), f"dotenv:{directory}", mistake)
         found = nearest(directory, names)
-        if found is None:
-            return None
-        root, files = found
-        return Detection(root, files, f"dotenv:{files[0]}")
+        return found and Detection(*found, f"dotenv:{found[1][0]}")
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [below(found.root, name) for name in _names(self._chosen(context))[0]]
@@ -101,7 +99,7 @@ def _resolution(
             lists += operations(context.env.get(name), entry.value, name, origin)
         else:
             values[name] = entry.value
-    plain = _texts(options.get("plain", ())) or ()
+    plain = texts(options.get("plain", ())) or ()
     return Resolution(
         "applied",
         set=values,
@@ -124,7 +122,7 @@ def _read(path: str, dialect: str, known: Mapping[str, str]) -> tuple[list[Doten
 
 def _names(options: Mapping[str, object]) -> tuple[list[str], str]:
     """The files that are named, relative to the project; and what is wrong with that."""
-    names = _texts(options.get("values", ()))
+    names = texts(options.get("values", ()))
     if names is None:
         return [], "providers.dotenv must be a list of file names"
     outside = [name for name in names if not name or name.startswith("/") or ".." in name.split("/")]
@@ -138,12 +136,6 @@ def _unusable(options: Mapping[str, object]) -> str:
         return f"dotenv's `dialect` must be one of: {', '.join(DIALECTS)}"
     if type(options.get("allow_path", False)) is not bool:
         return "dotenv's `allow_path` must be true or false"
-    if _texts(options.get("plain", ())) is None:
+    if texts(options.get("plain", ())) is None:
         return "dotenv's `plain` must be a list of names"
     return ""
-
-
-def _texts(value: object) -> list[str] | None:
-    if not isinstance(value, (list, tuple)) or not all(type(one) is str for one in value):
-        return None
-    return list(value)

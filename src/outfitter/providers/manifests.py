@@ -11,10 +11,11 @@ from .marks import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from ..formats.document import Document
+    from .base import Context
 
 # A lock of a large project; what is larger counts by its size and time alone.
 _DIGESTED = 16 << 20
@@ -33,6 +34,9 @@ class Marked:
 
     id = ""
     labelled_by_file = False
+
+    def watch(self, found: Detection, context: Context) -> list[str]:
+        return [os.path.join(found.root, name) for name in MARKS[self.id]]
 
     def detect(self, directory: str) -> Detection | None:
         for folder in upwards(directory):
@@ -57,6 +61,16 @@ def read_text(path: str) -> str | None:
     try:
         return None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
+        return None
+
+
+def parsed(text: str | bytes) -> Any:
+    """What a tool or a file says in JSON; None for what is not JSON."""
+    import json
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
         return None
 
 
@@ -116,6 +130,13 @@ def text(values: dict[str, Any], key: str) -> str:
     return found if type(found) is str else ""
 
 
+def texts(value: object) -> list[str] | None:
+    """A list of strings, as a list of its own; None for anything else."""
+    if isinstance(value, (list, tuple)) and all(type(one) is str for one in value):
+        return list(value)
+    return None
+
+
 def digest(paths: Iterable[str], use: str = "", *, root: str = "") -> str:
     """What these files say, as "sha256:..."; a change of any, or one more or less, changes it.
 
@@ -159,14 +180,6 @@ def expanded(text: str, value_of: Callable[[str], str | None]) -> tuple[str, str
         if value is None:
             return result, f"${{{inside}}}" if end else "${"
         result += value
-
-
-def option(options: Mapping[str, object], place: int = 0) -> str:
-    """One of the texts that the configuration gives a provider; "" when it does not."""
-    values = options.get("values")
-    if isinstance(values, (list, tuple)) and len(values) > place and type(values[place]) is str:
-        return str(values[place])
-    return ""
 
 
 def absolute(path: str, root: str, home: str) -> str:

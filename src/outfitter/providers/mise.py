@@ -18,7 +18,7 @@ from ..host.tool import run_tool
 from ..record import record
 from .base import MODES, Detection, Lost, Resolution, Trust
 from .files import program, upwards
-from .manifests import names, present, read_text
+from .manifests import names, parsed, present, read_text, texts
 from .tool import failed, version
 from .wrapping import setting, wrapped
 
@@ -296,15 +296,11 @@ def _judge(path: str, state: _State) -> _Judged:
         why = ""
     elif kept is not None:
         why = f"{path} changed after it was trusted in mise"
-    elif real in state.records or any(_within(real, target) for target in state.records):
+    elif real in state.records or any(real.startswith(f"{target.rstrip('/')}/") for target in state.records):
         why = f"mise trusts {path} whatever its content, which Outfitter does not accept"
     else:
         why = f"{path} is not trusted in mise"
     return _Judged(path, text, _is_plain(path, text), recorded, ignored, why)
-
-
-def _within(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip("/") + "/")
 
 
 def _is_plain(path: str, text: str) -> bool:
@@ -317,11 +313,9 @@ def _is_plain(path: str, text: str) -> bool:
     if values is None or not values.keys() <= _HARMLESS:
         return False
     tools = values.get("tools", {})
-    return type(tools) is dict and all(_is_version(value) for value in tools.values())
-
-
-def _is_version(value: object) -> bool:
-    return type(value) is str or (type(value) is list and all(type(one) is str for one in value))
+    return type(tools) is dict and all(
+        type(value) is str or texts(value) is not None for value in tools.values()
+    )
 
 
 def _toml(text: str) -> dict[str, Any] | None:
@@ -426,12 +420,7 @@ class _Asking:
         return ran.stdout
 
     def _json(self, question: Sequence[str], kind: type[_Kind]) -> _Kind:
-        import json
-
-        try:
-            said = json.loads(self._ask(question))
-        except (ValueError, RecursionError):
-            said = None
+        said = parsed(self._ask(question))
         if not isinstance(said, kind):
             raise self._not_understood(question)
         return said

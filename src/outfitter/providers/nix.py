@@ -25,8 +25,7 @@ from ..shell.activation import bookkeeper
 from .base import MODES, SECONDS, Lost, Resolution, Trust
 from .capturing import EVALUATE, captured
 from .files import program, read, upwards
-from .manifests import Marked, digest, names, option, read_text
-from .marks import MARKS
+from .manifests import Marked, digest, names, parsed, read_text
 from .tool import failed, version
 from .wrapping import setting, wrapped
 
@@ -220,9 +219,8 @@ def _hooked(
 def _wrapped(found: Detection, context: Context, tool: str, snapshot: Resolution) -> Resolution:
     if _Source(found, context).writable:
         return wrapped(snapshot, _developing(found, context, tool))
-    note = (
-        f"nix cannot refer to {found.root} because of characters in its name: rename it, or use another mode"
-    )
+    what = f"nix cannot refer to {found.root} because of characters in its name"
+    note = f"{what}: rename it, or use another mode"
     return Resolution("failed", note=note, watch=snapshot.watch, producer=snapshot.producer)
 
 
@@ -266,12 +264,7 @@ def mapped(
 
 
 def _parse(printed: bytes) -> tuple[dict[str, Any], list[str]] | None:
-    import json
-
-    try:
-        said = json.loads(printed)
-    except (ValueError, RecursionError):
-        return None
+    said = parsed(printed)
     variables = said.get("variables") if type(said) is dict else None
     if type(variables) is not dict:
         return None
@@ -285,7 +278,7 @@ class _Source:
     def __init__(self, found: Detection, context: Context) -> None:
         self._root = found.root
         self._entry = os.path.basename(found.files[0])
-        self._shell = option(context.options)
+        self._shell = context.option()
         self._checkout = _checkout(found.root) if self._entry == "flake.nix" else ""
         self.of_git = bool(self._checkout)
         self.folder = self._checkout or found.root
@@ -334,13 +327,13 @@ def _shell_command(found: Detection, context: Context) -> str:
     """What a person types for the same shell."""
     from shlex import quote
 
-    shell = option(context.options)
+    shell = context.option()
     entry = os.path.basename(found.files[0])
     if entry != "flake.nix":
         return f"cd {quote(found.root)} && nix-shell {entry}"
-    if not _Source(found, context).of_git:
-        return f"cd {quote(found.root)} && nix develop {quote(f'path:.#{shell}' if shell else 'path:.')}"
-    return f"cd {quote(found.root)} && nix develop {quote(f'.#{shell}') if shell else ''}".rstrip()
+    source = "" if _Source(found, context).of_git else "path:."
+    reference = f"{source or '.'}#{shell}" if shell else source
+    return f"cd {quote(found.root)} && nix develop {reference and quote(reference)}".rstrip()
 
 
 # What trust is bound to
@@ -412,9 +405,6 @@ class _Relative(Marked):
         if context.mode != "capture":
             return []
         return [["bash", "-c", EVALUATE, "bash", *self._argv(context, self.id)]]
-
-    def watch(self, found: Detection, context: Context) -> list[str]:
-        return [os.path.join(found.root, name) for name in MARKS[self.id]]
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
         watch = self.watch(found, context)

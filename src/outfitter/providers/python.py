@@ -14,7 +14,7 @@ from ..record import KW_ONLY, record, replace
 from . import venv
 from .base import Lost, Resolution, Trust
 from .files import planted, program, upwards
-from .manifests import Marked, absolute, digest, names, option, present, read_text, read_toml, table, text
+from .manifests import Marked, absolute, digest, names, present, read_text, read_toml, table, text
 from .wrapping import as_it_is, wrapped
 
 TYPE_CHECKING = False
@@ -153,7 +153,7 @@ class _Project:
         self.root = root
         self.env = context.env
         self.home = context.home
-        self.given = option(context.options)
+        self.given = context.option()
         self.pyproject, self.problem = read_toml(os.path.join(root, "pyproject.toml"))
         self._found: tuple[str, _Place] | None = None
         self._seen: list[str] = []

@@ -51,7 +51,7 @@ class Versions(ReadsFiles):
 
     def detect(self, directory: str) -> Detection | None:
         found = nearest(directory, FILES)
-        return None if found is None else Detection(found[0], found[1], f"versions:{found[0]}")
+        return found and Detection(*found, f"versions:{found[0]}")
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [os.path.join(found.root, name) for name in FILES]
@@ -70,7 +70,8 @@ class Versions(ReadsFiles):
             text = read_text(path)
             if text is None or not text.strip():
                 return Resolution("failed", note=f"{path} contains no version: write one", watch=watch)
-            for one in _READERS[name](here, text):
+            read = _READERS[name](here, text)
+            for one in [_Found()] if read is None else read:
                 watch += one.watch
                 if not one.manager:
                     unmanaged.append(name)
@@ -126,17 +127,13 @@ class _Managers:
 # pyenv, rbenv, nodenv: a folder per version
 
 
-def _pyenv(here: _Managers, text: str) -> list[_Found]:
+def _pyenv(here: _Managers, text: str) -> list[_Found] | None:
     # Several versions may be named, and "3.11" is the newest installed 3.11.
     words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
-    return [_of_words("pyenv", here.pyenv, words, "python-") or _Found()]
+    return _of_words("pyenv", here.pyenv, words, "python-")
 
 
-def _rbenv(here: _Managers, text: str) -> list[_Found]:
-    return [_of_words("rbenv", here.rbenv, text.split()[:1], "ruby-") or _Found()]
-
-
-def _of_words(manager: str, place: str, words: Sequence[str], prefix: str) -> _Found | None:
+def _of_words(manager: str, place: str, words: Sequence[str], prefix: str) -> list[_Found] | None:
     folder = os.path.join(place, "versions")
     if not os.path.isdir(folder):
         return None
@@ -154,7 +151,7 @@ def _of_words(manager: str, place: str, words: Sequence[str], prefix: str) -> _F
             folders.append(os.path.join(path, "bin"))
         else:
             missing.append(f"{manager} {word}: `{manager} install {typed(word)}`")
-    return _Found(manager, folders, missing, watch=(folder, *folders))
+    return [_Found(manager, folders, missing, watch=(folder, *folders))]
 
 
 def _version(folder: str, name: str) -> str:
@@ -185,23 +182,18 @@ def _newest(folder: str, candidates: Sequence[str]) -> str:
 # Node: nvm, fnm, nodenv
 
 
-def _nvmrc(here: _Managers, text: str) -> list[_Found]:
-    return [_nvm(here, text) or _fnm(here, text) or _Found()]
+def _nodenv(here: _Managers, text: str) -> list[_Found] | None:
+    return _of_words("nodenv", here.nodenv, text.split()[:1], "node-")
 
 
-def _node_version(here: _Managers, text: str) -> list[_Found]:
-    of_nodenv = _of_words("nodenv", here.nodenv, text.split()[:1], "node-")
-    return [of_nodenv or _fnm(here, text) or _nvm(here, text) or _Found()]
-
-
-def _nvm(here: _Managers, text: str) -> _Found | None:
+def _nvm(here: _Managers, text: str) -> list[_Found] | None:
     folder = os.path.join(here.nvm, "versions", "node")
     if not os.path.isdir(folder) and not os.path.exists(os.path.join(here.nvm, "nvm.sh")):
         return None
     word, line = _first_word(text)
     watch = (folder, os.path.join(here.nvm, "alias"))
     if word == "system":
-        return _Found("nvm", line=line, watch=watch)
+        return [_Found("nvm", line=line, watch=watch)]
     path = _node(folder, _unaliased(here.nvm, word))
     if not path:
         return _no_node("nvm", word, line, watch)
@@ -210,28 +202,28 @@ def _nvm(here: _Managers, text: str) -> _Found | None:
         "NVM_BIN": os.path.join(path, "bin"),
         "NVM_INC": os.path.join(path, "include", "node"),
     }
-    return _Found("nvm", [values["NVM_BIN"]], line=line, values=values, watch=(*watch, values["NVM_BIN"]))
+    return [_Found("nvm", [values["NVM_BIN"]], line=line, values=values, watch=(*watch, values["NVM_BIN"]))]
 
 
-def _fnm(here: _Managers, text: str) -> _Found | None:
+def _fnm(here: _Managers, text: str) -> list[_Found] | None:
     folder = os.path.join(here.fnm, "node-versions")
     if not os.path.isdir(folder):
         return None
     word, line = _first_word(text)
     watch = (folder, os.path.join(here.fnm, "aliases"))
     if word == "system":
-        return _Found("fnm", line=line, watch=watch)
+        return [_Found("fnm", line=line, watch=watch)]
     path = _version(os.path.join(here.fnm, "aliases"), word) if not _numbers(word) else ""
     if not path and (version := _node(folder, word)):
         path = os.path.join(version, "installation")
     if not path or not os.path.isdir(path):
         return _no_node("fnm", word, line, watch)
-    return _Found("fnm", [os.path.join(os.path.realpath(path), "bin")], line=line, watch=watch)
+    return [_Found("fnm", [os.path.join(os.path.realpath(path), "bin")], line=line, watch=watch)]
 
 
-def _no_node(manager: str, word: str, line: int, watch: Sequence[str]) -> _Found:
+def _no_node(manager: str, word: str, line: int, watch: Sequence[str]) -> list[_Found]:
     missing = f"node {word or '(no version named)'}: `{manager} install {typed(word)}`"
-    return _Found(manager, missing=[missing], line=line, watch=watch)
+    return [_Found(manager, missing=[missing], line=line, watch=watch)]
 
 
 def _first_word(text: str) -> tuple[str, int]:
@@ -271,11 +263,11 @@ def _node(folder: str, word: str) -> str:
 # asdf
 
 
-def _asdf(here: _Managers, text: str) -> list[_Found]:
+def _asdf(here: _Managers, text: str) -> list[_Found] | None:
     installs = os.path.join(here.asdf, "installs")
     plugins = os.path.join(here.asdf, "plugins")
     if not os.path.isdir(here.asdf):
-        return [_Found()]
+        return None
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         tool, *versions = line.partition("#")[0].split() or [""]
@@ -307,10 +299,11 @@ def _asdf(here: _Managers, text: str) -> list[_Found]:
     return found
 
 
-_READERS: dict[str, Callable[[_Managers, str], list[_Found]]] = {
+# None where no manager that is installed reads the file.
+_READERS: dict[str, Callable[[_Managers, str], list[_Found] | None]] = {
     ".tool-versions": _asdf,
     ".python-version": _pyenv,
-    ".ruby-version": _rbenv,
-    ".node-version": _node_version,
-    ".nvmrc": _nvmrc,
+    ".ruby-version": lambda here, text: _of_words("rbenv", here.rbenv, text.split()[:1], "ruby-"),
+    ".node-version": lambda here, text: _nodenv(here, text) or _fnm(here, text) or _nvm(here, text),
+    ".nvmrc": lambda here, text: _nvm(here, text) or _fnm(here, text),
 }

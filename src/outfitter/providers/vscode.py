@@ -32,7 +32,7 @@ class Vscode(ReadsFiles):
 
     def detect(self, directory: str) -> Detection | None:
         found = nearest(directory, (FILE,))
-        return None if found is None else Detection(found[0], found[1], f"vscode:{found[1][0]}")
+        return found and Detection(*found, f"vscode:{found[1][0]}")
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         return [os.path.join(found.root, FILE)]
