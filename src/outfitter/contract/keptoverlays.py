@@ -69,8 +69,8 @@ class KeptOverlays:
         merge: bool = False,
         secret: Sequence[tuple[str, str]] = (),
     ) -> tuple[Rejection, ...]:
-        """Keeps a contribution; what is secret in it is not, and told. `secret` are names and values of
-        others that may be part of its own. Raises FileInvalid, SettingInvalid.
+        """Keeps a contribution without what is secret in it, and returns why. `secret` are names and values
+        of others that may be part of its own. Raises FileInvalid, SettingInvalid.
         """
         from ..env.redact import Secrets, holding
 
@@ -87,8 +87,7 @@ class KeptOverlays:
         def change(overlay: Overlay) -> Overlay:
             if not contribution.names:
                 return overlay.drop(contribution.producer)  # it has nothing to say any more
-            known = overlay.get(contribution.producer)
-            return overlay.put(known.with_more(contribution) if merge and known is not None else contribution)
+            return overlay.put(contribution, merge=merge)
 
         if contribution.names or (self.any and not merge):
             self._change(directory, change)
@@ -96,13 +95,7 @@ class KeptOverlays:
 
     def drop(self, directory: str, producer: str, names: Sequence[str] = ()) -> bool:
         """Forgets a producer, or what it said of some variables; whether there was anything."""
-
-        def change(overlay: Overlay) -> Overlay:
-            known = overlay.get(producer)
-            rest = None if known is None or not names else known.without(names)
-            return overlay.drop(producer) if rest is None or not rest.names else overlay.put(rest)
-
-        return self.any and self._change(directory, change)
+        return self.any and self._change(directory, lambda overlay: overlay.drop(producer, names))
 
     def _change(self, directory: str, change: Callable[[Overlay], Overlay]) -> bool:
         import fcntl

@@ -12,7 +12,7 @@ from ..env.origin import RUNTIME
 from ..env.overlay import Contribution, Overlay, Rejection, why_no_producer
 from ..errors import InvalidParams, OverlaysFull, OverlayUnknown, ScopeUnknown
 from .keptoverlays import KeptOverlays
-from .layers import env_layer, rules_of
+from .layers import env_layer, policy_of, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 SCOPES = 256
 # Producers of one of them: hooks and plugins of a person, several times over.
 CONTRIBUTIONS = 64
-# What one of them may hold: the largest environment there is, unless somebody configures another.
+# The most that one of them may have: the largest environment there is, unless somebody configures another.
 SCOPE_BYTES = 1 << 20
-# What all of them may hold together.
+# The most that all of them may have together.
 ALL_SCOPES_BYTES = 64 << 20
 _COPY = "/"  # between the name of a session and that of a copy of it
 LONGEST_SCOPE = 256  # characters; a thread's id has 36
@@ -86,15 +86,10 @@ class Overlays:
 
 def refusals(contribution: Contribution, settings: Settings) -> tuple[Rejection, ...]:
     """What the rules for scripts are against, in words for its producer; those of a project come on top."""
-    from ..env.policy import Policy
     from ..env.resolve import Stack
 
     said = settings.user_policy
-    policies = []
-    if said is not None:
-        policies.append(
-            Policy(said.inherit, said.ignore_default_excludes, said.exclude, said.set, said.include_only)
-        )
+    policies = [] if said is None else [policy_of("user", said)]
     refused = Stack((contribution.layer(),), policies, rules_of(settings)).refused
     return tuple(Rejection(contribution.producer, one.name, one.reason, one.why) for one in refused)
 
@@ -126,7 +121,7 @@ class Scopes:
     """
 
     def __init__(self) -> None:
-        self.is_alive: Callable[[object], bool] = _forever
+        self.is_alive: Callable[[object], bool] = lambda owner: True
         self._scopes: dict[str, _Scope] = {}  # the one that was used last comes last
         self._nothing = Overlay()
 
@@ -166,11 +161,7 @@ class Scopes:
             raise InvalidParams(why)
         if contribution.kind == "named":
             raise InvalidParams("named overlays are in the configuration: choose them with `overlays`")
-        overlay = self._of(scope)
-        known = overlay.get(contribution.producer)
-        if merge and known is not None:
-            contribution = known.with_more(contribution)
-        overlay = overlay.put(contribution)
+        overlay = self._of(scope).put(contribution, merge=merge)
         if order:
             overlay = overlay.arranged(order)
         return self._keep(scope, overlay, owner)
@@ -178,11 +169,7 @@ class Scopes:
     def drop(self, scope: str, producer: str, names: Sequence[str] = ()) -> bool:
         """Forgets a producer, or what it said of some variables; whether there was anything."""
         overlay = self.get(scope)
-        known = overlay.get(producer)
-        if known is None:
-            return False
-        rest = known.without(names) if names else known
-        after = overlay.put(rest) if names and rest.names else overlay.drop(producer)
+        after = overlay.drop(producer, names)
         if after is overlay:
             return False
         if after.contributions or after.withheld or _COPY in scope:
@@ -202,7 +189,7 @@ class Scopes:
         from ..env.lifecycle import happened
         from ..env.redact import Secrets
 
-        if why := why_no_scope(scope):  # it would be told to the commands of a copy
+        if why := why_no_scope(scope):  # the commands of a copy would get it as a variable
             raise InvalidParams(why)
         try:
             outcome = happened(self._of(scope), event, secrets=Secrets(settings.secret_names), **more)  # type: ignore[arg-type]
@@ -265,7 +252,3 @@ def _told(overlay: Overlay) -> Layer:
     if overlay.parent:
         values[PARENT_SCOPE] = overlay.parent
     return Layer(RUNTIME_LEVEL, "scope", RUNTIME, values)
-
-
-def _forever(owner: object) -> bool:
-    return True

@@ -53,13 +53,11 @@ class Contribution:
     unset: Sequence[str] = ()
     operations: Sequence[Operation] = ()
     secrets: frozenset[str] = frozenset()
+    hidden = ("values", "operations")
 
     def __post_init__(self) -> None:
         unset, secrets = tuple(dict.fromkeys(self.unset)), frozenset(self.secrets)
         fill(self, values=dict(self.values), unset=unset, secrets=secrets)
-
-    def __repr__(self) -> str:
-        return f"Contribution({self.producer!r}, {', '.join(self.names)})"
 
     @property
     def kind(self) -> str:
@@ -176,12 +174,15 @@ class Overlay:
     def get(self, producer: str) -> Contribution | None:
         return next((one for one, _ in self._entries if one.producer == producer), None)
 
-    def put(self, contribution: Contribution) -> Overlay:
+    def put(self, contribution: Contribution, *, merge: bool = False) -> Overlay:
         """With this in place of all that its producer has said before, and where that stood.
 
-        One that says what is said already changes nothing: the same object comes back.
+        With `merge`, what the producer has said of other variables stays. A contribution that says what is
+        said already changes nothing: the same object comes back.
         """
         known = self.get(contribution.producer)
+        if merge and known is not None:
+            contribution = known.with_more(contribution)
         if known == contribution:
             return self
         new = (contribution, self._layer(contribution))
@@ -189,10 +190,15 @@ class Overlay:
             return self._with([*self._entries, new])
         return self._with([new if entry[0] is known else entry for entry in self._entries])
 
-    def drop(self, producer: str) -> Overlay:
-        """Without what a producer has said."""
-        kept = [entry for entry in self._entries if entry[0].producer != producer]
-        return self if len(kept) == len(self._entries) else self._with(kept)
+    def drop(self, producer: str, names: Sequence[str] = ()) -> Overlay:
+        """Without what a producer has said, or only without what it has said of some variables."""
+        known = self.get(producer)
+        if known is None:
+            return self
+        rest = known.without(names)
+        if names and rest.names:
+            return self.put(rest)
+        return self._with([entry for entry in self._entries if entry[0] is not known])
 
     def arranged(self, order: Sequence[str]) -> Overlay:
         """With the producers of `order` in that order, whichever of them was heard first.

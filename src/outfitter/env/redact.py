@@ -58,13 +58,8 @@ def holding(texts: Sequence[tuple[str, str]], secrets: Sequence[tuple[str, str]]
     return [(name, part) for part, value in there for name, text in texts if value in text]
 
 
-def mask(text: str, secrets: Mapping[str, str]) -> str:
-    """The text without any of the secret values, each replaced by its name."""
-    return mask_pairs(text, secrets.items())
-
-
 def mask_pairs(text: str, secrets: Iterable[tuple[str, str]]) -> str:
-    """The same, for names that had several values: (name, value).
+    """The text without any of the secret values, each replaced by its name: (name, value).
 
     Where two values overlap in the text, all of both goes: no part of one stays.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..errors import EnvironmentTooLarge
 from ..record import EMPTY, KW_ONLY, record
-from .layer import BASE, OVERRIDE, POLICY, PROVIDER, REQUESTED, RUNTIME_LEVEL, SESSION, SETUP, SNAPSHOT
+from .layer import BASE, OVERRIDE, POLICY, PROVIDER, REQUESTED, RUNTIME_LEVEL, SESSION, SETUP, SNAPSHOT, Layer
 from .lists import LIST_NAMES, ListValue, leads_somewhere
 from .names import REQUIRED, SETUP_NAMES, SHELL_MAINTAINED, is_name, is_runtime, loads_code
 from .policy import apply, is_withheld
@@ -18,7 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .layer import Layer
     from .origin import Origin
     from .policy import Policy
 
@@ -55,9 +54,7 @@ class Event:
     why: str
     origin: Origin | None
     value: str | None
-
-    def __repr__(self) -> str:
-        return f"Event(L{self.level} {self.layer} {self.action}: {self.why})"
+    hidden = ("value",)
 
 
 @record
@@ -398,7 +395,7 @@ class _Fold:
             elif verdict.origin == policy.source and name in policy.set:
                 action, value = "set", policy.set[name]
                 place = policy.places.get(f"set {name}", policy.source)
-                self._from[name] = _policy_layer(policy)
+                self._from[name] = Layer(POLICY, policy.name, policy.source, policy.set)
             self._tell(POLICY, policy.name, name, action, verdict.rule, place, value)
 
     def withhold(self) -> None:
@@ -445,12 +442,6 @@ class _Fold:
 def _is_gap(values: Mapping[str, str], name: str) -> bool:
     """An empty PATH is none: shells then search a list of their own."""
     return name not in values or (name == "PATH" and not values[name])
-
-
-def _policy_layer(policy: Policy) -> Layer:
-    from .layer import Layer
-
-    return Layer(POLICY, policy.name, policy.source, policy.set)
 
 
 # Reasons that are given in more than one place.

@@ -49,6 +49,20 @@ class Document:
         return self._lines.get(path, 1)
 
 
+class JsonObject(dict[str, "Any"]):
+    """A JSON object that remembers names that were written twice, as the merge of two files can do."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.twice: list[str] = []
+        if len(self) < len(pairs):
+            seen: set[str] = set()
+            for name, _ in pairs:
+                if name in seen and name not in self.twice:
+                    self.twice.append(name)
+                seen.add(name)
+
+
 class LineFinder:
     """A pass over text that was accepted: it decides nothing, and finds the line of each part."""
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from ..env.overlay import Rejection, read
 from ..errors import OverlayRefused
+from .document import JsonObject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ..env.overlay import Contribution
 
 # Hooks that run before commands, and may say what those get.
@@ -44,19 +43,8 @@ def _env(text: str, producer: str) -> tuple[dict[str, object], list[Rejection]]:
         return {}, [Rejection(producer, "output", "field", f"it has more than {LARGEST} characters")]
     from json import loads
 
-    twice: list[str] = []
-
-    # Any: this is what json makes of a text.
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for name, value in pairs:
-            if name in made:
-                twice.append(name)
-            made[name] = value
-        return made
-
     try:
-        told = loads(text, object_pairs_hook=once)
+        told = loads(text, object_pairs_hook=JsonObject)
     except (ValueError, RecursionError):
         return {}, [Rejection(producer, "output", "field", "it starts like JSON, but is not valid JSON")]
     specific = told.get("hookSpecificOutput")
@@ -68,12 +56,11 @@ def _env(text: str, producer: str) -> tuple[dict[str, object], list[Rejection]]:
         return {}, [Rejection(producer, "hookEventName", "field", why)]
     if env is None:
         return {}, []
-    if not isinstance(env, dict):
+    if not isinstance(env, JsonObject):
         why = "it must be an object whose keys are names of variables"
         return {}, [Rejection(producer, "env", "field", why)]
     rejected = []
-    for name in dict.fromkeys(twice):
-        if name in env:
-            del env[name]
-            rejected.append(Rejection(producer, name, "conflict", "it is listed twice: keep one of them"))
+    for name in env.twice:
+        del env[name]
+        rejected.append(Rejection(producer, name, "conflict", "it is listed twice: keep one of them"))
     return env, rejected

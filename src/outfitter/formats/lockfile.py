@@ -9,7 +9,7 @@ from ..env.explain import shown
 from ..env.layer import BASE, STATES
 from ..env.lock import SHORTEST_SALT, Lock, LockedLayer, LockedVariable
 from ..errors import FileInvalid
-from .document import Mistake, refuse
+from .document import JsonObject, Mistake, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def decode(text: str, file: str = "outfitter.lock") -> Lock:
     import json
 
     try:
-        said = json.loads(text, object_pairs_hook=_Object)
+        said = json.loads(text, object_pairs_hook=JsonObject)
     except json.JSONDecodeError as error:
         problem = Mistake(file, error.lineno, f"not valid JSON: {error.msg}", _REMEDY)
         raise FileInvalid((problem,)) from None
@@ -83,20 +83,6 @@ def decode(text: str, file: str = "outfitter.lock") -> Lock:
     return lock
 
 
-class _Object(dict[str, "Any"]):
-    """A JSON object that remembers a name that was written twice: merging two locks can do that."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        self.twice: list[str] = []
-        if len(self) < len(pairs):
-            seen: set[str] = set()
-            for name, _ in pairs:
-                if name in seen and name not in self.twice:
-                    self.twice.append(name)
-                seen.add(name)
-
-
 class _Reader:
     """Reads the members one by one and notes what is wrong with them, with the line as far as it is known."""
 
@@ -106,7 +92,7 @@ class _Reader:
         self._file = file
 
     def read(self, said: Any) -> Lock | None:
-        if not isinstance(said, _Object):
+        if not isinstance(said, JsonObject):
             self._wrong("the file is not a JSON object", None)
             return None
         version = said.get("version")
@@ -144,7 +130,7 @@ class _Reader:
         return BASE
 
     def _layer(self, said: Any) -> LockedLayer:
-        if not isinstance(said, _Object):
+        if not isinstance(said, JsonObject):
             self._wrong("an entry of `layers` is not an object", "layers")
             return LockedLayer("L0", "", "")
         id = said.get("id")
@@ -162,7 +148,7 @@ class _Reader:
     def _variable(self, name: str, said: Any) -> LockedVariable:
         what = f"the variable `{shown(name)}`"
         nothing = LockedVariable("L0", "")
-        if not isinstance(said, _Object):
+        if not isinstance(said, JsonObject):
             self._wrong(f"{what} is not an object", name)
             return nothing
         self._only(said, ("layer", "id", "secret", "digest", "segments"), what, name)
@@ -187,15 +173,15 @@ class _Reader:
         self._wrong(f"`{key}` is missing or not an array", key)
         return []
 
-    def _object(self, said: Any, key: str) -> _Object:
-        if not isinstance(said, _Object):
+    def _object(self, said: Any, key: str) -> JsonObject:
+        if not isinstance(said, JsonObject):
             self._wrong(f"`{key}` is missing or not an object", key)
-            return _Object([])
+            return JsonObject([])
         for name in said.twice:
             self._wrong(f"`{shown(name)}` is in `{key}` twice", name)
         return said
 
-    def _only(self, said: _Object, known: tuple[str, ...], what: str, where: str | None = None) -> None:
+    def _only(self, said: JsonObject, known: tuple[str, ...], what: str, where: str | None = None) -> None:
         for name in said:
             if name not in known:
                 self._wrong(f"{what} has an unknown member `{shown(name)}`", where or name)
