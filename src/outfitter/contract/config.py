@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PROJECT_FILE = "outfitter.toml"
 _GIT = ".git"
-MAX_DIRECTORIES = 1024  # remembered at a time; each holds the few paths that are looked at for it
+MAX_DIRECTORIES = 1024  # remembered at a time; each has the few paths that are looked at for it
 _MAX_MERGED = 64  # as many projects at a time
 
 
@@ -132,7 +132,10 @@ def _data(path: str, kind: str) -> bytes | None:
         most = MAX_BYTES[kind]
         try:
             is_file = stat.S_ISREG(os.fstat(fd).st_mode)
-            data = _bytes(fd, most + 1) if is_file else b""
+            data = b""
+            if is_file:
+                with open(fd, "rb", closefd=False) as file:
+                    data = file.read(most + 1)
         finally:
             os.close(fd)
         if is_file and len(data) <= most:
@@ -145,15 +148,8 @@ def _data(path: str, kind: str) -> bytes | None:
     raise unreadable(path, f"cannot be read: {reason}", remedy)
 
 
-def _bytes(fd: int, most: int) -> bytes:
-    data = b""
-    while len(data) < most and (more := os.read(fd, most - len(data))):
-        data += more
-    return data
-
-
 def load(environ: Mapping[str, str], directory: str | None) -> Settings:
-    """What holds in a directory, or, with None, outside of any project.
+    """The settings of a directory, or, with None, those outside of any project.
 
     Raises FileInvalid with all mistakes of all files.
     """
@@ -185,7 +181,7 @@ class _Seen:
         """Whether everything is as it was: a few calls of stat."""
         way = self.way
         is_same = way is not None and way.holds()
-        # Where no link leads to the folder, the way has told that it is still the same one.
+        # Where no link leads to the folder, the way has shown that it is still the same one.
         is_told = is_same and way is not None and way.paths[0] == directory
         if not is_told and _identity(directory) != self.identity:
             return False
@@ -224,7 +220,7 @@ class Configuration:
         self._merged: dict[tuple[int, ...], tuple[Settings, tuple[FileSettings | None, ...]]] = {}
 
     def settings(self, directory: str | None) -> Settings:
-        """What holds in a directory: the same object as before while nothing has changed.
+        """The settings of a directory: the same object as before while nothing has changed.
 
         Directories of the same project share one. Raises FileInvalid with all mistakes of all files.
         """
@@ -272,7 +268,7 @@ class Configuration:
         return user.import_codex or None
 
     def _read(self, path: str | None, kind: str, seen: _Seen, mistakes: list[Mistake]) -> FileSettings | None:
-        """A file, read unless it is as it was. `seen` is told what it depends on."""
+        """A file, read unless it is as it was. What it depends on is noted in `seen`."""
         if path is None:
             return None
         now = stamp(path)

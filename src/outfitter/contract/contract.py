@@ -67,14 +67,12 @@ class Asked:
     scope: str | None = None
     overlays: tuple[str, ...] = ()
     setup: bool = True
+    hidden = ("env", "key")
 
     @property
     def exact(self) -> bool:
         """Whether the environment is just `env`."""
         return self.policy is None and not self.contract
-
-    def __repr__(self) -> str:
-        return f"Asked({self.cwd!r}, {sorted(self.env)!r}, contract={self.contract}, author={self.author!r})"
 
 
 @quick_record
@@ -162,47 +160,8 @@ class Contract:
         `base` is another one than the executor's own.
         Raises FileInvalid, SettingInvalid, ProviderBlocked, ProviderFailed, SetupBlocked, SetupFailed.
         """
-        return Ready(asked, self._exact) if asked.exact else self._next(asked, base)
-
-    def ready(self, asked: Asked, base: Base | None = None) -> Ready:
-        """As `next`, but blocks while providers are asked and a setup runs."""
-        while not isinstance(found := self.next(asked, base), Ready):
-            if self.around is None:
-                found.ask(None)
-            else:
-                with self.around(found.what):
-                    found.ask(None)
-        return found
-
-    def resolve(self, asked: Asked, base: Base | None = None) -> Resolved:
-        """The exact environment of one command; blocks as `ready` does.
-
-        Raises what `next` raises, and EnvironmentTooLarge.
-        """
-        return self.environment(self.ready(asked, base))
-
-    def environment(self, ready: Ready) -> Resolved:
-        """The exact environment of one command. Raises EnvironmentTooLarge."""
-        asked = ready.asked
-        runtime = (self._terminal,) if asked.tty else ()
         if asked.exact:
-            if asked.tty or asked.unset or asked.author != "client":
-                return self._exact.resolve(_request(asked), runtime)
-            # Clients that say it all say the same again and again.
-            if self._said is None or asked.env != self._said.values:
-                resolved = self._exact.resolve(_request(asked))
-                if resolved.values != asked.env:
-                    return resolved  # something was refused
-                self._said = resolved
-            return self._said
-        # A policy of its own is a request for just what it leaves.
-        if asked.contract and asked.policy is None:
-            runtime = (self._defaults, *runtime)
-        if asked.scope is not None:
-            runtime = (*runtime, self.overlays.scopes.runtime(asked.scope))
-        return ready.stack.resolve(_request(asked) if asked.env or asked.unset else None, runtime)
-
-    def _next(self, asked: Asked, base: Base | None) -> Questions | Ready:
+            return Ready(asked, self._exact)
         settings = self.settings(asked.cwd)
         layers: tuple[Layer, ...] = ()
         uses: list[Use] = []
@@ -250,6 +209,44 @@ class Contract:
                 *(self.projects.news(uses) if uses and asked.contract else ()),
             ),
         )
+
+    def ready(self, asked: Asked, base: Base | None = None) -> Ready:
+        """As `next`, but blocks while providers are asked and a setup runs."""
+        while not isinstance(found := self.next(asked, base), Ready):
+            if self.around is None:
+                found.ask(None)
+            else:
+                with self.around(found.what):
+                    found.ask(None)
+        return found
+
+    def resolve(self, asked: Asked, base: Base | None = None) -> Resolved:
+        """The exact environment of one command; blocks as `ready` does.
+
+        Raises what `next` raises, and EnvironmentTooLarge.
+        """
+        return self.environment(self.ready(asked, base))
+
+    def environment(self, ready: Ready) -> Resolved:
+        """The exact environment of one command. Raises EnvironmentTooLarge."""
+        asked = ready.asked
+        runtime = (self._terminal,) if asked.tty else ()
+        if asked.exact:
+            if asked.tty or asked.unset or asked.author != "client":
+                return self._exact.resolve(_request(asked), runtime)
+            # Clients that say it all say the same again and again.
+            if self._said is None or asked.env != self._said.values:
+                resolved = self._exact.resolve(_request(asked))
+                if resolved.values != asked.env:
+                    return resolved  # something was refused
+                self._said = resolved
+            return self._said
+        # A policy of its own is a request for just what it leaves.
+        if asked.contract and asked.policy is None:
+            runtime = (self._defaults, *runtime)
+        if asked.scope is not None:
+            runtime = (*runtime, self.overlays.scopes.runtime(asked.scope))
+        return ready.stack.resolve(_request(asked) if asked.env or asked.unset else None, runtime)
 
     def uses(self, directory: str, settings: Settings) -> list[Use]:
         """The providers for commands in a directory, in their order. Raises SettingInvalid."""

@@ -1,6 +1,6 @@
 """One configuration file, read and checked: `outfitter.toml`, the user's `config.toml`, or Codex's.
 
-All mistakes are told, each with its line and what to write instead. The keys are those of `schema.KEYS`.
+All mistakes are reported, each with its line and what to write instead. The keys are those of `schema.KEYS`.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ class _File:
         return found
 
     def _is_list(self, variable: str) -> bool:
-        more = self._written("names.lists")  # its mistakes are told there
+        more = self._written("names.lists")  # its mistakes are reported there
         return variable in LIST_NAMES or (type(more) is list and variable in more)
 
     def _entry(self, table: Table, variable: str, place: int, text: str) -> str:
@@ -437,7 +437,8 @@ class _File:
                 problem = f"`{shown(name)}` is both in `set` and in `unset`"
                 self._root.wrong(problem, "remove it from one of them", *path, "unset", place)
         for name, value in values.items():
-            if self._is_list(name) and type(value) is str and _has_reference(value):
+            entries = value.split(":") if type(value) is str else []
+            if self._is_list(name) and any(entry.startswith("$") for entry in entries):
                 problem = f"`{table}.set.{name}` has an entry that starts with $, which is not expanded"
                 self._root.wrong(problem, f"use `prepend` or `append` to add to {name}", *path, "set", name)
 
@@ -454,13 +455,9 @@ def _one_of(key: Key) -> str:
 
 
 def _texts(values: object) -> list[tuple[int, str]]:
-    """The strings of an array, each with its place; what else is in it has been told."""
+    """The strings of an array, each with its place; what else is in it has been reported."""
     items = values if type(values) is list else []
     return [(place, item) for place, item in enumerate(items) if type(item) is str]
-
-
-def _has_reference(value: str) -> bool:
-    return any(part.startswith("$") for part in value.split(":"))
 
 
 def _is_inner(path: str) -> bool:

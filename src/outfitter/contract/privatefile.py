@@ -17,7 +17,7 @@ def read(path: str, most: int, *, end: bool = False) -> bytes:
     fd = os.open(path, _READ)
     try:
         found = os.fstat(fd)
-        # A pipe holds what others say.
+        # What is in a pipe, others may have written.
         if found.st_uid != os.getuid() or found.st_mode & 0o022 or stat.S_ISFIFO(found.st_mode):
             raise NotOurs(path)
         if end:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .trust import TrustStore
 
-# Projects and providers that are remembered; each holds what its tool said.
+# Projects and providers that are remembered; each has what its tool said.
 REMEMBERED_PROJECTS = 64
 # Environments to start from, for each: clients with different policies take turns.
 REMEMBERED_BASES = 4
@@ -123,7 +123,7 @@ class Projects:
         return (*use.found.files, *use.provider.watch(use.found, context), grant)
 
     def news(self, uses: list[Use]) -> list[str]:
-        """What has changed since it was told last, by name; never a value."""
+        """What has changed since the last report, by name; never a value."""
         if not self._news:
             return []
         return [self._news.pop(use.key) for use in uses if use.key in self._news]
@@ -232,7 +232,7 @@ def _same(use: Use, one: Settings, other: Settings) -> bool:
 def check_needed(layers: Sequence[Layer], uses: Sequence[Use], settings: Settings) -> None:
     """Raises ProviderFailed for one that the project requires, and that is not there at all.
 
-    What the user's own file requires is required where it is found: it holds for every folder there is.
+    What the user's own file requires is required where it is found: it applies to every folder there is.
     """
     for id in sorted(settings.needed_providers.difference(layer.producer for layer in layers)):
         source = settings.sources["providers.required"]

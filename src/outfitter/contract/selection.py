@@ -1,4 +1,4 @@
-"""Which providers hold for commands in a directory: those that are named, else what is found there.
+"""Which providers commands in a directory use: those that are named, else what is found there.
 
 Whether a project is there is seen by the names of its files alone. A warm look is one stat for each folder on
 the way up; a folder in which something came or went is looked at again, and only that one.
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 AUTO = "auto"  # in place of a provider's name: the outermost one that is there
-# Directories whose way up is remembered, and folders on those ways; each holds a few paths.
+# Directories whose way up is remembered, and folders on those ways; each has a few paths.
 REMEMBERED_DIRECTORIES = 1024
 REMEMBERED_FOLDERS = 4096
-# Those that must be told what is meant, and how.
+# Providers that must be configured, and what to write.
 NEEDS = {"command": 'command = ["./environment.py"]', "dotenv": 'dotenv = [".env"]'}
 _GIT = ".git"
 _NAMES = tuple(dict.fromkeys((_GIT, *(name for names in MARKS.values() for name in names))))
@@ -36,7 +36,7 @@ _INNER = tuple(
 
 @record
 class Use:
-    """One provider in one project. `choice`: one of several of which the first that has something holds."""
+    """One provider in one project. `choice`: one of several; the first that has something is used."""
 
     provider: Provider
     found: Detection
@@ -99,10 +99,10 @@ class ProviderSelection:
         self._folders: dict[str, _Folder] = {}
 
     def uses(self, directory: str, settings: Settings, shared: Way | None = None) -> list[Use]:
-        """The providers that hold for commands in a directory, in their order. Raises SettingInvalid.
+        """The providers for commands in a directory, in their order. Raises SettingInvalid.
 
-        The same list again while nothing has come or gone. `shared` is a way up that has just been seen to
-        hold: its folders are not looked at again.
+        The same list again while nothing has come or gone. `shared` is a way up that has just been seen
+        not to have changed: its folders are not looked at again.
         """
         found = self._found.get(directory)
         if found is None or found.settings is not settings or not found.holds(shared):
@@ -125,7 +125,7 @@ class ProviderSelection:
         return found
 
     def _way(self, directory: str) -> list[tuple[str, _Folder]]:
-        """The folders from a directory upwards; one that holds `.git` is the last."""
+        """The folders from a directory upwards; one with a `.git` is the last."""
         path = os.path.abspath(directory)
         found = []
         while True:

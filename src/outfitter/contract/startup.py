@@ -9,7 +9,7 @@ from ..env.explain import shown
 from ..env.fingerprint import value_digest
 from ..env.names import SHELL_MAINTAINED, is_name
 from ..shell.start import maintained
-from ..shell.startup import assignments, sources, startup_files
+from ..shell.startup import assignments, at_home, sources, startup_files
 from .freshness import lasting, stamp_of
 
 TYPE_CHECKING = False
@@ -150,7 +150,5 @@ def _said(text: str, shell: str) -> Lines:
 
 def _expanded(written: str, home: str) -> str | None:
     """A path as startup files write it; None for what only a shell could tell."""
-    for mark in ("~/", "$HOME/", "${HOME}/"):
-        if written.startswith(mark):
-            written = f"{home}/{written[len(mark) :]}"
-    return written if written.startswith("/") and "$" not in written and "`" not in written else None
+    path = at_home(written, home)
+    return path if path.startswith("/") and "$" not in path and "`" not in path else None

@@ -1,7 +1,7 @@
 """Our own store of trust, for providers that have none: what a person has seen and allowed, bound to content.
 
-One small file per project and provider, private. A grant holds for one digest: whoever edits what was allowed
-asks again.
+One small file per project and provider, private. A grant is valid for one digest: whoever edits what was
+allowed must ask again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TrustStore:
         return grant
 
     def revoke(self, provider: str, root: str) -> bool:
-        """Takes a grant back; whether there was one. Raises SettingInvalid: then it still holds."""
+        """Takes a grant back; whether there was one. Raises SettingInvalid: then the grant is still valid."""
         try:
             os.unlink(self.path(provider, root))
         except (FileNotFoundError, NotADirectoryError):
@@ -99,7 +99,7 @@ class TrustStore:
         for name in names:
             if name.endswith(".json"):
                 grant = _at(f"{self.folder}/{name}")
-                # One under another's name holds for nobody.
+                # One under another's name is valid for nobody.
                 if grant is not None and self.path(grant.provider, grant.root) == f"{self.folder}/{name}":
                     found.append(grant)
         yield from sorted(found, key=lambda grant: (grant.root, grant.provider))

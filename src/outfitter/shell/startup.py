@@ -32,7 +32,7 @@ def startup_files(
     if login:
         groups += [("/etc/profile",), (f"{home}/.profile",)]
     if interactive and env.get("ENV"):
-        groups.append((_expanded(env["ENV"], home),))
+        groups.append((at_home(env["ENV"], home),))
     elif interactive and shell == "ksh":
         groups += [("/etc/ksh.kshrc",), (f"{home}/.kshrc", f"{home}/.mkshrc")]
     return groups
@@ -51,7 +51,7 @@ def _bash(login: bool, interactive: bool, home: str, env: Mapping[str, str]) -> 
         # The one that a shell without SHLVL reads if its stdin is a socket, or below sshd.
         groups = rc if env.get("SHLVL", "0") in ("", "0") else []
     if not interactive and env.get("BASH_ENV"):
-        groups.append((_expanded(env["BASH_ENV"], home),))
+        groups.append((at_home(env["BASH_ENV"], home),))
     return groups
 
 
@@ -83,8 +83,8 @@ def _csh(login: bool, home: str) -> list[tuple[str, ...]]:
     return [("/etc/csh.cshrc",), user]
 
 
-def _expanded(path: str, home: str) -> str:
-    """BASH_ENV and ENV may say $HOME; what else they say is left as it is."""
+def at_home(path: str, home: str) -> str:
+    """A path as startup files, BASH_ENV and ENV write it: $HOME is home, and what else they say stays."""
     for start in ("$HOME/", "${HOME}/", "~/"):
         if path.startswith(start):
             return f"{home}/{path[len(start) :]}"

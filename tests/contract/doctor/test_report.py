@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from outfitter.contract.base import base_of
 from outfitter.contract.config import Configuration
 from outfitter.contract.contract import Contract
-from outfitter.contract.doctor.registry import CHECKS
-from outfitter.contract.doctor.report import examine
+from outfitter.contract.doctor.report import CHECKS, examine
 from outfitter.contract.setup.plan import make_plan
 from outfitter.contract.setup.setups import trust_of
 from outfitter.host import facts

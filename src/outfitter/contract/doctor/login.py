@@ -32,7 +32,7 @@ _KINDS = ("bash", "zsh", "fish", "tcsh", "csh", "dash", "ksh")
 class Login:
     """What a login shell makes of a command's environment: `values` when `state` is "captured".
 
-    `places` tells file and line by variable, and `programs` the path of each program here and there.
+    `places` has file and line by variable, and `programs` the path of each program here and there.
     """
 
     shell: str
@@ -42,9 +42,7 @@ class Login:
     reason: str = ""
     places: Mapping[str, tuple[str, int]] = EMPTY
     programs: Mapping[str, tuple[str | None, str | None]] = EMPTY
-
-    def __repr__(self) -> str:
-        return f"Login({self.shell!r}, {self.state!r})"
+    hidden = ("values",)
 
     def place(self, name: str) -> str:
         known = self.places.get(name)

@@ -41,7 +41,7 @@ class Machine:
         self.asks_login = login
         self.home = facts.home(environ)
         self._parts: dict[Callable[[Machine], object], Any] = {}
-        # Never told, wherever it turns up: an entry of PATH can hold one.
+        # Never shown, wherever they turn up: an entry of PATH can contain one.
         self.secrets = Secrets().among(environ)
 
     def part(self, gather: Callable[[Machine], T]) -> T:
@@ -73,7 +73,7 @@ def configured(machine: Machine) -> Configured:
     except FileInvalid as error:
         return Configured(Settings(), error.mistakes, file)
     except SettingInvalid:
-        pass  # a provider of somebody else, told below
+        pass  # a provider of another distribution, reported below
     machine.secrets = Secrets(settings.secret_names).among(machine.environ)
     return Configured(settings, (), file)
 
@@ -85,7 +85,7 @@ class Given:
     `removed` are the names that the policy takes away, by its rule; `from_base` those that a command gets as
     they were. No command can be started at all: for its size, says `problem`, or because the project's
     environment is not there, says `refused`. `layers` are those of the project, and `unrun` is its setup as
-    (id, state, note), if it would run now. No repr: it holds values.
+    (id, state, note), if it would run now. The repr has no values.
     """
 
     base: Mapping[str, str]
@@ -97,9 +97,7 @@ class Given:
     refused: str = ""
     layers: Sequence[Layer] = ()
     unrun: Sequence[tuple[str, str, str]] = ()
-
-    def __repr__(self) -> str:
-        return f"Given({len(self.base)} variables, {len(self.values)} for a command)"
+    hidden = ("base", "values")
 
 
 def given(machine: Machine) -> Given:

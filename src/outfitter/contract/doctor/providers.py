@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @record
 class Providers:
-    """The project's environment: `layers` are (id, state, note) of what holds or should, `others` are
-    (provider, file) of what was found and does not hold. `declared`: the configuration has a word on it.
+    """The project's environment: `layers` are (id, state, note) of what is applied or should be, `others`
+    are (provider, file) of what was found and is not used. `declared`: the configuration names providers.
     `refused`: why no command is started without it."""
 
     layers: Sequence[tuple[str, str, str]] = ()
@@ -56,7 +56,7 @@ def providers_present(found: Providers) -> Finding:
     details = [f"{id}: {state}" + (f" ({note})" if note else "") for id, state, note in found.layers]
     details += [f"{file} ({id}): detected, not used" for id, file in found.others]
     states = [state for _, state, _ in found.layers]
-    # What is not installed does not matter where another one holds: of several the first that is there does.
+    # What is not installed does not matter where another one is applied: the first that is there counts.
     bad = ("blocked", "failed") if "applied" in states else ("blocked", "failed", "missing")
     wrong = [(id, state, note) for id, state, note in found.layers if state in bad]
     if wrong:

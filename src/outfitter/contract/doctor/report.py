@@ -1,4 +1,8 @@
-"""What `outfitter doctor` says of this machine."""
+"""Every check, and what `outfitter doctor` says of this machine.
+
+Names of variables and entries of PATH are shown, values never. A finding that is not in order says exactly
+what to type or to edit.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ import time
 
 from ...env.explain import shown
 from ...env.redact import mask_pairs
+from . import base, codex, config, limits, login, path, policy, providers, shell, state
 from .check import STATUSES
 from .machine import Machine
-from .registry import CHECKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from .check import Check, Finding
 
 SCHEMA_VERSION = 1
+_FAMILIES = (config, path, login, shell, base, policy, limits, state, codex, providers)
+# In the order of the report. The ids are stable.
+CHECKS = tuple(check for family in _FAMILIES for check in family.CHECKS)
 
 
 def examine(environ: Mapping[str, str], cwd: str, *, login: bool = True) -> dict[str, Any]:

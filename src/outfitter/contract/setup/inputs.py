@@ -1,4 +1,4 @@
-"""The files that a setup depends on: found by their patterns, told by their content."""
+"""The files that a setup depends on: found by their patterns, compared by their content."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def find(folder: str, patterns: Sequence[str]) -> tuple[list[str], tuple[str, ..
 
 
 def read(folder: str, patterns: Sequence[str]) -> Inputs:
-    """What they hold now. Raises SettingInvalid."""
+    """What is in them now. Raises SettingInvalid."""
     files, watch = find(folder, patterns)
     left = INPUT_BYTES
     digests: dict[str, str | None] = {}

@@ -16,7 +16,7 @@ from ...errors import SettingInvalid
 from ...formats import jsonc
 from ...formats.document import refuse
 from ...formats.toml import Table, parse
-from ...providers.manifests import names, present, read_text
+from ...providers.manifests import names, present, read_text, read_toml, text
 from ...record import KW_ONLY, record, replace
 from .inputs import digest as file_digest
 
@@ -77,6 +77,13 @@ def make_plan(setup: SetupSettings) -> SetupPlan:
     return replace(found, digest=f"sha256:{sha256(dumps(told).encode()).hexdigest()}")
 
 
+def _content(path: str) -> str:
+    content = read_text(path)
+    if content is None:
+        raise SettingInvalid(f"{path} cannot be read as text: correct it")
+    return content
+
+
 def watched(setup: SetupSettings) -> tuple[str, ...]:
     """The paths whose change can change the plan, or make one possible."""
     folder = setup.folder
@@ -107,7 +114,7 @@ def _codex(folder: str, name: str | None) -> SetupPlan:
             known = ", ".join(os.path.basename(path).removesuffix(".toml") for path in files)
             raise SettingInvalid(f'[setup] from = "codex": choose one with `name`: {known}')
         return _codex_plan(usual[0])
-    by_name = {_codex_name(path): path for path in reversed(files)}
+    by_name = {text(read_toml(path)[0], "name"): path for path in reversed(files)}
     by_name.update(
         (os.path.basename(path).removesuffix(".toml"), path) for path in files if name not in by_name
     )
@@ -117,23 +124,14 @@ def _codex(folder: str, name: str | None) -> SetupPlan:
     return _codex_plan(by_name[name])
 
 
-def _codex_name(path: str) -> str:
-    from ...providers.manifests import read_toml, text
-
-    return text(read_toml(path)[0], "name")
-
-
 def _codex_plan(path: str) -> SetupPlan:
     """Of `[setup]`, this platform's script, else the one for all. What else is in the file is Codex's."""
-    content = read_text(path)
-    if content is None:
-        raise SettingInvalid(f"{path} cannot be read as text: correct it")
-    root = Table(parse(content, path))
+    root = Table(parse(_content(path), path))
     root.only("version", "name", "setup", "cleanup", "actions")
     if (version := root.number("version")) is not None and version != 1:
         root.wrong(f"`version` is {version:g}, but only 1 is supported", "write version = 1", "version")
     name = root.text("name")
-    text = ""
+    setup = ""
     for part in ("setup", "cleanup"):
         table = root.table(part)
         if table is None:
@@ -149,11 +147,11 @@ def _codex_plan(path: str) -> SetupPlan:
             if platform == sys.platform and said is not None:
                 script = said
         if part == "setup":
-            text = script or ""
+            setup = script or ""
     for action in root.tables("actions"):
         action.only("name", "icon", "command", "platform")
     refuse(root.mistakes)
-    return SetupPlan(f"codex: {name or os.path.basename(path)}", (path,), text=text if text.strip() else "")
+    return SetupPlan(f"codex: {name or os.path.basename(path)}", (path,), text=setup if setup.strip() else "")
 
 
 # devcontainer.json
@@ -173,7 +171,8 @@ def _devcontainer(folder: str, name: str | None) -> SetupPlan:
     candidates = [path for path in _devcontainer_candidates(folder) if path.endswith(".json")]
     files = list(present("", candidates))
     if name is not None:
-        files = [path for path in files if name in (os.path.relpath(path, folder), _own_folder(path))]
+        # By its path from the project on, or by the folder that it is in.
+        files = [path for path in files if name in (os.path.relpath(path, folder), path.split("/")[-2])]
     if not files:
         which = f" `{name}`" if name is not None else ""
         raise SettingInvalid(f'[setup] from = "devcontainer": {folder} has no{which} devcontainer.json')
@@ -181,10 +180,7 @@ def _devcontainer(folder: str, name: str | None) -> SetupPlan:
         known = ", ".join(os.path.relpath(path, folder) for path in files)
         raise SettingInvalid(f'[setup] from = "devcontainer": choose one with `name`: {known}')
     [path] = files
-    content = read_text(path)
-    if content is None:
-        raise SettingInvalid(f"{path} cannot be read as text: correct it")
-    document = jsonc.parse(content, path)
+    document = jsonc.parse(_content(path), path)
     if type(document.value) is not dict:
         raise SettingInvalid(f"{path} is not a JSON object: see containers.dev for its format")
     lines = []
@@ -192,12 +188,8 @@ def _devcontainer(folder: str, name: str | None) -> SetupPlan:
         if document.value.get(key) is not None:
             where = f"{path}:{document.line(key)}: {key}"
             lines.append(f"# {key}\n{_lifecycle(document.value[key], where)}\n")
-    text = "set -e\n" + "".join(lines) if lines else ""
-    return SetupPlan(f"devcontainer: {os.path.relpath(path, folder)}", (path,), text=text)
-
-
-def _own_folder(path: str) -> str:
-    return os.path.basename(os.path.dirname(path))
+    script = "set -e\n" + "".join(lines) if lines else ""
+    return SetupPlan(f"devcontainer: {os.path.relpath(path, folder)}", (path,), text=script)
 
 
 def _lifecycle(value: object, where: str) -> str:

@@ -29,7 +29,7 @@ _LOOK_SECONDS = 0.02
 
 @record
 class SetupRun:
-    """What came of the last run in a worktree; "running" when that was never told: it was cut off.
+    """What came of the last run in a worktree; "running" when no result was written: it was cut off.
 
     `digest` stands for everything that it depends on, `inputs` has the digests of its files. `set`, `unset`
     and `operations` are what it exports, but for the names in `withheld`, which are secret and nowhere else
@@ -54,11 +54,7 @@ class SetupRun:
     operations: tuple[Operation, ...] = ()
     withheld: tuple[str, ...] = ()
     lost: tuple[tuple[str, str], ...] = ()
-
-    def __repr__(self) -> str:
-        return (
-            f"SetupRun({self.worktree!r}, {self.state!r}, exports={self.names}, exit_code={self.exit_code})"
-        )
+    hidden = ("set", "operations")
 
     @property
     def names(self) -> list[str]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 PROVIDER = "setup"  # in our store of trust
 WORKTREE, SOURCE_TREE = "OUTFITTER_WORKTREE", "OUTFITTER_SOURCE_TREE"
 _CODEX_NAMES = ("CODEX_WORKTREE_PATH", "CODEX_SOURCE_TREE_PATH")
-# Worktrees that are remembered; each holds what its setup exports.
+# Worktrees that are remembered; each has what its setup exports.
 REMEMBERED_SETUPS = 64
 # What may be over soon (no bash, somebody else at it) is tried again after this long.
 RETRY_SECONDS = 10.0
@@ -106,7 +106,7 @@ class Setups:
         self._known: dict[str, _Known] = {}
 
     def use(self, directory: str, settings: Settings) -> SetupUse | None:
-        """The setup that holds for commands in a directory; None when none is declared."""
+        """The setup for commands in a directory; None when none is declared."""
         if settings.setup is None:
             return None
         return SetupUse(settings.setup.folder, settings.setup)
@@ -275,7 +275,7 @@ class _Work:
         try:
             lock = self._place.locked(self._begun + self._use.declared.timeout + _LOCK_SECONDS)
         except SettingInvalid:
-            # Nobody can write there, as in a sandbox: what is there holds all the same.
+            # Nobody can write there, as in a sandbox: the record that is there is used all the same.
             kept = None if again else self._place.read()
             if kept is None or kept.digest != look.digest or kept.state == "running" or kept.withheld:
                 raise

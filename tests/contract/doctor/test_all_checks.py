@@ -10,7 +10,7 @@ from outfitter.contract.doctor.limits import names_odd
 from outfitter.contract.doctor.login import path_login_shell, path_programs
 from outfitter.contract.doctor.machine import Given
 from outfitter.contract.doctor.policy import policy_code_loading, secrets_visible
-from outfitter.contract.doctor.registry import CHECKS
+from outfitter.contract.doctor.report import CHECKS
 from outfitter.contract.doctor.shell import Shells, shell_agreement, shell_bash_env
 from outfitter.contract.file import parse_settings
 from outfitter.record import replace
