@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.contract import freshness
-from outfitter.contract.freshness import TICK_NS, Way, lasting, settled, stamp, stamps, unchanged
+from outfitter.contract.freshness import TICK_NS, Fresh, Way, lasting, settled, stamp, stamps, unchanged
 
 
 @pytest.fixture
@@ -98,3 +98,11 @@ def test_ways_are_joined_as_they_were_without_the_folders_of_others(file: Path) 
     whole, rest = Way.joined(ways), Way.joined(ways, {inner})
     assert whole.paths == [inner, outer] and not whole.holds()
     assert rest.paths == [outer] and rest.holds()
+
+
+def test_an_answer_can_be_used_until_its_time_is_over(file: Path) -> None:
+    watch = (str(file),)
+    was = settled(watch)
+    assert [Fresh(watch, was, seconds).holds() for seconds in (None, 60.0, -1.0)] == [True, True, False]
+    file.write_text("two")
+    assert not Fresh(watch, was).holds()

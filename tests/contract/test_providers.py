@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from outfitter.cli.colour import Paint
 from outfitter.cli.env.text import overview
 from outfitter.contract import answers
 from outfitter.contract.contract import Asked, Contract, Questions
+from outfitter.contract.providers import RESTLESS_SECONDS, UNWATCHED_SECONDS
 from outfitter.env.layer import Layer
 from outfitter.env.policy import Policy
 from outfitter.errors import FileInvalid, ProviderBlocked, ProviderFailed
@@ -313,6 +315,33 @@ def test_one_that_writes_its_own_inputs_is_not_asked_for_ever(place: Place, note
     contract = place.contract()
     assert [resolved(place, contract)["NOTED"] for _ in range(3)] == ["1"] * 3
     assert len(notes.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("writes", "soon", "later"),
+    [(False, UNWATCHED_SECONDS - 5, UNWATCHED_SECONDS + 5), (True, 0, RESTLESS_SECONDS + 1)],
+)
+def test_one_whose_inputs_cannot_be_watched_is_asked_again_later(
+    place: Place, notes: Notes, monkeypatch: pytest.MonkeyPatch, writes: bool, soon: float, later: float
+) -> None:
+    resolve = notes.resolve
+
+    def unwatched(found: Detection, context: Context) -> Resolution:
+        if writes:
+            place.write(place.project / "notes.local", str(len(notes.asked)))
+        return replace(resolve(found, context), watch=())
+
+    notes.resolve = unwatched  # type: ignore[method-assign]
+    contract = place.contract()
+    resolved(place, contract)
+    asked = len(notes.asked)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + soon)
+    resolved(place, contract)
+    assert len(notes.asked) == asked
+    monkeypatch.setattr(time, "monotonic", lambda: now + later)
+    resolved(place, contract)
+    assert len(notes.asked) > asked
 
 
 def test_what_is_edited_while_it_runs_is_trusted_anew(place: Place, notes: Notes) -> None:

@@ -88,3 +88,10 @@ def test_nothing_makes_it_raise(report: bytes) -> None:
 @pytest.mark.parametrize("after", [b"x", b"\n", END])
 def test_what_follows_the_end_makes_it_none(after: bytes) -> None:
     assert read(b'declare -x A="1"\n' + END + b"\0" + after, END) is None
+
+
+@pytest.mark.parametrize("escape", ["\\z", "\\8"])
+def test_an_escape_that_bash_does_not_write_is_refused(escape: str) -> None:
+    report = f"declare -x A=$'a{escape}b'\n__OUTFITTER_END=mark\0".encode()
+    assert read(report, END) is None
+    assert read(report.replace(escape.encode(), b"\\t"), END) == ({"A": "a\tb"}, ())

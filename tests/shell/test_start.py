@@ -9,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outfitter.errors import LoginRejected, Refused
+from outfitter.shell.bash import BASH
+from outfitter.shell.call import Family
 from outfitter.shell.csh import TCSH
 from outfitter.shell.fish import FISH
+from outfitter.shell.posix import SH
 from outfitter.shell.start import Probe, Seen, ShellPlan, is_shell, maintained, prepare, seen, whole
+from outfitter.shell.zsh import ZSH
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh", "csh")
 quick = settings(deadline=None, max_examples=150)
@@ -616,3 +620,14 @@ def test_text_and_parameters_are_what_was_asked_for(
         if "csh" not in shell:
             assert wrapped.argv[len(wrapped.argv) - len(rest) :] == rest
             assert wrapped.argv[-1 - len(rest)].endswith(text)
+
+
+@pytest.mark.parametrize("family", [BASH, FISH, SH, ZSH], ids=lambda family: str(family.name))
+def test_a_repair_goes_back_to_the_directory_that_was_asked_for(family: Family) -> None:
+    [line] = [line for line in family.restore({}, "/a b")[0].split("\n") if "/a b" in line]
+    assert line.endswith("-- '/a b'")
+    assert line not in family.restore({}, "")[0]
+
+
+def test_a_report_has_nothing_of_ours() -> None:
+    assert " -u N -u __OUTFITTER_O -u __OUTFITTER_B " in BASH.probe("/fifo", "mark", ["N"])
