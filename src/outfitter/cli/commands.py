@@ -225,6 +225,40 @@ def setup_command(directory: str | None, **flags: Any) -> int:
     return setup(directory, flags)
 
 
+@cli.group("service")
+def service_group() -> None:
+    """Keep a server running with systemd."""
+
+
+_WHOSE = (
+    Flag("--user", "flag", "A service of your own (the default)."),
+    Flag("--system", "flag", "A service of the machine; needs root."),
+)
+
+
+@service_group.command("install")
+@has(*_WHOSE, Flag("--print", "flag", "Print the unit and change nothing."))
+@click.argument("arguments", nargs=-1, metavar="[-- FLAG...]")
+def service_install_command(arguments: tuple[str, ...], **flags: Any) -> int:
+    """Write a systemd unit for `outfitter serve` and start it.
+
+    Everything after -- goes to `outfitter serve`. Unless it has --listen, the server listens on
+    ws://127.0.0.1:4500. A system service needs --run-as, so that commands are not root's.
+    """
+    from .service import install
+
+    return install(arguments, flags)
+
+
+@service_group.command("remove")
+@has(*_WHOSE)
+def service_remove_command(**flags: Any) -> int:
+    """Stop the service and remove its unit."""
+    from .service import remove
+
+    return remove(flags)
+
+
 @cli.group("config")
 def config_group() -> None:
     """Show the configuration and where it comes from."""

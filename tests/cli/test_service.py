@@ -1,0 +1,84 @@
+"""outfitter service: the unit that it writes, and what it says to systemd."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outfitter.cli.service import unit
+from tests.support.tools import program
+
+
+def service(home: Path, *args: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "outfitter", "service", *args],
+        env={"HOME": str(home), "PATH": path or os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def start_line(text: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith("ExecStart="))
+
+
+@pytest.mark.parametrize("system", [False, True])
+def test_systemd_accepts_the_unit(tmp_path: Path, system: bool) -> None:
+    analyze = program("systemd-analyze")
+    odd = ["/bin/echo", "a b", "50%", "$HOME", 'say "x"', "back\\slash", "semi;colon", ""]
+    place = tmp_path / "outfitter.service"
+    place.write_text(unit(odd, system=system))
+    ran = subprocess.run(
+        [analyze, *([] if system else ["--user"]), "verify", "--recursive-errors=no", place],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_user_installs_a_server_on_loopback_and_removes_it(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    said = tmp_path / "said"
+    fake = tmp_path / "bin/systemctl"
+    fake.write_text(f'#!/bin/sh\necho "$@" >>{said}\n')
+    fake.chmod(0o755)
+    path = f"{tmp_path}/bin:/usr/bin:/bin"
+    ran = service(tmp_path, "install", "--", "--max-sessions", "5", path=path)
+    place = tmp_path / ".config/systemd/user/outfitter.service"
+    assert (ran.returncode, ran.stderr) == (0, f"outfitter: wrote {place}\n")
+    assert start_line(place.read_text()).endswith(" serve --listen ws://127.0.0.1:4500 --max-sessions 5")
+    assert service(tmp_path, "remove", path=path).returncode == 0
+    assert not place.exists()
+    assert said.read_text().splitlines() == [
+        "--user daemon-reload",
+        "--user enable --now outfitter.service",
+        "--user disable --now outfitter.service",
+        "--user daemon-reload",
+    ]
+
+
+def test_where_systemd_does_not_answer_the_commands_are_named(tmp_path: Path) -> None:
+    ran = service(tmp_path, "install", path="/nonexistent")
+    assert ran.returncode == 1
+    assert "systemctl is not installed" in ran.stderr
+    assert "systemctl --user daemon-reload && systemctl --user enable --now outfitter.service" in ran.stderr
+
+
+def test_a_system_service_needs_another_user_for_its_commands(tmp_path: Path) -> None:
+    ran = service(tmp_path, "install", "--system", "--print")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "add -- --run-as USER" in ran.stderr
+    ran = service(tmp_path, "install", "--system", "--print", "--", "--run-as=nobody", "--listen", "stdio")
+    assert ran.returncode == 0
+    assert start_line(ran.stdout).endswith(" serve --run-as=nobody --listen stdio")
+
+
+def test_one_kind_of_service_at_a_time(tmp_path: Path) -> None:
+    ran = service(tmp_path, "remove", "--system", "--user")
+    assert (ran.returncode, ran.stderr) == (1, "outfitter: --system and --user cannot be used together\n")
