@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from outfitter.protocol import websocket as ws
-from outfitter.protocol.upgrade import Response
+from outfitter.protocol.upgrade import Admitted, Response
 from outfitter.transport.sockets import listen
 from outfitter.transport.websocket import Listener, WebSocketTransport
 from tests.support.handloop import HandLoop
+
+if TYPE_CHECKING:
+    from outfitter.protocol.upgrade import Caller
 
 HEAD = (
     b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
@@ -49,8 +53,8 @@ class Line:
         self.peer.settimeout(5)
 
     @staticmethod
-    def gate(headers: dict[str, str]) -> Response | None:
-        return None
+    def gate(headers: dict[str, str], caller: Caller) -> Response | Admitted:
+        return Admitted("somebody")
 
     def connected(self, transport: WebSocketTransport) -> None:
         transport.receiver = self.receiver

@@ -288,6 +288,10 @@ def web() -> Iterator[WebSocketLink]:
 # Every transport
 
 
+def test_principal_is_the_user_at_the_other_end(link: Link) -> None:
+    assert (link.transport.principal, link.transport.expires) == (f"uid:{os.geteuid()}", None)
+
+
 def test_messages_arrive_whole_and_in_order(link: Link) -> None:
     messages = [b"%d " % number + b"x" * (number * 131 % 5000) for number in range(500)]
     link.peer_send(*messages)

@@ -9,10 +9,10 @@ from ..server.settings import ServerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from ..protocol.upgrade import Gate
+    from ..server.auth import Check
 
     Flags = dict[str, Any]  # each value has the type its Flag says
 
@@ -58,7 +58,7 @@ def serve(flags: Flags) -> int:
     return serve_websocket(*address, settings, make_gate)
 
 
-def _check(flags: Flags) -> Callable[[str], str | None] | None:
+def _check(flags: Flags) -> Check | None:
     """The token check that --ws-auth asks for. Files are read now, once."""
     kind = flags["ws_auth"]
     if kind is None:

@@ -11,6 +11,7 @@ from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, Response, answer
 from ..stdlib import deque
 from .base import LOW, Outgoing
+from .caller import SocketCaller
 from .sockets import accept
 
 TYPE_CHECKING = False
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from ..loop import Loop, Timer
-    from ..protocol.upgrade import Gate
+    from ..protocol.upgrade import Admitted, Gate
     from ..protocol.websocket import Payload
 
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
@@ -92,8 +93,8 @@ class Listener:
         """Bytes of unfinished messages of all connections."""
         return sum(one.held for one in self.open)
 
-    def upgrade(self, sock: socket, rest: bytes) -> None:
-        transport = WebSocketTransport(self._loop, sock, self)
+    def upgrade(self, sock: socket, rest: bytes, admitted: Admitted) -> None:
+        transport = WebSocketTransport(self._loop, sock, self, admitted)
         self.open.add(transport)
         self._connected(transport)
         transport.begin(rest)
@@ -144,8 +145,8 @@ class _Incoming:
             if len(self._head) > MAX_HEAD:
                 self._reply(Response(431, f"request head exceeds {MAX_HEAD} bytes"))
             return
-        response = answer(head, self._listener.gate)
-        if response.status != 101:
+        response = answer(head, self._listener.gate, SocketCaller(self._sock))
+        if response.admitted is None:
             self._reply(response)
             return
         self._leave()
@@ -154,7 +155,7 @@ class _Incoming:
         except OSError:
             self._sock.close()
             return
-        self._listener.upgrade(self._sock, rest)
+        self._listener.upgrade(self._sock, rest, response.admitted)
 
     def _reply(self, response: Response) -> None:
         self._leave()
@@ -173,8 +174,10 @@ class _Incoming:
 class WebSocketTransport(Outgoing):
     """The server's end of one upgraded connection."""
 
-    def __init__(self, loop: Loop, sock: socket, listener: Listener) -> None:
+    def __init__(self, loop: Loop, sock: socket, listener: Listener, admitted: Admitted) -> None:
         super().__init__(loop)
+        self.principal = admitted.principal
+        self.expires = admitted.expires
         self._sock = sock
         self._fd = sock.fileno()
         self._listener = listener
