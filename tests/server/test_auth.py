@@ -15,7 +15,7 @@ import pytest
 
 from outfitter.errors import SettingInvalid
 from outfitter.protocol.upgrade import Admitted, Response
-from outfitter.server.auth import capability_token, gate, judge, signed_bearer_token
+from outfitter.server.auth import capability_token, gate, judge, signed_bearer_token, users_of
 from tests.support.machine import SECOND
 from tests.support.raw import UPGRADE, Raw
 from tests.support.servers import command, environment, serving
@@ -56,9 +56,14 @@ class Local:
         return self._uid
 
 
-def decided(value: str | None, check: Check | None, uid: int | None = 1000) -> Response | Admitted:
+def decided(
+    value: str | None,
+    check: Check | None,
+    uid: int | None = 1000,
+    users: frozenset[int] | None = frozenset((1000,)),
+) -> Response | Admitted:
     headers = {"host": "localhost"} if value is None else {"host": "localhost", "authorization": value}
-    return gate(frozenset(), check)(headers, Local(uid))
+    return gate(frozenset(), check, users)(headers, Local(uid))
 
 
 HEADERS = [
@@ -89,7 +94,45 @@ def test_authorization_header_is_judged_in_the_references_words(
 def test_without_a_check_the_user_at_the_other_end_is_who_asks() -> None:
     assert decided(None, None) == Admitted("uid:1000")
     assert decided("Basic whatever", None) == Admitted("uid:1000")
-    assert decided(None, None, uid=None) == Admitted("anonymous")
+    assert decided(None, None, uid=7, users=frozenset((1000, 7))) == Admitted("uid:7")
+
+
+def test_nobody_else_is_served_without_a_token() -> None:
+    for uid in (0, 7, 65534):  # root neither: what is not asked for is not given
+        refusal = decided(None, None, uid=uid)
+        assert isinstance(refusal, Response)
+        assert refusal.status == 403
+        assert f"you are uid {uid}: its owner can add --allow-user {uid}" in refusal.body
+        assert len(refusal.body) <= 200
+
+
+def test_a_user_who_cannot_be_determined_needs_a_token() -> None:
+    refusal = decided(None, None, uid=None)
+    assert isinstance(refusal, Response)
+    assert refusal.status == 403
+    assert "the kernel does not say which user is connecting" in refusal.body
+    assert "--ws-auth capability-token --ws-token-file FILE" in refusal.body
+    assert len(refusal.body) <= 200
+
+
+def test_everybody_may_enter_where_that_is_wanted() -> None:
+    assert decided(None, None, uid=7, users=None) == Admitted("uid:7")
+    assert decided(None, None, uid=None, users=None) == Admitted("anonymous")
+
+
+def test_a_token_counts_whoever_brings_it() -> None:
+    check = capability_token(None, hashlib.sha256(TOKEN.encode()).hexdigest())
+    holder = Admitted("token:" + hashlib.sha256(TOKEN.encode()).hexdigest()[:16])
+    assert decided(f"Bearer {TOKEN}", check, uid=None) == decided(f"Bearer {TOKEN}", check, uid=7) == holder
+    assert decided(None, check) == Response(401, "missing websocket bearer token")
+
+
+def test_users_are_named_or_numbered() -> None:
+    assert users_of((), 1000) == {1000}
+    assert users_of(("root", "4294967294"), 1000) == {1000, 0, 4294967294}
+    for name in ("no-such-user", "4294967295", "9" * 5000, "\u0663", "", "-1", "a\0b"):
+        with pytest.raises(SettingInvalid, match="this machine has no such user"):
+            users_of((name,), 1000)
 
 
 # capability-token
@@ -246,14 +289,16 @@ HOSTS = {
     "127.0.0.1.evil.example": False,
     "127.0.0.256": False,
     "127.0.0": False,
+    "127.0.0." + "1" * 5000: False,
+    "9" * 5000: False,
     "1.2.3.\xb2": False,
     "": False,
 }
 
 
-@pytest.mark.parametrize(("host", "known"), HOSTS.items(), ids=[ascii(host) for host in HOSTS])
+@pytest.mark.parametrize(("host", "known"), HOSTS.items(), ids=[ascii(host)[:30] for host in HOSTS])
 def test_only_addresses_and_names_we_were_told_are_served(host: str, known: bool) -> None:
-    answer = gate(frozenset(("build.example",)), None)({"host": host}, Local(1000))
+    answer = gate(frozenset(("build.example",)), None, None)({"host": host}, Local(1000))
     assert isinstance(answer, Admitted) if known else isinstance(answer, Response) and answer.status == 403
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..earlyerrors import SettingInvalid
 from ..protocol.upgrade import Admitted, Response
 from ..transport.base import principal_of
+from ..transport.sockets import is_ipv4
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
     Check = Callable[[str], Admitted | str]
 
 DEFAULT_SKEW_SECONDS = 30  # the reference's tolerance for clocks that disagree
+_NO_USER = 0xFFFFFFFF  # the kernel's word for none
 ANONYMOUS = "anonymous"  # everybody whom --allow-unauthenticated lets in and the kernel does not know
 _LONGEST_PRINCIPAL = 256  # a key is kept with all that belongs to it, and shown; longer names become a digest
 _MIN_SECRET_BYTES = 32  # as the reference; shorter than the digest makes HS256 guessable
 
 
-def gate(hosts: frozenset[str], check: Check | None) -> Gate:
+def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | None) -> Gate:
     """Asked for every upgrade: the Host header, then the token, or else the user at the other end.
 
-    `check` says who has a token; without it everybody may enter.
+    `check` says who has a token. Without it, `users` of this machine may enter, or everybody if it is None.
     """
 
     def decide(headers: Headers, caller: Caller) -> Response | Admitted:
@@ -39,13 +41,47 @@ def gate(hosts: frozenset[str], check: Check | None) -> Gate:
                 "this server does not accept this Host: use an IP address or localhost, or start the server "
                 "with --allow-host NAME",
             )
-        if check is None:
-            uid = caller.uid()
+        if check is not None:
+            said = _bearer(headers, check)
+            return Response(401, said) if isinstance(said, str) else said
+        uid = caller.uid()
+        if users is None:
             return Admitted(ANONYMOUS if uid is None else principal_of(uid))
-        said = _bearer(headers, check)
-        return Response(401, said) if isinstance(said, str) else said
+        if uid in users:
+            assert uid is not None
+            return Admitted(principal_of(uid))
+        # A client shows the first 200 characters.
+        if uid is None:
+            return Response(
+                403,
+                "the kernel does not say which user is connecting: start the server with --ws-auth "
+                "capability-token --ws-token-file FILE, and connect with that token",
+            )
+        return Response(
+            403,
+            f"this server serves only the user who started it, and you are uid {uid}: its owner can add "
+            f"--allow-user {uid}, or use tokens (--ws-auth)",
+        )
 
     return decide
+
+
+def users_of(names: tuple[str, ...], own: int) -> frozenset[int]:
+    """Who may connect without a token: our own user, and those of --allow-user. Raises SettingInvalid."""
+    users = {own}
+    for name in names:
+        if name.isascii() and name.isdigit() and len(name) <= 10 and int(name) < _NO_USER:
+            users.add(int(name))
+            continue
+        from pwd import getpwnam
+
+        try:
+            users.add(getpwnam(name).pw_uid)
+        except (KeyError, ValueError):
+            raise SettingInvalid(
+                f"--allow-user {name}: this machine has no such user; write a name or a uid"
+            ) from None
+    return frozenset(users)
 
 
 def _known_host(value: str, hosts: frozenset[str]) -> bool:
@@ -54,10 +90,7 @@ def _known_host(value: str, hosts: frozenset[str]) -> bool:
     if name.startswith("["):
         return "]" in name
     name = name.partition(":")[0]
-    if name == "localhost" or name in hosts:
-        return True
-    parts = name.split(".")
-    return name.isascii() and len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
+    return name == "localhost" or name in hosts or is_ipv4(name)
 
 
 def _bearer(headers: Headers, check: Check) -> Admitted | str:
