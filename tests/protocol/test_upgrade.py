@@ -133,7 +133,16 @@ def test_any_other_path_is_not_found(path: str) -> None:
 @pytest.mark.parametrize("request_line", ["GET / HTTP/1.1", "GET /readyz HTTP/1.1", "POST /x HTTP/1.1"])
 @pytest.mark.parametrize("name", ["Origin", "origin", "ORIGIN"])
 def test_a_browser_is_turned_away_from_every_path(origin: str, request_line: str, name: str) -> None:
-    assert ask(head(request_line, **{name: origin})) == Response(403)
+    response = ask(head(request_line, **{name: origin}))
+    assert (response.status, response.body, response.headers) == (403, "", ())
+    assert response.refusal == "403 the request has an Origin header, as browsers send it"
+
+
+def test_only_refusals_are_worth_a_line_in_the_log() -> None:
+    assert Response(401, "no token").refusal == "401 no token"
+    assert Response(503).refusal == "503 Service Unavailable"
+    others = (UPGRADED, Response(200), Response(400, "x"), Response(404), Response(405), Response(431))
+    assert [response.refusal for response in others] == [None] * 6
 
 
 def test_no_subprotocol_and_no_extension_is_selected() -> None:

@@ -53,12 +53,23 @@ class Admitted:
 
 @record
 class Response:
-    """An answer after which the connection ends; status 101 upgrades it instead, for who was `admitted`."""
+    """An answer after which the connection ends; status 101 upgrades it instead, for who was `admitted`.
+
+    `why` is for the log, where the body does not say it.
+    """
 
     status: int
     body: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     admitted: Admitted | None = None
+    why: str = ""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why somebody was turned away, for the log; None for an answer, or a request that makes no sense."""
+        if self.status not in (401, 403, 503):
+            return None
+        return f"{self.status} {self.why or self.body or _REASONS[self.status]}"
 
     def encode(self) -> bytes:
         lines = [f"HTTP/1.1 {self.status} {_REASONS[self.status]}"]
@@ -78,7 +89,8 @@ def answer(head: bytes, gate: Gate, caller: Caller) -> Response:
         return Response(400, "invalid HTTP request")
     method, path, headers = parsed
     if "origin" in headers:
-        return Response(403)  # browsers send it; nothing that should talk to us does
+        # Browsers send it; nothing that should talk to us does.
+        return Response(403, why="the request has an Origin header, as browsers send it")
     if path == "/readyz":
         if method in ("GET", "HEAD"):
             return Response(200)

@@ -25,26 +25,31 @@ if TYPE_CHECKING:
 
 
 class SocketCaller:
-    """The other end of one accepted socket."""
+    """The other end of one accepted socket: `address` for people, `source` for limits."""
 
-    __slots__ = ("_ours", "_sock", "_theirs", "address", "host")
+    __slots__ = ("_ours", "_sock", "_theirs", "address", "host", "over_tcp", "source")
 
     def __init__(self, sock: socket) -> None:
         self._sock = sock
         self._ours: _End | None = None
         self._theirs: _End | None = None
-        self.host = self.address = "a closed connection"
-        if sock.family == _AF_UNIX:
+        self.host = self.address = self.source = "a closed connection"
+        self.over_tcp = sock.family != _AF_UNIX
+        if not self.over_tcp:
             uid = _credentials(sock)
-            self.host = self.address = "a unix socket" if uid is None else f"uid {uid} on a unix socket"
+            self.host = "a unix socket" if uid is None else f"uid {uid} on a unix socket"
+            self.address = self.source = self.host
             return
         try:
             self._ours, self._theirs = sock.getsockname()[:2], sock.getpeername()[:2]
         except OSError:
             return  # reset before it was accepted
         host, port = self._theirs
-        self.host = host.removeprefix("::ffff:") if "." in host else host
+        self.host = self.source = host.removeprefix("::ffff:") if "." in host else host
         self.address = f"[{host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+        if ":" in self.host and host != "::1":
+            # Whoever has an IPv6 address has the 2^64 addresses around it.
+            self.source = f"{inet_pton(_AF_INET6, host)[:8].hex(':', 2)}::/64"
 
     def uid(self) -> int | None:
         """The user at the other end; None where the kernel does not say, or it is on another machine."""
