@@ -252,8 +252,9 @@ def test_stalled_reader_that_comes_back_gets_every_answer(server: Server) -> Non
 
 # Long lives
 
-# Standard streams, listener, epoll, what wakes it from threads and signals, the watchdog's pipe and pidfd.
-IDLE_DESCRIPTORS = 10
+# Standard streams, listener, questions to the kernel, epoll, what wakes it from threads and signals, the
+# watchdog's pipe and pidfd.
+IDLE_DESCRIPTORS = 11
 
 
 @pytest.mark.parametrize("flags", [("--process-retention", "0"), ()], ids=["forgets", "default retention"])
