@@ -32,6 +32,7 @@ PUBLIC: dict[str, Any] = {
     "heapify": heapq.heapify,
     "heappop": heapq.heappop,
     "heappush": heapq.heappush,
+    "inet_pton": socket.inet_pton,
     "set_wakeup_fd": signal.set_wakeup_fd,
     "sha1": hashlib.sha1,
     "sha256": hashlib.sha256,

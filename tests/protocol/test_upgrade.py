@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outfitter.protocol.upgrade import Response, accept_key, answer, parse_head
+from outfitter.protocol.upgrade import Admitted, Response, accept_key, answer, parse_head
+
+if TYPE_CHECKING:
+    from outfitter.protocol.upgrade import Caller
 
 quick = settings(deadline=None, max_examples=120)
 
@@ -21,6 +25,7 @@ UPGRADE = {
     "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Key": KEY,
 }
+WHO = Admitted("somebody", 5.0)
 UPGRADED = Response(
     101,
     headers=(
@@ -28,6 +33,7 @@ UPGRADED = Response(
         ("upgrade", "websocket"),
         ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
     ),
+    admitted=WHO,
 )
 
 
@@ -47,12 +53,24 @@ def plain(request: str, *lines: str) -> bytes:
     return "\r\n".join([request, *lines]).encode("latin-1")
 
 
-def open_gate(headers: dict[str, str]) -> Response | None:
-    return None
+class Nobody:
+    """A caller about whom the kernel says nothing."""
+
+    address = "192.0.2.1:5000"
+
+    def uid(self) -> int | None:
+        return None
+
+
+NOBODY = Nobody()
+
+
+def open_gate(headers: dict[str, str], caller: Caller) -> Response | Admitted:
+    return WHO
 
 
 def ask(data: bytes) -> Response:
-    return answer(data, open_gate)
+    return answer(data, open_gate, NOBODY)
 
 
 # The table
@@ -115,7 +133,16 @@ def test_any_other_path_is_not_found(path: str) -> None:
 @pytest.mark.parametrize("request_line", ["GET / HTTP/1.1", "GET /readyz HTTP/1.1", "POST /x HTTP/1.1"])
 @pytest.mark.parametrize("name", ["Origin", "origin", "ORIGIN"])
 def test_a_browser_is_turned_away_from_every_path(origin: str, request_line: str, name: str) -> None:
-    assert ask(head(request_line, **{name: origin})) == Response(403)
+    response = ask(head(request_line, **{name: origin}))
+    assert (response.status, response.body, response.headers) == (403, "", ())
+    assert response.refusal == "403 the request has an Origin header, as browsers send it"
+
+
+def test_only_refusals_are_worth_a_line_in_the_log() -> None:
+    assert Response(401, "no token").refusal == "401 no token"
+    assert Response(503).refusal == "503 Service Unavailable"
+    others = (UPGRADED, Response(200), Response(400, "x"), Response(404), Response(405), Response(431))
+    assert [response.refusal for response in others] == [None] * 6
 
 
 def test_no_subprotocol_and_no_extension_is_selected() -> None:
@@ -129,12 +156,13 @@ def test_no_subprotocol_and_no_extension_is_selected() -> None:
 def test_the_gate_sees_the_headers_and_has_the_last_word() -> None:
     seen = []
 
-    def gate(headers: dict[str, str]) -> Response | None:
-        seen.append(headers)
+    def gate(headers: dict[str, str], caller: Caller) -> Response | Admitted:
+        seen.append((headers, caller))
         return Response(401, "no")
 
-    assert answer(head(authorization="Bearer x"), gate) == Response(401, "no")
-    assert seen == [{**{name.lower(): value for name, value in UPGRADE.items()}, "authorization": "Bearer x"}]
+    assert answer(head(authorization="Bearer x"), gate, NOBODY) == Response(401, "no")
+    given = {**{name.lower(): value for name, value in UPGRADE.items()}, "authorization": "Bearer x"}
+    assert seen == [(given, NOBODY)]
 
 
 @pytest.mark.parametrize(
@@ -150,10 +178,10 @@ def test_the_gate_sees_the_headers_and_has_the_last_word() -> None:
     ],
 )
 def test_the_gate_is_asked_only_about_upgrades(data: bytes) -> None:
-    def gate(headers: dict[str, str]) -> Response | None:
+    def gate(headers: dict[str, str], caller: Caller) -> Response | Admitted:
         raise AssertionError("asked")
 
-    answer(data, gate)
+    answer(data, gate, NOBODY)
 
 
 # Odd heads

@@ -8,19 +8,21 @@ import hmac
 import json
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from outfitter.errors import SettingInvalid
-from outfitter.protocol.upgrade import Response
-from outfitter.server.auth import capability_token, gate, judge, signed_bearer_token
+from outfitter.protocol.upgrade import Admitted, Response
+from outfitter.server.auth import capability_token, gate, judge, signed_bearer_token, users_of
 from tests.support.machine import SECOND
 from tests.support.raw import UPGRADE, Raw
 from tests.support.servers import command, environment, serving
 from tests.support.wire import Wire
+
+if TYPE_CHECKING:
+    from outfitter.server.auth import Check
 
 NOW = 1_700_000_000
 TOKEN = "a capability"
@@ -42,9 +44,26 @@ def jwt(claims: Any, *, secret: bytes = SECRET, header: Any = None, digest: str 
 # The header
 
 
-def refusal(value: str | None, check: Callable[[str], str | None] | None) -> Response | None:
+class Local:
+    """A caller as the kernel would describe it."""
+
+    address = "127.0.0.1:5000"
+
+    def __init__(self, uid: int | None) -> None:
+        self._uid = uid
+
+    def uid(self) -> int | None:
+        return self._uid
+
+
+def decided(
+    value: str | None,
+    check: Check | None,
+    uid: int | None = 1000,
+    users: frozenset[int] | None = frozenset((1000,)),
+) -> Response | Admitted:
     headers = {"host": "localhost"} if value is None else {"host": "localhost", "authorization": value}
-    return gate(frozenset(), check)(headers)
+    return gate(frozenset(), check, users)(headers, Local(uid))
 
 
 HEADERS = [
@@ -68,12 +87,52 @@ def test_authorization_header_is_judged_in_the_references_words(
 ) -> None:
     (tmp_path / "token").write_text("  a-capability\n")
     check = capability_token(str(tmp_path / "token"), None)
-    assert refusal(value, check) == (None if text is None else Response(401, text))
+    holder = Admitted("token:" + hashlib.sha256(b"a-capability").hexdigest()[:16])
+    assert decided(value, check) == (holder if text is None else Response(401, text))
 
 
-def test_without_a_check_everybody_may_enter() -> None:
-    assert refusal(None, None) is None
-    assert refusal("Basic whatever", None) is None
+def test_without_a_check_the_user_at_the_other_end_is_who_asks() -> None:
+    assert decided(None, None) == Admitted("uid:1000")
+    assert decided("Basic whatever", None) == Admitted("uid:1000")
+    assert decided(None, None, uid=7, users=frozenset((1000, 7))) == Admitted("uid:7")
+
+
+def test_nobody_else_is_served_without_a_token() -> None:
+    for uid in (0, 7, 65534):  # root neither: what is not asked for is not given
+        refusal = decided(None, None, uid=uid)
+        assert isinstance(refusal, Response)
+        assert refusal.status == 403
+        assert f"you are uid {uid}: its owner can add --allow-user {uid}" in refusal.body
+        assert len(refusal.body) <= 200
+
+
+def test_a_user_who_cannot_be_determined_needs_a_token() -> None:
+    refusal = decided(None, None, uid=None)
+    assert isinstance(refusal, Response)
+    assert refusal.status == 403
+    assert "the kernel does not say which user is connecting" in refusal.body
+    assert "--ws-auth capability-token --ws-token-file FILE" in refusal.body
+    assert len(refusal.body) <= 200
+
+
+def test_everybody_may_enter_where_that_is_wanted() -> None:
+    assert decided(None, None, uid=7, users=None) == Admitted("uid:7")
+    assert decided(None, None, uid=None, users=None) == Admitted("anonymous")
+
+
+def test_a_token_counts_whoever_brings_it() -> None:
+    check = capability_token(None, hashlib.sha256(TOKEN.encode()).hexdigest())
+    holder = Admitted("token:" + hashlib.sha256(TOKEN.encode()).hexdigest()[:16])
+    assert decided(f"Bearer {TOKEN}", check, uid=None) == decided(f"Bearer {TOKEN}", check, uid=7) == holder
+    assert decided(None, check) == Response(401, "missing websocket bearer token")
+
+
+def test_users_are_named_or_numbered() -> None:
+    assert users_of((), 1000) == {1000}
+    assert users_of(("root", "4294967294"), 1000) == {1000, 0, 4294967294}
+    for name in ("no-such-user", "4294967295", "9" * 5000, "\u0663", "", "-1", "a\0b"):
+        with pytest.raises(SettingInvalid, match="this machine has no such user"):
+            users_of((name,), 1000)
 
 
 # capability-token
@@ -81,7 +140,8 @@ def test_without_a_check_everybody_may_enter() -> None:
 
 def test_token_may_be_given_as_its_digest() -> None:
     check = capability_token(None, f" {hashlib.sha256(TOKEN.encode()).hexdigest().upper()} ")
-    assert (check(TOKEN), check("other")) == (None, "invalid websocket bearer token")
+    holder = Admitted("token:" + hashlib.sha256(TOKEN.encode()).hexdigest()[:16])
+    assert (check(TOKEN), check("other")) == (holder, "invalid websocket bearer token")
 
 
 def test_token_outside_ascii_is_only_wrong() -> None:
@@ -112,7 +172,7 @@ def test_mistakes_with_capability_tokens_are_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def check(tmp_path: Path) -> Callable[[str], str | None]:
+def check(tmp_path: Path) -> Check:
     (tmp_path / "secret").write_bytes(SECRET + b"\n")
     return signed_bearer_token(str(tmp_path / "secret"), None, None, 30, lambda: NOW)
 
@@ -138,6 +198,8 @@ TOKENS = {
     "exp is text": (jwt({"exp": str(NOW + 60)}), INVALID),
     "exp is a fraction": (jwt({"exp": NOW + 0.5}), INVALID),
     "exp is a boolean": (jwt({"exp": True}), INVALID),
+    "sub is a number": (jwt({**GOOD, "sub": 7}), INVALID),
+    "iss is null": (jwt({**GOOD, "iss": None}), INVALID),
     "nbf is text": (jwt({**GOOD, "nbf": "now"}), INVALID),
     "expired": (jwt({"exp": NOW - 31}), "expired websocket jwt"),
     "not yet valid": (jwt({**GOOD, "nbf": NOW + 31}), "websocket jwt is not valid yet"),
@@ -148,10 +210,26 @@ TOKENS = {
 
 
 @pytest.mark.parametrize(("token", "text"), TOKENS.values(), ids=TOKENS.keys())
-def test_signed_token_is_judged_in_the_references_words(
-    token: str, text: str | None, check: Callable[[str], str | None]
-) -> None:
-    assert check(token) == text
+def test_signed_token_is_judged_in_the_references_words(token: str, text: str | None, check: Check) -> None:
+    assert check(token) == (Admitted("jwt:-|-", NOW + 90) if text is None else text)
+
+
+def test_each_pair_of_issuer_and_subject_is_another_principal(check: Check) -> None:
+    names = [None, "", "-", "a", "a|b", "b", "|", "%7C", "%2D", "a\n", "\u20ac", "x" * 300, "x" * 301]
+    keys = []
+    for issuer in names:
+        for subject in names:
+            claims = {"iss": issuer, "sub": subject, **GOOD}
+            admitted = check(jwt({name: value for name, value in claims.items() if value is not None}))
+            assert isinstance(admitted, Admitted)
+            keys.append(admitted.principal)
+    assert len(set(keys)) == len(names) ** 2
+    assert all(key.isprintable() and len(key) <= 256 for key in keys)
+    assert keys[names.index("a|b") * len(names) + names.index("a\n")] == "jwt:a%7Cb|a%0A"
+
+
+def test_a_time_that_no_clock_shows_is_no_end(check: Check) -> None:
+    assert check(jwt({"exp": 10**400})) == Admitted("jwt:-|-")
 
 
 CLAIMS: list[tuple[Claims, str | None, str | None, str | None]] = [
@@ -211,15 +289,17 @@ HOSTS = {
     "127.0.0.1.evil.example": False,
     "127.0.0.256": False,
     "127.0.0": False,
+    "127.0.0." + "1" * 5000: False,
+    "9" * 5000: False,
     "1.2.3.\xb2": False,
     "": False,
 }
 
 
-@pytest.mark.parametrize(("host", "known"), HOSTS.items(), ids=[ascii(host) for host in HOSTS])
+@pytest.mark.parametrize(("host", "known"), HOSTS.items(), ids=[ascii(host)[:30] for host in HOSTS])
 def test_only_addresses_and_names_we_were_told_are_served(host: str, known: bool) -> None:
-    answer = gate(frozenset(("build.example",)), None)({"host": host})
-    assert (None if answer is None else answer.status) == (None if known else 403)
+    answer = gate(frozenset(("build.example",)), None, None)({"host": host}, Local(1000))
+    assert isinstance(answer, Admitted) if known else isinstance(answer, Response) and answer.status == 403
 
 
 # A real server (X9)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from outfitter.protocol import websocket as ws
-from outfitter.protocol.upgrade import Response
+from outfitter.protocol.upgrade import Admitted, Response
 from outfitter.transport.sockets import listen
 from outfitter.transport.websocket import Listener, WebSocketTransport
 from tests.support.handloop import HandLoop
+
+if TYPE_CHECKING:
+    from outfitter.protocol.upgrade import Caller
 
 HEAD = (
     b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
@@ -49,8 +53,8 @@ class Line:
         self.peer.settimeout(5)
 
     @staticmethod
-    def gate(headers: dict[str, str]) -> Response | None:
-        return None
+    def gate(headers: dict[str, str], caller: Caller) -> Response | Admitted:
+        return Admitted("somebody")
 
     def connected(self, transport: WebSocketTransport) -> None:
         transport.receiver = self.receiver
@@ -126,3 +130,79 @@ def test_a_connection_that_never_says_what_it_wants_is_closed(line: Line) -> Non
     line.loop.advance(0.1)
     assert line.listener.open == set()
     assert line.peer.recv(100) == b""
+
+
+# Credentials that expire
+
+
+class Passing(Line):
+    """A line whose credential ends at 5,000 by a clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.clock = 4000.0
+        super().__init__()
+        self.listener.wall = lambda: self.clock
+
+    @staticmethod
+    def gate(headers: dict[str, str], caller: Caller) -> Response | Admitted:
+        return Admitted("somebody", 5000.0)
+
+    def pass_time(self, seconds: float) -> None:
+        """On both clocks; the peer answers each ping."""
+        for _ in range(int(seconds / 10)):
+            self.clock += 10
+            self.loop.advance(10)
+            self.peer.sendall(PONG)
+            self.loop.tick()
+
+
+@pytest.fixture
+def passing() -> Iterator[Passing]:
+    line = Passing()
+    with contextlib.closing(line.peer):
+        yield line
+    line.listener.stop()
+    if line.transport is not None:
+        line.loop.advance(5)
+
+
+EXPIRED = "the token of this connection has expired; connect again with a new one"
+
+
+def close_frame(line: Line) -> bytes:
+    data = b""
+    while ws.close_payload(1008, EXPIRED) not in data:
+        more = line.peer.recv(4096)
+        assert more
+        data += more
+    return data
+
+
+def test_connection_ends_when_its_credential_expires(passing: Passing) -> None:
+    passing.upgrade()
+    passing.pass_time(990)
+    assert passing.receiver.lost_for == []
+    passing.pass_time(10)
+    assert passing.receiver.lost_for == [EXPIRED]
+    assert close_frame(passing)
+
+
+def test_clock_that_is_set_is_noticed_within_a_minute(passing: Passing) -> None:
+    passing.upgrade()
+    passing.clock = 6000.0
+    passing.pass_time(50)
+    assert passing.receiver.lost_for == []
+    passing.pass_time(10)
+    assert passing.receiver.lost_for == [EXPIRED]
+
+
+def test_connection_with_a_credential_that_has_just_expired_ends_at_once(passing: Passing) -> None:
+    passing.clock = 5000.0
+    passing.upgrade()
+    assert passing.receiver.lost_for == [EXPIRED]
+
+
+def test_timer_of_a_credential_ends_with_its_connection(passing: Passing) -> None:
+    passing.upgrade().close(1000, "")
+    passing.loop.advance(5)
+    assert passing.loop.waiting == 0

@@ -184,7 +184,7 @@ class WebSocketLink(Link):
             transport.receiver = self.recorder
             accepted.append(transport)
 
-        self.listener = Listener(self.loop, listening, gate(frozenset(), None), connected, limit)
+        self.listener = Listener(self.loop, listening, gate(frozenset(), None, None), connected, limit)
         self.address = ("127.0.0.1", port)
         self.protocol = ClientProtocol(parse_uri(f"ws://127.0.0.1:{port}/"), max_size=None)
         self.socket = socket.create_connection(self.address)
@@ -286,6 +286,10 @@ def web() -> Iterator[WebSocketLink]:
 
 
 # Every transport
+
+
+def test_principal_is_the_user_at_the_other_end(link: Link) -> None:
+    assert (link.transport.principal, link.transport.expires) == (f"uid:{os.geteuid()}", None)
 
 
 def test_messages_arrive_whole_and_in_order(link: Link) -> None:

@@ -95,7 +95,13 @@ SERVE: tuple[Flag, ...] = (
     Flag(
         "--allow-unauthenticated",
         "flag",
-        "Listen without tokens on an address that other machines can reach.",
+        "Accept every client that reaches the address, without a token and whatever its user.",
+    ),
+    Flag(
+        "--allow-user",
+        "list",
+        "Without tokens, also serve this user of this machine (repeatable).",
+        "NAME|UID",
     ),
     Flag("--allow-host", "list", "Accept this host name in requests (repeatable).", "NAME"),
     Flag("--session-retention", "seconds", "How long to keep a session whose client is gone.", "SECONDS", 30),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ..earlyerrors import SettingInvalid
 from ..server import limits
 from ..server.listen import is_loopback, parse_url, serve_stdio, serve_websocket
@@ -9,10 +11,10 @@ from ..server.settings import ServerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from ..protocol.upgrade import Gate
+    from ..server.auth import Check
 
     Flags = dict[str, Any]  # each value has the type its Flag says
 
@@ -52,16 +54,35 @@ def serve(flags: Flags) -> int:
             f"client"
         )
     hosts = frozenset(name.lower() for name in flags["allow_host"])
+    users = _users(flags)
 
     def make_gate() -> Gate:
         from ..server.auth import gate
+        from ..transport.caller import get_ready
 
-        return gate(hosts, check)
+        if check is None:
+            get_ready()
+        return gate(hosts, check, users)
 
     return serve_websocket(*address, settings, make_gate)
 
 
-def _check(flags: Flags) -> Callable[[str], str | None] | None:
+def _users(flags: Flags) -> frozenset[int] | None:
+    """Who needs no token, if nobody does; None for everybody."""
+    for name in ("ws_auth", "allow_unauthenticated"):
+        if flags["allow_user"] and flags[name]:
+            raise SettingInvalid(f"--allow-user cannot be used with --{name.replace('_', '-')}")
+    if flags["allow_unauthenticated"]:
+        return None
+    own = os.geteuid()
+    if not flags["allow_user"]:
+        return frozenset((own,))
+    from ..server.auth import users_of
+
+    return users_of(flags["allow_user"], own)
+
+
+def _check(flags: Flags) -> Check | None:
     """The token check that --ws-auth asks for. Files are read now, once."""
     kind = flags["ws_auth"]
     if kind is None:

@@ -11,9 +11,18 @@ from ..record import record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
+
+    class Caller(Protocol):
+        """The other end of a connection that asks for an upgrade, as the kernel knows it."""
+
+        address: str  # for people: an IP address and a port, or a user on a unix socket
+
+        def uid(self) -> int | None:
+            """The user on this machine who is connected; None when that cannot be determined."""
 
     Headers = dict[str, str]
-    Gate = Callable[[Headers], "Response | None"]
+    Gate = Callable[[Headers, Caller], "Response | Admitted"]
 
 MAX_HEAD = 16 << 10  # as common servers; ours needs a few hundred bytes
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -31,12 +40,36 @@ _REASONS = {
 
 
 @record
+class Admitted:
+    """Who a connection belongs to, once the gate has let it in.
+
+    `principal` is a stable key: two connections with the same one have the same rights. `expires` is when it
+    has to end, as the wall clock shows it.
+    """
+
+    principal: str
+    expires: float | None = None
+
+
+@record
 class Response:
-    """An answer after which the connection ends; status 101 upgrades it instead."""
+    """An answer after which the connection ends; status 101 upgrades it instead, for who was `admitted`.
+
+    `why` is for the log, where the body does not say it.
+    """
 
     status: int
     body: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    admitted: Admitted | None = None
+    why: str = ""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why somebody was turned away, for the log; None for an answer, or a request that makes no sense."""
+        if self.status not in (401, 403, 503):
+            return None
+        return f"{self.status} {self.why or self.body or _REASONS[self.status]}"
 
     def encode(self) -> bytes:
         lines = [f"HTTP/1.1 {self.status} {_REASONS[self.status]}"]
@@ -49,24 +82,25 @@ class Response:
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body if self.status != 101 else b"")
 
 
-def answer(head: bytes, gate: Gate) -> Response:
+def answer(head: bytes, gate: Gate, caller: Caller) -> Response:
     """What to reply to a request head (without its final blank line)."""
     parsed = parse_head(head)
     if parsed is None:
         return Response(400, "invalid HTTP request")
     method, path, headers = parsed
     if "origin" in headers:
-        return Response(403)  # browsers send it; nothing that should talk to us does
+        # Browsers send it; nothing that should talk to us does.
+        return Response(403, why="the request has an Origin header, as browsers send it")
     if path == "/readyz":
         if method in ("GET", "HEAD"):
             return Response(200)
         return Response(405, headers=(("allow", "GET,HEAD"),))
     if path != "/":
         return Response(404)
-    return _upgrade(method, headers, gate)
+    return _upgrade(method, headers, gate, caller)
 
 
-def _upgrade(method: str, headers: Headers, gate: Gate) -> Response:
+def _upgrade(method: str, headers: Headers, gate: Gate, caller: Caller) -> Response:
     if method != "GET":
         return Response(405, "Request method must be `GET`", (("allow", "GET"),))
     if "upgrade" not in _tokens(headers.get("connection", "")):
@@ -78,9 +112,9 @@ def _upgrade(method: str, headers: Headers, gate: Gate) -> Response:
     key = headers.get("sec-websocket-key", "")
     if not _is_key(key):
         return Response(400, "`Sec-WebSocket-Key` header missing")
-    refusal = gate(headers)
-    if refusal is not None:
-        return refusal
+    decided = gate(headers, caller)
+    if isinstance(decided, Response):
+        return decided
     return Response(
         101,
         headers=(
@@ -88,6 +122,7 @@ def _upgrade(method: str, headers: Headers, gate: Gate) -> Response:
             ("upgrade", "websocket"),
             ("sec-websocket-accept", accept_key(key)),
         ),
+        admitted=decided,
     )
 
 

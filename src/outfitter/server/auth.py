@@ -6,26 +6,34 @@ Refusals are the reference's, word for word. Secrets are compared in constant ti
 from __future__ import annotations
 
 from ..earlyerrors import SettingInvalid
-from ..protocol.upgrade import Response
+from ..protocol.upgrade import Admitted, Response
+from ..transport.base import principal_of
+from ..transport.sockets import is_ipv4
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.jsontext import Json
-    from ..protocol.upgrade import Gate, Headers
+    from ..protocol.upgrade import Caller, Gate, Headers
+
+    # Who has a token, or the refusal.
+    Check = Callable[[str], Admitted | str]
 
 DEFAULT_SKEW_SECONDS = 30  # the reference's tolerance for clocks that disagree
+_NO_USER = 0xFFFFFFFF  # the kernel's word for none
+ANONYMOUS = "anonymous"  # everybody whom --allow-unauthenticated lets in and the kernel does not know
+_LONGEST_PRINCIPAL = 256  # a key is kept with all that belongs to it, and shown; longer names become a digest
 _MIN_SECRET_BYTES = 32  # as the reference; shorter than the digest makes HS256 guessable
 
 
-def gate(hosts: frozenset[str], check: Callable[[str], str | None] | None) -> Gate:
-    """Asked for every upgrade: the Host header, then the token.
+def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | None) -> Gate:
+    """Asked for every upgrade: the Host header, then the token, or else the user at the other end.
 
-    `check` gives the refusal for a token, or None to let it in; without it everybody may enter.
+    `check` says who has a token. Without it, `users` of this machine may enter, or everybody if it is None.
     """
 
-    def decide(headers: Headers) -> Response | None:
+    def decide(headers: Headers, caller: Caller) -> Response | Admitted:
         host = headers.get("host")
         if host is not None and not _known_host(host, hosts):
             return Response(
@@ -33,12 +41,47 @@ def gate(hosts: frozenset[str], check: Callable[[str], str | None] | None) -> Ga
                 "this server does not accept this Host: use an IP address or localhost, or start the server "
                 "with --allow-host NAME",
             )
-        if check is None:
-            return None
-        refusal = _bearer(headers, check)
-        return None if refusal is None else Response(401, refusal)
+        if check is not None:
+            said = _bearer(headers, check)
+            return Response(401, said) if isinstance(said, str) else said
+        uid = caller.uid()
+        if users is None:
+            return Admitted(ANONYMOUS if uid is None else principal_of(uid))
+        if uid in users:
+            assert uid is not None
+            return Admitted(principal_of(uid))
+        # A client shows the first 200 characters.
+        if uid is None:
+            return Response(
+                403,
+                "the kernel does not say which user is connecting: start the server with --ws-auth "
+                "capability-token --ws-token-file FILE, and connect with that token",
+            )
+        return Response(
+            403,
+            f"this server serves only the user who started it, and you are uid {uid}: its owner can add "
+            f"--allow-user {uid}, or use tokens (--ws-auth)",
+        )
 
     return decide
+
+
+def users_of(names: tuple[str, ...], own: int) -> frozenset[int]:
+    """Who may connect without a token: our own user, and those of --allow-user. Raises SettingInvalid."""
+    users = {own}
+    for name in names:
+        if name.isascii() and name.isdigit() and len(name) <= 10 and int(name) < _NO_USER:
+            users.add(int(name))
+            continue
+        from pwd import getpwnam
+
+        try:
+            users.add(getpwnam(name).pw_uid)
+        except (KeyError, ValueError):
+            raise SettingInvalid(
+                f"--allow-user {name}: this machine has no such user; write a name or a uid"
+            ) from None
+    return frozenset(users)
 
 
 def _known_host(value: str, hosts: frozenset[str]) -> bool:
@@ -47,13 +90,10 @@ def _known_host(value: str, hosts: frozenset[str]) -> bool:
     if name.startswith("["):
         return "]" in name
     name = name.partition(":")[0]
-    if name == "localhost" or name in hosts:
-        return True
-    parts = name.split(".")
-    return name.isascii() and len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
+    return name == "localhost" or name in hosts or is_ipv4(name)
 
 
-def _bearer(headers: Headers, check: Callable[[str], str | None]) -> str | None:
+def _bearer(headers: Headers, check: Check) -> Admitted | str:
     value = headers.get("authorization")
     if value is None:
         return "missing websocket bearer token"
@@ -67,7 +107,7 @@ def _bearer(headers: Headers, check: Callable[[str], str | None]) -> str | None:
 # capability-token
 
 
-def capability_token(file: str | None, digest: str | None) -> Callable[[str], str | None]:
+def capability_token(file: str | None, digest: str | None) -> Check:
     """A check against one token, given in a file or as its SHA-256. Raises SettingInvalid."""
     from hashlib import sha256
 
@@ -89,11 +129,13 @@ def capability_token(file: str | None, digest: str | None) -> Callable[[str], st
         if len(expected) != 32:
             raise SettingInvalid("--ws-token-sha256 must be 64 hexadecimal digits")
 
-    def check(token: str) -> str | None:
+    admitted = Admitted(f"token:{expected.hex()[:16]}")
+
+    def check(token: str) -> Admitted | str:
         from hmac import compare_digest
 
         given = sha256(token.encode("latin-1", "replace")).digest()
-        return None if compare_digest(given, expected) else "invalid websocket bearer token"
+        return admitted if compare_digest(given, expected) else "invalid websocket bearer token"
 
     return check
 
@@ -103,7 +145,7 @@ def capability_token(file: str | None, digest: str | None) -> Callable[[str], st
 
 def signed_bearer_token(
     file: str | None, issuer: str | None, audience: str | None, skew: float, now: Callable[[], float]
-) -> Callable[[str], str | None]:
+) -> Check:
     """A check for JWTs signed with HS256 and a shared secret. Raises SettingInvalid."""
     if file is None:
         raise SettingInvalid("--ws-auth signed-bearer-token needs --ws-shared-secret-file")
@@ -114,11 +156,13 @@ def signed_bearer_token(
             f"{_MIN_SECRET_BYTES}"
         )
 
-    def check(token: str) -> str | None:
+    def check(token: str) -> Admitted | str:
         claims = _verified(token, secret)
         if claims is None:
             return "invalid websocket jwt"
-        return judge(claims, now(), skew, issuer, audience)
+        return judge(claims, now(), skew, issuer, audience) or Admitted(
+            _subject(claims), _end(claims["exp"], skew)
+        )
 
     return check
 
@@ -128,6 +172,8 @@ def judge(claims: Json, now: float, skew: float, issuer: str | None, audience: s
     expires, starts = claims.get("exp"), claims.get("nbf")
     if type(expires) is not int or (starts is not None and type(starts) is not int):
         return "invalid websocket jwt"
+    if not all(type(claims.get(name, "")) is str for name in ("iss", "sub")):
+        return "invalid websocket jwt"  # RFC 7519 has text there, and who it is must be clear
     if now - skew > expires:  # claims may be larger than a float
         return "expired websocket jwt"
     if starts is not None and now + skew < starts:
@@ -139,6 +185,34 @@ def judge(claims: Json, now: float, skew: float, issuer: str | None, audience: s
         if given != audience and not (isinstance(given, list) and audience in given):
             return "websocket jwt audience mismatch"
     return None
+
+
+def _end(expires: int, skew: float) -> float | None:
+    """When a connection with such a token ends: when a new one would be refused."""
+    return expires + skew if expires < 1 << 53 else None  # which no clock shows
+
+
+def _subject(claims: Json) -> str:
+    """The principal of claims: two pairs of issuer and subject never have the same."""
+    issuer, subject = claims.get("iss"), claims.get("sub")
+    whole = f"jwt:{_escaped(issuer)}|{_escaped(subject)}"
+    if len(whole) <= _LONGEST_PRINCIPAL:
+        return whole
+    from ..stdlib import sha256
+
+    return f"jwt#{sha256(whole.encode()).hexdigest()}"
+
+
+def _escaped(name: str | None) -> str:
+    """Without the mark between two names, and without characters that a log would obey."""
+    if name is None:
+        return "-"
+    if name == "-":
+        return "%2D"
+    return "".join(
+        one if one.isprintable() and one not in "%|" else "".join(f"%{byte:02X}" for byte in one.encode())
+        for one in name
+    )
 
 
 def _verified(token: str, secret: bytes) -> Json:

@@ -12,7 +12,7 @@ import sys
 from ..earlyerrors import FileInvalid, SettingInvalid
 from ..log import warn
 from ..loop import EpollLoop
-from ..transport.sockets import listen
+from ..transport.sockets import is_ipv4, listen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,9 +41,8 @@ def parse_url(url: str) -> tuple[str, int] | None:
         host = host[1:-1]
         valid = ":" in host
     else:
-        parts = host.split(".")
-        valid = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
-    if not colon or not valid or not port.isdigit() or int(port) > 0xFFFF:
+        valid = is_ipv4(host)
+    if not colon or not valid or not port.isdigit() or len(port) > 5 or int(port) > 0xFFFF:
         raise SettingInvalid(f"invalid websocket --listen URL `{url}`; expected `ws://IP:PORT`")
     return host, int(port)
 

@@ -6,6 +6,8 @@ Callback style: bytes in, calls out. A transport calls its receiver's `message` 
 
 from __future__ import annotations
 
+import os
+
 from ..stdlib import deque
 
 TYPE_CHECKING = False
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
         it has to end before they can go.
         """
 
+        principal: str  # whose connection it is: see `protocol.upgrade.Admitted`
+        expires: float | None  # when it has to end, as the wall clock shows it
+
         @property
         def has_room(self) -> bool:
             """Whether the next piece should be sent now; else `wake` tells when."""
@@ -69,6 +74,16 @@ if TYPE_CHECKING:
 
 HIGH = 1 << 20  # output waits above this: a megabyte in flight hides any round trip
 LOW = 256 << 10  # and goes on below this, so that the pipe to the peer never runs dry
+
+
+def principal_of(uid: int) -> str:
+    """The key of a user of this machine."""
+    return f"uid:{uid}"
+
+
+def own_principal() -> str:
+    """The key of the user we run as, who is at both ends of a pipe or of memory."""
+    return principal_of(os.geteuid())
 
 
 class Outgoing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from .base import LOW
+from .base import LOW, own_principal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ class MemoryTransport:
 
     def __init__(self, loop: Loop) -> None:
         self.close_code: int | None = None
+        self.principal = own_principal()
+        self.expires: float | None = None
         self._loop = loop
         self._other: MemoryTransport | None = None
         self._queue: deque[bytes] = deque()  # what the other end has not taken yet

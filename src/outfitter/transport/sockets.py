@@ -13,6 +13,12 @@ _SOL_SOCKET, _SO_REUSEADDR = 1, 2
 _BACKLOG = 1024  # connections that come while we start, or in a burst
 
 
+def is_ipv4(host: str) -> bool:
+    """Whether text is an IPv4 address with all its four numbers, in ASCII digits."""
+    parts = host.split(".") if host.isascii() else []
+    return len(parts) == 4 and all(part.isdigit() and len(part) <= 3 and int(part) < 256 for part in parts)
+
+
 def listen(host: str, port: int) -> socket:
     """A socket listening on a literal address; port 0 takes a free one. Raises OSError."""
     family = _AF_INET6 if ":" in host else _AF_INET

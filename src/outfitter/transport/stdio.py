@@ -8,7 +8,7 @@ import select
 from ..errors import RemoteProtocolError
 from ..protocol.lines import LineReader
 from ..stdlib import deque
-from .base import LOW, Outgoing
+from .base import LOW, Outgoing, own_principal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class StdioTransport(Outgoing):
         self, loop: Loop, reading: int, writing: int, names: tuple[str, str] = ("input", "output")
     ) -> None:
         super().__init__(loop)
+        self.principal = own_principal()
+        self.expires: float | None = None
         self._names = names  # what the two are called when they fail
         self._in = reading
         self._out = writing

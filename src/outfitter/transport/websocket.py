@@ -5,12 +5,16 @@ The framing is `protocol.websocket`; here are the socket, the queue, keep-alive 
 
 from __future__ import annotations
 
+import time
+
 from ..earlyerrors import RemoteProtocolError
 from ..log import warn
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, Response, answer
 from ..stdlib import deque
+from .attempts import Attempts
 from .base import LOW, Outgoing
+from .caller import SocketCaller
 from .sockets import accept
 
 TYPE_CHECKING = False
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from ..loop import Loop, Timer
-    from ..protocol.upgrade import Gate
+    from ..protocol.upgrade import Admitted, Gate
     from ..protocol.websocket import Payload
 
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
@@ -36,6 +40,7 @@ _PING_SECONDS = 30.0  # the reference's interval
 _DEAD_SECONDS = 60.0  # without a byte from the peer after a ping: the connection is half open
 _STALL_SECONDS = 300.0  # a peer that takes nothing for this long has gone, whatever its kernel says
 _CLOSE_SECONDS = 2.0  # how long a closing handshake may take
+_LOOK_AT_CLOCK_SECONDS = 60.0  # how late a credential's end is noticed when somebody has set the clock
 _SHORT = 4096  # messages below this are copied into one piece
 _IOV = 64  # pieces per system call; the kernel takes 1024
 
@@ -52,17 +57,25 @@ class Listener:
         gate: Gate,
         connected: Callable[[WebSocketTransport], None],
         limit: int,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._loop = loop
+        self.wall = wall
         self._sock = sock
         self.gate = gate
         self._connected = connected
         self._limit = limit
         self.open: set[WebSocketTransport | _Incoming] = set()
+        self.attempts = Attempts(loop)
+        self._paused: Timer | None = None
         sock.setblocking(False)
         loop.add_reader(sock.fileno(), self._accept)
 
     def _accept(self) -> None:
+        wait = self.attempts.make_room()
+        if wait:
+            self._pause(wait)
+            return
         try:
             sock = accept(self._sock)
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):
@@ -70,30 +83,49 @@ class Listener:
         except OSError as error:
             # No descriptor or memory for it now: leave it in the backlog for a while.
             warn("server", "cannot accept a connection now: %s", error.strerror)
-            self._loop.remove_reader(self._sock.fileno())
-            self._loop.call_later(_ACCEPT_AGAIN_SECONDS, self._accept_again)
+            self._pause(_ACCEPT_AGAIN_SECONDS)
             return
         sock.setblocking(False)
-        try:
-            sock.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
-        except OSError:
-            pass  # a connection reset while it waited
-        if len(self.open) >= self._limit:
-            full = f"this exec-server already has {self._limit} connections, which is its limit"
-            _refuse(sock, Response(503, full))
-            return
-        self.open.add(_Incoming(self._loop, self, sock))
+        caller = SocketCaller(sock)
+        if caller.over_tcp:
+            try:
+                sock.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
+            except OSError:
+                pass  # a connection reset while it waited
+        self.open.add(_Incoming(self._loop, self, sock, caller))
+
+    def _pause(self, seconds: float) -> None:
+        """Leaves connections in the kernel's queue for a while."""
+        self._loop.remove_reader(self._sock.fileno())
+        self._paused = self._loop.call_later(seconds, self._accept_again)
 
     def _accept_again(self) -> None:
-        if self._sock.fileno() >= 0:
+        if self._paused is not None and self._sock.fileno() >= 0:
             self._loop.add_reader(self._sock.fileno(), self._accept)
+        self._paused = None
+
+    def left(self, incoming: _Incoming) -> None:
+        """A connection has been admitted, refused or lost."""
+        self.open.discard(incoming)
+        self.attempts.leave(incoming)
+        if self._paused is not None:
+            self._paused.cancel()
+            self._accept_again()
+
+    def judge(self, head: bytes, caller: SocketCaller) -> Response:
+        """What to answer to a request head."""
+        response = answer(head, self.gate, caller)
+        if response.admitted is not None and len(self.open) - len(self.attempts) >= self._limit:
+            full = f"this exec-server already has {self._limit} connections, which is its limit"
+            return Response(503, full)
+        return response
 
     def held(self) -> int:
         """Bytes of unfinished messages of all connections."""
         return sum(one.held for one in self.open)
 
-    def upgrade(self, sock: socket, rest: bytes) -> None:
-        transport = WebSocketTransport(self._loop, sock, self)
+    def upgrade(self, sock: socket, rest: bytes, admitted: Admitted) -> None:
+        transport = WebSocketTransport(self._loop, sock, self, admitted)
         self.open.add(transport)
         self._connected(transport)
         transport.begin(rest)
@@ -113,16 +145,20 @@ def _refuse(sock: socket, response: Response) -> None:
 
 
 class _Incoming:
-    """A connection that has not said yet what it wants."""
+    """A connection that has not said yet what it wants, or waits for its refusal."""
 
     held = 0  # its head is bounded by MAX_HEAD
 
-    def __init__(self, loop: Loop, listener: Listener, sock: socket) -> None:
+    def __init__(self, loop: Loop, listener: Listener, sock: socket, caller: SocketCaller) -> None:
         self._loop = loop
         self._listener = listener
         self._sock = sock
+        self._caller = caller
+        self.source = caller.source
+        self.since = loop.time()
         self._head = b""
         self._timer = loop.call_later(_HEAD_SECONDS, self.abort)
+        listener.attempts.enter(self)
         loop.add_reader(sock.fileno(), self._readable)
 
     def _readable(self) -> None:
@@ -144,9 +180,9 @@ class _Incoming:
             if len(self._head) > MAX_HEAD:
                 self._reply(Response(431, f"request head exceeds {MAX_HEAD} bytes"))
             return
-        response = answer(head, self._listener.gate)
-        if response.status != 101:
-            self._reply(response)
+        response = self._listener.judge(head, self._caller)
+        if response.admitted is None:
+            self._turn_away(response)
             return
         self._leave()
         try:
@@ -154,7 +190,21 @@ class _Incoming:
         except OSError:
             self._sock.close()
             return
-        self._listener.upgrade(self._sock, rest)
+        self._listener.upgrade(self._sock, rest, response.admitted)
+
+    def _turn_away(self, response: Response) -> None:
+        reason, wait = response.refusal, 0.0
+        if reason is not None:
+            attempts = self._listener.attempts
+            attempts.log_refusal(self._caller.address, reason)
+            if response.status != 503:  # who comes when we are full has done nothing wrong
+                wait = attempts.failed(self.source)
+        if not wait:
+            self._reply(response)
+            return
+        self._timer.cancel()
+        self._loop.remove_reader(self._sock.fileno())
+        self._timer = self._loop.call_later(wait, self._reply, response)
 
     def _reply(self, response: Response) -> None:
         self._leave()
@@ -163,7 +213,7 @@ class _Incoming:
     def _leave(self) -> None:
         self._timer.cancel()
         self._loop.remove_reader(self._sock.fileno())
-        self._listener.open.discard(self)
+        self._listener.left(self)
 
     def abort(self) -> None:
         self._leave()
@@ -173,8 +223,10 @@ class _Incoming:
 class WebSocketTransport(Outgoing):
     """The server's end of one upgraded connection."""
 
-    def __init__(self, loop: Loop, sock: socket, listener: Listener) -> None:
+    def __init__(self, loop: Loop, sock: socket, listener: Listener, admitted: Admitted) -> None:
         super().__init__(loop)
+        self.principal = admitted.principal
+        self.expires = admitted.expires
         self._sock = sock
         self._fd = sock.fileno()
         self._listener = listener
@@ -190,9 +242,12 @@ class WebSocketTransport(Outgoing):
         self._moved = now
         self._pinged = 0.0
         self._keepalive: Timer = loop.call_later(_PING_SECONDS, self._beat)
+        self._expiry: Timer | None = None
 
     def begin(self, rest: bytes) -> None:
         """Starts reading; `rest` came together with the request head."""
+        if self.expires is not None:
+            self._check_expiry()
         self._watch()
         if rest:
             self._received(rest)
@@ -420,6 +475,16 @@ class WebSocketTransport(Outgoing):
 
     # Closing
 
+    def _check_expiry(self) -> None:
+        """Ends the connection when its credential has expired; the wall clock may be set meanwhile."""
+        assert self.expires is not None
+        left = self.expires - self._listener.wall()
+        if left > 0:
+            self._expiry = self._loop.call_later(min(left, _LOOK_AT_CLOCK_SECONDS), self._check_expiry)
+        else:
+            # Policy violation: the registered code for it, which every client knows how to show.
+            self.close(1008, "the token of this connection has expired; connect again with a new one")
+
     def close(self, code: int, reason: str) -> None:
         if self._closing or self._gone:
             return
@@ -462,6 +527,8 @@ class WebSocketTransport(Outgoing):
         self._gone = True
         self._closing = True
         self._keepalive.cancel()
+        if self._expiry is not None:
+            self._expiry.cancel()
         self._inbox.clear()
         self._watch()
         if self._outbox:

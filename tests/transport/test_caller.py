@@ -1,0 +1,167 @@
+"""Who is at the other end of a connection: real sockets, real processes of other users."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outfitter.transport import caller
+from outfitter.transport.caller import SocketCaller, owner
+
+OTHER = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+
+
+@contextlib.contextmanager
+def connected(
+    host: str = "127.0.0.1", family: int = socket.AF_INET
+) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A client's socket, and the server's end of it."""
+    with socket.socket(family) as listening:
+        listening.bind((host, 0))
+        listening.listen()
+        with socket.create_connection(listening.getsockname()[:2]) as client:
+            accepted, _ = listening.accept()
+            with accepted:
+                yield client, accepted
+
+
+def end_of(sock: socket.socket) -> tuple[str, int]:
+    return sock.getsockname()[:2]
+
+
+def test_owner_of_a_connection_on_this_machine_is_known() -> None:
+    with connected() as (client, accepted):
+        who = SocketCaller(accepted)
+        assert (who.uid(), who.host, who.address) == (
+            os.geteuid(),
+            "127.0.0.1",
+            f"127.0.0.1:{end_of(client)[1]}",
+        )
+
+
+def test_owner_over_ipv6_is_known() -> None:
+    with connected("::1", socket.AF_INET6) as (client, accepted):
+        who = SocketCaller(accepted)
+        assert (who.uid(), who.host, who.address) == (os.geteuid(), "::1", f"[::1]:{end_of(client)[1]}")
+
+
+def test_ipv4_inside_ipv6_is_ipv4() -> None:
+    with contextlib.ExitStack() as stack:
+        listening = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+        stack.enter_context(listening)
+        client = stack.enter_context(socket.create_connection(("127.0.0.1", listening.getsockname()[1])))
+        accepted = stack.enter_context(listening.accept()[0])
+        who = SocketCaller(accepted)
+        port = client.getsockname()[1]
+        assert (who.uid(), who.host, who.address) == (os.geteuid(), "127.0.0.1", f"127.0.0.1:{port}")
+
+
+def test_unix_socket_has_credentials() -> None:
+    one, two = socket.socketpair()
+    with one, two:
+        who = SocketCaller(one)
+        assert (who.uid(), who.address) == (os.geteuid(), f"uid {os.geteuid()} on a unix socket")
+
+
+@pytest.fixture(params=["sock_diag", "/proc"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to ask the kernel: where netlink is not allowed, its socket cannot be opened."""
+    name: str = request.param
+    if name == "/proc":
+        monkeypatch.setattr(caller, "_asking", None)
+        monkeypatch.setattr(caller, "_AF_NETLINK", 9999)
+    return name
+
+
+@as_root
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_other_user_is_told_apart(way: str, host: str) -> None:
+    with connected(host, socket.AF_INET6 if ":" in host else socket.AF_INET) as (client, accepted):
+        assert SocketCaller(accepted).uid() == 0
+        os.fchown(client.fileno(), OTHER, OTHER)  # whose the socket is, is whose its inode is
+        assert SocketCaller(accepted).uid() == OTHER
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_connection_whose_process_has_left_has_no_owner(way: str, host: str) -> None:
+    """The kernel shows such a socket as root's."""
+    with connected(host, socket.AF_INET6 if ":" in host else socket.AF_INET) as (client, accepted):
+        client.close()
+        assert SocketCaller(accepted).uid() is None
+
+
+def test_connection_that_was_reset_has_no_owner(way: str) -> None:
+    with connected() as (client, accepted):
+        who = SocketCaller(accepted)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        assert who.uid() is None
+        gone = SocketCaller(accepted)
+        assert (gone.uid(), gone.address) == (None, "a closed connection")
+
+
+def test_port_of_a_connection_that_was_reset_may_belong_to_another(way: str) -> None:
+    """The pair of addresses is the same, the connection is not."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, contextlib.ExitStack() as stack:
+        first = socket.create_connection(listening.getsockname())
+        accepted, _ = listening.accept()
+        stack.enter_context(accepted)
+        who = SocketCaller(accepted)
+        here = first.getsockname()
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        first.close()
+        again = stack.enter_context(socket.socket())
+        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        again.bind(here)
+        again.connect(listening.getsockname())
+        assert owner(here, listening.getsockname()) == os.geteuid()
+        assert who.uid() is None
+
+
+def test_listener_on_the_same_port_is_nobody(way: str) -> None:
+    """Without a connection, the kernel answers with the socket that listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        assert owner(listening.getsockname(), ("127.0.0.1", 1)) is None
+
+
+@as_root
+def test_user_of_another_namespace_is_not_known() -> None:
+    """Seen from a namespace with one user, everybody else has the same number."""
+    reading, writing = os.pipe()
+    with connected() as (client, accepted):
+        os.fchown(client.fileno(), 1234, 1234)
+        pid = os.fork()
+        if pid == 0:  # whatever happens, the child does not go on as pytest
+            said = b"no namespaces"
+            try:
+                inside = _unshare_user()
+                caller._asking = None  # opened before, in the namespace outside
+                if inside:
+                    said = repr((SocketCaller(accepted).uid(),)).encode()
+            finally:
+                os.write(writing, said)
+                os._exit(0)
+        os.waitpid(pid, 0)
+    os.close(writing)
+    said = os.read(reading, 100)
+    os.close(reading)
+    if said == b"no namespaces":
+        pytest.skip("user namespaces are not allowed here")
+    assert said == b"(None,)"
+
+
+def _unshare_user() -> bool:
+    import ctypes
+
+    if ctypes.CDLL(None).unshare(0x10000000) != 0:
+        return False
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text("0 0 1")
+    return True
