@@ -84,6 +84,7 @@ def test_codex_home_replaces_our_own_file(server: Server, user: User, tmp_path: 
 
 def test_token_opens_a_server_that_asks_for_one(user: User, tmp_path: Path) -> None:
     token = tmp_path / "token"
+    token.touch(0o600)
     token.write_text("a-token-that-nobody-guesses\n")
     auth = ("--ws-auth", "capability-token", "--ws-token-file", str(token))
     with serving("outfitter", tmp_path / "server", *auth, env={"PLACE": "there"}) as server:
@@ -427,7 +428,8 @@ def test_time_that_is_up_ends_the_command_there(server: Server, user: User) -> N
 
 def test_record_is_the_owners_alone_and_holds_no_secret(user: User, tmp_path: Path) -> None:
     token = tmp_path / "token"
-    token.write_text("hush-token\n")
+    token.touch(0o600)
+    token.write_text("hush-token-of-all\n")
     auth = ("--ws-auth", "capability-token", "--ws-token-file", str(token))
     with serving("outfitter", tmp_path / "server", *auth) as server:
         flags = ("--token-file", str(token), "--set", "A=hush-variable")

@@ -313,6 +313,15 @@ def test_log_goes_to_stderr_and_shows_no_values(tmp_path: Path) -> None:
     assert "value-of-a-variable" not in text
 
 
+def test_sighup_ends_nothing(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path) as server, Wire(server.url) as wire:
+        wire.handshake()
+        wire.start("p", ["/bin/cat"], pipeStdin=True)
+        os.kill(server.pid, signal.SIGHUP)
+        assert wire.call("environment/status") == {"status": "ready"}
+        assert wire.call("process/terminate", {"processId": "p"}) == {"running": True}
+
+
 def test_a_signal_it_was_started_to_ignore_is_ignored(tmp_path: Path) -> None:
     # nohup outfitter serve
     ignoring = ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command("outfitter")]

@@ -534,7 +534,8 @@ def test_other_path_is_refused_for_good(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_token_opens_the_door_and_no_other_does(kind: str, tmp_path: Path) -> None:
     token = tmp_path / "token"
-    token.write_text("right\n")
+    token.touch(0o600)
+    token.write_text("the right one of all\n")
 
     async def scenario(server: Server) -> None:
         refused = f"{server.url} refused the connection: 401 Unauthorized"
@@ -546,7 +547,7 @@ def test_token_opens_the_door_and_no_other_does(kind: str, tmp_path: Path) -> No
             told, _, remedy = str(error).partition("; ")
             assert (told, error.retryable) == (f"{refused}: {why}", False)
             assert "--token-file" in remedy
-        async with outfitter.connect(server.url, token="right") as client:
+        async with outfitter.connect(server.url, token="the right one of all") as client:
             assert await client.run(["echo", "in"]) == Completed(0, b"in\n", b"")
 
     flags = ("--ws-auth", "capability-token", "--ws-token-file", str(token))

@@ -238,7 +238,7 @@ def test_end_of_a_stdio_connection_that_reads_nothing_ends_its_trees(tmp_path: P
         wait_gone(found)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
 def test_orderly_end_of_the_server_ends_its_trees(
     number: signal.Signals, tmp_path: Path, bystander: int
 ) -> None:

@@ -675,7 +675,8 @@ def test_a_real_server_that_refuses_the_token_is_not_asked_again(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     secret = tmp_path / "token"
-    secret.write_text("the right one\n")
+    secret.touch(0o600)
+    secret.write_text("the right one of all\n")
     options = ("--ws-auth", "capability-token", "--ws-token-file", str(secret))
     with serving("outfitter", tmp_path, *options) as server:
 
@@ -689,7 +690,7 @@ def test_a_real_server_that_refuses_the_token_is_not_asked_again(
                 assert isinstance(first, DialFailed)
                 assert not first.retryable
                 assert await outcome(using(manager.get("s"))) is first
-                manager.put(Declared("s", url=server.url, token="the right one"))
+                manager.put(Declared("s", url=server.url, token="the right one of all"))
                 assert await echo(await manager.get("s").client(), "in") == b"in\n"
                 assert "s3cr3t" not in caplog.text + repr(first) + str(first) + status.text
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import hmac
-import json
+import os
+import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from outfitter.errors import SettingInvalid
 from outfitter.protocol.upgrade import Admitted, Response
-from outfitter.server.auth import capability_token, gate, judge, signed_bearer_token, users_of
-from tests.support.machine import SECOND
+from outfitter.server.auth import gate, users_of
+from outfitter.server.tokens import Tokens
+from tests.server.test_tokens import holder, private
+from tests.support.jwts import SECRET, jwt
+from tests.support.machine import SECOND, wait_until
 from tests.support.raw import UPGRADE, Raw
 from tests.support.servers import command, environment, serving
 from tests.support.wire import Wire
@@ -24,21 +27,7 @@ from tests.support.wire import Wire
 if TYPE_CHECKING:
     from outfitter.server.auth import Check
 
-NOW = 1_700_000_000
-TOKEN = "a capability"
-SECRET = b"0123456789abcdef0123456789abcdef"
-Claims = dict[str, Any]  # what JSON holds
-
-
-def base64url(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def jwt(claims: Any, *, secret: bytes = SECRET, header: Any = None, digest: str = "sha256") -> str:
-    """A token as any library would make it."""
-    given = {"alg": "HS256", "typ": "JWT"} if header is None else header
-    text = ".".join(base64url(json.dumps(part).encode()) for part in (given, claims))
-    return f"{text}.{base64url(hmac.digest(secret, text.encode(), digest))}"
+TOKEN = "a capability of all"
 
 
 # The header
@@ -72,12 +61,12 @@ HEADERS = [
     ("Bearer", "invalid authorization header"),
     ("Bearer ", "invalid authorization header"),
     ("Bearer    ", "invalid authorization header"),
-    ("Basic a-capability", "invalid authorization header"),
-    ("Bearer:a-capability", "invalid authorization header"),
+    (f"Basic {TOKEN}", "invalid authorization header"),
+    (f"Bearer:{TOKEN}", "invalid authorization header"),
     ("Bearer wrong", "invalid websocket bearer token"),
-    ("Bearer a-capability ", None),
-    ("bearer a-capability", None),
-    ("BEARER   a-capability", None),
+    (f"Bearer {TOKEN} ", None),
+    (f"bearer {TOKEN}", None),
+    (f"BEARER   {TOKEN}", None),
 ]
 
 
@@ -85,10 +74,8 @@ HEADERS = [
 def test_authorization_header_is_judged_in_the_references_words(
     value: str | None, text: str | None, tmp_path: Path
 ) -> None:
-    (tmp_path / "token").write_text("  a-capability\n")
-    check = capability_token(str(tmp_path / "token"), None)
-    holder = Admitted("token:" + hashlib.sha256(b"a-capability").hexdigest()[:16])
-    assert decided(value, check) == (holder if text is None else Response(401, text))
+    check = Tokens([private(tmp_path / "token", TOKEN)], [])
+    assert decided(value, check) == (holder(TOKEN) if text is None else Response(401, text))
 
 
 def test_without_a_check_the_user_at_the_other_end_is_who_asks() -> None:
@@ -121,9 +108,8 @@ def test_everybody_may_enter_where_that_is_wanted() -> None:
 
 
 def test_a_token_counts_whoever_brings_it() -> None:
-    check = capability_token(None, hashlib.sha256(TOKEN.encode()).hexdigest())
-    holder = Admitted("token:" + hashlib.sha256(TOKEN.encode()).hexdigest()[:16])
-    assert decided(f"Bearer {TOKEN}", check, uid=None) == decided(f"Bearer {TOKEN}", check, uid=7) == holder
+    check = Tokens([], [hashlib.sha256(TOKEN.encode()).hexdigest()])
+    assert [decided(f"Bearer {TOKEN}", check, uid=uid) for uid in (None, 7)] == [holder(TOKEN)] * 2
     assert decided(None, check) == Response(401, "missing websocket bearer token")
 
 
@@ -133,144 +119,6 @@ def test_users_are_named_or_numbered() -> None:
     for name in ("no-such-user", "4294967295", "9" * 5000, "\u0663", "", "-1", "a\0b"):
         with pytest.raises(SettingInvalid, match="this machine has no such user"):
             users_of((name,), 1000)
-
-
-# capability-token
-
-
-def test_token_may_be_given_as_its_digest() -> None:
-    check = capability_token(None, f" {hashlib.sha256(TOKEN.encode()).hexdigest().upper()} ")
-    holder = Admitted("token:" + hashlib.sha256(TOKEN.encode()).hexdigest()[:16])
-    assert (check(TOKEN), check("other")) == (holder, "invalid websocket bearer token")
-
-
-def test_token_outside_ascii_is_only_wrong() -> None:
-    check = capability_token(None, hashlib.sha256(TOKEN.encode()).hexdigest())
-    assert check("\xff\u20ac") == "invalid websocket bearer token"
-
-
-def test_mistakes_with_capability_tokens_are_named(tmp_path: Path) -> None:
-    (tmp_path / "empty").write_text(" \n")
-    empty, missing = str(tmp_path / "empty"), str(tmp_path / "missing")
-    one_of = "--ws-auth capability-token needs exactly one of --ws-token-file and --ws-token-sha256"
-    mistakes: list[tuple[str | None, str | None, str]] = [
-        (None, None, one_of),
-        (empty, "0" * 64, one_of),
-        (empty, None, f"--ws-token-file {empty} is empty: put the token into it"),
-        (missing, None, f"--ws-token-file {missing} cannot be read: No such file or directory"),
-        (None, "0" * 63, "--ws-token-sha256 must be 64 hexadecimal digits"),
-        (None, "0" * 66, "--ws-token-sha256 must be 64 hexadecimal digits"),
-        (None, "x" * 64, "--ws-token-sha256 must be 64 hexadecimal digits"),
-    ]
-    for file, digest, text in mistakes:
-        with pytest.raises(SettingInvalid) as raised:
-            capability_token(file, digest)
-        assert str(raised.value) == text
-
-
-# signed-bearer-token
-
-
-@pytest.fixture
-def check(tmp_path: Path) -> Check:
-    (tmp_path / "secret").write_bytes(SECRET + b"\n")
-    return signed_bearer_token(str(tmp_path / "secret"), None, None, 30, lambda: NOW)
-
-
-INVALID = "invalid websocket jwt"
-GOOD: Claims = {"exp": NOW + 60}
-TOKENS = {
-    "no token at all": ("x", INVALID),
-    "two parts": ("a.b", INVALID),
-    "four parts": (jwt(GOOD) + ".x", INVALID),
-    "other secret": (jwt(GOOD, secret=b"f" * 32), INVALID),
-    "HS384": (jwt(GOOD, header={"alg": "HS384"}, digest="sha384"), INVALID),
-    "HS512": (jwt(GOOD, header={"alg": "HS512"}, digest="sha512"), INVALID),
-    "HS256 by name, HS512 by signature": (jwt(GOOD, digest="sha512"), INVALID),
-    "none": (jwt(GOOD, header={"alg": "none"}).rpartition(".")[0] + ".", INVALID),
-    "no alg": (jwt(GOOD, header={"typ": "JWT"}), INVALID),
-    "header is no object": (jwt(GOOD, header=["HS256"]), INVALID),
-    "claims are no object": (jwt([1]), INVALID),
-    "padding": (jwt(GOOD) + "=", INVALID),
-    "plain base64 alphabet": (jwt(GOOD)[:-1] + "+", INVALID),
-    "outside ASCII": (jwt(GOOD)[:-1] + "\xe9", INVALID),
-    "no claims": (jwt({}), INVALID),
-    "exp is text": (jwt({"exp": str(NOW + 60)}), INVALID),
-    "exp is a fraction": (jwt({"exp": NOW + 0.5}), INVALID),
-    "exp is a boolean": (jwt({"exp": True}), INVALID),
-    "sub is a number": (jwt({**GOOD, "sub": 7}), INVALID),
-    "iss is null": (jwt({**GOOD, "iss": None}), INVALID),
-    "nbf is text": (jwt({**GOOD, "nbf": "now"}), INVALID),
-    "expired": (jwt({"exp": NOW - 31}), "expired websocket jwt"),
-    "not yet valid": (jwt({**GOOD, "nbf": NOW + 31}), "websocket jwt is not valid yet"),
-    "good": (jwt(GOOD), None),
-    "typ and kid are ignored": (jwt(GOOD, header={"alg": "HS256", "typ": "x", "kid": "y"}), None),
-    "iat is ignored": (jwt({**GOOD, "iat": "whenever"}), None),
-}
-
-
-@pytest.mark.parametrize(("token", "text"), TOKENS.values(), ids=TOKENS.keys())
-def test_signed_token_is_judged_in_the_references_words(token: str, text: str | None, check: Check) -> None:
-    assert check(token) == (Admitted("jwt:-|-", NOW + 90) if text is None else text)
-
-
-def test_each_pair_of_issuer_and_subject_is_another_principal(check: Check) -> None:
-    names = [None, "", "-", "a", "a|b", "b", "|", "%7C", "%2D", "a\n", "\u20ac", "x" * 300, "x" * 301]
-    keys = []
-    for issuer in names:
-        for subject in names:
-            claims = {"iss": issuer, "sub": subject, **GOOD}
-            admitted = check(jwt({name: value for name, value in claims.items() if value is not None}))
-            assert isinstance(admitted, Admitted)
-            keys.append(admitted.principal)
-    assert len(set(keys)) == len(names) ** 2
-    assert all(key.isprintable() and len(key) <= 256 for key in keys)
-    assert keys[names.index("a|b") * len(names) + names.index("a\n")] == "jwt:a%7Cb|a%0A"
-
-
-def test_a_time_that_no_clock_shows_is_no_end(check: Check) -> None:
-    assert check(jwt({"exp": 10**400})) == Admitted("jwt:-|-")
-
-
-CLAIMS: list[tuple[Claims, str | None, str | None, str | None]] = [
-    ({"exp": NOW - 30}, None, None, None),  # the clock skew of 30 s, to the second
-    ({"exp": NOW - 31}, None, None, "expired websocket jwt"),
-    ({"exp": NOW, "nbf": NOW + 30}, None, None, None),
-    ({"exp": NOW, "nbf": NOW + 31}, None, None, "websocket jwt is not valid yet"),
-    ({"exp": 2**70}, None, None, None),  # no upper bound
-    ({"exp": 10**400}, None, None, None),
-    ({"exp": NOW, "iss": "us"}, "us", None, None),
-    ({"exp": NOW, "iss": "them"}, "us", None, "websocket jwt issuer mismatch"),
-    ({"exp": NOW}, "us", None, "websocket jwt issuer mismatch"),
-    ({"exp": NOW, "aud": "here"}, None, "here", None),
-    ({"exp": NOW, "aud": ["there", "here"]}, None, "here", None),
-    ({"exp": NOW, "aud": ["there"]}, None, "here", "websocket jwt audience mismatch"),
-    ({"exp": NOW, "aud": "here and there"}, None, "here", "websocket jwt audience mismatch"),
-    ({"exp": NOW}, None, "here", "websocket jwt audience mismatch"),
-    ({"exp": NOW, "iss": "them", "aud": "there"}, None, None, None),  # nobody asks
-]
-
-
-@pytest.mark.parametrize("skew", [30, 30.0], ids=["whole seconds", "a fraction"])
-@pytest.mark.parametrize(("claims", "issuer", "audience", "text"), CLAIMS, ids=range(len(CLAIMS)))
-def test_claims_are_judged_by_time_issuer_and_audience(
-    claims: Claims, issuer: str | None, audience: str | None, text: str | None, skew: float
-) -> None:
-    assert judge(claims, float(NOW), skew, issuer, audience) == text
-
-
-def test_mistakes_with_the_shared_secret_are_named(tmp_path: Path) -> None:
-    (tmp_path / "short").write_text("x" * 31 + "\n")
-    short, missing = str(tmp_path / "short"), str(tmp_path / "missing")
-    mistakes: list[tuple[str | None, str]] = [
-        (None, "--ws-auth signed-bearer-token needs --ws-shared-secret-file"),
-        (short, f"--ws-shared-secret-file {short} has 31 bytes: a secret needs at least 32"),
-        (missing, f"--ws-shared-secret-file {missing} cannot be read: No such file or directory"),
-    ]
-    for file, text in mistakes:
-        with pytest.raises(SettingInvalid) as raised:
-            signed_bearer_token(file, None, None, 30, lambda: NOW)
-        assert str(raised.value) == text
 
 
 # Host (row 32)
@@ -311,8 +159,7 @@ def refused(url_port: Raw, headers: dict[str, str]) -> tuple[bytes, bytes]:
 
 
 def test_server_demands_its_capability_token(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(TOKEN)
-    flags = ("--ws-auth", "capability-token", "--ws-token-file", str(tmp_path / "token"))
+    flags = ("--ws-auth", "capability-token", "--ws-token-file", private(tmp_path / "token", TOKEN))
     with serving("outfitter", tmp_path, *flags) as server:
         unauthorized = b"HTTP/1.1 401 Unauthorized"
         with Raw(server) as raw:
@@ -341,8 +188,12 @@ def test_server_demands_its_capability_token(tmp_path: Path) -> None:
 
 
 def test_server_demands_a_signed_token(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes(SECRET)
-    flags = ("--ws-auth", "signed-bearer-token", "--ws-shared-secret-file", str(tmp_path / "secret"))
+    flags = (
+        "--ws-auth",
+        "signed-bearer-token",
+        "--ws-shared-secret-file",
+        private(tmp_path / "secret", SECRET),
+    )
     claims = ("--ws-issuer", "us", "--ws-audience", "here")
     good = {"exp": int(time.time()) + 600, "iss": "us", "aud": ["here"]}
     with serving("outfitter", tmp_path, *flags, *claims) as server:
@@ -355,11 +206,71 @@ def test_server_demands_a_signed_token(tmp_path: Path) -> None:
             assert wire.call("environment/status") == {"status": "ready"}
 
 
+def test_tokens_are_read_again_on_sighup_and_nothing_ends_but_what_was_taken_out(tmp_path: Path) -> None:
+    ann, bob, new = "a token that is Ann's", "a token that is Bob's", "a token that is new"
+    file = tmp_path / "tokens"
+    flags = ("--ws-auth", "capability-token", "--ws-token-file", private(file, f"{ann}\n{bob}\n"))
+    with serving("outfitter", tmp_path, *flags, "--log-level", "debug") as server:
+
+        def connection(token: str) -> Wire:
+            return Wire(server.url, headers={"Authorization": f"Bearer {token}"})
+
+        with connection(ann) as kept, connection(bob) as ended:
+            kept.handshake()
+            ended.handshake()
+            file.write_text("short\n")  # a mistake changes nothing
+            os.kill(server.pid, signal.SIGHUP)
+            wait_until(lambda: "stays in use" in (tmp_path / "outfitter.stderr").read_text(), "it is said")
+            assert ended.call("environment/status") == {"status": "ready"}
+            file.write_text(f"{ann}\n{new}\n")
+            os.kill(server.pid, signal.SIGHUP)
+            with pytest.raises(ConnectionClosed) as closed:
+                ended.receive()
+            assert closed.value.rcvd is not None
+            assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (
+                1008,
+                "the token of this connection is not accepted any more",
+            )
+            with connection(new) as third:
+                third.handshake()
+            assert kept.call("environment/status") == {"status": "ready"}
+            with Raw(server) as raw:
+                assert refused(raw, {"Authorization": f"Bearer {bob}"})[0] == b"HTTP/1.1 401 Unauthorized"
+        said = (tmp_path / "outfitter.stderr").read_text()
+        assert "line 1: a token of 5 bytes can be guessed" in said
+        assert not any(token in said for token in (ann, bob, new, "short"))
+
+
+def test_connection_ends_with_its_signed_token(tmp_path: Path) -> None:
+    secret = private(tmp_path / "secret", SECRET)
+    flags = ("--ws-auth", "signed-bearer-token", "--ws-shared-secret-file", secret)
+    with serving("outfitter", tmp_path, *flags, "--ws-max-clock-skew-seconds", "0") as server:
+        token = jwt({"exp": int(time.time()) + 2})
+        with Wire(server.url, headers={"Authorization": f"Bearer {token}"}) as wire:
+            wire.handshake()
+            with pytest.raises(ConnectionClosed) as closed:
+                wire.receive()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1008
+            assert "has expired; connect again with a new one" in closed.value.rcvd.reason
+        with Raw(server) as raw:
+            answer = refused(raw, {"Authorization": f"Bearer {token}"})
+            assert answer == (b"HTTP/1.1 401 Unauthorized", b"expired websocket jwt")
+
+
 MISTAKES = [
     (("--ws-token-file", "FILE"), "--ws-token-file needs --ws-auth"),
     (("--ws-issuer", "us"), "--ws-issuer needs --ws-auth"),
-    (("--ws-auth", "capability-token"), "needs exactly one of --ws-token-file and --ws-token-sha256"),
-    (("--ws-auth", "signed-bearer-token"), "needs --ws-shared-secret-file"),
+    (("--ws-token-sha256", "0" * 64), "--ws-token-sha256 needs --ws-auth"),
+    (("--ws-jwks-file", "FILE"), "--ws-jwks-file needs --ws-auth"),
+    (("--ws-auth", "capability-token"), "needs --ws-token-file FILE or --ws-token-sha256 HEX"),
+    (("--ws-auth", "signed-bearer-token"), "needs --ws-shared-secret-file or --ws-jwks-file"),
+    (("--allow-user", "no-such-user"), "--allow-user no-such-user: this machine has no such user"),
+    (("--allow-user", "0", "--allow-unauthenticated"), "--allow-user cannot be used with --allow-unauth"),
+    (
+        ("--allow-user", "0", "--ws-auth", "capability-token", "--ws-token-file", "FILE"),
+        "--allow-user cannot be used with --ws-auth",
+    ),
     (
         ("--ws-auth", "capability-token", "--ws-token-file", "FILE", "--ws-issuer", "us"),
         "--ws-issuer cannot be used with --ws-auth capability-token",
@@ -379,8 +290,8 @@ MISTAKES = [
 def test_wrong_combination_of_flags_ends_before_listening(
     flags: tuple[str, ...], text: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "file").write_bytes(SECRET)
-    args = [str(tmp_path / "file") if flag == "FILE" else flag for flag in flags]
+    file = private(tmp_path / "file", SECRET)
+    args = [file if flag == "FILE" else flag for flag in flags]
     done = subprocess.run(
         command("outfitter", *args),
         stdin=subprocess.DEVNULL,

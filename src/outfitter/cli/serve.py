@@ -64,7 +64,7 @@ def serve(flags: Flags) -> int:
             get_ready()
         return gate(hosts, check, users)
 
-    return serve_websocket(*address, settings, make_gate)
+    return serve_websocket(*address, settings, make_gate, check)
 
 
 def _users(flags: Flags) -> frozenset[int] | None:
@@ -82,33 +82,39 @@ def _users(flags: Flags) -> frozenset[int] | None:
     return users_of(flags["allow_user"], own)
 
 
+_DEFAULTS = ("ws_max_clock_skew_seconds", "ws_max_age")  # so nobody knows whether they were given
+
+
 def _check(flags: Flags) -> Check | None:
-    """The token check that --ws-auth asks for. Files are read now, once."""
+    """The token check that --ws-auth asks for. Files are read now, and again on SIGHUP."""
     kind = flags["ws_auth"]
     if kind is None:
         for name in flags:
-            # The clock skew has a default, so nobody knows whether it was given.
-            if name.startswith("ws_") and name != "ws_max_clock_skew_seconds" and flags[name] is not None:
+            if name.startswith("ws_") and name not in _DEFAULTS and flags[name]:
                 raise SettingInvalid(f"--{name.replace('_', '-')} needs --ws-auth")
         return None
-    from ..server.auth import capability_token, signed_bearer_token
-
     if kind == "capability-token":
-        _refuse(flags, kind, "ws_shared_secret_file", "ws_issuer", "ws_audience")
-        return capability_token(flags["ws_token_file"], flags["ws_token_sha256"])
+        _refuse(flags, kind, "ws_shared_secret_file", "ws_jwks_file", "ws_issuer", "ws_audience")
+        from ..server.tokens import Tokens
+
+        return Tokens(flags["ws_token_file"], flags["ws_token_sha256"])
     _refuse(flags, kind, "ws_token_file", "ws_token_sha256")
     from time import time
 
-    return signed_bearer_token(
+    from ..server.jwt import SignedTokens
+
+    return SignedTokens(
         flags["ws_shared_secret_file"],
-        flags["ws_issuer"],
-        flags["ws_audience"],
-        flags["ws_max_clock_skew_seconds"],
-        time,
+        flags["ws_jwks_file"],
+        issuer=flags["ws_issuer"],
+        audience=flags["ws_audience"],
+        skew=flags["ws_max_clock_skew_seconds"],
+        max_age=flags["ws_max_age"],
+        now=time,
     )
 
 
 def _refuse(flags: Flags, kind: str, *names: str) -> None:
     for name in names:
-        if flags[name] is not None:
+        if flags[name]:
             raise SettingInvalid(f"--{name.replace('_', '-')} cannot be used with --ws-auth {kind}")

@@ -1,6 +1,6 @@
-"""Who may connect: Host names, and the bearer token of `--ws-auth`.
+"""Who may connect: Host names, then the bearer token of `--ws-auth`, or else the user at the other end.
 
-Refusals are the reference's, word for word. Secrets are compared in constant time and never shown.
+Refusals of tokens are the reference's, word for word.
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ from ..transport.sockets import is_ipv4
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Protocol
 
-    from ..protocol.jsontext import Json
     from ..protocol.upgrade import Caller, Gate, Headers
 
-    # Who has a token, or the refusal.
-    Check = Callable[[str], Admitted | str]
+    class Check(Protocol):
+        """What --ws-auth asks for: `tokens.Tokens` or `jwt.SignedTokens`."""
 
-DEFAULT_SKEW_SECONDS = 30  # the reference's tolerance for clocks that disagree
+        def __call__(self, token: str) -> Admitted | str:
+            """Who has this token, or the refusal."""
+
+        def reload(self) -> None:
+            """Reads its files again. Raises SettingInvalid, and goes on with what it had."""
+
+        def admits(self, principal: str) -> bool:
+            """Whether connections of a principal who was let in may go on."""
+
+
 _NO_USER = 0xFFFFFFFF  # the kernel's word for none
 ANONYMOUS = "anonymous"  # everybody whom --allow-unauthenticated lets in and the kernel does not know
-_LONGEST_PRINCIPAL = 256  # a key is kept with all that belongs to it, and shown; longer names become a digest
-_MIN_SECRET_BYTES = 32  # as the reference; shorter than the digest makes HS256 guessable
 
 
 def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | None) -> Gate:
@@ -102,151 +108,3 @@ def _bearer(headers: Headers, check: Check) -> Admitted | str:
     if not space or scheme.lower() != "bearer" or not token:
         return "invalid authorization header"
     return check(token)
-
-
-# capability-token
-
-
-def capability_token(file: str | None, digest: str | None) -> Check:
-    """A check against one token, given in a file or as its SHA-256. Raises SettingInvalid."""
-    from hashlib import sha256
-
-    if (file is None) == (digest is None):
-        raise SettingInvalid(
-            "--ws-auth capability-token needs exactly one of --ws-token-file and --ws-token-sha256"
-        )
-    if file is not None:
-        token = _read(file, "--ws-token-file")
-        if not token:
-            raise SettingInvalid(f"--ws-token-file {file} is empty: put the token into it")
-        expected = sha256(token).digest()
-    else:
-        assert digest is not None
-        try:
-            expected = bytes.fromhex(digest.strip())
-        except ValueError:
-            expected = b""
-        if len(expected) != 32:
-            raise SettingInvalid("--ws-token-sha256 must be 64 hexadecimal digits")
-
-    admitted = Admitted(f"token:{expected.hex()[:16]}")
-
-    def check(token: str) -> Admitted | str:
-        from hmac import compare_digest
-
-        given = sha256(token.encode("latin-1", "replace")).digest()
-        return admitted if compare_digest(given, expected) else "invalid websocket bearer token"
-
-    return check
-
-
-# signed-bearer-token
-
-
-def signed_bearer_token(
-    file: str | None, issuer: str | None, audience: str | None, skew: float, now: Callable[[], float]
-) -> Check:
-    """A check for JWTs signed with HS256 and a shared secret. Raises SettingInvalid."""
-    if file is None:
-        raise SettingInvalid("--ws-auth signed-bearer-token needs --ws-shared-secret-file")
-    secret = _read(file, "--ws-shared-secret-file")
-    if len(secret) < _MIN_SECRET_BYTES:
-        raise SettingInvalid(
-            f"--ws-shared-secret-file {file} has {len(secret)} bytes: a secret needs at least "
-            f"{_MIN_SECRET_BYTES}"
-        )
-
-    def check(token: str) -> Admitted | str:
-        claims = _verified(token, secret)
-        if claims is None:
-            return "invalid websocket jwt"
-        return judge(claims, now(), skew, issuer, audience) or Admitted(
-            _subject(claims), _end(claims["exp"], skew)
-        )
-
-    return check
-
-
-def judge(claims: Json, now: float, skew: float, issuer: str | None, audience: str | None) -> str | None:
-    """The refusal that a token's claims deserve, or None."""
-    expires, starts = claims.get("exp"), claims.get("nbf")
-    if type(expires) is not int or (starts is not None and type(starts) is not int):
-        return "invalid websocket jwt"
-    if not all(type(claims.get(name, "")) is str for name in ("iss", "sub")):
-        return "invalid websocket jwt"  # RFC 7519 has text there, and who it is must be clear
-    if now - skew > expires:  # claims may be larger than a float
-        return "expired websocket jwt"
-    if starts is not None and now + skew < starts:
-        return "websocket jwt is not valid yet"
-    if issuer is not None and claims.get("iss") != issuer:
-        return "websocket jwt issuer mismatch"
-    if audience is not None:
-        given = claims.get("aud")
-        if given != audience and not (isinstance(given, list) and audience in given):
-            return "websocket jwt audience mismatch"
-    return None
-
-
-def _end(expires: int, skew: float) -> float | None:
-    """When a connection with such a token ends: when a new one would be refused."""
-    return expires + skew if expires < 1 << 53 else None  # which no clock shows
-
-
-def _subject(claims: Json) -> str:
-    """The principal of claims: two pairs of issuer and subject never have the same."""
-    issuer, subject = claims.get("iss"), claims.get("sub")
-    whole = f"jwt:{_escaped(issuer)}|{_escaped(subject)}"
-    if len(whole) <= _LONGEST_PRINCIPAL:
-        return whole
-    from ..stdlib import sha256
-
-    return f"jwt#{sha256(whole.encode()).hexdigest()}"
-
-
-def _escaped(name: str | None) -> str:
-    """Without the mark between two names, and without characters that a log would obey."""
-    if name is None:
-        return "-"
-    if name == "-":
-        return "%2D"
-    return "".join(
-        one if one.isprintable() and one not in "%|" else "".join(f"%{byte:02X}" for byte in one.encode())
-        for one in name
-    )
-
-
-def _verified(token: str, secret: bytes) -> Json:
-    """The claims of a well-signed token, or None."""
-    import hmac
-
-    from ..protocol.jsontext import JsonError, loads
-
-    parts = token.split(".")
-    if len(parts) != 3:
-        return None
-    try:
-        header, claims = (loads(_url_base64(part).decode()) for part in parts[:2])
-        signature = _url_base64(parts[2])
-    except (JsonError, ValueError):
-        return None
-    if type(header) is not dict or header.get("alg") != "HS256" or type(claims) is not dict:
-        return None
-    wanted = hmac.digest(secret, f"{parts[0]}.{parts[1]}".encode("latin-1", "replace"), "sha256")
-    return claims if hmac.compare_digest(wanted, signature) else None
-
-
-def _url_base64(text: str) -> bytes:
-    from binascii import a2b_base64
-
-    if "+" in text or "/" in text or "=" in text:
-        raise ValueError("not unpadded base64url")
-    plain = text.replace("-", "+").replace("_", "/")
-    return a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
-
-
-def _read(path: str, flag: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read().strip()
-    except OSError as error:
-        raise SettingInvalid(f"{flag} {path} cannot be read: {error.strerror}") from None

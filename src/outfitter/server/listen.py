@@ -10,7 +10,7 @@ import os
 import sys
 
 from ..earlyerrors import FileInvalid, SettingInvalid
-from ..log import warn
+from ..log import note, warn
 from ..loop import EpollLoop
 from ..transport.sockets import is_ipv4, listen
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..protocol.upgrade import Gate
     from ..transport.websocket import WebSocketTransport
+    from .auth import Check
     from .server import Server
     from .settings import ServerSettings
 
@@ -51,12 +52,17 @@ def is_loopback(host: str) -> bool:
     return host.startswith("127.") or host == "::1"
 
 
-def serve_websocket(host: str, port: int, settings: ServerSettings, gate: Callable[[], Gate]) -> int:
-    """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported."""
-    if settings.cgroup:
-        from ..host.cgroup import check
+def serve_websocket(
+    host: str, port: int, settings: ServerSettings, gate: Callable[[], Gate], check: Check | None
+) -> int:
+    """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported.
 
-        check()  # before anybody is told that we listen
+    SIGHUP has `check` read its files again, and ends the connections that it does not admit any more.
+    """
+    if settings.cgroup:
+        from ..host.cgroup import check as check_cgroup
+
+        check_cgroup()  # before anybody is told that we listen
     try:
         sock = listen(host, port)
     except OSError as error:
@@ -64,7 +70,8 @@ def serve_websocket(host: str, port: int, settings: ServerSettings, gate: Callab
     _assume(settings)
     _check_configuration()
     loop = EpollLoop()
-    _on_signals(loop, loop.stop)
+    reload: list[Callable[[], None]] = []  # what SIGHUP does, in this order; each may raise SettingInvalid
+    _on_signals(loop, {_SIGHUP: lambda: _reload(reload), _SIGINT: loop.stop, _SIGTERM: loop.stop})
     bound = sock.getsockname()[1]
     sys.stdout.write(f"ws://{f'[{host}]' if ':' in host else host}:{bound}\n")
     sys.stdout.flush()
@@ -72,6 +79,8 @@ def serve_websocket(host: str, port: int, settings: ServerSettings, gate: Callab
 
     lazy = _LazyServer(loop, settings)
     listener = Listener(loop, sock, gate(), lazy.connect, settings.max_connections)
+    if check is not None:
+        reload += [check.reload, lambda: listener.end_unless(check.admits)]
     # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
     loop.call_later(_WARM_UP_SECONDS, lazy.get)
     loop.run()
@@ -91,7 +100,8 @@ def serve_stdio(settings: ServerSettings) -> int:
     lazy = _LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher")
     transport = StdioTransport(loop, 0, 1)
     lazy.get().connect(transport)
-    _on_signals(loop, loop.stop)
+    # There is nothing to reload, and a terminal that is gone takes its pipe along.
+    _on_signals(loop, dict.fromkeys((_SIGHUP, _SIGINT, _SIGTERM), loop.stop))
     transport.begin()
     loop.run()
     lazy.stop()
@@ -183,13 +193,28 @@ class _LazyServer:
             self._server.stop()
 
 
-def _on_signals(loop: EpollLoop, stop: Callable[[], None]) -> None:
-    """Calls `stop` from the loop when we are asked to end."""
+def _reload(parts: list[Callable[[], None]]) -> None:
+    for part in parts:
+        try:
+            part()
+        except SettingInvalid as error:
+            warn("server", "%s; what was in use stays in use", error)
+    note("server", "=", "SIGHUP: read again what can change")
+
+
+def _on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> None:
+    """Calls what a signal asks for, from the loop."""
     from ..stdlib import SIG_IGN, getsignal, set_wakeup_fd, signal
 
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    for number in (_SIGHUP, _SIGINT, _SIGTERM):
+    for number in actions:
         if getsignal(number) != SIG_IGN:  # nohup means it
             signal(number, lambda *_: None)
     set_wakeup_fd(writing, warn_on_full_buffer=False)
-    loop.add_reader(reading, stop)
+    loop.add_reader(reading, _signalled, reading, actions)
+
+
+def _signalled(reading: int, actions: dict[int, Callable[[], None]]) -> None:
+    for number in set(os.read(reading, 4096)):  # the interpreter writes the number of each
+        if number in actions:
+            actions[number]()

@@ -130,6 +130,12 @@ class Listener:
         self._connected(transport)
         transport.begin(rest)
 
+    def end_unless(self, admitted: Callable[[str], bool]) -> None:
+        """Ends the connections of every principal who would not be let in again."""
+        for one in list(self.open):
+            if isinstance(one, WebSocketTransport) and not admitted(one.principal):
+                one.close(1008, "the token of this connection is not accepted any more")
+
     def stop(self) -> None:
         """Accepts no more. Open connections go on."""
         self._loop.remove_reader(self._sock.fileno())
