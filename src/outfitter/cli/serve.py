@@ -62,7 +62,8 @@ def serve(flags: Flags) -> int:
 
         if check is None:
             get_ready()
-        return gate(hosts, check, users)
+        # With --run-as, who we have become may come as well as who has started us.
+        return gate(hosts, check, None if users is None else users | {os.geteuid()})
 
     return serve_websocket(*address, settings, make_gate, check)
 
