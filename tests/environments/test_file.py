@@ -511,6 +511,23 @@ def test_a_correct_file_is_taken(text: str, expected: Configuration) -> None:
     assert parse_environments(text, "/f/x.toml") == expected
 
 
+def test_a_unix_socket_is_ours_alone(tmp_path: Path) -> None:
+    """The reference refuses it: a file that Codex reads as well cannot have one."""
+    text = at("unix:/run/box.sock") + 'auth_bearer_token = "t0ken"\n'
+    [declared] = parse_environments(text, "/f/x.toml").environments
+    assert (declared.url, declared.token) == ("unix:/run/box.sock", "t0ken")
+    assert told(at("unix:box.sock")) == [
+        "3: environment url `unix:box.sock` is invalid: its path depends on the current directory; "
+        "write the whole path: unix:/PATH"
+    ]
+    for url in ("unix:", "unix://host/box.sock", f"unix:/{'x' * 107}"):
+        assert told(at(url)) == [
+            f"3: environment url `{url}` is invalid: no path of a socket; write unix:/PATH"
+        ]
+    words = "environment url `unix:/run/box.sock` must use ws:// or wss://"
+    assert words in (reference(tmp_path, text) or "taken")
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     text = (
         'default = "b"\ninclude_locl = false\n\n[[environments]]\nid = 7\nurl = "ftp://x"\n\n'

@@ -58,7 +58,7 @@ def test_address_is_taken_apart(url: str) -> None:
     assert address.loopback is loopback
 
 
-CANNOT = "is not a WebSocket URL: write ws://HOST:PORT or wss://HOST:PORT"
+CANNOT = "is not a WebSocket URL: write ws://HOST:PORT, wss://HOST:PORT or unix:PATH"
 INVALID = {
     "": f"`` {CANNOT}",
     "127.0.0.1:8080": f"`127.0.0.1:8080` {CANNOT}",

@@ -53,7 +53,8 @@ SERVE: tuple[Flag, ...] = (
     Flag(
         "--listen",
         "text",
-        "Listen on ws://IP:PORT or stdio. Port 0 means any free port; the first line printed is the URL.",
+        "Listen on ws://IP:PORT, unix:PATH or stdio. Port 0 means any free port; the first line printed is "
+        "the URL.",
         "URL",
         "ws://127.0.0.1:0",
     ),
@@ -140,7 +141,7 @@ SERVE: tuple[Flag, ...] = (
 
 # On which environment.
 WHERE: tuple[Flag, ...] = (
-    Flag("--on", "text", "Use this executor: a named environment or a ws:// URL.", "NAME|URL"),
+    Flag("--on", "text", "Use this executor: a named environment, or a ws:// or unix: URL.", "NAME|URL"),
     Flag(
         "--codex-home",
         "text",

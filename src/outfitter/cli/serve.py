@@ -6,7 +6,7 @@ import os
 
 from ..earlyerrors import SettingInvalid
 from ..server import limits
-from ..server.listen import is_loopback, parse_url, serve_stdio, serve_websocket
+from ..server.listen import parse_url, serve_stdio, serve_websocket
 from ..server.settings import ServerSettings
 
 TYPE_CHECKING = False
@@ -41,15 +41,15 @@ def serve(flags: Flags) -> int:
     )
     if settings.run_as is not None and settings.cgroup:
         raise SettingInvalid("--cgroup cannot be used with --run-as: that user may not manage the groups")
-    address = parse_url(flags["listen"])
-    if address is None:
+    place = parse_url(flags["listen"], shared=bool(flags["allow_user"] or flags["allow_unauthenticated"]))
+    if place is None:
         if flags["ws_auth"] is not None:
             raise SettingInvalid("--ws-auth needs --listen ws://IP:PORT: a client on stdio sends no token")
         return serve_stdio(settings)
     check = _check(flags)
-    if check is None and not is_loopback(address[0]) and not flags["allow_unauthenticated"]:
+    if check is None and not place.local and not flags["allow_unauthenticated"]:
         raise SettingInvalid(
-            f"other machines can reach {address[0]}, and every client that connects can run commands: add "
+            f"other machines can reach {place.url}, and every client that connects can run commands: add "
             f"--ws-auth capability-token --ws-token-file FILE, or --allow-unauthenticated to accept every "
             f"client"
         )
@@ -65,7 +65,7 @@ def serve(flags: Flags) -> int:
         # With --run-as, who we have become may come as well as who has started us.
         return gate(hosts, check, None if users is None else users | {os.geteuid()})
 
-    return serve_websocket(*address, settings, make_gate, check)
+    return serve_websocket(place, settings, make_gate, check)
 
 
 def _users(flags: Flags) -> frozenset[int] | None:

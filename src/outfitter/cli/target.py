@@ -11,6 +11,7 @@ from ..environments.file import LOCAL, Declared, check, load, shown_url
 from ..environments.manager import open_declared
 from ..errors import SettingInvalid
 from ..record import record
+from ..transport.unix import PREFIX, path_of
 from .console import LinkWatch, waiting
 from .follow import LeftRunning
 
@@ -40,9 +41,16 @@ class Target:
         return self.declared is not None and self.declared.url is not None
 
 
+def is_url(name: str) -> bool:
+    """Whether `--on` names a server itself and no environment: no environment's name has a colon."""
+    return "://" in name or name.startswith(PREFIX)
+
+
 def find(on: str | None, codex_home: str | None = None, token_file: str | None = None) -> Target:
     """What `--on` names; without it the configured default. Raises SettingInvalid."""
-    if on is not None and "://" in on:
+    if on is not None and is_url(on):
+        if on.startswith(PREFIX):
+            on = PREFIX + path_of(on)  # wherever somebody attaches to it later
         declared = Declared("url", url=on, token=_token(token_file))
         check(declared)
         return Target(on, declared)

@@ -1,4 +1,4 @@
-"""Ways to reach a server: a WebSocket URL, or a program that speaks the protocol on its stdin and stdout."""
+"""Ways to reach a server: a URL, or a program that speaks the protocol on its stdin and stdout."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def connect(
     tls: SSLContext | None = None,
     summaries: bool = False,
 ) -> Opening:
-    """A client of the server at a `ws://` or `wss://` URL: an Outfitter server or `codex exec-server`.
+    """A client of the server at a `ws://`, `wss://` or `unix:` URL: Outfitter's or `codex exec-server`.
 
     `token` is sent as a bearer token, only over TLS or to this machine. `resume` is the id of a session to
     resume; with `take_over`, also a session that another client still uses. A lost connection is dialled

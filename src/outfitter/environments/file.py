@@ -16,6 +16,7 @@ from ..errors import FileInvalid, SettingInvalid
 from ..formats.document import Mistake, refuse
 from ..formats.toml import Table, parse, shown
 from ..record import EMPTY, KW_ONLY, record
+from ..transport.unix import PREFIX, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -307,6 +308,16 @@ def _url_faults(url: str) -> Iterator[Fault]:
     name = shown(shown_url(url))
     if not url:
         yield ("url",), "environment url cannot be empty", 'write url = "ws://HOST:PORT"'
+        return
+    if url.startswith(PREFIX):
+        try:
+            path_of(url)
+        except SettingInvalid:
+            yield ("url",), f"environment url `{name}` is invalid: no path of a socket", "write unix:/PATH"
+        else:
+            if not url.removeprefix(PREFIX).startswith("/"):
+                text = f"environment url `{name}` is invalid: its path depends on the current directory"
+                yield ("url",), text, "write the whole path: unix:/PATH"
         return
     if not url.startswith(_SCHEMES):
         remedy = "write ws://HOST:PORT, or wss:// for TLS"

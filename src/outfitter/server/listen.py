@@ -12,13 +12,14 @@ import sys
 from ..earlyerrors import FileInvalid, SettingInvalid
 from ..log import note, warn
 from ..loop import EpollLoop
-from ..transport.sockets import is_ipv4, listen
+from ..transport.sockets import TcpPlace, is_ipv4
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.upgrade import Gate
+    from ..transport.sockets import Place
     from ..transport.websocket import WebSocketTransport
     from .auth import Check
     from .server import Server
@@ -31,12 +32,21 @@ _SWITCH_SECONDS = 0.00002
 _SIGHUP, _SIGINT, _SIGTERM = 1, 2, 15
 
 
-def parse_url(url: str) -> tuple[str, int] | None:
-    """Host and port of `ws://IP:PORT`; None for stdio. Raises SettingInvalid."""
+def parse_url(url: str, *, shared: bool = False) -> Place | None:
+    """Where `ws://IP:PORT` or `unix:PATH` says to listen; None for stdio. Raises SettingInvalid.
+
+    `shared` lets other users open a unix socket.
+    """
     if url in ("stdio", "stdio://"):
         return None
+    if url.startswith("unix:"):
+        from ..transport.unix import UnixPlace, path_of
+
+        return UnixPlace(path_of(url), shared=shared)
     if not url.startswith("ws://"):
-        raise SettingInvalid(f"unsupported --listen URL `{url}`; expected `ws://IP:PORT` or `stdio`")
+        raise SettingInvalid(
+            f"unsupported --listen URL `{url}`; expected `ws://IP:PORT`, `unix:PATH` or `stdio`"
+        )
     host, colon, port = url[5:].rpartition(":") if url.isascii() else ("", "", "")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -45,15 +55,11 @@ def parse_url(url: str) -> tuple[str, int] | None:
         valid = is_ipv4(host)
     if not colon or not valid or not port.isdigit() or len(port) > 5 or int(port) > 0xFFFF:
         raise SettingInvalid(f"invalid websocket --listen URL `{url}`; expected `ws://IP:PORT`")
-    return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    return host.startswith("127.") or host == "::1"
+    return TcpPlace(host, int(port))
 
 
 def serve_websocket(
-    host: str, port: int, settings: ServerSettings, gate: Callable[[], Gate], check: Check | None
+    place: Place, settings: ServerSettings, gate: Callable[[], Gate], check: Check | None
 ) -> int:
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported.
 
@@ -63,17 +69,13 @@ def serve_websocket(
         from ..host.cgroup import check as check_cgroup
 
         check_cgroup()  # before anybody is told that we listen
-    try:
-        sock = listen(host, port)
-    except OSError as error:
-        raise SettingInvalid(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    sock = place.listen()
     _assume(settings)
     _check_configuration()
     loop = EpollLoop()
     reload: list[Callable[[], None]] = []  # what SIGHUP does, in this order; each may raise SettingInvalid
     _on_signals(loop, {_SIGHUP: lambda: _reload(reload), _SIGINT: loop.stop, _SIGTERM: loop.stop})
-    bound = sock.getsockname()[1]
-    sys.stdout.write(f"ws://{f'[{host}]' if ':' in host else host}:{bound}\n")
+    sys.stdout.write(f"{place.url}\n")
     sys.stdout.flush()
     from ..transport.websocket import Listener
 
@@ -85,6 +87,7 @@ def serve_websocket(
     loop.call_later(_WARM_UP_SECONDS, lazy.get)
     loop.run()
     listener.stop()
+    place.leave()
     lazy.stop()
     return 0
 

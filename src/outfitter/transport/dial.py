@@ -20,6 +20,7 @@ from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, accept_key, new_key, parse_response
 from ..record import record
 from .base import HIGH, LOW
+from .unix import PREFIX, path_of
 
 if TYPE_CHECKING:
     from ..loop import Timer
@@ -36,17 +37,18 @@ _SMALL_READ = 16 << 10  # above this more is under way, and ACKs are not delayed
 
 @record
 class Address:
-    """Where a server is: the parts of a `ws://` or `wss://` URL."""
+    """Where a server is: the parts of a `ws://` or `wss://` URL, or the path of a unix socket."""
 
     text: str
     host: str
     port: int
     path: str
     secure: bool
+    socket_path: str | None = None
 
     @property
     def loopback(self) -> bool:
-        if self.host == "localhost":
+        if self.host == "localhost" or self.socket_path is not None:
             return True
         try:
             return ipaddress.ip_address(self.host).is_loopback
@@ -56,6 +58,9 @@ class Address:
 
 def parse_address(url: str) -> Address:
     """Raises SettingInvalid for what cannot be dialled."""
+    if url.startswith(PREFIX):
+        path = path_of(url)
+        return Address(PREFIX + path, "localhost", 80, "/", secure=False, socket_path=path)
     full, url = url, url.partition("?")[0]  # what a text below shows has no query: some put a secret there
     try:
         parts = urlsplit(full)
@@ -63,7 +68,9 @@ def parse_address(url: str) -> Address:
     except ValueError as error:
         raise SettingInvalid(f"`{url}` is not a URL: {error}") from None
     if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise SettingInvalid(f"`{url}` is not a WebSocket URL: write ws://HOST:PORT or wss://HOST:PORT")
+        raise SettingInvalid(
+            f"`{url}` is not a WebSocket URL: write ws://HOST:PORT, wss://HOST:PORT or unix:PATH"
+        )
     if parts.username is not None or parts.password is not None:
         # Not repeated in the text: it holds a secret.
         raise SettingInvalid("the URL contains credentials, which could appear in logs: pass a token instead")
@@ -100,13 +107,18 @@ async def dial(
     upgraded = False
     try:
         async with asyncio.timeout(limit):
-            _, transport = await loop.create_connection(
-                lambda: DialledTransport(loop, address),
-                address.host,
-                address.port,
-                ssl=context,
-                ssl_shutdown_timeout=None if context is None else _CLOSE_SECONDS,
-            )
+            if address.socket_path is not None:
+                _, transport = await loop.create_unix_connection(
+                    lambda: DialledTransport(loop, address), address.socket_path
+                )
+            else:
+                _, transport = await loop.create_connection(
+                    lambda: DialledTransport(loop, address),
+                    address.host,
+                    address.port,
+                    ssl=context,
+                    ssl_shutdown_timeout=None if context is None else _CLOSE_SECONDS,
+                )
             await transport.upgrade(token)
         upgraded = True
     except TimeoutError:

@@ -6,17 +6,63 @@ setsockopt, shutdown) is the same object.
 
 from __future__ import annotations
 
+from ..earlyerrors import SettingInvalid
 from ..stdlib import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Place(Protocol):
+        """A way to listen."""
+
+        local: bool  # nobody on another machine can reach it
+
+        @property
+        def url(self) -> str:
+            """What a client dials; the port is known once it listens."""
+
+        def listen(self) -> socket:
+            """Raises SettingInvalid."""
+
+        def leave(self) -> None:
+            """Removes what it has left outside of the process."""
+
 
 _AF_INET, _AF_INET6, _SOCK_STREAM = 2, 10, 1
 _SOL_SOCKET, _SO_REUSEADDR = 1, 2
-_BACKLOG = 1024  # connections that come while we start, or in a burst
+BACKLOG = 1024  # connections that come while we start, or in a burst
 
 
 def is_ipv4(host: str) -> bool:
     """Whether text is an IPv4 address with all its four numbers, in ASCII digits."""
     parts = host.split(".") if host.isascii() else []
     return len(parts) == 4 and all(part.isdigit() and len(part) <= 3 and int(part) < 256 for part in parts)
+
+
+class TcpPlace:
+    """A literal address and a port; port 0 takes a free one."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self.local = host.startswith("127.") or host == "::1"
+
+    @property
+    def url(self) -> str:
+        return f"ws://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
+
+    def listen(self) -> socket:
+        try:
+            sock = listen(self._host, self._port)
+        except OSError as error:
+            text = f"cannot listen on {self._host}:{self._port}: {error.strerror}"
+            raise SettingInvalid(text) from None
+        self._port = sock.getsockname()[1]
+        return sock
+
+    def leave(self) -> None:
+        """The kernel does."""
 
 
 def listen(host: str, port: int) -> socket:
@@ -26,7 +72,7 @@ def listen(host: str, port: int) -> socket:
     try:
         sock.setsockopt(_SOL_SOCKET, _SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(_BACKLOG)
+        sock.listen(BACKLOG)
     except BaseException:
         sock.close()
         raise

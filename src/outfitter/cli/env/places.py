@@ -43,7 +43,7 @@ def place(word: str, flags: Flags) -> Compared:
             return Compared(word, "lock", lock_file(None, folder_of(flags["cwd"])))
         case "daemon":
             return _server(word, None, flags)
-    if "://" in word:
+    if "://" in word or word.startswith("unix:"):
         return _server(word, word, flags)
     is_path = "/" in word or word in (".", "..")
     if (is_path or "." in word) and os.path.isfile(word):  # no environment has a dot in its name
@@ -52,9 +52,9 @@ def place(word: str, flags: Flags) -> Compared:
 
 
 def _server(word: str, on: str | None, flags: Flags) -> Compared:
-    from ..target import find
+    from ..target import find, is_url
 
-    token_file = flags["token_file"] if "://" in word else None
+    token_file = flags["token_file"] if is_url(word) else None
     try:
         target = find(on, flags["codex_home"], token_file)
     except SettingInvalid as error:

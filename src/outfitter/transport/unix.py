@@ -1,0 +1,127 @@
+"""Listening on a unix socket: a file that only its owner can open, and that does not outlive the server.
+
+The folder must be one where nobody else can put or remove files, or another user's socket could take the
+place of ours.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..earlyerrors import SettingInvalid
+from ..stdlib import socket
+from .sockets import BACKLOG
+
+_AF_UNIX, _SOCK_STREAM = 1, 1
+_LONGEST = 107  # bytes of a path that the kernel takes
+_S_IFMT, _S_IFSOCK = 0o170000, 0o140000
+PREFIX = "unix:"
+
+
+def path_of(url: str) -> str:
+    """The absolute path in `unix:PATH` or `unix:///PATH`. Raises SettingInvalid."""
+    path = url.removeprefix(PREFIX)
+    if path.startswith("//"):
+        path = path[2:]
+        if not path.startswith("/"):
+            path = ""  # a host would come first, and there is none
+    if not path or "\0" in path:
+        raise SettingInvalid(f"`{url}` has no path: write unix:/PATH or unix:PATH")
+    path = os.path.abspath(path)
+    size = len(os.fsencode(path))
+    if size > _LONGEST:
+        raise SettingInvalid(
+            f"`{path}` has {size} bytes, and a socket's path at most {_LONGEST}: take a shorter one"
+        )
+    return path
+
+
+class UnixPlace:
+    """A socket at a path. With `shared`, every user may open it, and somebody else has to look who it is."""
+
+    def __init__(self, path: str, *, shared: bool = False) -> None:
+        self._path = path
+        self._shared = shared
+        self._identity: tuple[int, int] | None = None
+
+    local = True
+
+    @property
+    def url(self) -> str:
+        return PREFIX + self._path
+
+    def listen(self) -> socket:
+        """Raises SettingInvalid."""
+        folder = os.path.dirname(self._path)
+        try:
+            place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SettingInvalid(f"cannot listen on {self.url}: {folder}: {error.strerror}") from None
+        try:
+            _check_folder(folder, os.fstat(place))
+            from fcntl import LOCK_EX, flock
+
+            flock(place, LOCK_EX)  # two servers that start at once must not both find nobody
+            self._make_way()
+            return self._bind()
+        except OSError as error:
+            raise SettingInvalid(f"cannot listen on {self.url}: {error.strerror}") from None
+        finally:
+            os.close(place)
+
+    def _make_way(self) -> None:
+        """Removes a socket that a server has left behind; never anything else."""
+        try:
+            found = os.lstat(self._path)
+        except FileNotFoundError:
+            return
+        if found.st_mode & _S_IFMT != _S_IFSOCK:
+            raise SettingInvalid(
+                f"cannot listen on {self.url}: something else has this name; it is not replaced"
+            )
+        asking = socket(_AF_UNIX, _SOCK_STREAM, 0)
+        try:
+            asking.setblocking(False)
+            asking.connect(self._path)
+        except ConnectionRefusedError:
+            os.unlink(self._path)
+            return
+        except BlockingIOError:
+            pass  # its queue is full, so there is one
+        finally:
+            asking.close()
+        raise SettingInvalid(f"cannot listen on {self.url}: a server already listens there")
+
+    def _bind(self) -> socket:
+        sock = socket(_AF_UNIX, _SOCK_STREAM, 0)
+        before = os.umask(0o111 if self._shared else 0o177)
+        try:
+            sock.bind(self._path)
+            found = os.lstat(self._path)
+            self._identity = (found.st_dev, found.st_ino)
+            sock.listen(BACKLOG)
+        except BaseException:
+            sock.close()
+            self.leave()
+            raise
+        finally:
+            os.umask(before)
+        return sock
+
+    def leave(self) -> None:
+        """Removes the socket, if it is still ours."""
+        try:
+            found = os.lstat(self._path)
+            if self._identity == (found.st_dev, found.st_ino):
+                os.unlink(self._path)
+        except OSError:
+            pass  # it is gone, or in a folder that is not ours any more
+        self._identity = None
+
+
+def _check_folder(folder: str, found: os.stat_result) -> None:
+    if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o022:
+        raise SettingInvalid(
+            f"other users can change {folder}, where the socket would be: make a folder of your own, as with "
+            f"`mkdir -m 700 DIR`"
+        )

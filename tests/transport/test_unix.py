@@ -1,0 +1,190 @@
+"""A socket at a path: whose it is, what it replaces, and that nothing stays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outfitter.errors import SettingInvalid
+from outfitter.transport.unix import UnixPlace, path_of
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "run"
+    made.mkdir(0o700)
+    return made
+
+
+def listening_at(place: UnixPlace) -> contextlib.closing[Any]:
+    return contextlib.closing(place.listen())
+
+
+def refusal(place: UnixPlace) -> str:
+    with pytest.raises(SettingInvalid) as raised:
+        place.listen()
+    return str(raised.value)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("unix:/run/x.sock", "/run/x.sock"),
+        ("unix:///run/x.sock", "/run/x.sock"),
+        ("unix:/run/../run//x.sock", "/run/x.sock"),
+        ("unix:x.sock", f"{os.getcwd()}/x.sock"),
+        (f"unix:/{'x' * 106}", f"/{'x' * 106}"),
+    ],
+)
+def test_path_of_a_url(url: str, path: str) -> None:
+    assert path_of(url) == path
+
+
+@pytest.mark.parametrize("url", ["unix:", "unix://", "unix://host/path", "unix:/a\0b", f"unix:/{'x' * 107}"])
+def test_url_without_a_path_is_refused(url: str) -> None:
+    with pytest.raises(SettingInvalid, match=r"has no path|has 108 bytes, and a socket's path at most 107"):
+        path_of(url)
+
+
+@pytest.mark.parametrize(("shared", "mode"), [(False, 0o600), (True, 0o666)])
+def test_socket_is_the_owners_and_ends_with_the_server(folder: Path, shared: bool, mode: int) -> None:
+    path = folder / "x.sock"
+    place = UnixPlace(str(path), shared=shared)
+    before = os.umask(0o027)
+    try:
+        with listening_at(place), socket.socket(socket.AF_UNIX) as client:
+            assert (mode_of(path), path.is_socket(), place.url, place.local) == (
+                mode,
+                True,
+                f"unix:{path}",
+                True,
+            )
+            client.connect(str(path))
+    finally:
+        assert os.umask(before) == 0o027
+    place.leave()
+    assert not path.exists()
+    place.leave()
+
+
+def test_socket_that_was_left_behind_is_replaced(folder: Path) -> None:
+    path = folder / "x.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    place = UnixPlace(str(path))
+    with listening_at(place), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+    place.leave()
+
+
+def test_socket_of_a_living_server_is_not(folder: Path) -> None:
+    path = folder / "x.sock"
+    first = UnixPlace(str(path))
+    with listening_at(first):
+        inode = path.lstat().st_ino
+        assert (
+            refusal(UnixPlace(str(path))) == f"cannot listen on unix:{path}: a server already listens there"
+        )
+        assert path.lstat().st_ino == inode
+    first.leave()
+
+
+def test_server_whose_queue_is_full_is_a_living_one(folder: Path) -> None:
+    path = folder / "x.sock"
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as client:
+        busy.bind(str(path))
+        busy.listen(0)
+        client.connect(str(path))
+        assert "a server already listens there" in refusal(UnixPlace(str(path)))
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link", "fifo"])
+def test_nothing_but_a_socket_is_replaced(folder: Path, kind: str) -> None:
+    path = folder / "x.sock"
+    if kind == "file":
+        path.write_text("precious")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to(folder / "elsewhere")
+    else:
+        os.mkfifo(path)
+    before = path.lstat().st_ino
+    text = f"cannot listen on unix:{path}: something else has this name; it is not replaced"
+    assert refusal(UnixPlace(str(path))) == text
+    assert path.lstat().st_ino == before
+
+
+def test_socket_of_somebody_else_is_not_removed_at_the_end(folder: Path) -> None:
+    path = folder / "x.sock"
+    place = UnixPlace(str(path))
+    with listening_at(place), socket.socket(socket.AF_UNIX) as other:
+        path.unlink()
+        other.bind(str(path))
+        place.leave()
+        assert path.is_socket()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o720, 0o1777])
+def test_folder_that_others_can_change_is_refused_with_the_remedy(folder: Path, mode: int) -> None:
+    folder.chmod(mode)
+    assert refusal(UnixPlace(f"{folder}/x.sock")) == (
+        f"other users can change {folder}, where the socket would be: make a folder of your own, as with "
+        f"`mkdir -m 700 DIR`"
+    )
+    assert list(folder.iterdir()) == []
+
+
+@as_root
+def test_folder_of_another_user_is_refused(folder: Path) -> None:
+    os.chown(folder, 65534, 65534)
+    assert "other users can change" in refusal(UnixPlace(f"{folder}/x.sock"))
+
+
+def test_folder_that_is_missing_is_named(folder: Path) -> None:
+    missing = folder / "missing"
+    text = f"cannot listen on unix:{missing}/x.sock: {missing}: No such file or directory"
+    assert refusal(UnixPlace(f"{missing}/x.sock")) == text
+
+
+def test_of_servers_that_start_at_once_one_listens(folder: Path) -> None:
+    path = folder / "x.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    outcomes: list[object] = []
+    start = threading.Barrier(8)
+
+    def serve() -> None:
+        start.wait()
+        try:
+            outcomes.append(UnixPlace(str(path)).listen())
+        except SettingInvalid as error:
+            outcomes.append(str(error))
+
+    threads = [threading.Thread(target=serve) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    listening = [one for one in outcomes if not isinstance(one, str)]
+    assert len(listening) == 1
+    assert {one for one in outcomes if isinstance(one, str)} == {
+        f"cannot listen on unix:{path}: a server already listens there"
+    }
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+    for one in listening:
+        one.close()  # type: ignore[attr-defined]
