@@ -108,6 +108,9 @@ GOALS: Final = (
     Goal("P18", "projects.mise.more", "value", 0.2, ()),
     Goal("P18", "projects.nix.more", "value", 0.2, ()),
     Goal("P18", "projects.uv.more", "value", 0.2, ()),
+    Goal("P19", "gate.user", "value", 0.1, ()),
+    Goal("P19", "gate.token", "value", 0.1, ()),
+    Goal("P19", "gate.signed", "value", 0.1, ()),
 )
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from bench import contract, library, procfs, projects
+from bench import contract, gate, library, procfs, projects
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -477,6 +477,14 @@ def _idle(arm: ExecArm, effort: Effort) -> Values:
         return {"idle.rss": procfs.rss_kb(_settled_family(server, client)) / 1e3}
 
 
+# The gate
+
+
+def _gate(arm: ExecArm, effort: Effort) -> Values:
+    found = gate.deciding(effort.samples * _TRIPS)
+    return {f"gate.{name}": seconds * 1e3 for name, seconds in found.items()}
+
+
 # The environment contract
 
 
@@ -745,6 +753,18 @@ WORKLOADS: Final = (
         (Metric("idle.rss", "idle RSS with helpers", "MB"),),
         _idle,
         max_rounds=3,
+        needs_server=False,
+    ),
+    Workload(
+        "authenticate",
+        ("P19",),
+        (
+            Metric("gate.user", "authenticate: the user behind a loopback connection, p50", "ms"),
+            Metric("gate.token", "authenticate: one of 16 tokens, p50", "ms"),
+            Metric("gate.signed", "authenticate: a signed token (HS256), p50", "ms"),
+        ),
+        _gate,
+        servers=("ours",),
         needs_server=False,
     ),
     Workload(

@@ -89,12 +89,19 @@ def _known(uid: int | None) -> int | None:
     return uid if everybody_is_known else None
 
 
+_overflow: int | None = None
+
+
 def _overflow_uid() -> int:
-    try:
-        with open("/proc/sys/kernel/overflowuid", "rb") as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return 65534  # the kernel's default
+    """Read once: it takes as long as all the rest, and nobody changes it while the machine runs."""
+    global _overflow
+    if _overflow is None:
+        try:
+            with open("/proc/sys/kernel/overflowuid", "rb") as file:
+                _overflow = int(file.read())
+        except (OSError, ValueError):
+            _overflow = 65534  # the kernel's default
+    return _overflow
 
 
 def owner(theirs: _End, ours: _End) -> int | None:
