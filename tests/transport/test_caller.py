@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import struct
@@ -110,18 +111,28 @@ def test_connection_that_was_reset_has_no_owner(way: str) -> None:
 def test_port_of_a_connection_that_was_reset_may_belong_to_another(way: str) -> None:
     """The pair of addresses is the same, the connection is not."""
     with socket.create_server(("127.0.0.1", 0)) as listening, contextlib.ExitStack() as stack:
-        first = socket.create_connection(listening.getsockname())
-        accepted, _ = listening.accept()
-        stack.enter_context(accepted)
-        who = SocketCaller(accepted)
-        here = first.getsockname()
-        first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        first.close()
-        again = stack.enter_context(socket.socket())
-        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        again.bind(here)
-        again.connect(listening.getsockname())
-        assert owner(here, listening.getsockname()) == os.geteuid()
+        here = listening.getsockname()
+
+        def again() -> tuple[SocketCaller, socket.socket]:
+            first = socket.create_connection(here)
+            accepted, _ = listening.accept()
+            stack.enter_context(accepted)
+            who, end = SocketCaller(accepted), first.getsockname()
+            first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            first.close()
+            second = stack.enter_context(socket.socket())
+            second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                second.bind(end)
+                second.connect(here)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                return again()  # another program was quicker
+            return who, second
+
+        who, second = again()
+        assert owner(end_of(second), here) == os.geteuid()
         assert who.uid() is None
 
 
