@@ -14,8 +14,9 @@ import pytest
 
 from outfitter import errors
 from outfitter.cli.commands import cli
+from outfitter.protocol.upgrade import Admitted
 from outfitter.server import limits
-from outfitter.server.auth import signed_bearer_token
+from outfitter.server.jwt import SignedTokens
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -95,10 +96,11 @@ def test_the_token_that_the_guide_makes_is_accepted(tmp_path: Path) -> None:
     _, _, rest = (DOCS / "howto" / "run-a-server.md").read_text().partition("A token for an hour")
     script = rest.partition("```python\n")[2].partition("```")[0]
     secret = tmp_path / "secret"
+    secret.touch(0o600)
     secret.write_text("a secret that is long enough for HS256\n")
     made = subprocess.run([sys.executable, "-c", script, secret], capture_output=True, text=True, check=True)
-    check = signed_bearer_token(str(secret), "platform", "build-1", 30, time.time)
-    assert check(made.stdout.strip()) is None
+    check = SignedTokens(str(secret), None, issuer="platform", audience="build-1", now=time.time)
+    assert isinstance(check(made.stdout.strip()), Admitted)
 
 
 def test_the_picture_shows_what_the_commands_print() -> None:

@@ -75,6 +75,11 @@ def test_command_line_reaches_it_by_path_and_by_name(server: Server, folder: Pat
     assert (done.returncode, done.stdout, done.stderr) == (0, b"in\n", b"")
 
 
+def test_our_environment_may_go_there(server: Server) -> None:
+    done = outfitter_run(server, "--on", server.url, "--from", "client", "--", "sh", "-c", "echo $LANG")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"C.UTF-8\n", b"")
+
+
 def test_nobody_there_is_told(folder: Path) -> None:
     async def scenario() -> None:
         with pytest.raises(DialFailed) as raised:

@@ -17,6 +17,7 @@ from ..host import facts
 from ..plain import is_text
 from ..protocol.environment import BaseParams
 from ..providers import inherited
+from ..transport.unix import PREFIX
 from .console import say
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _why_stranger(client: Client, declared: Declared) -> str | None:
     """Why a server may not know our environment; None when it is one of ours, on this machine."""
     if declared.url is None:
         return "a server that is started as a program has an environment of its own"
-    if urlsplit(declared.url).hostname not in _LOOPBACK:
+    if not declared.url.startswith(PREFIX) and urlsplit(declared.url).hostname not in _LOOPBACK:
         return "the address of the server is not a loopback address of this machine"
     if not client.offers("environmentContract") or client.info is None:
         return "the server does not support the environment contract"
