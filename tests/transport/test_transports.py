@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from outfitter.transport.base import HIGH, LOW
 from outfitter.transport.memory import pair
 from outfitter.transport.sockets import listen
 from outfitter.transport.stdio import StdioTransport
+from outfitter.transport.unix import UnixPlace
 from outfitter.transport.websocket import Listener, WebSocketTransport
 from tests.support.machine import SECOND
 
@@ -176,8 +178,7 @@ class WebSocketLink(Link):
 
     def __init__(self, limit: int = 10) -> None:
         super().__init__()
-        listening = listen("127.0.0.1", 0)
-        port = listening.getsockname()[1]
+        listening, self.socket = self.place()
         accepted: list[WebSocketTransport] = []
 
         def connected(transport: WebSocketTransport) -> None:
@@ -185,9 +186,7 @@ class WebSocketLink(Link):
             accepted.append(transport)
 
         self.listener = Listener(self.loop, listening, gate(frozenset(), None, None), connected, limit)
-        self.address = ("127.0.0.1", port)
-        self.protocol = ClientProtocol(parse_uri(f"ws://127.0.0.1:{port}/"), max_size=None)
-        self.socket = socket.create_connection(self.address)
+        self.protocol = ClientProtocol(parse_uri("ws://localhost/"), max_size=None)
         self.socket.setblocking(False)
         self._unsent = b""
         self._messages: list[bytes] = []
@@ -197,6 +196,12 @@ class WebSocketLink(Link):
         self._flush()
         self.until(lambda: bool(accepted) and self._opened())
         self.transport = accepted[0]
+
+    def place(self) -> tuple[Any, socket.socket]:
+        """A socket that listens, and one that is connected to it."""
+        listening = listen("127.0.0.1", 0)
+        self.address = listening.getsockname()
+        return listening, socket.create_connection(self.address)
 
     def _opened(self) -> bool:
         self.peer_messages()
@@ -268,7 +273,25 @@ class WebSocketLink(Link):
         self.loop.close()
 
 
-KINDS: dict[str, Callable[[], Link]] = {"memory": MemoryLink, "stdio": StdioLink, "websocket": WebSocketLink}
+class UnixLink(WebSocketLink):
+    def place(self) -> tuple[Any, socket.socket]:
+        self._folder = tempfile.TemporaryDirectory()
+        path = f"{self._folder.name}/x.sock"
+        listening, sock = UnixPlace(path).listen(), socket.socket(socket.AF_UNIX)
+        sock.connect(path)
+        return listening, sock
+
+    def close(self) -> None:
+        super().close()
+        self._folder.cleanup()
+
+
+KINDS: dict[str, Callable[[], Link]] = {
+    "memory": MemoryLink,
+    "stdio": StdioLink,
+    "websocket": WebSocketLink,
+    "unix": UnixLink,
+}
 
 
 @pytest.fixture(params=KINDS)

@@ -7,6 +7,7 @@ refusals are the reference's where it has them.
 from __future__ import annotations
 
 from ..earlyerrors import SettingInvalid
+from ..protocol.jsontext import JsonError, loads
 from ..protocol.upgrade import Admitted
 from . import secretfile
 from .jwks import read_keys, url_base64
@@ -55,6 +56,11 @@ class SignedTokens:
 
     def reload(self) -> None:
         """Reads the files again. Raises SettingInvalid, and goes on with what it had."""
+        # Now: when somebody shows a token, there may be no descriptor left to import with.
+        import hashlib  # noqa: F401
+        import hmac
+
+        self._mac, self._same = hmac.digest, hmac.compare_digest
         secret, keys = None, self._keys
         if self._secret_file is not None:
             secret = secretfile.read(self._secret_file, "--ws-shared-secret-file").strip()
@@ -84,8 +90,6 @@ class SignedTokens:
 
     def _verified(self, token: str) -> Json:
         """The claims of a well-signed token, or None."""
-        from ..protocol.jsontext import JsonError, loads
-
         parts = token.split(".")
         if len(parts) != 3:
             return None
@@ -106,9 +110,8 @@ class SignedTokens:
     def _has_mac(self, signed: bytes, signature: bytes) -> bool:
         if self._secret is None:
             return False
-        import hmac
-
-        return hmac.compare_digest(hmac.digest(self._secret, signed, "sha256"), signature)
+        wanted = self._mac(self._secret, signed, "sha256")
+        return self._same(wanted, signature)
 
     def _key(self, header: Json) -> VerifyingKey | None:
         """The key that a token names; a token without a name can mean only the one that there is."""

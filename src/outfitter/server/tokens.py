@@ -35,8 +35,11 @@ class Tokens:
 
     def reload(self) -> None:
         """Reads the files again. Raises SettingInvalid, and goes on with what it had."""
+        # Both now: when somebody shows a token, there may be no descriptor left to import with.
+        import hmac
         from hashlib import sha256
 
+        self._sha256, self._same = sha256, hmac.compare_digest
         found = set(self._given)
         for path in self._files:
             found.update(sha256(token).digest() for token in _tokens(path))
@@ -48,13 +51,10 @@ class Tokens:
         self._admitted = {digest: Admitted(f"token:{digest.hex()[:16]}") for digest in found}
 
     def __call__(self, token: str) -> Admitted | str:
-        from hashlib import sha256
-        from hmac import compare_digest
-
-        given = sha256(token.encode("latin-1", "replace")).digest()
-        holder = None
+        given = self._sha256(token.encode("latin-1", "replace")).digest()
+        holder, same = None, self._same
         for digest, admitted in self._admitted.items():
-            if compare_digest(given, digest):
+            if same(given, digest):
                 holder = admitted
         return holder or _INVALID
 

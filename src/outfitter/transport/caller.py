@@ -83,7 +83,7 @@ def _known(uid: int | None) -> int | None:
         return uid
     try:
         with open("/proc/self/uid_map", "rb") as file:
-            everybody_is_known = file.read().split() == [b"0", b"0", b"4294967295"]
+            everybody_is_known = (file.read() or b"").split() == [b"0", b"0", b"4294967295"]
     except OSError:
         return None
     return uid if everybody_is_known else None
@@ -98,7 +98,7 @@ def _overflow_uid() -> int:
     if _overflow is None:
         try:
             with open("/proc/sys/kernel/overflowuid", "rb") as file:
-                _overflow = int(file.read())
+                _overflow = int(file.read() or b"65534")  # nothing: the kernel was busy
         except (OSError, ValueError):
             _overflow = 65534  # the kernel's default
     return _overflow
@@ -127,6 +127,7 @@ _asking: socket | None = None
 def get_ready() -> None:
     """Opens the socket for questions, so that it does not need a descriptor when the server has none left."""
     global _asking
+    _overflow_uid()
     if _asking is None:
         try:
             _asking = socket(_AF_NETLINK, _SOCK_RAW | _SOCK_CLOEXEC | _SOCK_NONBLOCK, _NETLINK_SOCK_DIAG)

@@ -1,0 +1,33 @@
+"""What signals do to a server that listens."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CODE = """
+import os, signal
+from outfitter.errors import SettingInvalid
+from outfitter.loop import EpollLoop
+from outfitter.server import listen
+
+loop, done = EpollLoop(), []
+
+def wrong():
+    raise SettingInvalid("the first file is wrong")
+
+def reload():
+    listen._reload([wrong, lambda: done.append("the second part")])
+    loop.stop()
+
+listen._on_signals(loop, {signal.SIGHUP: reload, signal.SIGTERM: lambda: done.append("ended")})
+os.kill(os.getpid(), signal.SIGHUP)
+loop.run()
+print(done, signal.getitimer(signal.ITIMER_REAL))
+"""
+
+
+def test_sighup_reloads_every_part_and_sets_no_end() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert done.stdout == "['the second part'] (0.0, 0.0)\n"
+    assert done.stderr == "! the first file is wrong; what was in use stays in use\n"
