@@ -53,7 +53,8 @@ SERVE: tuple[Flag, ...] = (
     Flag(
         "--listen",
         "text",
-        "Listen on ws://IP:PORT or stdio. Port 0 means any free port; the first line printed is the URL.",
+        "Listen on ws://IP:PORT, wss://IP:PORT or stdio. Port 0 means any free port; the first line printed "
+        "is the URL.",
         "URL",
         "ws://127.0.0.1:0",
     ),
@@ -102,6 +103,14 @@ SERVE: tuple[Flag, ...] = (
         "list",
         "Without tokens, also serve this user of this machine (repeatable).",
         "NAME|UID",
+    ),
+    Flag("--tls-cert", "text", "For wss://: the certificate and its chain (PEM).", "FILE"),
+    Flag("--tls-key", "text", "For wss://: the private key of the certificate (PEM).", "FILE"),
+    Flag(
+        "--tls-client-ca",
+        "text",
+        "For wss://: accept only clients with a certificate of this CA (PEM).",
+        "FILE",
     ),
     Flag("--allow-host", "list", "Accept this host name in requests (repeatable).", "NAME"),
     Flag("--session-retention", "seconds", "How long to keep a session whose client is gone.", "SECONDS", 30),

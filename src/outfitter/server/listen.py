@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.upgrade import Gate
+    from ..stdlib import socket
+    from ..transport.certificates import Certificates
+    from ..transport.sockets import Stream
     from ..transport.websocket import WebSocketTransport
     from .server import Server
     from .settings import ServerSettings
@@ -31,12 +34,14 @@ _SIGHUP, _SIGINT, _SIGTERM = 1, 2, 15
 
 
 def parse_url(url: str) -> tuple[str, int] | None:
-    """Host and port of `ws://IP:PORT`; None for stdio. Raises SettingInvalid."""
+    """Host and port of `ws://IP:PORT` or `wss://IP:PORT`; None for stdio. Raises SettingInvalid."""
     if url in ("stdio", "stdio://"):
         return None
-    if not url.startswith("ws://"):
-        raise SettingInvalid(f"unsupported --listen URL `{url}`; expected `ws://IP:PORT` or `stdio`")
-    host, colon, port = url[5:].rpartition(":") if url.isascii() else ("", "", "")
+    if not url.startswith(("ws://", "wss://")):
+        raise SettingInvalid(
+            f"unsupported --listen URL `{url}`; expected `ws://IP:PORT`, `wss://IP:PORT` or `stdio`"
+        )
+    host, colon, port = url.partition("//")[2].rpartition(":") if url.isascii() else ("", "", "")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         valid = ":" in host
@@ -51,8 +56,17 @@ def is_loopback(host: str) -> bool:
     return host.startswith("127.") or host == "::1"
 
 
-def serve_websocket(host: str, port: int, settings: ServerSettings, gate: Callable[[], Gate]) -> int:
-    """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported."""
+def serve_websocket(
+    host: str,
+    port: int,
+    settings: ServerSettings,
+    gate: Callable[[], Gate],
+    certificates: Certificates | None = None,
+) -> int:
+    """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported.
+
+    With `certificates`, every connection speaks TLS.
+    """
     if settings.cgroup:
         from ..host.cgroup import check
 
@@ -66,18 +80,26 @@ def serve_websocket(host: str, port: int, settings: ServerSettings, gate: Callab
     loop = EpollLoop()
     _on_signals(loop, loop.stop)
     bound = sock.getsockname()[1]
-    sys.stdout.write(f"ws://{f'[{host}]' if ':' in host else host}:{bound}\n")
+    scheme = "ws" if certificates is None else "wss"
+    sys.stdout.write(f"{scheme}://{f'[{host}]' if ':' in host else host}:{bound}\n")
     sys.stdout.flush()
     from ..transport.websocket import Listener
 
     lazy = _LazyServer(loop, settings)
-    listener = Listener(loop, sock, gate(), lazy.connect, settings.max_connections)
+    secure = None if certificates is None else _secured(loop, certificates)
+    listener = Listener(loop, sock, gate(), lazy.connect, settings.max_connections, secure=secure)
     # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
     loop.call_later(_WARM_UP_SECONDS, lazy.get)
     loop.run()
     listener.stop()
     lazy.stop()
     return 0
+
+
+def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket], Stream]:
+    from ..transport.tls import TlsSocket
+
+    return lambda sock: TlsSocket(loop, sock, certificates.context())
 
 
 def serve_stdio(settings: ServerSettings) -> int:

@@ -8,6 +8,22 @@ from __future__ import annotations
 
 from ..stdlib import socket
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    class Stream(Protocol):
+        """What a transport needs of a connection that does not block: a socket, or TLS over one."""
+
+        def fileno(self) -> int: ...
+        def recv(self, size: int, /) -> bytes: ...
+        def send(self, data: bytes, /) -> int: ...
+        def sendmsg(self, pieces: Sequence[bytes | memoryview], /) -> int: ...
+        def shutdown(self, how: int, /) -> None: ...
+        def close(self) -> None: ...
+
+
 _AF_INET, _AF_INET6, _SOCK_STREAM = 2, 10, 1
 _SOL_SOCKET, _SO_REUSEADDR = 1, 2
 _BACKLOG = 1024  # connections that come while we start, or in a burst

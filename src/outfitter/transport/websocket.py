@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..loop import Loop, Timer
     from ..protocol.upgrade import Admitted, Gate
     from ..protocol.websocket import Payload
+    from .sockets import Stream
 
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
 # What unfinished messages of all connections may take together: eight of the largest.
@@ -48,7 +49,10 @@ _SOL_TCP, _TCP_NODELAY = 6, 1
 
 
 class Listener:
-    """A listening socket. `connected` gets a transport for every upgraded connection."""
+    """A listening socket. `connected` gets a transport for every upgraded connection.
+
+    `secure` puts TLS over an accepted socket; without it, transports use the socket as it is.
+    """
 
     def __init__(
         self,
@@ -58,10 +62,12 @@ class Listener:
         connected: Callable[[WebSocketTransport], None],
         limit: int,
         wall: Callable[[], float] = time.time,
+        secure: Callable[[socket], Stream] | None = None,
     ) -> None:
         self._loop = loop
         self.wall = wall
         self._sock = sock
+        self._secure = secure
         self.gate = gate
         self._connected = connected
         self._limit = limit
@@ -77,7 +83,7 @@ class Listener:
             self._pause(wait)
             return
         try:
-            sock = accept(self._sock)
+            raw = accept(self._sock)
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):
             return
         except OSError as error:
@@ -85,13 +91,14 @@ class Listener:
             warn("server", "cannot accept a connection now: %s", error.strerror)
             self._pause(_ACCEPT_AGAIN_SECONDS)
             return
-        sock.setblocking(False)
-        caller = SocketCaller(sock)
+        raw.setblocking(False)
+        caller = SocketCaller(raw)
         if caller.over_tcp:
             try:
-                sock.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
+                raw.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
             except OSError:
                 pass  # a connection reset while it waited
+        sock: Stream = raw if self._secure is None else self._secure(raw)
         self.open.add(_Incoming(self._loop, self, sock, caller))
 
     def _pause(self, seconds: float) -> None:
@@ -124,7 +131,7 @@ class Listener:
         """Bytes of unfinished messages of all connections."""
         return sum(one.held for one in self.open)
 
-    def upgrade(self, sock: socket, rest: bytes, admitted: Admitted) -> None:
+    def upgrade(self, sock: Stream, rest: bytes, admitted: Admitted) -> None:
         transport = WebSocketTransport(self._loop, sock, self, admitted)
         self.open.add(transport)
         self._connected(transport)
@@ -136,7 +143,7 @@ class Listener:
         self._sock.close()
 
 
-def _refuse(sock: socket, response: Response) -> None:
+def _refuse(sock: Stream, response: Response) -> None:
     try:
         sock.send(response.encode())
     except OSError:
@@ -149,7 +156,7 @@ class _Incoming:
 
     held = 0  # its head is bounded by MAX_HEAD
 
-    def __init__(self, loop: Loop, listener: Listener, sock: socket, caller: SocketCaller) -> None:
+    def __init__(self, loop: Loop, listener: Listener, sock: Stream, caller: SocketCaller) -> None:
         self._loop = loop
         self._listener = listener
         self._sock = sock
@@ -185,9 +192,12 @@ class _Incoming:
             self._turn_away(response)
             return
         self._leave()
+        head = response.encode()
         try:
-            self._sock.send(response.encode())
+            sent = self._sock.send(head)
         except OSError:
+            sent = 0
+        if sent != len(head):  # the first bytes of a connection: only a broken one does not take them
             self._sock.close()
             return
         self._listener.upgrade(self._sock, rest, response.admitted)
@@ -223,7 +233,7 @@ class _Incoming:
 class WebSocketTransport(Outgoing):
     """The server's end of one upgraded connection."""
 
-    def __init__(self, loop: Loop, sock: socket, listener: Listener, admitted: Admitted) -> None:
+    def __init__(self, loop: Loop, sock: Stream, listener: Listener, admitted: Admitted) -> None:
         super().__init__(loop)
         self.principal = admitted.principal
         self.expires = admitted.expires
