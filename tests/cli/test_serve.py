@@ -93,9 +93,9 @@ def test_signal_ends_the_server_with_0_and_its_commands_with_it(
 URLS = [
     (
         "http://127.0.0.1:0",
-        "unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT` or `stdio`",
+        "unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT`, `wss://IP:PORT` or `stdio`",
     ),
-    ("tcp", "unsupported --listen URL `tcp`; expected `ws://IP:PORT` or `stdio`"),
+    ("tcp", "unsupported --listen URL `tcp`; expected `ws://IP:PORT`, `wss://IP:PORT` or `stdio`"),
     ("ws://localhost:0", "invalid websocket --listen URL `ws://localhost:0`; expected `ws://IP:PORT`"),
     ("ws://127.0.0.1", "invalid websocket --listen URL `ws://127.0.0.1`; expected `ws://IP:PORT`"),
     (

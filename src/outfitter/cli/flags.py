@@ -136,7 +136,7 @@ SERVE: tuple[Flag, ...] = (
 
 # On which environment.
 WHERE: tuple[Flag, ...] = (
-    Flag("--on", "text", "Use this executor: a named environment or a ws:// URL.", "NAME|URL"),
+    Flag("--on", "text", "Use this executor: a named environment, or a ws:// or wss:// URL.", "NAME|URL"),
     Flag(
         "--codex-home",
         "text",
@@ -144,6 +144,9 @@ WHERE: tuple[Flag, ...] = (
         "DIR",
     ),
     Flag("--token-file", "text", "With --on URL: the file that contains the bearer token.", "FILE"),
+    Flag("--tls-ca", "text", "With --on wss://...: trust the CAs in this file (PEM), and no others.", "FILE"),
+    Flag("--tls-cert", "text", "With --on wss://...: the certificate to show the server.", "FILE"),
+    Flag("--tls-key", "text", "With --on wss://...: the private key of that certificate.", "FILE"),
 )
 # What the environment of a command shall be. The first five make a policy, which comes after the configured
 # ones; the others are the request's.

@@ -230,7 +230,7 @@ def explain(error: ssl.SSLError, host: str) -> str:
     if "CERTIFICATE_REQUIRED" in reason or reason == "SSLV3_ALERT_HANDSHAKE_FAILURE":
         return (
             "it wants a certificate from its clients; name yours with --tls-cert FILE and --tls-key FILE, "
-            "or `cert=` and `key=`"
+            "or `client_cert=` and `client_key=`"
         )
     if "ALERT" in reason and ("UNKNOWN_CA" in reason or "CERTIFICATE" in reason):
         said = reason.partition("ALERT_")[2].replace("_", " ").lower()

@@ -95,7 +95,9 @@ async def dial(
     loop = asyncio.get_running_loop()
     context = None
     if address.secure:
-        context = tls if tls is not None else ssl.create_default_context()
+        from .certificates import client_context
+
+        context = tls if tls is not None else client_context()
     transport: DialledTransport | None = None
     upgraded = False
     try:
@@ -111,9 +113,11 @@ async def dial(
         upgraded = True
     except TimeoutError:
         raise DialFailed(f"{address.text} did not answer within {limit:g} s", retryable=True) from None
-    except ssl.SSLCertVerificationError as error:
+    except ssl.SSLError as error:
+        from .certificates import explain
+
         raise DialFailed(
-            f"the certificate of {address.text} is not trusted: {error.verify_message}", retryable=False
+            f"cannot connect to {address.text}: {explain(error, address.host)}", retryable=False
         ) from None
     except OSError as error:
         reason = _reason(error)
