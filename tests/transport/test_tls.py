@@ -1,0 +1,489 @@
+"""TLS in `outfitter serve`, from outside: who gets in, what they are told, and peers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import random
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outfitter import DialFailed, SettingInvalid, connect
+from outfitter.server.auth import gate
+from outfitter.transport.certificates import server_context
+from outfitter.transport.sockets import listen
+from outfitter.transport.tls import TlsSocket
+from outfitter.transport.websocket import Listener
+from tests.support.certificates import authority, server_pair
+from tests.support.handloop import HandLoop
+from tests.support.machine import SECOND, wait_until
+from tests.support.raw import UPGRADE, frame
+from tests.support.servers import Server, serving
+
+SECONDS = 60 * SECOND
+ANY = "wss://127.0.0.1:0"
+READY = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving("outfitter", tmp_path_factory.mktemp("home"), *server_pair().flags, listen=ANY) as server:
+        yield server
+
+
+def run(scenario: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(scenario, SECONDS))
+
+
+def context(ca: Path | None = None, **settings: Any) -> ssl.SSLContext:
+    made = ssl.create_default_context(cafile=ca or authority().file)
+    for name, value in settings.items():
+        setattr(made, name, value)
+    return made
+
+
+@contextlib.contextmanager
+def secured(server: Server, tls: ssl.SSLContext | None = None) -> Iterator[ssl.SSLSocket]:
+    """A connection with TLS and nothing above it."""
+    raw = socket.create_connection(("127.0.0.1", server.port), 20 * SECOND)
+    with (tls or context()).wrap_socket(raw, server_hostname="localhost") as sock:
+        yield sock
+
+
+def rest(sock: socket.socket) -> bytes:
+    """All that comes, up to the end, however it comes."""
+    read = b""
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while more := sock.recv(65536):
+            read += more
+    return read
+
+
+def ready(server: Server, tls: ssl.SSLContext | None = None) -> bool:
+    with secured(server, tls) as sock:
+        sock.sendall(READY)
+        return rest(sock).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+# Who gets in
+
+
+async def _says(url: str, **settings: Any) -> str:
+    async with connect(url, **{"ca": authority().file, **settings}) as client:
+        return (await client.run(["echo", "hello"])).stdout.decode()
+
+
+def failure(url: str, **settings: Any) -> tuple[str, bool]:
+    with pytest.raises(DialFailed) as raised:
+        run(_says(url, **settings))
+    return str(raised.value).replace(url, "URL"), raised.value.retryable
+
+
+def test_versions_older_than_1_2_are_refused(server: Server) -> None:
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        assert ready(server, context(minimum_version=version, maximum_version=version))
+    done = subprocess.run(
+        [
+            "openssl",
+            "s_client",
+            "-connect",
+            f"127.0.0.1:{server.port}",
+            "-tls1_1",
+            "-cipher",
+            "ALL@SECLEVEL=0",
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert "alert protocol version" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_a_private_ca_is_named_to_the_client(host: str, server: Server) -> None:
+    assert run(_says(f"wss://{host}:{server.port}")) == "hello\n"
+
+
+def test_the_variable_of_openssl_names_it_too(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority().file))
+    assert run(_says(server.url, ca=None)) == "hello\n"
+
+
+def test_an_unknown_ca_is_told_with_the_remedy(server: Server) -> None:
+    assert failure(server.url, ca=None) == (
+        "cannot connect to URL: its certificate is not trusted: unable to get local issuer certificate; name "
+        "the file of its CA with --tls-ca FILE, `ca=` or `tls_ca`, or in SSL_CERT_FILE",
+        False,
+    )
+
+
+def test_another_name_and_an_expired_certificate_are_told(tmp_path: Path) -> None:
+    other = authority().issue("other", "DNS:other.invalid")
+    with serving("outfitter", tmp_path / "name", *other.flags, listen=ANY) as server:
+        assert failure(server.url) == (
+            "cannot connect to URL: its certificate is not trusted: IP address mismatch, certificate is not "
+            "valid for '127.0.0.1'; use a name that is in the certificate, or have 127.0.0.1 put into it "
+            "(subjectAltName)",
+            False,
+        )
+    old = authority().issue("localhost", days=-1)
+    with serving("outfitter", tmp_path / "old", *old.flags, listen=ANY) as server:
+        assert failure(server.url) == (
+            "cannot connect to URL: its certificate is not trusted: certificate has expired; renew it, or "
+            "correct this machine's clock",
+            False,
+        )
+    # The operator was told when the server started, without asking for a log.
+    assert "clients will refuse this certificate" in (tmp_path / "old" / "outfitter.stderr").read_text()
+
+
+def test_with_and_without_tls_are_told_apart(server: Server, tmp_path: Path) -> None:
+    # Plain HTTP to a server with TLS.
+    assert failure(server.url.replace("wss:", "ws:"), ca=None) == (
+        "URL refused the connection: 400 Bad Request: this port speaks TLS: connect with wss:// instead of ws://",
+        False,
+    )
+    # TLS to something that answers in plain HTTP, and to our server without TLS, which ends the connection.
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            sock, _ = listening.accept()
+            with sock:
+                sock.recv(65536)
+                sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert failure(f"wss://127.0.0.1:{listening.getsockname()[1]}") == (
+            "cannot connect to URL: it does not speak TLS on this port; write ws://, or start the server "
+            "with --listen wss://IP:PORT",
+            False,
+        )
+        thread.join()
+    with serving("outfitter", tmp_path / "plain") as plain:
+        said, _ = failure(plain.url.replace("ws:", "wss:"))
+        assert said.endswith("it ended the TLS handshake; for a server without TLS, write ws://")
+
+
+def test_files_without_tls_and_two_ways_to_say_it_are_refused(server: Server) -> None:
+    with pytest.raises(SettingInvalid, match="certificates need a wss:// URL"):
+        connect("ws://127.0.0.1:1", ca="ca.pem")
+    with pytest.raises(SettingInvalid, match="`tls` cannot be used with `ca`"):
+        connect(server.url, ca="ca.pem", tls=context())
+    assert run(_says(server.url, ca=None, tls=context())) == "hello\n"
+
+
+# Certificates of clients
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("strict")
+    flags = (*server_pair().flags, "--tls-client-ca", str(authority().file))
+    with serving("outfitter", home, *flags, listen=ANY) as server:
+        yield server
+
+
+def test_a_client_with_a_certificate_of_the_ca_gets_in(strict: Server) -> None:
+    mine = authority().issue("alice")
+    assert run(_says(strict.url, client_cert=mine.cert, client_key=mine.key)) == "hello\n"
+
+
+def test_a_client_without_one_is_told_what_to_do(strict: Server) -> None:
+    assert failure(strict.url) == (
+        "cannot connect to URL: it wants a certificate from its clients; name yours with --tls-cert FILE and "
+        "--tls-key FILE, or `client_cert=` and `client_key=`",
+        False,
+    )
+
+
+def test_a_certificate_of_another_ca_or_an_expired_one_is_refused(strict: Server) -> None:
+    for theirs in (authority("strangers").issue("alice"), authority().issue("alice", days=-1)):
+        said, retryable = failure(strict.url, client_cert=theirs.cert, client_key=theirs.key)
+        assert said.startswith("cannot connect to URL: it does not accept our certificate: ")
+        assert not retryable
+    assert not ready_without_a_word(strict)
+
+
+def ready_without_a_word(server: Server) -> bool:
+    """Whether a client without a certificate learns anything."""
+    with secured(server) as sock, contextlib.suppress(ConnectionError, ssl.SSLError):
+        sock.sendall(READY)
+        return bool(rest(sock))
+    return False
+
+
+# Much data
+
+
+def test_64_mb_pass_both_ways_intact(server: Server, tmp_path: Path) -> None:
+    data = random.Random(1).randbytes(64 << 20)
+    path = str(tmp_path / "large")
+
+    async def scenario() -> bytes:
+        async with connect(server.url, ca=authority().file) as client:
+            await client.files.write(path, data)
+            streamed = hashlib.sha256()
+            process = await client.start(["cat", path])
+            async for event in process:
+                if hasattr(event, "data"):
+                    streamed.update(event.data)
+            return streamed.digest()
+
+    wanted = hashlib.sha256(data).digest()
+    assert run(scenario()) == wanted
+    assert hashlib.sha256(Path(path).read_bytes()).digest() == wanted
+
+
+def test_a_client_that_stops_reading_holds_up_nobody(server: Server) -> None:
+    tls = context()
+    with secured(server, tls) as sock:
+        sock.sendall(head())
+        assert sock.recv(4096).startswith(b"HTTP/1.1 101 ")
+        call = '{"id":%d,"method":"%s","params":%s}'
+        argv = '{"processId":"p","argv":["head","-c","200000000","/dev/zero"],"cwd":"file:///","env":{},"tty":false}'
+        for number, (method, params) in enumerate(
+            [("initialize", '{"clientName":"stalled"}'), ("process/start", argv)], 1
+        ):
+            sock.sendall(frame((call % (number, method, params)).encode()))
+            if number == 1:
+                sock.sendall(frame(b'{"method":"initialized"}'))
+        assert run(_says(server.url)) == "hello\n"
+        # What it did not take waits for it, whole: the rest follows without a fault of the framing.
+        taken = 0
+        while taken < 32 << 20:
+            taken += len(sock.recv(1 << 20))
+    assert run(_says(server.url)) == "hello\n"
+
+
+def head() -> bytes:
+    lines = ["GET / HTTP/1.1", *(f"{name}: {value}" for name, value in UPGRADE.items()), "", ""]
+    return "\r\n".join(lines).encode()
+
+
+# Peers that misbehave
+
+
+def test_garbage_ends_its_own_connection_only(server: Server) -> None:
+    async def scenario() -> None:
+        async with connect(server.url, ca=authority().file) as client:
+            process = await client.start(["cat"], stdin=True)
+            for data in (
+                b"\x16\x03\x01\x02\x00\x01\x00",
+                b"\x16" + os.urandom(500),
+                os.urandom(500),
+                b"\0" * 70_000,
+            ):
+                await asyncio.to_thread(thrown_at, data)
+            await asyncio.to_thread(thrown_into_an_open_one)
+            await process.write(b"still here\n")
+            await process.close_stdin()
+            assert (await collected(process)) == b"still here\n"
+
+    def thrown_at(data: bytes) -> None:
+        with socket.create_connection(("127.0.0.1", server.port), 20 * SECOND) as sock:
+            with contextlib.suppress(ConnectionError):
+                sock.sendall(data)
+                sock.shutdown(socket.SHUT_WR)
+            rest(sock)
+
+    def thrown_into_an_open_one() -> None:
+        with secured(server) as sock:
+            plain = socket.socket(fileno=os.dup(sock.fileno()))  # beside the encryption
+            with plain:
+                plain.settimeout(20 * SECOND)
+                plain.sendall(b"\x17\x03\x03\x00\x20" + os.urandom(32))
+                rest(plain)
+
+    run(scenario())
+
+
+async def collected(process: Any) -> bytes:
+    return b"".join([event.data async for event in process if hasattr(event, "data")])
+
+
+def told_by_openssl(server: Server, keys: str, *flags: str) -> str:
+    """What `openssl s_client` says when these keys are typed into it."""
+    done = subprocess.run(
+        ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", *flags],
+        input=keys,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    return done.stdout + done.stderr
+
+
+def test_renegotiation_is_refused(server: Server) -> None:
+    assert "no renegotiation" in told_by_openssl(server, "R\n", "-tls1_2")
+    assert ready(server)
+
+
+def test_new_keys_in_tls_1_3_are_given(server: Server) -> None:
+    command = ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-tls1_3", "-crlf"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as openssl:
+        assert openssl.stdin is not None and openssl.stdout is not None
+        for _ in range(5):
+            openssl.stdin.write("K\n")  # one line at a time is a command
+            openssl.stdin.flush()
+            assert any("KEYUPDATE" in line for line in openssl.stdout)
+        openssl.stdin.write("GET /readyz HTTP/1.1\nHost: localhost\n\n")
+        openssl.stdin.flush()
+        assert any("HTTP/1.1 200 OK" in line for line in openssl.stdout)
+
+
+def test_the_end_of_tls_is_noticed_behind_a_message_and_without_the_end_of_tcp(server: Server) -> None:
+    with secured(server) as sock:
+        sock.sendall(head())
+        assert sock.recv(4096).startswith(b"HTTP/1.1 101 ")
+        # Both in one segment: nothing comes after it that would wake the server again.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        sock.sendall(frame(b"", 0x89))
+        sock.setblocking(False)
+        with pytest.raises(ssl.SSLWantReadError):
+            sock.unwrap()
+        with socket.socket(fileno=os.dup(sock.fileno())) as beside:
+            beside.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+            beside.settimeout(20 * SECOND)
+            rest(beside)  # comes to an end
+
+
+# Handshakes that come to nothing
+
+
+class Line:
+    """A listener with TLS that is moved by hand, and a raw peer."""
+
+    def __init__(self) -> None:
+        self.loop = HandLoop()
+        pair = server_pair()
+        tls = server_context(str(pair.cert), str(pair.key))
+        listening = listen("127.0.0.1", 0)
+        self.transports: list[Any] = []
+        self.listener = Listener(
+            self.loop,
+            listening,
+            gate(frozenset(), None),
+            self.connected,
+            10,
+            lambda sock: TlsSocket(self.loop, sock, tls),
+        )
+        self.peer = socket.create_connection(listening.getsockname())
+        self.peer.settimeout(5 * SECOND)
+        self.loop.serve(lambda: bool(self.listener.open))
+
+    def connected(self, transport: Any) -> None:
+        self.transports.append(transport)
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    line = Line()
+    with contextlib.closing(line.peer):
+        yield line
+        line.listener.stop()
+        for one in list(line.listener.open):
+            one.abort()  # type: ignore[union-attr]
+
+
+def hello() -> bytes:
+    outgoing = ssl.MemoryBIO()
+    client = context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+STALLS: dict[str, Callable[[], bytes]] = {
+    "nothing": lambda: b"",
+    "half a hello": lambda: hello()[:100],
+    "a hello and no more": hello,
+}
+
+
+@pytest.mark.parametrize("stall", STALLS)
+def test_a_handshake_has_ten_seconds(stall: str, line: Line) -> None:
+    line.peer.sendall(STALLS[stall]())
+    line.loop.advance(9.9)
+    assert len(line.listener.open) == 1
+    line.loop.advance(0.1)
+    assert line.listener.open == set()
+    rest(line.peer)  # comes to an end
+
+
+def test_a_handshake_that_ends_is_forgotten_at_once(line: Line) -> None:
+    line.peer.sendall(hello()[:100])
+    line.peer.shutdown(socket.SHUT_WR)
+    line.loop.serve(lambda: not line.listener.open)
+    assert line.loop.waiting == 0
+
+
+# A renewal while it works
+
+
+def test_a_renewal_reaches_new_connections_and_disturbs_no_open_one(tmp_path: Path) -> None:
+    pair = server_pair().copy(tmp_path / "tls")
+    renewed = authority().issue("renewed")
+
+    def subject(server: Server) -> str:
+        with secured(server) as sock:
+            certificate: Any = sock.getpeercert()
+            return str(certificate["subject"][0][0][1])
+
+    async def scenario(server: Server) -> tuple[bytes, int]:
+        async with connect(server.url, ca=authority().file) as client:
+            process = await client.start(["sh", "-c", "while read line; do echo $line; done"], stdin=True)
+            connections, stop = 0, asyncio.Event()
+
+            async def many() -> None:
+                nonlocal connections
+                while not stop.is_set():
+                    assert await asyncio.to_thread(ready, server)
+                    connections += 1
+
+            work = [asyncio.create_task(many()) for _ in range(4)]
+            assert await asyncio.to_thread(subject, server) == "localhost"
+            await process.write(b"before\n")
+            renewed.replace(pair)
+            await asyncio.to_thread(
+                wait_until, lambda: subject(server) == "renewed", "the renewal is not seen"
+            )
+            await process.write(b"after\n")
+            await process.close_stdin()
+            output = await collected(process)
+            stop.set()
+            await asyncio.gather(*work)
+            return output, connections
+
+    with serving("outfitter", tmp_path / "home", *pair.flags, listen=ANY) as server:
+        output, connections = run(scenario(server))
+    assert output == b"before\nafter\n"
+    assert connections > 0
+
+
+# What it costs others
+
+
+def test_a_server_without_tls_does_not_load_it(tmp_path: Path, server: Server) -> None:
+    def loaded(pid: int) -> bool:
+        return "/_ssl." in Path(f"/proc/{pid}/maps").read_text()
+
+    async def scenario(url: str) -> None:
+        async with connect(url) as client:
+            await client.run(["true"])
+
+    with serving("outfitter", tmp_path) as plain:
+        run(scenario(plain.url))
+        assert not loaded(plain.pid)
+    assert loaded(server.pid)
