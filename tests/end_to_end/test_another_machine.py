@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,8 +21,8 @@ from tests.support.codex import Run, run_codex
 from tests.support.model import Output, Script, exec_command, modelling
 from tests.support.network import Machine, two_machines
 from tests.support.servers import Server, serving
+from tests.support.tools import ROOT
 
-TOKEN = "a-token-of-32-characters-or-more-for-tests"
 ENVIRONMENTS = """\
 default = "build"
 include_local = false
@@ -33,17 +34,30 @@ auth_bearer_token = "{token}"
 """
 
 
+def commands(host: Machine) -> list[str]:
+    """The README's commands, with the host's address for the name, which somebody would have to resolve."""
+    page = (ROOT / "README.md").read_text().partition("### You run machines for others")[2]
+    block = page.split("```")[1].replace("\\\n", "")
+    found = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+    places = {"wss://0.0.0.0:8765": f"wss://{host.address}:0", "DNS:build.example.com": f"IP:{host.address}"}
+    for old, new in places.items():
+        assert any(old in line for line in found)
+        found = [line.replace(old, new) for line in found]
+    return found
+
+
 class Stage:
     """A server on one machine, and another machine."""
 
-    def __init__(self, server: Server, other: Machine, root: Path, cert: Path, token: Path) -> None:
+    def __init__(self, server: Server, other: Machine, root: Path) -> None:
         self.server = server
         self.other = other
         self.root = root
-        self.cert = cert
-        self.token = token
+        self.cert = root / "cert.pem"
+        self.token = root / "token"
+        self.secret = self.token.read_text().strip()
 
-    def codex(self, *, token: str = TOKEN, env: dict[str, str]) -> tuple[Run, list[Output]]:
+    def codex(self, *, token: str, env: dict[str, str]) -> tuple[Run, list[Output]]:
         """What stock Codex on the other machine does with one command."""
 
         def script() -> Script:
@@ -80,53 +94,30 @@ class Stage:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     root = tmp_path_factory.mktemp("machines")
     with two_machines() as (host, other), contextlib.ExitStack() as stack:
-        cert, key, token = root / "cert.pem", root / "key.pem", root / "token"
-        # As in the README, with an address in the place of the name, which somebody would have to resolve.
-        subprocess.run(
-            [
-                *(
-                    "openssl",
-                    "req",
-                    "-x509",
-                    "-newkey",
-                    "ec",
-                    "-pkeyopt",
-                    "ec_paramgen_curve:P-256",
-                    "-nodes",
-                ),
-                *("-days", "365", "-subj", "/CN=build", "-addext", f"subjectAltName=IP:{host.address}"),
-                *("-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", cert),
-            ],
-            check=True,
-            capture_output=True,
-        )
-        token.touch(0o600)
-        token.write_text(TOKEN + "\n")
-        flags = ("--tls-cert", str(cert), "--tls-key", str(key))
-        flags += ("--ws-auth", "capability-token", "--ws-token-file", str(token))
+        make_token, make_certificate, serve = commands(host)
+        for command in (make_token, make_certificate):
+            subprocess.run(["sh", "-c", command], cwd=root, check=True, capture_output=True)
+        _, _, _, listen, *flags = shlex.split(serve)
         starting = serving(
-            "outfitter", root / "server", *flags, env={"PLACE": "there"}, listen=f"wss://{host.address}:0"
+            "outfitter", root / "server", *flags, env={"PLACE": "there"}, cwd=root, listen=listen
         )
         server = host.run(lambda: stack.enter_context(starting))
-        yield Stage(server, other, root, cert, token)
+        yield Stage(server, other, root)
 
 
 def test_stock_codex_runs_commands_there(stage: Stage) -> None:
-    run, outputs = stage.codex(env={"SSL_CERT_FILE": str(stage.cert)})
+    run, outputs = stage.codex(token=stage.secret, env={"SSL_CERT_FILE": str(stage.cert)})
     assert (run.exit_code, run.message) == (0, "done")
     assert [(out.exit_code, out.text) for out in outputs] == [(0, "there\n")]
 
 
-@pytest.mark.parametrize(
-    ("token", "env"), [(TOKEN, {}), ("another-token-of-32-characters-or-more", {"SSL_CERT_FILE": "cert"})]
-)
-def test_stock_codex_needs_the_ca_and_the_token(token: str, env: dict[str, str], stage: Stage) -> None:
-    env = {name: str(stage.cert) for name in env}
+def test_stock_codex_needs_the_ca_and_the_token(stage: Stage) -> None:
     # Its own variable is for other connections of Codex: this one does not read it.
-    env["CODEX_CA_CERTIFICATE"] = str(stage.cert)
-    run, outputs = stage.codex(token=token, env=env)
-    assert [out.exit_code for out in outputs] == [None]
-    assert "No usable execution environment" in outputs[0].raw + run.stderr
+    without_ca = stage.codex(token=stage.secret, env={"CODEX_CA_CERTIFICATE": str(stage.cert)})
+    without_token = stage.codex(token="another", env={"SSL_CERT_FILE": str(stage.cert)})
+    for run, outputs in (without_ca, without_token):
+        assert [out.exit_code for out in outputs] == [None]
+        assert "No usable execution environment" in outputs[0].raw + run.stderr
 
 
 def test_our_command_line_runs_commands_there(stage: Stage) -> None:
@@ -157,7 +148,7 @@ def test_our_command_line_finds_a_command_again(stage: Stage) -> None:
 def test_a_named_environment_runs_commands_there(stage: Stage) -> None:
     folder = stage.root / ".config" / "outfitter"
     folder.mkdir(parents=True)
-    text = ENVIRONMENTS.format(url=stage.server.url, token=TOKEN) + 'tls_ca = "../../cert.pem"\n'
+    text = ENVIRONMENTS.format(url=stage.server.url, token=stage.secret) + 'tls_ca = "../../cert.pem"\n'
     (folder / "environments.toml").write_text(text)
     done = stage.outfitter("run", "--", "sh", "-c", "echo $PLACE")
     assert (done.returncode, done.stdout, done.stderr) == (0, "there\n", "")
@@ -165,7 +156,9 @@ def test_a_named_environment_runs_commands_there(stage: Stage) -> None:
 
 def test_our_library_sends_the_token_over_tls_alone(stage: Stage) -> None:
     async def scenario(url: str) -> bytes:
-        async with connect(url, token=TOKEN, ca=stage.cert if url.startswith("wss") else None) as client:
+        async with connect(
+            url, token=stage.secret, ca=stage.cert if url.startswith("wss") else None
+        ) as client:
             return (await client.run(["sh", "-c", "echo $PLACE"])).stdout
 
     def there(url: str) -> bytes:
