@@ -359,17 +359,34 @@ def test_the_end_of_tls_is_noticed_behind_a_message_and_without_the_end_of_tcp(s
             rest(beside)  # comes to an end
 
 
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_the_server_ends_tls_before_tcp(upgraded: bool, server: Server) -> None:
+    raw = socket.create_connection(("127.0.0.1", server.port), 20 * SECOND)
+    # An end without the farewell of TLS would raise SSLEOFError.
+    tls = context().wrap_socket(raw, server_hostname="localhost", suppress_ragged_eofs=False)
+    with tls as sock:
+        sock.sendall(head() + frame(b"", 0x88) if upgraded else READY)
+        read = b""
+        while more := sock.recv(65536):
+            read += more
+    assert read.startswith(b"HTTP/1.1 101 " if upgraded else b"HTTP/1.1 200 ")
+
+
 # Handshakes that come to nothing
 
 
 class Line:
     """A listener with TLS that is moved by hand, and a raw peer."""
 
-    def __init__(self) -> None:
+    def __init__(self, cert: Path | None = None, buffer: int | None = None) -> None:
         self.loop = HandLoop()
         pair = server_pair()
-        tls = server_context(str(pair.cert), str(pair.key))
+        tls = server_context(str(cert or pair.cert), str(pair.key))
         listening = listen("127.0.0.1", 0)
+        self.peer = socket.socket()
+        if buffer is not None:  # of the kernel, at both ends
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
+            self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self.transports: list[Any] = []
         self.listener = Listener(
             self.loop,
@@ -379,22 +396,24 @@ class Line:
             10,
             lambda sock: TlsSocket(self.loop, sock, tls),
         )
-        self.peer = socket.create_connection(listening.getsockname())
         self.peer.settimeout(5 * SECOND)
+        self.peer.connect(listening.getsockname())
         self.loop.serve(lambda: bool(self.listener.open))
 
     def connected(self, transport: Any) -> None:
         self.transports.append(transport)
 
+    def close(self) -> None:
+        self.peer.close()
+        self.listener.stop()
+        for one in list(self.listener.open):
+            one.abort()  # type: ignore[union-attr]
+
 
 @pytest.fixture
 def line() -> Iterator[Line]:
-    line = Line()
-    with contextlib.closing(line.peer):
+    with contextlib.closing(Line()) as line:
         yield line
-        line.listener.stop()
-        for one in list(line.listener.open):
-            one.abort()  # type: ignore[union-attr]
 
 
 def hello() -> bytes:
@@ -427,6 +446,60 @@ def test_a_handshake_that_ends_is_forgotten_at_once(line: Line) -> None:
     line.peer.shutdown(socket.SHUT_WR)
     line.loop.serve(lambda: not line.listener.open)
     assert line.loop.waiting == 0
+
+
+def test_a_chain_that_the_kernel_does_not_take_at_once_is_sent_as_the_client_reads(tmp_path: Path) -> None:
+    chain = tmp_path / "chain.pem"
+    chain.write_bytes(server_pair().cert.read_bytes() + 100 * authority().file.read_bytes())
+    with contextlib.closing(Line(chain, buffer=4096)) as line:
+        line.peer.setblocking(False)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        taken, waited = 0, False
+        while True:
+            try:
+                client.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                if outgoing.pending:
+                    line.peer.sendall(outgoing.read())
+            line.loop.tick()
+            waited = waited or bool(line.loop.writers)
+            with contextlib.suppress(BlockingIOError):
+                data = line.peer.recv(1000)
+                taken += len(data)
+                incoming.write(data)
+        assert taken > 40_000
+        assert waited
+        client.write(READY)
+        line.peer.sendall(outgoing.read())
+        line.loop.serve(lambda: not line.listener.open)
+        line.peer.settimeout(5 * SECOND)
+        incoming.write(rest(line.peer))
+        assert client.read(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_bytes_may_come_one_at_a_time(line: Line) -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+
+    def send_slowly() -> None:
+        for byte in outgoing.read():
+            line.peer.sendall(bytes((byte,)))
+            line.loop.tick()
+
+    while True:
+        try:
+            client.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            send_slowly()
+            incoming.write(line.peer.recv(65536))
+    client.write(READY)
+    send_slowly()
+    line.loop.serve(lambda: not line.listener.open)
+    incoming.write(rest(line.peer))
+    assert client.read(1000).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 # A renewal while it works

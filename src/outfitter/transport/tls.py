@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _RECORD = 16 << 10  # what TLS encrypts in one piece
 _ONCE = 256 << 10  # encrypted for one call: a fraction of a millisecond, and more than most kernels take
-# Answers to a peer that asks for new keys over and over and reads none of them; a few bytes each.
+# Of refusals to a peer that asks for a new handshake over and over and reads none of them; a few bytes each.
 _MAX_UNASKED = 64 << 10
 _HANDSHAKE = 0x16  # the first byte of every TLS connection
 _PLAIN = Response(400, "this port speaks TLS: connect with wss:// instead of ws://")
@@ -158,7 +158,7 @@ class TlsSocket:
             self._flush()
         except BlockingIOError:
             if self._outgoing.pending > _MAX_UNASKED:
-                self._fail("the client asks for new keys and does not read them")
+                self._fail("the client asks for new handshakes and does not read the answers")
         except OSError:
             pass  # the next one who sends finds out
 
