@@ -49,8 +49,9 @@ class Local:
 
     address = "127.0.0.1:5000"
 
-    def __init__(self, uid: int | None) -> None:
+    def __init__(self, uid: int | None, certificate: Admitted | None = None) -> None:
         self._uid = uid
+        self.certificate = certificate
 
     def uid(self) -> int | None:
         return self._uid
@@ -95,6 +96,17 @@ def test_without_a_check_the_user_at_the_other_end_is_who_asks() -> None:
     assert decided(None, None) == Admitted("uid:1000")
     assert decided("Basic whatever", None) == Admitted("uid:1000")
     assert decided(None, None, uid=7, users=frozenset((1000, 7))) == Admitted("uid:7")
+
+
+def test_a_certificate_counts_before_the_user_and_after_the_token(tmp_path: Path) -> None:
+    alice = Admitted("cn:alice", 17.0)
+    headers = {"host": "localhost"}
+    for users in (None, frozenset((1000,))):
+        assert gate(frozenset(), None, users)(headers, Local(7, alice)) == alice
+    (tmp_path / "token").write_text("a-capability")
+    check = capability_token(str(tmp_path / "token"), None)
+    refusal = gate(frozenset(), check, None)(headers, Local(7, alice))
+    assert refusal == Response(401, "missing websocket bearer token")
 
 
 def test_nobody_else_is_served_without_a_token() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import random
+import re
 import socket
 import ssl
 import subprocess
@@ -22,8 +23,8 @@ from outfitter.server.auth import gate
 from outfitter.transport.certificates import server_context
 from outfitter.transport.sockets import listen
 from outfitter.transport.tls import TlsSocket
-from outfitter.transport.websocket import Listener
-from tests.support.certificates import authority, server_pair
+from outfitter.transport.websocket import Listener, WebSocketTransport
+from tests.support.certificates import Pair, authority, server_pair
 from tests.support.handloop import HandLoop
 from tests.support.machine import SECOND, wait_until
 from tests.support.raw import UPGRADE, frame
@@ -222,6 +223,72 @@ def ready_without_a_word(server: Server) -> bool:
     return False
 
 
+def admitted(mine: Pair) -> tuple[str, float | None]:
+    """Who a client with this certificate is, and until when."""
+    with contextlib.closing(Line(client_ca=authority().file)) as line:
+        tls = context()
+        tls.load_cert_chain(mine.cert, mine.key)
+        transport = upgraded(line, tls)
+        return transport.principal, transport.expires
+
+
+def upgraded(line: Line, tls: ssl.SSLContext) -> WebSocketTransport:
+    """The server's end, once the client has asked for a WebSocket."""
+
+    def ask() -> None:
+        with tls.wrap_socket(line.peer, server_hostname="localhost") as sock:
+            sock.sendall(head())
+            sock.recv(4096)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    line.loop.serve(lambda: bool(line.transports))
+    thread.join()
+    return line.transports[0]
+
+
+def test_a_client_is_who_its_certificate_names_until_that_expires() -> None:
+    mine = authority().issue("alice", days=2)
+    form = subprocess.run(
+        ["openssl", "x509", "-in", mine.cert, "-noout", "-enddate"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    ends = ssl.cert_time_to_seconds(form.stdout.strip().partition("=")[2])
+    assert admitted(mine) == ("cn:alice", ends)
+
+
+@pytest.mark.parametrize("name", ["ä", "a\x1b[2Jb", "alice/CN=bob"])
+def test_a_name_that_is_odd_or_not_one_becomes_a_digest(name: str) -> None:
+    mine = authority().issue(name)
+    der = ssl.PEM_cert_to_DER_cert(mine.cert.read_text())
+    assert admitted(mine)[0] == f"cert:{hashlib.sha256(der).hexdigest()[:16]}"
+
+
+def test_without_certificates_of_clients_the_user_counts() -> None:
+    with contextlib.closing(Line()) as line:
+        assert upgraded(line, context()).principal == f"uid:{os.geteuid()}"
+
+
+def test_a_failed_handshake_is_in_the_log_with_peer_and_reason(tmp_path: Path) -> None:
+    flags = (*server_pair().flags, "--tls-client-ca", str(authority().file))
+    with serving("outfitter", tmp_path, *flags, listen=ANY) as server:
+        theirs = authority("strangers").issue("alice")
+        failure(server.url, client_cert=theirs.cert, client_key=theirs.key)
+        with socket.create_connection(("127.0.0.1", server.port)) as plain:
+            plain.sendall(READY)
+            assert b"this port speaks TLS" in rest(plain)
+        log = tmp_path / "outfitter.stderr"
+        wait_until(lambda: log.read_text().count("\n") == 2, "the log does not have both")
+    refused, unencrypted = log.read_text().splitlines()
+    assert re.fullmatch(
+        r"! refused 127\.0\.0\.1:\d+: TLS: handshake failed: the client's certificate is not accepted: .+",
+        refused,
+    )
+    assert re.fullmatch(r"! refused 127\.0\.0\.1:\d+: TLS: the client spoke without it", unencrypted)
+
+
 # Much data
 
 
@@ -378,36 +445,44 @@ def test_the_server_ends_tls_before_tcp(upgraded: bool, server: Server) -> None:
 class Line:
     """A listener with TLS that is moved by hand, and a raw peer."""
 
-    def __init__(self, cert: Path | None = None, buffer: int | None = None) -> None:
+    def __init__(
+        self, cert: Path | None = None, buffer: int | None = None, client_ca: Path | None = None
+    ) -> None:
         self.loop = HandLoop()
         pair = server_pair()
-        tls = server_context(str(cert or pair.cert), str(pair.key))
+        tls = server_context(
+            str(cert or pair.cert), str(pair.key), None if client_ca is None else str(client_ca)
+        )
         listening = listen("127.0.0.1", 0)
         self.peer = socket.socket()
         if buffer is not None:  # of the kernel, at both ends
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
             self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        self.transports: list[Any] = []
+        self.transports: list[WebSocketTransport] = []
         self.listener = Listener(
             self.loop,
             listening,
-            gate(frozenset(), None),
+            gate(frozenset(), None, frozenset((os.geteuid(),))),
             self.connected,
             10,
-            lambda sock: TlsSocket(self.loop, sock, tls),
+            secure=lambda sock, caller: TlsSocket(self.loop, sock, tls, caller),
         )
         self.peer.settimeout(5 * SECOND)
         self.peer.connect(listening.getsockname())
         self.loop.serve(lambda: bool(self.listener.open))
 
     def connected(self, transport: Any) -> None:
+        transport.receiver = self
         self.transports.append(transport)
+
+    def lost(self, reason: str) -> None:
+        """As a receiver of messages, of which none come."""
 
     def close(self) -> None:
         self.peer.close()
         self.listener.stop()
         for one in list(self.listener.open):
-            one.abort()  # type: ignore[union-attr]
+            one._finish() if isinstance(one, WebSocketTransport) else one.abort()
 
 
 @pytest.fixture

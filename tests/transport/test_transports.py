@@ -18,6 +18,7 @@ from websockets.uri import parse_uri
 from outfitter.loop import EpollLoop
 from outfitter.server.auth import gate
 from outfitter.transport.base import HIGH, LOW
+from outfitter.transport.caller import SocketCaller
 from outfitter.transport.certificates import server_context
 from outfitter.transport.memory import pair
 from outfitter.transport.sockets import listen
@@ -178,7 +179,7 @@ class StdioLink(Link):
 class WebSocketLink(Link):
     """The peer is another library's protocol on a plain socket."""
 
-    secure: Callable[[socket.socket], TlsSocket] | None = None
+    secure: Callable[[socket.socket, SocketCaller], TlsSocket] | None = None
 
     def __init__(self, limit: int = 10) -> None:
         super().__init__()
@@ -319,7 +320,7 @@ class TlsLink(WebSocketLink):
     def __init__(self, limit: int = 10) -> None:
         pair = server_pair()
         context = server_context(str(pair.cert), str(pair.key))
-        self.secure = lambda sock: TlsSocket(self.loop, sock, context)
+        self.secure = lambda sock, caller: TlsSocket(self.loop, sock, context, caller)
         super().__init__(limit)
 
     def dial(self) -> Any:

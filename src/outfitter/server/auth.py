@@ -28,7 +28,7 @@ _MIN_SECRET_BYTES = 32  # as the reference; shorter than the digest makes HS256 
 
 
 def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | None) -> Gate:
-    """Asked for every upgrade: the Host header, then the token, or else the user at the other end.
+    """Asked for every upgrade: the Host header, then the token, the certificate, or the user who calls.
 
     `check` says who has a token. Without it, `users` of this machine may enter, or everybody if it is None.
     """
@@ -44,6 +44,8 @@ def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | Non
         if check is not None:
             said = _bearer(headers, check)
             return Response(401, said) if isinstance(said, str) else said
+        if caller.certificate is not None:
+            return caller.certificate
         uid = caller.uid()
         if users is None:
             return Admitted(ANONYMOUS if uid is None else principal_of(uid))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..protocol.upgrade import Gate
     from ..stdlib import socket
+    from ..transport.caller import SocketCaller
     from ..transport.certificates import Certificates
     from ..transport.sockets import Stream
     from ..transport.websocket import WebSocketTransport
@@ -96,10 +97,10 @@ def serve_websocket(
     return 0
 
 
-def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket], Stream]:
+def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket, SocketCaller], Stream]:
     from ..transport.tls import TlsSocket
 
-    return lambda sock: TlsSocket(loop, sock, certificates.context())
+    return lambda sock, caller: TlsSocket(loop, sock, certificates.context(), caller)
 
 
 def serve_stdio(settings: ServerSettings) -> int:

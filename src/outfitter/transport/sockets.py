@@ -25,8 +25,17 @@ if TYPE_CHECKING:
 
 
 _AF_INET, _AF_INET6, _SOCK_STREAM = 2, 10, 1
+_EPROTO = 71
 _SOL_SOCKET, _SO_REUSEADDR = 1, 2
 _BACKLOG = 1024  # connections that come while we start, or in a burst
+
+
+class HandshakeFailed(OSError):
+    """A connection that was to be encrypted is not. `reason` is for the log."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_EPROTO, reason)
+        self.reason = reason
 
 
 def is_ipv4(host: str) -> bool:

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import ssl
 
-from ..log import note
-from ..protocol.upgrade import Response
+from ..protocol.upgrade import Admitted, Response
+from ..stdlib import sha256
+from .sockets import HandshakeFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from socket import socket
-    from typing import Any
+    from typing import Any, NoReturn
 
     from ..loop import Loop
+    from .caller import SocketCaller
 
     Piece = bytes | memoryview
 
@@ -30,6 +32,7 @@ _RECORD = 16 << 10  # what TLS encrypts in one piece
 _ONCE = 256 << 10  # encrypted for one call: a fraction of a millisecond, and more than most kernels take
 # Of refusals to a peer that asks for a new handshake over and over and reads none of them; a few bytes each.
 _MAX_UNASKED = 64 << 10
+_LONGEST_NAME = 64  # the limit of X.509 for a common name; a longer or odd one becomes a digest
 _HANDSHAKE = 0x16  # the first byte of every TLS connection
 _PLAIN = Response(400, "this port speaks TLS: connect with wss:// instead of ws://")
 
@@ -37,11 +40,12 @@ _ENOTCONN, _EPROTO = 107, 71
 
 
 class TlsSocket:
-    """The server's end of a TLS connection over `raw`, which does not block."""
+    """The server's end of TLS over `raw`, which does not block. `caller` is told the client's certificate."""
 
-    def __init__(self, loop: Loop, raw: socket, context: ssl.SSLContext) -> None:
+    def __init__(self, loop: Loop, raw: socket, context: ssl.SSLContext, caller: SocketCaller) -> None:
         self._loop = loop
         self._raw = raw
+        self._caller = caller
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -55,25 +59,6 @@ class TlsSocket:
 
     def fileno(self) -> int:
         return self._raw.fileno()
-
-    def getpeername(self) -> Any:  # an address is what its family says
-        return self._raw.getpeername()
-
-    def getsockname(self) -> Any:
-        return self._raw.getsockname()
-
-    @property
-    def certificate(self) -> bytes | None:
-        """The client's verified certificate (DER); None without one."""
-        return self._tls.getpeercert(binary_form=True) if self._ready else None
-
-    @property
-    def common_name(self) -> str | None:
-        """The name in the subject of the client's verified certificate."""
-        # Any: the types of other fields of a certificate are others.
-        subject: Any = (self._tls.getpeercert() or {}).get("subject", ()) if self._ready else ()
-        names = [value for part in subject for key, value in part if key == "commonName"]
-        return names[0] if len(names) == 1 else None
 
     # Receiving
 
@@ -89,7 +74,7 @@ class TlsSocket:
         if not self._begun:
             self._begun = True
             if data[0] != _HANDSHAKE:
-                self._fail("a client spoke without TLS", _PLAIN.encode())
+                self._fail("the client spoke without it", _PLAIN.encode())
         self._incoming.write(data)
         if not self._ready:
             self._shake_hands()
@@ -124,6 +109,7 @@ class TlsSocket:
         try:
             self._tls.do_handshake()
             self._ready = True
+            self._caller.certificate = _admitted(self._tls)
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
@@ -162,9 +148,8 @@ class TlsSocket:
         except OSError:
             pass  # the next one who sends finds out
 
-    def _fail(self, why: str, farewell: bytes | None = None) -> None:
-        """Tells the peer and the log, and raises OSError."""
-        note("server", "!", "TLS with %s: %s", _peer(self._raw), why)
+    def _fail(self, why: str, farewell: bytes | None = None) -> NoReturn:
+        """Tells the peer, and raises HandshakeFailed, or OSError after the handshake."""
         self._over = True
         try:
             if farewell is not None:
@@ -173,7 +158,7 @@ class TlsSocket:
                 self._flush()  # the alert
         except OSError:
             pass
-        raise OSError(_EPROTO, f"TLS: {why}")
+        raise OSError(_EPROTO, f"TLS: {why}") if self._ready else HandshakeFailed(f"TLS: {why}")
 
     # Sending
 
@@ -256,9 +241,14 @@ def _reason(error: ssl.SSLError) -> str:
     return (error.reason or type(error).__name__).replace("_", " ").lower()
 
 
-def _peer(raw: socket) -> str:
-    try:
-        address = raw.getpeername()
-    except OSError:
-        return "a client that has gone"
-    return f"{address[0]}:{address[1]}"
+def _admitted(tls: ssl.SSLObject) -> Admitted | None:
+    """Whom the client's verified certificate names, until it expires; None without a certificate."""
+    binary = tls.getpeercert(binary_form=True)
+    if binary is None:
+        return None
+    fields: Any = tls.getpeercert()  # a value's type depends on its key
+    ends = ssl.cert_time_to_seconds(fields["notAfter"])
+    names = [value for part in fields.get("subject", ()) for key, value in part if key == "commonName"]
+    if len(names) == 1 and len(names[0]) <= _LONGEST_NAME and names[0].isascii() and names[0].isprintable():
+        return Admitted(f"cn:{names[0]}", ends)
+    return Admitted(f"cert:{sha256(binary).hexdigest()[:16]}", ends)

@@ -15,7 +15,7 @@ from ..stdlib import deque
 from .attempts import Attempts
 from .base import LOW, Outgoing
 from .caller import SocketCaller
-from .sockets import accept
+from .sockets import HandshakeFailed, accept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ _SOL_TCP, _TCP_NODELAY = 6, 1
 class Listener:
     """A listening socket. `connected` gets a transport for every upgraded connection.
 
-    `secure` puts TLS over an accepted socket; without it, transports use the socket as it is.
+    `secure` puts TLS over an accepted socket, and tells the caller's certificate; without it, transports use
+    the socket as it is.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Listener:
         connected: Callable[[WebSocketTransport], None],
         limit: int,
         wall: Callable[[], float] = time.time,
-        secure: Callable[[socket], Stream] | None = None,
+        secure: Callable[[socket, SocketCaller], Stream] | None = None,
     ) -> None:
         self._loop = loop
         self.wall = wall
@@ -98,7 +99,7 @@ class Listener:
                 raw.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
             except OSError:
                 pass  # a connection reset while it waited
-        sock: Stream = raw if self._secure is None else self._secure(raw)
+        sock: Stream = raw if self._secure is None else self._secure(raw, caller)
         self.open.add(_Incoming(self._loop, self, sock, caller))
 
     def _pause(self, seconds: float) -> None:
@@ -173,6 +174,9 @@ class _Incoming:
             data = self._sock.recv(MAX_HEAD)
         except BlockingIOError:
             return
+        except HandshakeFailed as error:
+            self._listener.attempts.log_refusal(self._caller.address, error.reason)
+            data = b""
         except OSError:
             data = b""
         if not data:
