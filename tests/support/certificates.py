@@ -61,7 +61,11 @@ class Authority:
         request, extensions = folder / "request", folder / "extensions"
         _openssl("req", *_CURVE, "-subj", f"/CN={name}", "-keyout", pair.key, "-out", request)
         names = names or ("DNS:localhost", "IP:127.0.0.1", "IP:::1")
-        extensions.write_text(f"subjectAltName={','.join(names)}\nextendedKeyUsage={usage}\n")
+        # The identifiers are for verifiers that are strict, as Python's is since 3.13.
+        extensions.write_text(
+            f"subjectAltName={','.join(names)}\nextendedKeyUsage={usage}\nbasicConstraints=CA:FALSE\n"
+            "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
+        )
         _openssl(
             *("x509", "-req", "-in", request, "-CA", self.file, "-CAkey", self._key, "-CAcreateserial"),
             *("-days", str(days), "-extfile", extensions, "-out", pair.cert),

@@ -114,6 +114,10 @@ def test_a_private_ca_is_named_to_the_client(host: str, server: Server) -> None:
     assert run(_says(f"wss://{host}:{server.port}")) == "hello\n"
 
 
+def test_the_servers_own_certificate_may_be_named_instead_of_its_ca(server: Server) -> None:
+    assert run(_says(server.url, ca=server_pair().cert)) == "hello\n"
+
+
 def test_the_variable_of_openssl_names_it_too(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority().file))
     assert run(_says(server.url, ca=None)) == "hello\n"

@@ -95,6 +95,8 @@ def client_context(ca: str | None = None, cert: str | None = None, key: str | No
         context = ssl.create_default_context()
     else:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # What is in the file is trusted, also a server's own certificate without its CA.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         _load_ca(context, ca, "the CA file")
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert is not None:
