@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from outfitter.errors import SettingInvalid
-from outfitter.transport.certificates import Certificates, client_context, server_context
+from outfitter.transport.certificates import Certificates, client_context, explain, server_context
 from tests.support.certificates import Pair, authority, server_pair
 
 
@@ -166,6 +167,19 @@ def test_a_file_that_goes_leaves_the_old_one_in_use(pair: Pair, caplog: pytest.L
     assert "cannot be read: No such file or directory" in caplog.text
 
 
+def test_a_new_ca_of_clients_is_noticed_too(pair: Pair, tmp_path: Path) -> None:
+    clock = Clock()
+    ca = tmp_path / "clients.pem"
+    shutil.copy2(authority().file, ca)
+    certificates = Certificates(str(pair.cert), str(pair.key), str(ca), clock)
+    first = certificates.context()
+    ca.write_bytes(authority("strangers").file.read_bytes())
+    clock.now += 1
+    second = certificates.context()
+    assert [len(one.get_ca_certs()) for one in (first, second)] == [1, 1]
+    assert first.get_ca_certs() != second.get_ca_certs()
+
+
 def test_reload_reads_the_files_at_once(pair: Pair) -> None:
     clock = Clock()
     certificates = Certificates(str(pair.cert), str(pair.key), str(authority().file), clock)
@@ -175,6 +189,13 @@ def test_reload_reads_the_files_at_once(pair: Pair) -> None:
 
 
 # The client's
+
+
+def test_what_may_pass_is_tried_again() -> None:
+    assert explain(ssl.SSLEOFError(8, "EOF occurred in violation of protocol"), "h")[1]
+    failed = ssl.SSLError(1, "[SSL: TLSV1_ALERT_INTERNAL_ERROR] internal error")
+    failed.reason = "TLSV1_ALERT_INTERNAL_ERROR"
+    assert explain(failed, "h") == ("TLS failed: tlsv1 alert internal error", True)
 
 
 def test_a_ca_file_is_the_only_one_that_counts() -> None:

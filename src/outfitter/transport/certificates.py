@@ -202,41 +202,41 @@ def _try_out(context: ssl.SSLContext, cert: str) -> None:
 _UNKNOWN_CA = (2, 18, 19, 20, 21)
 _OTHER_NAME = (62, 64)
 _NOT_YET, _EXPIRED = 9, 10
+# And its names for what plain HTTP, or anything else, looks like to it.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 
 
-def explain(error: ssl.SSLError, host: str) -> str:
-    """Why a client could not connect, and what to do: follows "cannot connect to URL: "."""
+def explain(error: ssl.SSLError, host: str) -> tuple[str, bool]:
+    """Why a client could not connect and what to do, and whether it may go better the next time."""
     if isinstance(error, ssl.SSLCertVerificationError):
         said = error.verify_message.rstrip(".")
-        code = error.verify_code
-        if code in _UNKNOWN_CA:
-            return (
-                f"its certificate is not trusted: {said}; name the file of its CA with --tls-ca FILE, `ca=` "
-                f"or `tls_ca`, or in SSL_CERT_FILE"
-            )
-        if code in _OTHER_NAME:
-            return (
-                f"its certificate is not trusted: {said}; use a name that is in the certificate, or have "
-                f"{host} put into it (subjectAltName)"
-            )
-        if code == _EXPIRED:
-            return f"its certificate is not trusted: {said}; renew it, or correct this machine's clock"
-        if code == _NOT_YET:
-            return f"its certificate is not trusted: {said}; correct this machine's clock, or the server's"
-        return f"its certificate is not trusted: {said}"
-    reason = error.reason or ""
-    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"):
-        return (
+        return f"its certificate is not trusted: {said}{_remedy(error.verify_code, host)}", False
+    reason = getattr(error, "reason", None) or ""  # not every one is made by OpenSSL
+    shown = reason.partition("ALERT_")[2].replace("_", " ").lower()
+    if reason in _NO_TLS:
+        text = (
             "it does not speak TLS on this port; write ws://, or start the server with --listen wss://IP:PORT"
         )
-    if "CERTIFICATE_REQUIRED" in reason or reason == "SSLV3_ALERT_HANDSHAKE_FAILURE":
-        return (
+    elif "CERTIFICATE_REQUIRED" in reason or reason == "SSLV3_ALERT_HANDSHAKE_FAILURE":
+        text = (
             "it wants a certificate from its clients; name yours with --tls-cert FILE and --tls-key FILE, "
             "or `client_cert=` and `client_key=`"
         )
-    if "ALERT" in reason and ("UNKNOWN_CA" in reason or "CERTIFICATE" in reason):
-        said = reason.partition("ALERT_")[2].replace("_", " ").lower()
-        return f"it does not accept our certificate: {said}; use one of the CA in its --tls-client-ca"
-    if "PROTOCOL_VERSION" in reason or reason == "UNSUPPORTED_PROTOCOL":
-        return "it does not speak TLS 1.2 or later"
-    return f"TLS failed: {reason.replace('_', ' ').lower() or error}"
+    elif shown and ("unknown ca" in shown or "certificate" in shown):
+        text = f"it does not accept our certificate: {shown}; use one of the CA in its --tls-client-ca"
+    elif "PROTOCOL_VERSION" in reason or reason == "UNSUPPORTED_PROTOCOL":
+        text = "it does not speak TLS 1.2 or later"
+    else:
+        # A server that is being restarted ends handshakes in many ways.
+        return f"TLS failed: {reason.replace('_', ' ').lower() or error}", True
+    return text, False
+
+
+def _remedy(code: int, host: str) -> str:
+    if code in _UNKNOWN_CA:
+        return "; name the file of its CA with --tls-ca FILE, `ca=` or `tls_ca`, or in SSL_CERT_FILE"
+    if code in _OTHER_NAME:
+        return f"; use a name that is in the certificate, or have {host} put into it (subjectAltName)"
+    if code == _EXPIRED:
+        return "; renew it, or correct this machine's clock"
+    return "; correct this machine's clock, or the server's" if code == _NOT_YET else ""

@@ -116,9 +116,8 @@ async def dial(
     except ssl.SSLError as error:
         from .certificates import explain
 
-        raise DialFailed(
-            f"cannot connect to {address.text}: {explain(error, address.host)}", retryable=False
-        ) from None
+        text, retryable = explain(error, address.host)
+        raise DialFailed(f"cannot connect to {address.text}: {text}", retryable=retryable) from None
     except OSError as error:
         reason = _reason(error)
         if address.secure and transport is None and isinstance(error, ConnectionResetError):
