@@ -27,6 +27,7 @@ from outfitter.transport.websocket import Listener, WebSocketTransport
 from tests.support.certificates import Pair, authority, server_pair
 from tests.support.handloop import HandLoop
 from tests.support.machine import SECOND, wait_until
+from tests.support.proxy import Cutter
 from tests.support.raw import UPGRADE, frame
 from tests.support.servers import Server, serving
 
@@ -313,6 +314,33 @@ def test_64_mb_pass_both_ways_intact(server: Server, tmp_path: Path) -> None:
     wanted = hashlib.sha256(data).digest()
     assert run(scenario()) == wanted
     assert hashlib.sha256(Path(path).read_bytes()).digest() == wanted
+
+
+class Cutters(Cutter):
+    """Cuts one connection after the other, each after so many bytes; then none."""
+
+    left = [400_000, 150, 1_500, 2_500, 300_000, 0]
+
+    @property
+    def budget(self) -> int | None:  # type: ignore[override]
+        return self.left.pop(0) if self.left else None
+
+    @budget.setter
+    def budget(self, value: int | None) -> None:
+        """Only what stands above counts."""
+
+
+def test_no_byte_is_lost_or_doubled_when_connections_are_cut_anywhere(server: Server) -> None:
+    # In a record of a stream, in the hello, among the certificates, in the request, and before anything. All
+    # of it is less than the server keeps for a client that is away.
+    async def scenario(url: str) -> bytes:
+        async with connect(url, ca=authority().file) as client:
+            return await collected(await client.start(["seq", "130000"]))
+
+    with contextlib.closing(Cutters(server)) as cutter:
+        output = run(scenario(cutter.url.replace("ws:", "wss:")))
+        assert cutter.left == []
+    assert output == b"".join(b"%d\n" % number for number in range(1, 130_001))
 
 
 def test_a_client_that_stops_reading_holds_up_nobody(server: Server) -> None:
