@@ -609,6 +609,15 @@ def test_bytes_may_come_one_at_a_time(line: Line) -> None:
     assert client.read(1000).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+def test_many_half_handshakes_lock_nobody_out(server: Server) -> None:
+    begun = hello()
+    with contextlib.ExitStack() as stack:
+        for number in range(200):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 20 * SECOND))
+            sock.sendall(begun if number % 2 else begun[:100])
+        assert run(_says(server.url)) == "hello\n"
+
+
 # A renewal while it works
 
 
