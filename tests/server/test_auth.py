@@ -105,8 +105,21 @@ def test_a_certificate_counts_before_the_user_and_after_the_token(tmp_path: Path
         assert gate(frozenset(), None, users)(headers, Local(7, alice)) == alice
     (tmp_path / "token").write_text("a-capability")
     check = capability_token(str(tmp_path / "token"), None)
-    refusal = gate(frozenset(), check, None)(headers, Local(7, alice))
-    assert refusal == Response(401, "missing websocket bearer token")
+    decide = gate(frozenset(), check, None)
+    assert decide(headers, Local(7, alice)) == Response(401, "missing websocket bearer token")
+    holder = decide({**headers, "authorization": "Bearer a-capability"}, Local(7, alice))
+    assert holder == Admitted("token:" + hashlib.sha256(b"a-capability").hexdigest()[:16], 17.0)
+
+
+@pytest.mark.parametrize(
+    ("token", "certificate", "end"), [(None, 9.0, 9.0), (5.0, 9.0, 5.0), (9.0, 5.0, 5.0)]
+)
+def test_with_both_the_connection_ends_with_the_first(
+    token: float | None, certificate: float, end: float
+) -> None:
+    decide = gate(frozenset(), lambda _: Admitted("jwt:a|b", token), None)
+    headers = {"host": "localhost", "authorization": "Bearer x"}
+    assert decide(headers, Local(7, Admitted("cn:alice", certificate))) == Admitted("jwt:a|b", end)
 
 
 def test_nobody_else_is_served_without_a_token() -> None:

@@ -43,7 +43,7 @@ def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | Non
             )
         if check is not None:
             said = _bearer(headers, check)
-            return Response(401, said) if isinstance(said, str) else said
+            return Response(401, said) if isinstance(said, str) else _until_both(said, caller.certificate)
         if caller.certificate is not None:
             return caller.certificate
         uid = caller.uid()
@@ -66,6 +66,14 @@ def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | Non
         )
 
     return decide
+
+
+def _until_both(holder: Admitted, certificate: Admitted | None) -> Admitted:
+    """The holder of a token, until it or the certificate expires."""
+    if certificate is None or certificate.expires is None:
+        return holder
+    ends = certificate.expires
+    return Admitted(holder.principal, ends if holder.expires is None else min(ends, holder.expires))
 
 
 def users_of(names: tuple[str, ...], own: int) -> frozenset[int]:
