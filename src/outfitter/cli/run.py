@@ -14,7 +14,7 @@ from .colour import Paint, wants_colour
 from .console import say
 from .follow import NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, Follower, LeftRunning
 from .records import Records
-from .target import find, reach
+from .target import named, reach
 from .wishes import wire_contract, wire_policy
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _TERMINAL_NAMES = ("TERM", "COLORTERM")
 def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
     """Runs the command; returns the exit status of the command line."""
     try:
-        target = find(flags["on"], flags["codex_home"], flags["token_file"])
+        target = named(flags)
         return asyncio.run(_Run(argv, flags, target).run())
     except LeftRunning as left:
         return left.status
@@ -113,6 +113,9 @@ class _Run:
                 tty=process.tty,
                 codex_home=self._flags["codex_home"],
                 token_file=self._flags["token_file"],
+                tls_ca=self._flags["tls_ca"],
+                tls_cert=self._flags["tls_cert"],
+                tls_key=self._flags["tls_key"],
             )
         except OutfitterError as error:
             say(f"`outfitter attach` will not find this command: {error}")

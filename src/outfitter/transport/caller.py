@@ -21,16 +21,19 @@ _LARGEST_TABLE = 8 << 20  # of /proc/net/tcp: some 50,000 sockets; a larger one 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..protocol.upgrade import Admitted
+
     _End = tuple[str, int]  # an IP address and a port
 
 
 class SocketCaller:
     """The other end of one accepted socket: `address` for people, `source` for limits."""
 
-    __slots__ = ("_ours", "_sock", "_theirs", "address", "host", "over_tcp", "source")
+    __slots__ = ("_ours", "_sock", "_theirs", "address", "certificate", "host", "over_tcp", "source")
 
     def __init__(self, sock: socket) -> None:
         self._sock = sock
+        self.certificate: Admitted | None = None  # TLS tells it
         self._ours: _End | None = None
         self._theirs: _End | None = None
         self.host = self.address = self.source = "a closed connection"

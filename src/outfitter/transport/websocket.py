@@ -15,7 +15,7 @@ from ..stdlib import deque
 from .attempts import Attempts
 from .base import LOW, Outgoing
 from .caller import SocketCaller
-from .sockets import accept
+from .sockets import HandshakeFailed, accept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..loop import Loop, Timer
     from ..protocol.upgrade import Admitted, Gate
     from ..protocol.websocket import Payload
+    from .sockets import Stream
 
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
 # What unfinished messages of all connections may take together: eight of the largest.
@@ -48,7 +49,11 @@ _SOL_TCP, _TCP_NODELAY = 6, 1
 
 
 class Listener:
-    """A listening socket. `connected` gets a transport for every upgraded connection."""
+    """A listening socket. `connected` gets a transport for every upgraded connection.
+
+    `secure` puts TLS over an accepted socket, and tells the caller's certificate; without it, transports use
+    the socket as it is.
+    """
 
     def __init__(
         self,
@@ -58,10 +63,12 @@ class Listener:
         connected: Callable[[WebSocketTransport], None],
         limit: int,
         wall: Callable[[], float] = time.time,
+        secure: Callable[[socket, SocketCaller], Stream] | None = None,
     ) -> None:
         self._loop = loop
         self.wall = wall
         self._sock = sock
+        self._secure = secure
         self.gate = gate
         self._connected = connected
         self._limit = limit
@@ -77,7 +84,7 @@ class Listener:
             self._pause(wait)
             return
         try:
-            sock = accept(self._sock)
+            raw = accept(self._sock)
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):
             return
         except OSError as error:
@@ -85,13 +92,14 @@ class Listener:
             warn("server", "cannot accept a connection now: %s", error.strerror)
             self._pause(_ACCEPT_AGAIN_SECONDS)
             return
-        sock.setblocking(False)
-        caller = SocketCaller(sock)
+        raw.setblocking(False)
+        caller = SocketCaller(raw)
         if caller.over_tcp:
             try:
-                sock.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
+                raw.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
             except OSError:
                 pass  # a connection reset while it waited
+        sock: Stream = raw if self._secure is None else self._secure(raw, caller)
         self.open.add(_Incoming(self._loop, self, sock, caller))
 
     def _pause(self, seconds: float) -> None:
@@ -124,7 +132,7 @@ class Listener:
         """Bytes of unfinished messages of all connections."""
         return sum(one.held for one in self.open)
 
-    def upgrade(self, sock: socket, rest: bytes, admitted: Admitted) -> None:
+    def upgrade(self, sock: Stream, rest: bytes, admitted: Admitted) -> None:
         transport = WebSocketTransport(self._loop, sock, self, admitted)
         self.open.add(transport)
         self._connected(transport)
@@ -142,7 +150,7 @@ class Listener:
         self._sock.close()
 
 
-def _refuse(sock: socket, response: Response) -> None:
+def _refuse(sock: Stream, response: Response) -> None:
     try:
         sock.send(response.encode())
     except OSError:
@@ -155,7 +163,7 @@ class _Incoming:
 
     held = 0  # its head is bounded by MAX_HEAD
 
-    def __init__(self, loop: Loop, listener: Listener, sock: socket, caller: SocketCaller) -> None:
+    def __init__(self, loop: Loop, listener: Listener, sock: Stream, caller: SocketCaller) -> None:
         self._loop = loop
         self._listener = listener
         self._sock = sock
@@ -172,6 +180,9 @@ class _Incoming:
             data = self._sock.recv(MAX_HEAD)
         except BlockingIOError:
             return
+        except HandshakeFailed as error:
+            self._listener.attempts.log_refusal(self._caller.address, error.reason)
+            data = b""
         except OSError:
             data = b""
         if not data:
@@ -191,9 +202,12 @@ class _Incoming:
             self._turn_away(response)
             return
         self._leave()
+        head = response.encode()
         try:
-            self._sock.send(response.encode())
+            sent = self._sock.send(head)
         except OSError:
+            sent = 0
+        if sent != len(head):  # the first bytes of a connection: only a broken one does not take them
             self._sock.close()
             return
         self._listener.upgrade(self._sock, rest, response.admitted)
@@ -229,7 +243,7 @@ class _Incoming:
 class WebSocketTransport(Outgoing):
     """The server's end of one upgraded connection."""
 
-    def __init__(self, loop: Loop, sock: socket, listener: Listener, admitted: Admitted) -> None:
+    def __init__(self, loop: Loop, sock: Stream, listener: Listener, admitted: Admitted) -> None:
         super().__init__(loop)
         self.principal = admitted.principal
         self.expires = admitted.expires
