@@ -94,8 +94,8 @@ def test_signal_ends_the_server_with_0_and_its_commands_with_it(
 URLS = [
     (
         "http://127.0.0.1:0",
-        "unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT`, `wss://IP:PORT`, `unix:PATH` "
-        "or `stdio`",
+        "unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT`, `wss://IP:PORT`, "
+        "`unix:PATH` or `stdio`",
     ),
     (
         "tcp",
@@ -151,7 +151,7 @@ def test_certificates_of_clients_open_an_address_that_others_reach(tmp_path: Pat
     flags = server_pair().flags
     status, _, err = failed(tmp_path, "--listen", "wss://0.0.0.0:0", *flags)
     assert status == 1
-    assert "other machines can reach 0.0.0.0" in err
+    assert "other machines can reach wss://0.0.0.0" in err
     with serving(
         "outfitter", tmp_path, *flags, "--tls-client-ca", str(authority().file), listen="wss://0.0.0.0:0"
     ) as server:
