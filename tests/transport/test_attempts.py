@@ -86,6 +86,16 @@ def test_who_leaves_gives_its_place_back_once(loop: HandLoop) -> None:
     assert (len(attempts), attempts.make_room()) == (0, 0.0)
 
 
+def test_source_that_may_have_one_replaces_it(loop: HandLoop) -> None:
+    attempts = Attempts(loop, 5, 1)
+    first = Waiting(attempts, loop, "a")
+    loop.advance(1)
+    second = Waiting(attempts, loop, "a")
+    assert (first.dropped, second.dropped, len(attempts)) == (True, False, 1)
+    second.abort()
+    assert (len(attempts), attempts._sources) == (0, {})  # nothing is kept of who has left
+
+
 # A listener
 
 
@@ -178,6 +188,11 @@ def test_connections_that_wait_do_not_count_as_clients(place: Place) -> None:
         second.sendall(HEAD)
         small.ticks(5)
         assert (first.recv(12), second.recv(12)) == (b"HTTP/1.1 101", b"HTTP/1.1 503")
+        for _ in range(5):  # who comes when it is full has done nothing wrong, and does not wait
+            third = small.dial()
+            third.sendall(HEAD)
+            small.ticks(5)
+            assert third.recv(12) == b"HTTP/1.1 503"
     finally:
         small.close()
 
