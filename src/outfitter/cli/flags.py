@@ -134,6 +134,19 @@ SERVE: tuple[Flag, ...] = (
         "SECONDS",
         30,
     ),
+    Flag(
+        "--max-detached",
+        "seconds",
+        "How long a detached command may run while no client is attached. Default: to its end.",
+        "SECONDS",
+    ),
+    Flag(
+        "--detached-retention",
+        "seconds",
+        "How long the output of a detached command can be read after its end.",
+        "SECONDS",
+        86400,
+    ),
     Flag("--max-sessions", "count", "Limit on sessions.", "N", 256),
     Flag("--max-processes", "count", "Limit on running processes per session.", "N", 2048),
     Flag(

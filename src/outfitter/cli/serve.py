@@ -34,6 +34,8 @@ def serve(flags: Flags) -> int:
     settings = ServerSettings(
         session_retention=float(flags["session_retention"]),
         process_retention=float(flags["process_retention"]),
+        detached_retention=float(flags["detached_retention"]),
+        max_detached=None if flags["max_detached"] is None else float(flags["max_detached"]),
         max_processes=flags["max_processes"],
         max_sessions=flags["max_sessions"],
         concurrent_requests=flags["concurrent_requests"],

@@ -159,6 +159,11 @@ class Connection:
             self.hold(_ANSWERS, True)
 
     @property
+    def principal(self) -> str:
+        """Who is at the other end."""
+        return self.transport.principal
+
+    @property
     def full(self) -> bool:
         """Whether output should wait until `drained`."""
         return self.transport.buffered >= HIGH

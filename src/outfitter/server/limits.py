@@ -13,11 +13,17 @@ FIRST_NEWS_SECONDS = 1.0
 SESSION_RETENTION_SECONDS = 30.0
 # How long a closed process stays readable and its id taken: the reference's.
 PROCESS_RETENTION_SECONDS = 30.0
+# How long the output of a command that outlived its client can be read after its end: who starts one in the
+# evening looks for it in the morning. Its session yields to a new one when there are too many.
+DETACHED_RETENTION_SECONDS = 86_400.0
 # Closed processes remembered per session. 30 s of short commands at full speed are more; the oldest are
 # forgotten early then. A thousand cost about a megabyte.
 CLOSED_PROCESSES = 8192
 # Running processes per session: far above what an agent starts, far below the process table.
 PROCESSES_PER_SESSION = 2048
+# Running processes of all sessions, where there are several principals: one of them alone may have half, as
+# many as a session. A single principal is limited by its sessions only.
+PROCESSES = 2 * PROCESSES_PER_SESSION
 # Sessions a server keeps; an abandoned one costs its retained output.
 SESSIONS = 256
 # Open connections, a descriptor each.

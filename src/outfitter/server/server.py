@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..pace import Pace
+from ..protocol.session import LEFT
 from .connection import Connection
 from .services import Services
 from .settings import ServerSettings
@@ -34,10 +35,7 @@ class Server:
         base: str = "daemon",
         pace: Pace | None = None,
     ) -> None:
-        retention = settings.session_retention if retain else 0.0
-        self._services = Services(
-            loop, settings, executor, retention=retention, base=base, pace=pace or Pace()
-        )
+        self._services = Services(loop, settings, executor, retains=retain, base=base, pace=pace or Pace())
         self._connections: set[Connection] = set()
         self._retain = retain
         self._left = left
@@ -59,7 +57,8 @@ class Server:
         self._connections.discard(connection)
         session, connection.session = connection.session, None
         if session is not None and self._retain:
-            self._services.sessions.detach(session, connection)
+            left = connection.transport.close_code == LEFT
+            self._services.sessions.detach(session, connection, left=left)
         elif session is not None:
             self._services.sessions.end(session)
         if self._left is not None:

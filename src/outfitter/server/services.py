@@ -30,13 +30,15 @@ class Services:
         settings: ServerSettings,
         executor: Mapping[str, str],
         *,
-        retention: float,
+        retains: bool,
         base: str,
         pace: Pace,
     ) -> None:
         self.loop = loop
         self.pace = pace
         self.sessions = Sessions(loop, settings, pace)
+        self.retains = retains  # sessions outlive their connections
+        retention = settings.session_retention if retains else 0.0
         self.environments = Environments(executor, retention, base)
         self._info: EnvironmentInfo | None = None
         self._workers: Workers | None = None

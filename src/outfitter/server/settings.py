@@ -13,6 +13,8 @@ class ServerSettings:
     _: KW_ONLY
     session_retention: float = limits.SESSION_RETENTION_SECONDS
     process_retention: float = limits.PROCESS_RETENTION_SECONDS
+    detached_retention: float = limits.DETACHED_RETENTION_SECONDS
+    max_detached: float | None = None  # seconds that a command may run without a client; None: to its end
     closed_processes: int = limits.CLOSED_PROCESSES
     max_processes: int = limits.PROCESSES_PER_SESSION
     max_sessions: int = limits.SESSIONS

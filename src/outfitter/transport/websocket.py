@@ -362,6 +362,7 @@ class WebSocketTransport(Outgoing):
             except RemoteProtocolError as error:
                 code = error.close_code
             if not self._closing:
+                self.close_code = code
                 self.close(1000 if code == 1005 else code, "")
             self._lose("the client closed the connection")
 

@@ -1,0 +1,88 @@
+"""How much of a server one principal may hold, so that none can keep the others out.
+
+Where a server has one principal, that one may hold everything. Where it has several, a principal may hold no
+more than is still free: alone half of everything, two that want all they can get a third each, and n of them
+an n+1th, while as much stays free for whoever comes next. What is held is never taken away again.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def allows(limit: int, held: int, mine: int, amount: int, *, several: bool) -> bool:
+    """Whether a principal that holds `mine` of all that is `held` may have so much more."""
+    free = limit - held
+    return amount <= free and (not several or mine + amount <= free)
+
+
+class Sharing:
+    """Whether a server has several principals: it is told, or the second one shows it.
+
+    `begun` is called once, when it has.
+    """
+
+    __slots__ = ("_begun", "_first", "several")
+
+    def __init__(self, several: bool = False, begun: Callable[[], None] | None = None) -> None:
+        self.several = False
+        self._first: str | None = None
+        self._begun = begun
+        if several:
+            self._begin()
+
+    def seen(self, principal: str) -> None:
+        if self._first is None:
+            self._first = principal
+        elif not self.several and principal != self._first:
+            self._begin()
+
+    def _begin(self) -> None:
+        self.several = True
+        if self._begun is not None:
+            self._begun()
+
+
+class Quota:
+    """One thing of which a server has so much: who holds how much of it."""
+
+    __slots__ = ("_mine", "_sharing", "held", "limit")
+
+    def __init__(self, limit: int, sharing: Sharing) -> None:
+        self.limit = limit
+        self.held = 0  # by all together
+        self._sharing = sharing
+        self._mine: dict[str, int] = {}
+
+    def of(self, principal: str) -> int:
+        """How much it holds."""
+        return self._mine.get(principal, 0)
+
+    def allows(self, principal: str, amount: int = 1) -> bool:
+        """Whether it may have so much more."""
+        mine = self._mine.get(principal, 0)
+        return allows(self.limit, self.held, mine, amount, several=self._sharing.several)
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is left, for nobody."""
+        return self.held >= self.limit
+
+    def take(self, principal: str, amount: int = 1) -> None:
+        self.held += amount
+        self._mine[principal] = self._mine.get(principal, 0) + amount
+
+    def give(self, principal: str, amount: int = 1) -> None:
+        """Takes back what was taken."""
+        self.held -= amount
+        left = self._mine[principal] - amount
+        if left:
+            self._mine[principal] = left
+        else:
+            del self._mine[principal]  # principals come and go; who holds nothing is not remembered
+
+    def largest(self) -> str:
+        """Who holds the most; "" when nobody holds anything."""
+        return max(self._mine, key=self._mine.__getitem__, default="")
