@@ -91,7 +91,7 @@ class _Run:
                 say(warning)
             started = self._record(client, process)
             if flags["detach"]:
-                return self._detach(client, process, started)
+                return await self._detach(client, process, started)
             status = await follow(
                 client, process, self._argv[0], started, self._records, flags, pass_input=pass_input
             )
@@ -146,8 +146,9 @@ class _Run:
             say(f"`outfitter attach` will not find this command: {error}")
             return None
 
-    def _detach(self, client: Client, process: RemoteProcess, started: Started | None) -> int:
+    async def _detach(self, client: Client, process: RemoteProcess, started: Started | None) -> int:
         if started is None:
+            await process.terminate()
             say("the command was ended, because nobody could find it again")
             return NOT_STARTED
         process.keep()
