@@ -102,6 +102,11 @@ class _Search:
         self._deadline: Timer = self._loop.call_later(seconds, self.kill)
         self._loop.add_reader(self._pidfd, self._ended)
 
+    @property
+    def principal(self) -> str:
+        """Who has asked."""
+        return self.call.principal
+
     def kill(self) -> None:
         self._killed = True
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.quotas import Sharing
 from ..pace import Pace
 from .environment import Environments
 from .limits import WATCHED_FOLDERS_TOTAL
@@ -36,7 +37,8 @@ class Services:
     ) -> None:
         self.loop = loop
         self.pace = pace
-        self.sessions = Sessions(loop, settings, pace)
+        self.sharing = Sharing(settings.several_principals, self._shared)
+        self.sessions = Sessions(loop, settings, pace, self.sharing)
         self.retains = retains  # sessions outlive their connections
         retention = settings.session_retention if retains else 0.0
         self.environments = Environments(executor, retention, base)
@@ -46,6 +48,15 @@ class Services:
         self._cached: CachedLookup | None = None
         self._walkers: Walkers | None = None
         self._asking: Asking | None = None
+
+    def _shared(self) -> None:
+        """There are several principals: from now on they take turns, where the loop is our own."""
+        from ..loop import EpollLoop
+
+        if isinstance(self.loop, EpollLoop):
+            from .fairness import FairTurns
+
+            FairTurns(self.loop)
 
     @property
     def info(self) -> EnvironmentInfo:

@@ -45,6 +45,8 @@ _LOOK_AT_CLOCK_SECONDS = 60.0  # how late a credential's end is noticed when som
 _SHORT = 4096  # messages below this are copied into one piece
 _IOV = 64  # pieces per system call; the kernel takes 1024
 
+# Who has not said yet who it is: all of them take turns as one principal.
+STRANGERS = "?"
 _SOL_TCP, _TCP_NODELAY = 6, 1
 
 
@@ -162,6 +164,7 @@ class _Incoming:
     """A connection that has not said yet what it wants, or waits for its refusal."""
 
     held = 0  # its head is bounded by MAX_HEAD
+    principal = STRANGERS
 
     def __init__(self, loop: Loop, listener: Listener, sock: Stream, caller: SocketCaller) -> None:
         self._loop = loop
