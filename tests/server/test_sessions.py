@@ -641,6 +641,19 @@ def test_session_that_was_left_ends_with_its_last_command(loop: EpollLoop) -> No
     sessions.stop()
 
 
+def test_session_that_was_resumed_in_time_leaves_no_end_behind(
+    loop: EpollLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions, outlet = registry(loop, 0.02 * SECOND), Outlet()
+    session = sessions.create(outlet)
+    sessions.detach(session, outlet)
+    sessions.resume(session.id, Outlet(), 1.0)
+    loop.call_later(0.05 * SECOND, loop.stop)  # after the time at which it would have ended
+    loop.run()
+    assert (len(sessions), caplog.text) == (1, "")
+    sessions.stop()
+
+
 def test_earlier_end_is_not_missed_because_of_a_later_one(loop: EpollLoop) -> None:
     # The timer is set for a session that may run for an hour; one that waits for a moment comes after it.
     sessions = registry(loop, 0.05)
