@@ -60,18 +60,22 @@ def test_the_largest_is_who_holds_the_most() -> None:
 
 def test_a_second_principal_shows_that_there_are_several() -> None:
     begun: list[bool] = []
-    sharing = Sharing(begun=lambda: begun.append(True))
+    sharing = Sharing()
+    sharing.when_several(lambda: begun.append(True))
     for principal in ("alice", "alice"):
         sharing.seen(principal)
     assert (sharing.several, begun) == (False, [])
     for principal in ("bob", "alice", "carol"):
         sharing.seen(principal)
     assert (sharing.several, begun) == (True, [True])
+    sharing.when_several(lambda: begun.append(False))  # at once: there are
+    assert begun == [True, False]
 
 
 def test_a_server_that_is_told_so_has_several_from_the_start() -> None:
     begun: list[bool] = []
-    sharing = Sharing(True, lambda: begun.append(True))
+    sharing = Sharing(True)
+    sharing.when_several(lambda: begun.append(True))
     sharing.seen("alice")
     sharing.seen("bob")
     assert (sharing.several, begun) == (True, [True])

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
+import hmac
+import json
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +23,10 @@ from outfitter.server import sessions
 from outfitter.server.server import Server
 from outfitter.server.settings import ServerSettings
 from outfitter.transport.memory import MemoryTransport, pair
-from tests.support.wire import start_params
+from tests.support.machine import wait_until
+from tests.support.servers import Server as RealServer
+from tests.support.servers import serving
+from tests.support.wire import Wire, start_params
 
 Scenario = Callable[["Shared"], Awaitable[None]]
 
@@ -280,3 +289,67 @@ async def settle() -> None:
     """Lets what was sent through memory arrive."""
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+# Over real sockets, with signed tokens
+
+
+SECRET = b"a secret of at least thirty-two bytes"
+
+
+def token(subject: str) -> dict[str, str]:
+    def part(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    claims = {"iss": "here", "sub": subject, "exp": int(time.time()) + 3600}
+    text = part(b'{"alg":"HS256","typ":"JWT"}') + "." + part(json.dumps(claims).encode())
+    return {"Authorization": f"Bearer {text}.{part(hmac.digest(SECRET, text.encode(), 'sha256'))}"}
+
+
+@pytest.fixture
+def signed(tmp_path: Path) -> Iterator[RealServer]:
+    secret = tmp_path / "secret"
+    secret.write_bytes(SECRET)
+    secret.chmod(0o600)
+    flags = ("--ws-auth", "signed-bearer-token", "--ws-shared-secret-file", str(secret))
+    with serving("outfitter", tmp_path, *flags, "--max-sessions", "8") as server:
+        yield server
+
+
+def test_two_subjects_of_one_issuer_have_nothing_in_common(signed: RealServer) -> None:
+    with Wire(signed.url, headers=token("alice")) as alice, Wire(signed.url, headers=token("bob")) as bob:
+        session = alice.handshake()["sessionId"]
+        alice.start("p", ["/bin/sh", "-c", "echo secret; exec sleep 60"])
+        alice.until(lambda m: m["method"] == "process/output")
+        alice.call("environment/overlay/put", {"scope": "s", "producer": "user", "set": {"A": "alices"}})
+        for take_over in (False, True):
+            params = {"clientName": "bob", "resumeSessionId": session, "takeOver": take_over}
+            assert bob.error("initialize", params)["message"] == f"unknown session id {session}"
+        bob.handshake()
+        assert bob.call("environment/overlay/list", {"scope": "s"})["contributions"] == []
+        bob.start("p", ["/bin/sh", "-c", "echo [$A]"], contract={"author": "user", "scope": "s"})
+        bob.closed("p")
+        assert bob.output("p") == b"[]\n"
+        assert alice.call("environment/status") == {"status": "ready"}
+    with Wire(signed.url, headers=token("alice")) as alice:
+        wait_until(lambda: "result" in alice.answer(alice.request("initialize", resuming(session))), "free")
+
+
+def resuming(session: str) -> dict[str, str]:
+    return {"clientName": "test", "resumeSessionId": session}
+
+
+def test_another_gets_in_and_is_served_beside_one_who_asks_without_end(signed: RealServer) -> None:
+    with contextlib.ExitStack() as stack:
+        flood = [stack.enter_context(Wire(signed.url, headers=token("alice"))) for _ in range(40)]
+        for wire in flood[:4]:
+            wire.handshake()
+        error = flood[4].error("initialize", {"clientName": "test"})
+        assert error["data"] == {"error": "quota-reached"}
+        for wire in flood[:4]:
+            for _ in range(500):
+                wire.request("fs/getMetadata", {"path": "file:///etc/passwd"})
+        bob = stack.enter_context(Wire(signed.url, headers=token("bob")))
+        bob.handshake()
+        bob.start("p", ["/bin/true"])
+        assert bob.exit_code("p") == 0

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from outfitter.core.quotas import Sharing
 from outfitter.protocol.upgrade import Admitted, Response
 from outfitter.transport.attempts import Attempts
 from outfitter.transport.sockets import listen
@@ -114,12 +115,20 @@ class Silent:
 class Place:
     """A listener moved by hand, where everybody is admitted who asks."""
 
-    def __init__(self, loop: HandLoop, decided: Response | Admitted, limit: int = 1000) -> None:
+    def __init__(
+        self,
+        loop: HandLoop,
+        decided: Response | Admitted,
+        limit: int = 1000,
+        sharing: Sharing | None = None,
+    ) -> None:
         self.loop = loop
         self.decided = decided
         self.admitted: list[WebSocketTransport] = []
         self.socket = listen("127.0.0.1", 0)
-        self.listener = Listener(loop, self.socket, lambda *_: self.decided, self.connected, limit)
+        self.listener = Listener(
+            loop, self.socket, lambda *_: self.decided, self.connected, limit, sharing=sharing
+        )
         self.peers: list[socket.socket] = []
 
     def connected(self, transport: WebSocketTransport) -> None:
@@ -212,6 +221,36 @@ def test_refused_connection_waits_for_its_answer(place: Place) -> None:
     peer.sendall(HEAD)
     place.ticks(3)
     assert peer.recv(12) == b"HTTP/1.1 101"
+
+
+# Shares
+
+
+def statuses(place: Place, *principals: str) -> list[bytes]:
+    found = []
+    for principal in principals:
+        place.decided = Admitted(principal)
+        peer = place.dial()
+        peer.sendall(HEAD)
+        place.ticks(3)
+        found.append(peer.recv(4096))
+    return found
+
+
+def test_one_of_several_principals_cannot_take_all_connections(loop: HandLoop) -> None:
+    place = Place(loop, Admitted(""), 4, Sharing(True))
+    answers = statuses(place, "alice", "alice", "alice", "bob", "carol")
+    assert [answer[9:12] for answer in answers] == [b"101", b"101", b"503", b"101", b"101"]
+    assert answers[2].endswith(b"you already have 2 connections, your share of this exec-server: close one")
+    place.close()
+
+
+def test_the_only_principal_may_have_every_connection(loop: HandLoop) -> None:
+    place = Place(loop, Admitted(""), 3, Sharing())
+    answers = statuses(place, "alice", "alice", "alice", "alice")
+    assert [answer[9:12] for answer in answers] == [b"101", b"101", b"101", b"503"]
+    assert answers[3].endswith(b"this exec-server already has 3 connections, which is its limit")
+    place.close()
 
 
 # Refusals

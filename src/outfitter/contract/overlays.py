@@ -6,7 +6,7 @@ one worktree, without secrets. What sessions were given is in memory only: it en
 
 from __future__ import annotations
 
-from ..core.quotas import Sharing, allows
+from ..core.quotas import Sharing
 from ..env.layer import RUNTIME_LEVEL, SESSION, Layer
 from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import RUNTIME
@@ -274,7 +274,7 @@ class Scopes:
         gone = set(unused)
         used = held - sum(sizes[key] for key in unused)
         mine = sum(sizes[key] for key in sizes if key[0] == self.principal and key not in gone)
-        if not allows(limit, used, mine, amount, several=self._shelf.sharing.several):
+        if not self._shelf.sharing.allows(limit, used, mine, amount):
             raise OverlaysFull(what, limit)
         # Those that were to have less come last: without a word about them, they would have everything.
         unused.sort(key=lambda key: bool(self._scopes[key].overlay.withheld))

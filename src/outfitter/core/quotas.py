@@ -19,30 +19,33 @@ def allows(limit: int, held: int, mine: int, amount: int, *, several: bool) -> b
 
 
 class Sharing:
-    """Whether a server has several principals: it is told, or the second one shows it.
+    """Whether a server has several principals: it is told, or the second one shows it."""
 
-    `begun` is called once, when it has.
-    """
+    __slots__ = ("_begin", "_first", "several")
 
-    __slots__ = ("_begun", "_first", "several")
-
-    def __init__(self, several: bool = False, begun: Callable[[], None] | None = None) -> None:
-        self.several = False
+    def __init__(self, several: bool = False) -> None:
+        self.several = several
         self._first: str | None = None
-        self._begun = begun
-        if several:
-            self._begin()
+        self._begin: list[Callable[[], None]] = []
 
     def seen(self, principal: str) -> None:
         if self._first is None:
             self._first = principal
         elif not self.several and principal != self._first:
-            self._begin()
+            self.several = True
+            for one in self._begin:
+                one()
 
-    def _begin(self) -> None:
-        self.several = True
-        if self._begun is not None:
-            self._begun()
+    def when_several(self, begin: Callable[[], None]) -> None:
+        """Calls it once, as soon as there are several."""
+        if self.several:
+            begin()
+        else:
+            self._begin.append(begin)
+
+    def allows(self, limit: int, held: int, mine: int, amount: int = 1) -> bool:
+        """Whether a principal that holds `mine` of all that is `held` may have so much more."""
+        return allows(limit, held, mine, amount, several=self.several)
 
 
 class Quota:
@@ -62,8 +65,7 @@ class Quota:
 
     def allows(self, principal: str, amount: int = 1) -> bool:
         """Whether it may have so much more."""
-        mine = self._mine.get(principal, 0)
-        return allows(self.limit, self.held, mine, amount, several=self._sharing.several)
+        return self._sharing.allows(self.limit, self.held, self._mine.get(principal, 0), amount)
 
     @property
     def full(self) -> bool:

@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..core.quotas import Sharing
     from ..protocol.upgrade import Gate
     from ..stdlib import socket
     from ..transport.caller import SocketCaller
@@ -87,11 +88,15 @@ def serve_websocket(
     _on_signals(loop, {_SIGHUP: lambda: _reload(reload), _SIGINT: loop.stop, _SIGTERM: loop.stop})
     sys.stdout.write(f"{place.url}\n")
     sys.stdout.flush()
+    from ..core.quotas import Sharing
     from ..transport.websocket import Listener
 
-    lazy = _LazyServer(loop, settings)
+    sharing = Sharing(settings.several_principals)
+    lazy = _LazyServer(loop, settings, sharing=sharing)
     secure = None if certificates is None else _secured(loop, certificates)
-    listener = Listener(loop, sock, gate(), lazy.connect, settings.max_connections, secure=secure)
+    listener = Listener(
+        loop, sock, gate(), lazy.connect, settings.max_connections, secure=secure, sharing=sharing
+    )
     if certificates is not None:
         reload.append(certificates.reload)
     if check is not None:
@@ -168,8 +173,10 @@ class _LazyServer:
         retain: bool = True,
         left: Callable[[], None] | None = None,
         base: str = "daemon",
+        sharing: Sharing | None = None,
     ) -> None:
         self._base = base
+        self._sharing = sharing
         self._loop = loop
         self._settings = settings
         self._retain = retain
@@ -197,6 +204,7 @@ class _LazyServer:
                 left=self._left,
                 base=self._base,
                 pace=EpollPace(self._loop),
+                sharing=self._sharing,
             )
             try:
                 # A login shell that is to be asked is asked now, once, before any command.

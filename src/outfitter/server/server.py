@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..contract.contract import Contract
+    from ..core.quotas import Sharing
     from ..loop import Loop
     from ..transport.base import Serving
 
@@ -34,8 +35,11 @@ class Server:
         left: Callable[[], None] | None = None,
         base: str = "daemon",
         pace: Pace | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
-        self._services = Services(loop, settings, executor, retains=retain, base=base, pace=pace or Pace())
+        self._services = Services(
+            loop, settings, executor, retains=retain, base=base, pace=pace or Pace(), sharing=sharing
+        )
         self._connections: set[Connection] = set()
         self._retain = retain
         self._left = left

@@ -34,10 +34,12 @@ class Services:
         retains: bool,
         base: str,
         pace: Pace,
+        sharing: Sharing | None = None,
     ) -> None:
         self.loop = loop
         self.pace = pace
-        self.sharing = Sharing(settings.several_principals, self._shared)
+        self.sharing = sharing or Sharing(settings.several_principals)
+        self.sharing.when_several(self._shared)
         self.sessions = Sessions(loop, settings, pace, self.sharing)
         self.retains = retains  # sessions outlive their connections
         retention = settings.session_retention if retains else 0.0

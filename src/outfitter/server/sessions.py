@@ -7,7 +7,7 @@ import time
 
 from ..core.marks import NO_SESSION, Marks
 from ..core.output import Budget, Share
-from ..core.quotas import Sharing, allows
+from ..core.quotas import Sharing
 from ..core.session import SessionBook
 from ..errors import HostUnsupported, QuotaReached
 from ..host.orphans import Orphans
@@ -116,7 +116,7 @@ class Sessions:
         if self.sharing.several:
             mine = self.count(principal) - sum(one.principal == principal for one in idle)
             busy = len(self._sessions) - len(idle)
-            if busy < self._limit and not allows(self._limit, busy, mine, 1, several=True):
+            if busy < self._limit and not self.sharing.allows(self._limit, busy, mine):
                 raise QuotaReached("sessions in use", mine, "close one")
             idle.sort(key=lambda one: -self.count(one.principal))
         if idle and len(self._book) >= self._limit:
@@ -226,7 +226,7 @@ class Sessions:
     def _share(self, principal: str) -> Share:
         """What the output of a new process of this principal counts for. Raises QuotaReached."""
         mine = self.running(principal)
-        if not allows(PROCESSES, self.running(), mine, 1, several=True):
+        if not self.sharing.allows(PROCESSES, self.running(), mine):
             raise QuotaReached("running processes", mine, "end one")
         share = self._shares.get(principal)
         if share is None:

@@ -21,11 +21,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
+    from typing import Protocol
 
     from ..loop import Loop, Timer
     from ..protocol.upgrade import Admitted, Gate
     from ..protocol.websocket import Payload
     from .sockets import Stream
+
+    class Shares(Protocol):
+        """How principals share what there is: `core.quotas.Sharing`."""
+
+        @property
+        def several(self) -> bool: ...
+        def seen(self, principal: str) -> None: ...
+        def allows(self, limit: int, held: int, mine: int, amount: int = 1) -> bool: ...
+
 
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
 # What unfinished messages of all connections may take together: eight of the largest.
@@ -66,6 +76,7 @@ class Listener:
         limit: int,
         wall: Callable[[], float] = time.time,
         secure: Callable[[socket, SocketCaller], Stream] | None = None,
+        sharing: Shares | None = None,
     ) -> None:
         self._loop = loop
         self.wall = wall
@@ -74,6 +85,7 @@ class Listener:
         self.gate = gate
         self._connected = connected
         self._limit = limit
+        self._sharing = sharing  # without it there is one principal
         self.open: set[WebSocketTransport | _Incoming] = set()
         self.attempts = Attempts(loop)
         self._paused: Timer | None = None
@@ -125,14 +137,29 @@ class Listener:
     def judge(self, head: bytes, caller: SocketCaller) -> Response:
         """What to answer to a request head."""
         response = answer(head, self.gate, caller)
-        if response.admitted is not None and len(self.open) - len(self.attempts) >= self._limit:
+        if response.admitted is None:
+            return response
+        held, principal = len(self.open) - len(self.attempts), response.admitted.principal
+        if held >= self._limit:
             full = f"this exec-server already has {self._limit} connections, which is its limit"
             return Response(503, full)
+        sharing = self._sharing
+        if sharing is not None:
+            sharing.seen(principal)
+        if sharing is not None and sharing.several:
+            mine = sum(one.principal == principal for one in self.open)
+            if not sharing.allows(self._limit, held, mine):
+                full = f"you already have {mine} connections, your share of this exec-server: close one"
+                return Response(503, full)
         return response
 
-    def held(self) -> int:
-        """Bytes of unfinished messages of all connections."""
-        return sum(one.held for one in self.open)
+    def holds_too_much(self, principal: str) -> bool:
+        """Whether there are too many bytes of unfinished messages, of all connections or of a principal's."""
+        held = sum(one.held for one in self.open)
+        if self._sharing is None or not self._sharing.several:
+            return held > MAX_HELD
+        mine = sum(one.held for one in self.open if one.principal == principal)
+        return not self._sharing.allows(MAX_HELD, held, mine, 0)
 
     def upgrade(self, sock: Stream, rest: bytes, admitted: Admitted) -> None:
         transport = WebSocketTransport(self._loop, sock, self, admitted)
@@ -325,7 +352,7 @@ class WebSocketTransport(Outgoing):
             self._deliver()
         if self._frames.fault is not None and not self._inbox:
             self._fail(self._frames.fault)
-        if self._frames.held > READ_SIZE_LARGE and self._listener.held() > MAX_HELD:
+        if self._frames.held > READ_SIZE_LARGE and self._listener.holds_too_much(self.principal):
             self.close(1013, "too many large messages are in progress; try again later")
 
     @property
