@@ -67,6 +67,8 @@ WATCHED_FOLDERS_TOTAL = 65_536
 CHANGES = 1000
 # Searches of one connection that run at a time, a process each; the next ones wait.
 SEARCHES = 4
+# Searches of a whole server that run at a time: more than any machine of today gains by. The next ones wait.
+SEARCHES_TOTAL = 64
 # Files and bytes that one search may look at: more than 30 s suffice for, on most disks.
 SEARCH_FILES = 200_000
 SEARCH_BYTES = 4 << 30

@@ -12,19 +12,21 @@ import sys
 from collections import deque
 
 from ..core.launch import Launch
+from ..core.quotas import Quota
 from ..errors import FileFailed, HostUnsupported, OutfitterError, Refused
 from ..host.facts import own_program
 from ..host.files import failed
 from ..host.spawn import Stdio
 from ..log import warn
 from ..protocol.results import Written
-from .limits import SEARCH_GRACE_SECONDS, SEARCHES
+from .limits import SEARCH_GRACE_SECONDS, SEARCHES, SEARCHES_TOTAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..loop import Timer
+    from ..core.quotas import Sharing
+    from ..loop import Loop, Timer
     from ..protocol.search import SearchParams
     from .call import Call, Channel
     from .services import Services
@@ -34,11 +36,40 @@ if TYPE_CHECKING:
 _STDERR_SHOWN = 2000  # bytes of a failure in the log
 
 
+class SearchRoom:
+    """How many searches run on the whole server, and how many of each principal; the others wait."""
+
+    def __init__(self, loop: Loop, sharing: Sharing) -> None:
+        self._loop = loop
+        self._quota = Quota(SEARCHES_TOTAL, sharing)
+        self._waiting: dict[Searches, None] = {}  # connections, in the order they came
+
+    def enter(self, searches: Searches) -> bool:
+        """Whether one more may begin now; else the connection is told when it may try again."""
+        if not self._quota.allows(searches.principal):
+            self._waiting[searches] = None
+            return False
+        self._quota.take(searches.principal)
+        return True
+
+    def leave(self, principal: str) -> None:
+        self._quota.give(principal)
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting:
+            self._loop.call_soon(one.start)
+
+    def forget(self, searches: Searches) -> None:
+        """Its connection is gone."""
+        self._waiting.pop(searches, None)
+
+
 class Searches:
     """At most `SEARCHES` run at a time; the others wait in the order they came."""
 
     def __init__(self, channel: Channel, services: Services) -> None:
         self._services = services
+        self._room = services.searching
+        self.principal = channel.principal
         self._running: set[_Search] = set()
         self._waiting: deque[tuple[Call, SearchParams]] = deque()
         self._gone = False
@@ -46,24 +77,24 @@ class Searches:
     def begin(self, call: Call, params: SearchParams) -> None:
         if not self._gone:
             self._waiting.append((call, params))
-            self._start()
+            self.start()
 
-    def _start(self) -> None:
-        while self._waiting and len(self._running) < SEARCHES:
+    def start(self) -> None:
+        """Begins as many of those that wait as there is room for."""
+        while self._waiting and len(self._running) < SEARCHES and self._room.enter(self):
             call, params = self._waiting.popleft()
             try:
                 self._running.add(_Search(self._services, call, params, self._ended))
-            except OSError as error:
-                call.refuse(failed(error))
-            except OutfitterError as error:
-                call.refuse(error)
+            except (OSError, OutfitterError) as error:
+                call.refuse(failed(error) if isinstance(error, OSError) else error)
+                self._room.leave(self.principal)
 
     def _ended(self, search: _Search, answer: bytes, failure: BaseException | None) -> None:
         self._running.discard(search)
-        if self._gone:
-            return
-        search.call.done(None if failure is not None else Written([answer]), failure)
-        self._start()
+        if not self._gone:
+            search.call.done(None if failure is not None else Written([answer]), failure)
+        self._room.leave(self.principal)
+        self.start()
 
     def drained(self) -> None:
         pass
@@ -71,6 +102,7 @@ class Searches:
     def lost(self) -> None:
         self._gone = True
         self._waiting.clear()
+        self._room.forget(self)
         for search in self._running:
             search.kill()
 

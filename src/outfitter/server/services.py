@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..loop import Loop
     from ..protocol.session import EnvironmentInfo
     from .asking import Asking
+    from .search import SearchRoom
     from .settings import ServerSettings
     from .walking import Walkers
 
@@ -50,6 +51,7 @@ class Services:
         self._cached: CachedLookup | None = None
         self._walkers: Walkers | None = None
         self._asking: Asking | None = None
+        self._searching: SearchRoom | None = None
 
     def _shared(self) -> None:
         """There are several principals: from now on they take turns, where the loop is our own."""
@@ -84,6 +86,15 @@ class Services:
 
             self._asking = Asking(self.loop, self.sessions, self.workers)
         return self._asking
+
+    @property
+    def searching(self) -> SearchRoom:
+        """How many searches may run."""
+        if self._searching is None:
+            from .search import SearchRoom
+
+            self._searching = SearchRoom(self.loop, self.sharing)
+        return self._searching
 
     @property
     def walkers(self) -> Walkers:

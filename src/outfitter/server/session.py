@@ -105,7 +105,7 @@ class Session:
         self._paused: set[Process] = set()
         self._catching_up: set[Process] = set()
         self._closed: deque[tuple[float, Process]] = deque()
-        self._forgetting = False
+        self._forgetting: Timer | None = None
         # Commands that outlive their client: for how many seconds while they run, and until when they can be
         # read after their end.
         self._unattended: dict[Process, float] = {}
@@ -299,9 +299,9 @@ class Session:
         self._closed.append((self._loop.time() + self._registry.settings.process_retention, process))
         if len(self._closed) > self._registry.settings.closed_processes:
             self._forget(self._closed.popleft()[1])
-        if not self._forgetting:
-            self._forgetting = True
-            self._loop.call_later(self._registry.settings.process_retention, self._forget_due)
+        if self._forgetting is None:
+            retention = self._registry.settings.process_retention
+            self._forgetting = self._loop.call_later(retention, self._forget_due)
         # Whoever waited has the news; another command may follow.
         self._registry.spawner.pipes.prepare()
 
@@ -318,13 +318,12 @@ class Session:
             self._loop.call_soon(self._registry.settled, self)
 
     def _forget_due(self) -> None:
-        self._forgetting = False
+        self._forgetting = None
         now = self._loop.time()
         while self._closed and self._closed[0][0] <= now:
             self._forget(self._closed.popleft()[1])
         if self._closed:
-            self._forgetting = True
-            self._loop.call_later(self._closed[0][0] - now, self._forget_due)
+            self._forgetting = self._loop.call_later(self._closed[0][0] - now, self._forget_due)
 
     def _forget(self, process: Process) -> None:
         if process in self._readable:
@@ -451,6 +450,8 @@ class Session:
                 process.terminate()
         self.processes.clear()
         self._closed.clear()
+        if self._forgetting is not None:
+            self._forgetting.cancel()
         self._unattended.clear()
         for _, timer in self._readable.values():
             timer.cancel()

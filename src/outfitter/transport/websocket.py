@@ -291,6 +291,7 @@ class WebSocketTransport(Outgoing):
         self._heard = now
         self._moved = now
         self._pinged = 0.0
+        self._patience: Timer | None = None  # with a closing handshake
         self._keepalive: Timer = loop.call_later(_PING_SECONDS, self._beat)
         self._expiry: Timer | None = None
 
@@ -547,7 +548,7 @@ class WebSocketTransport(Outgoing):
         self._keepalive.cancel()
         if not self._outbox:
             self._half_close()
-        self._loop.call_later(_CLOSE_SECONDS, self._finish)
+        self._patience = self._loop.call_later(_CLOSE_SECONDS, self._finish)
         # The receiver is done with it now; the socket stays for the closing handshake.
         self._tell(reason or "closed")
 
@@ -578,6 +579,8 @@ class WebSocketTransport(Outgoing):
         self._gone = True
         self._closing = True
         self._keepalive.cancel()
+        if self._patience is not None:
+            self._patience.cancel()  # else it would keep all of this alive
         if self._expiry is not None:
             self._expiry.cancel()
         self._inbox.clear()
