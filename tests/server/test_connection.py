@@ -8,9 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from outfitter.core.quotas import Sharing
+from outfitter.pace import Pace
 from outfitter.protocol import jsonrpc
 from outfitter.protocol.methods import METHODS
 from outfitter.server import dispatch
+from outfitter.server import services as services_module
 from outfitter.server.connection import Connection
 from outfitter.server.server import Server
 from outfitter.server.services import Services
@@ -115,8 +118,6 @@ def test_fault_outside_of_any_request_ends_the_connection_and_nothing_else(
 
 def test_peer_is_read_again_when_the_last_reason_not_to_is_gone(runner: asyncio.Runner) -> None:
     async def scenario() -> None:
-        from outfitter.pace import Pace
-
         loop = asyncio.get_running_loop()
         services = Services(loop, ServerSettings(), {}, retains=False, base="daemon", pace=Pace())
         near, far = pair(loop)
@@ -130,3 +131,32 @@ def test_peer_is_read_again_when_the_last_reason_not_to_is_gone(runner: asyncio.
         services.stop()
 
     runner.run(scenario())
+
+
+def test_principal_that_does_not_read_its_answers_is_not_read_before_others_are(
+    runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services_module, "ANSWERS_TOTAL_BYTES", 2 << 20)
+
+    async def scenario() -> list[bool]:
+        loop = asyncio.get_running_loop()
+        services = Services(
+            loop, ServerSettings(), {}, retains=False, base="daemon", pace=Pace(), sharing=Sharing(True)
+        )
+        connections: list[Connection] = []
+        services.connections = connections
+        ends = []
+        for principal in ("alice", "alice", "bob"):
+            near, far = pair(loop)
+            Peer(near)
+            near.pause_reading()
+            far.principal = principal
+            ends.append(far)
+            connections.append(Connection(services, far, lambda _: None))
+        # Alone none of them has too much: a connection may have 4 MiB.
+        for connection, size in zip(connections, (550, 550, 300), strict=True):
+            connection.reply(b"x" * (size << 10))
+        services.stop()
+        return [far._hold for far in ends]
+
+    assert runner.run(scenario()) == [False, True, False]

@@ -15,11 +15,8 @@ from typing import Any
 
 import pytest
 
-from outfitter.core.quotas import Sharing
-from outfitter.loop import EpollLoop
 from outfitter.protocol import uri
 from outfitter.protocol.search import SearchParams
-from outfitter.server import search as module
 from outfitter.server.limits import SEARCH_WIDTH, SEARCHES
 from tests.support.machine import SECOND, children, command, descriptors, wait_gone, wait_until
 from tests.support.servers import Server, serving
@@ -371,36 +368,3 @@ def test_searches_end_with_the_server(tmp_path: Path) -> None:
             wait_gone(running)
             with contextlib.suppress(Exception):
                 wire.close()
-
-
-# Of the whole server
-
-
-class Waiting:
-    """The searches of a connection, of which one more wants to begin."""
-
-    def __init__(self, principal: str) -> None:
-        self.principal = principal
-        self.told = 0
-
-    def start(self) -> None:
-        self.told += 1
-
-
-def test_searches_of_a_server_are_bounded_and_none_of_several_principals_takes_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "SEARCHES_TOTAL", 3)
-    loop = EpollLoop()
-    room = module.SearchRoom(loop, Sharing(True))
-    alice, bob, gone = Waiting("alice"), Waiting("bob"), Waiting("alice")
-    entered = [room.enter(one) for one in (alice, alice, alice, gone, bob, bob)]  # type: ignore[arg-type]
-    assert entered == [True, True, False, False, True, False]
-    room.forget(gone)  # type: ignore[arg-type]
-    room.leave("alice")
-    loop.call_soon(loop.stop)
-    loop.run()
-    assert (alice.told, bob.told, gone.told) == (1, 1, 0)
-    assert [room.enter(one) for one in (bob, alice)] == [False, False]  # type: ignore[arg-type]
-    assert room.enter(Waiting("carol"))  # type: ignore[arg-type]
-    loop.close()

@@ -33,6 +33,9 @@ RETAINED_TOTAL_BYTES = 256 << 20
 # Answers waiting for a slow reader. Above this the connection is not read until it takes some; its
 # output is held back long before (transport.base.HIGH), so control requests still get through.
 ANSWERS_BYTES = 4 << 20
+# Answers waiting for slow readers on all connections, where there are several principals: one that has more
+# than its share is not read until it takes some. A single principal has the limit of each connection only.
+ANSWERS_TOTAL_BYTES = 256 << 20
 # When a session's connection is asked for by somebody who knows the id, how long the holder has to show
 # that it is alive. The stock client goes on asking for 25 s.
 PROBE_SECONDS = 5.0

@@ -12,21 +12,19 @@ import sys
 from collections import deque
 
 from ..core.launch import Launch
-from ..core.quotas import Quota
 from ..errors import FileFailed, HostUnsupported, OutfitterError, Refused
 from ..host.facts import own_program
 from ..host.files import failed
 from ..host.spawn import Stdio
 from ..log import warn
 from ..protocol.results import Written
-from .limits import SEARCH_GRACE_SECONDS, SEARCHES, SEARCHES_TOTAL
+from .limits import SEARCH_GRACE_SECONDS, SEARCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..core.quotas import Sharing
-    from ..loop import Loop, Timer
+    from ..loop import Timer
     from ..protocol.search import SearchParams
     from .call import Call, Channel
     from .services import Services
@@ -34,33 +32,6 @@ if TYPE_CHECKING:
     Over = Callable[["_Search", bytes, BaseException | None], None]
 
 _STDERR_SHOWN = 2000  # bytes of a failure in the log
-
-
-class SearchRoom:
-    """How many searches run on the whole server, and how many of each principal; the others wait."""
-
-    def __init__(self, loop: Loop, sharing: Sharing) -> None:
-        self._loop = loop
-        self._quota = Quota(SEARCHES_TOTAL, sharing)
-        self._waiting: dict[Searches, None] = {}  # connections, in the order they came
-
-    def enter(self, searches: Searches) -> bool:
-        """Whether one more may begin now; else the connection is told when it may try again."""
-        if not self._quota.allows(searches.principal):
-            self._waiting[searches] = None
-            return False
-        self._quota.take(searches.principal)
-        return True
-
-    def leave(self, principal: str) -> None:
-        self._quota.give(principal)
-        waiting, self._waiting = self._waiting, {}
-        for one in waiting:
-            self._loop.call_soon(one.start)
-
-    def forget(self, searches: Searches) -> None:
-        """Its connection is gone."""
-        self._waiting.pop(searches, None)
 
 
 class Searches:

@@ -41,6 +41,7 @@ class Server:
             loop, settings, executor, retains=retain, base=base, pace=pace or Pace(), sharing=sharing
         )
         self._connections: set[Connection] = set()
+        self._services.connections = self._connections
         self._retain = retain
         self._left = left
 

@@ -5,22 +5,32 @@ from __future__ import annotations
 from ..core.quotas import Sharing
 from ..pace import Pace
 from .environment import Environments
-from .limits import WATCHED_FOLDERS_TOTAL
+from .limits import ANSWERS_TOTAL_BYTES, SEARCHES_TOTAL, WATCHED_FOLDERS_TOTAL
 from .sessions import Sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+    from typing import Protocol
 
     from ..host.statx import CachedLookup
     from ..host.watching import Watching
     from ..host.workers import Workers
     from ..loop import Loop
     from ..protocol.session import EnvironmentInfo
+    from ..transport.base import Transport
     from .asking import Asking
-    from .search import SearchRoom
+    from .room import Room
     from .settings import ServerSettings
     from .walking import Walkers
+
+    class Waiting(Protocol):
+        """A connection, as far as all of them are counted together."""
+
+        @property
+        def principal(self) -> str: ...
+        @property
+        def transport(self) -> Transport: ...
 
 
 class Services:
@@ -39,6 +49,7 @@ class Services:
     ) -> None:
         self.loop = loop
         self.pace = pace
+        self.connections: Collection[Waiting] = ()
         self.sharing = sharing or Sharing(settings.several_principals)
         self.sharing.when_several(self._shared)
         self.sessions = Sessions(loop, settings, pace, self.sharing)
@@ -51,7 +62,7 @@ class Services:
         self._cached: CachedLookup | None = None
         self._walkers: Walkers | None = None
         self._asking: Asking | None = None
-        self._searching: SearchRoom | None = None
+        self._searching: Room | None = None
 
     def _shared(self) -> None:
         """There are several principals: from now on they take turns, where the loop is our own."""
@@ -61,6 +72,14 @@ class Services:
             from .fairness import FairTurns
 
             FairTurns(self.loop)
+
+    def too_many_answers(self, principal: str) -> bool:
+        """Whether a principal has more answers to read than its share, where there are several."""
+        if not self.sharing.several:
+            return False
+        waiting = [(one.principal, one.transport.buffered) for one in self.connections]
+        mine = sum(size for whose, size in waiting if whose == principal)
+        return not self.sharing.allows(ANSWERS_TOTAL_BYTES, sum(size for _, size in waiting), mine, 0)
 
     @property
     def info(self) -> EnvironmentInfo:
@@ -88,12 +107,13 @@ class Services:
         return self._asking
 
     @property
-    def searching(self) -> SearchRoom:
-        """How many searches may run."""
+    def searching(self) -> Room:
+        """Where searches find room."""
         if self._searching is None:
-            from .search import SearchRoom
+            from ..core.quotas import Quota
+            from .room import Room
 
-            self._searching = SearchRoom(self.loop, self.sharing)
+            self._searching = Room(self.loop, Quota(SEARCHES_TOTAL, self.sharing))
         return self._searching
 
     @property
@@ -118,7 +138,7 @@ class Services:
         if self._watching is None:
             from ..host.watching import Watching
 
-            self._watching = Watching(self.loop, WATCHED_FOLDERS_TOTAL)
+            self._watching = Watching(self.loop, WATCHED_FOLDERS_TOTAL, self.sharing)
         return self._watching
 
     def stop(self) -> None:
