@@ -21,7 +21,7 @@ def filled(limit: int, *principals: str, several: bool = True) -> Quota:
 
 def test_the_only_principal_of_a_server_may_hold_everything() -> None:
     quota = filled(256, "alice", several=False)
-    assert (quota.of("alice"), quota.held, quota.full) == (256, 256, True)
+    assert (quota.of("alice"), quota.held, quota.allows("alice")) == (256, 256, False)
 
 
 @pytest.mark.parametrize(("limit", "count", "each"), [(256, 1, 128), (300, 2, 100), (1024, 3, 256)])
@@ -38,7 +38,7 @@ def test_who_has_nothing_gets_the_last_one() -> None:
     quota.take("alice", 2)
     assert (quota.allows("alice"), quota.allows("bob")) == (False, True)
     quota.take("bob")
-    assert (quota.allows("carol"), quota.full) == (False, True)
+    assert not quota.allows("carol")
 
 
 def test_what_is_given_back_is_free_again_and_nobody_is_remembered_for_nothing() -> None:
@@ -48,14 +48,7 @@ def test_what_is_given_back_is_free_again_and_nobody_is_remembered_for_nothing()
     quota.give("alice", 2)
     assert (quota.of("alice"), quota.held, quota.allows("alice")) == (3, 3, True)
     quota.give("alice", 3)
-    assert (quota.of("alice"), quota.held, quota.largest()) == (0, 0, "")
-
-
-def test_the_largest_is_who_holds_the_most() -> None:
-    quota = Quota(10, Sharing(True))
-    quota.take("alice")
-    quota.take("bob", 2)
-    assert quota.largest() == "bob"
+    assert (quota.of("alice"), quota.held, quota._mine) == (0, 0, {})
 
 
 def test_a_second_principal_shows_that_there_are_several() -> None:

@@ -67,11 +67,6 @@ class Quota:
         """Whether it may have so much more."""
         return self._sharing.allows(self.limit, self.held, self._mine.get(principal, 0), amount)
 
-    @property
-    def full(self) -> bool:
-        """Whether nothing is left, for nobody."""
-        return self.held >= self.limit
-
     def take(self, principal: str, amount: int = 1) -> None:
         self.held += amount
         self._mine[principal] = self._mine.get(principal, 0) + amount
@@ -84,7 +79,3 @@ class Quota:
             self._mine[principal] = left
         else:
             del self._mine[principal]  # principals come and go; who holds nothing is not remembered
-
-    def largest(self) -> str:
-        """Who holds the most; "" when nobody holds anything."""
-        return max(self._mine, key=self._mine.__getitem__, default="")
