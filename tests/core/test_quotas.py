@@ -74,6 +74,17 @@ def test_a_server_that_is_told_so_has_several_from_the_start() -> None:
     assert (sharing.several, begun) == (True, [True])
 
 
+def test_a_server_may_be_told_later() -> None:
+    begun: list[bool] = []
+    sharing = Sharing()
+    sharing.when_several(lambda: begun.append(True))
+    sharing.seen("alice")
+    sharing.begin()
+    sharing.begin()
+    sharing.seen("bob")
+    assert (sharing.several, begun) == (True, [True])
+
+
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000), st.booleans())
 def test_nothing_is_given_that_is_not_there(
     limit: int, others: int, mine: int, amount: int, several: bool

@@ -353,3 +353,23 @@ def test_another_gets_in_and_is_served_beside_one_who_asks_without_end(signed: R
         bob.handshake()
         bob.start("p", ["/bin/true"])
         assert bob.exit_code("p") == 0
+
+
+def test_two_tokens_are_two_principals(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("a-token-of-alice-0123456789 # alice\na-token-of-bob-0123456789 # bob\n")
+    tokens.chmod(0o600)
+    flags = ("--ws-auth", "capability-token", "--ws-token-file", str(tokens), "--max-sessions", "4")
+    alices = {"Authorization": "Bearer a-token-of-alice-0123456789"}
+    bobs = {"Authorization": "Bearer a-token-of-bob-0123456789"}
+    with serving("outfitter", tmp_path, *flags) as server, contextlib.ExitStack() as stack:
+        alice = [stack.enter_context(Wire(server.url, headers=alices)) for _ in range(3)]
+        session = alice[0].handshake()["sessionId"]
+        alice[1].handshake()
+        # Before bob has ever been there, half of the sessions are kept for others.
+        assert alice[2].error("initialize", {"clientName": "test"})["data"] == {"error": "quota-reached"}
+        bob = stack.enter_context(Wire(server.url, headers=bobs))
+        params = {**resuming(session), "takeOver": True}
+        assert bob.error("initialize", params)["message"] == f"unknown session id {session}"
+        bob.handshake()
+        assert alice[0].call("environment/status") == {"status": "ready"}

@@ -31,7 +31,12 @@ class Sharing:
     def seen(self, principal: str) -> None:
         if self._first is None:
             self._first = principal
-        elif not self.several and principal != self._first:
+        elif principal != self._first:
+            self.begin()
+
+    def begin(self) -> None:
+        """There are several, or may be."""
+        if not self.several:
             self.several = True
             for one in self._begin:
                 one()

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
         def reload(self) -> None:
             """Reads its files again. Raises SettingInvalid, and goes on with what it had."""
 
+        @property
+        def several(self) -> bool:
+            """Whether there can be more than one principal."""
+
         def admits(self, principal: str) -> bool:
             """Whether connections of a principal who was let in may go on."""
 

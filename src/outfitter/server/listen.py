@@ -100,7 +100,13 @@ def serve_websocket(
     if certificates is not None:
         reload.append(certificates.reload)
     if check is not None:
-        reload += [check.reload, lambda: listener.end_unless(check.admits)]
+
+        def share() -> None:
+            if check.several:
+                sharing.begin()
+
+        share()
+        reload += [check.reload, share, lambda: listener.end_unless(check.admits)]
     # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
     loop.call_later(_WARM_UP_SECONDS, lazy.get)
     loop.run()

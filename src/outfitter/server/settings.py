@@ -18,7 +18,7 @@ class ServerSettings:
     closed_processes: int = limits.CLOSED_PROCESSES
     max_processes: int = limits.PROCESSES_PER_SESSION
     max_sessions: int = limits.SESSIONS
-    several_principals: bool = False  # whether there can be more than one; the second one shows it, too
+    several_principals: bool = False  # whether there are, though no token says so; a second one shows it, too
     max_connections: int = limits.CONNECTIONS
     retained_total_bytes: int = limits.RETAINED_TOTAL_BYTES
     concurrent_requests: int = 1
