@@ -41,7 +41,7 @@ def serve(flags: Flags) -> int:
         concurrent_requests=flags["concurrent_requests"],
         cgroup=flags["cgroup"],
         run_as=flags["run_as"],
-        several_principals=bool(flags["allow_user"]),
+        several_principals=bool(flags["allow_user"]) or flags["tls_client_ca"] is not None,
     )
     if settings.run_as is not None and settings.cgroup:
         raise SettingInvalid("--cgroup cannot be used with --run-as: that user may not manage the groups")
