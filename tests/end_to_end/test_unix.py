@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,24 +118,24 @@ def test_server_after_one_that_was_killed_takes_its_place(folder: Path, tmp_path
 
 
 @as_root
-def test_other_user_cannot_open_it(server: Server, folder: Path) -> None:
-    assert b"PermissionError" in ask_as_other(server.url)
-    folder.chmod(0o711)
-    assert b"PermissionError" in ask_as_other(server.url)
+def test_other_user_cannot_open_it(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        with serving("outfitter", tmp_path, listen=f"unix:{folder}/x.sock") as server:
+            assert b"PermissionError" in ask_as_other(server.url)
 
 
 @as_root
-def test_user_who_is_let_in_can_and_others_are_refused(folder: Path, tmp_path: Path) -> None:
-    for parent in (folder, *folder.parents):
-        if parent.stat().st_mode & 0o011 != 0o011:
-            parent.chmod(parent.stat().st_mode | 0o011)
-    listen = f"unix:{folder}/x.sock"
-    with serving("outfitter", tmp_path, "--allow-user", "4711", listen=listen) as server:
-        said = ask_as_other(server.url)
-        assert said.startswith(b"HTTP/1.1 403 ")
-        assert b"you are uid 65534" in said
-    with serving("outfitter", tmp_path, "--allow-user", "65534", listen=listen) as server:
-        assert ask_as_other(server.url).startswith(b"HTTP/1.1 101 ")
+def test_user_who_is_let_in_can_and_others_are_refused(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to others
+        Path(folder).chmod(0o711)
+        listen = f"unix:{folder}/x.sock"
+        with serving("outfitter", tmp_path, "--allow-user", "4711", listen=listen) as server:
+            said = ask_as_other(server.url)
+            assert said.startswith(b"HTTP/1.1 403 ")
+            assert b"you are uid 65534" in said
+        with serving("outfitter", tmp_path, "--allow-user", "65534", listen=listen) as server:
+            assert ask_as_other(server.url).startswith(b"HTTP/1.1 101 ")
 
 
 def test_token_may_be_demanded_as_well(folder: Path, tmp_path: Path) -> None:
