@@ -364,6 +364,22 @@ def test_sighup_ends_nothing(tmp_path: Path) -> None:
         assert wire.call("process/terminate", {"processId": "p"}) == {"running": True}
 
 
+def test_server_ends_with_the_terminal_that_it_was_started_in(tmp_path: Path) -> None:
+    pid, terminal = os.forkpty()
+    if pid == 0:
+        args = command("outfitter")
+        os.execve(args[0], args, environment(tmp_path))
+    with os.fdopen(terminal, "rb", buffering=0) as lines:
+        said = b""
+        while not said.endswith(b"\n"):
+            said += lines.read(1000)
+        os.kill(pid, signal.SIGHUP)  # by hand it ends nothing
+        with Wire(said.decode().strip()) as wire:
+            wire.handshake()
+            assert wire.call("environment/status") == {"status": "ready"}
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
 def test_a_signal_it_was_started_to_ignore_is_ignored(tmp_path: Path) -> None:
     # nohup outfitter serve
     ignoring = ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command("outfitter")]

@@ -85,7 +85,7 @@ def serve_websocket(
     _check_configuration()
     loop = EpollLoop()
     reload: list[Callable[[], None]] = []  # what SIGHUP does, in this order; each may raise SettingInvalid
-    _on_signals(loop, {_SIGHUP: lambda: _reload(reload), _SIGINT: loop.stop, _SIGTERM: loop.stop})
+    _on_signals(loop, {_SIGHUP: _hang_up(loop.stop, reload), _SIGINT: loop.stop, _SIGTERM: loop.stop})
     sys.stdout.write(f"{place.url}\n")
     sys.stdout.flush()
     from ..core.quotas import Sharing
@@ -227,6 +227,12 @@ class _LazyServer:
     def stop(self) -> None:
         if self._server is not None:
             self._server.stop()
+
+
+def _hang_up(stop: Callable[[], None], reload: list[Callable[[], None]]) -> Callable[[], None]:
+    """What SIGHUP does: it reloads, unless we were started in a terminal that is gone now."""
+    in_terminal = os.isatty(0)
+    return lambda: stop() if in_terminal and not os.isatty(0) else _reload(reload)
 
 
 def _reload(parts: list[Callable[[], None]]) -> None:
