@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import InvalidParams
 from ..record import record
 from . import base64
-from .fields import Fields, kind, wrong
+from .fields import Fields, check_names, kind, wrong
 from .jsonrpc import notice
 from .results import Result
 from .shape import Shape, choice, member, shape
@@ -111,7 +111,7 @@ class ContractParams:
             tuple(fields.texts("unset")) if "unset" in fields else (),
             _choice_or(fields, "login", LOGINS),
             _choice_or(fields, "startup", STARTUPS),
-            fields.text_or_none("scope"),
+            fields.ident_or_none("scope"),
             tuple(fields.texts("overlays")) if "overlays" in fields else (),
         )
 
@@ -148,7 +148,7 @@ class ResolveParams(Shape):
     so that environments can be compared without sending them.
     """
 
-    env: dict[str, str]
+    env: dict[str, str] = member(Fields.variables)
     env_policy: EnvPolicyParams | None
     tty: bool = False
     contract: ContractParams | None = member(default=None, omit=True)
@@ -191,8 +191,12 @@ class BaseParams:
         rule = fields.choice("rule", ("daemon", "client", "merge"))
         pid = fields.unsigned("pid")
         if rule == "daemon":
-            return cls(rule, pid, None, fields.base64("digestKey"), fields.text_map("digests"))
-        return cls(rule, pid, fields.text_map("env"))
+            key, digests = fields.base64("digestKey"), fields.text_map("digests")
+            check_names(digests, "`digests`")
+            return cls(rule, pid, None, key, digests)
+        env = fields.text_map("env")
+        check_names(env, "`env`")
+        return cls(rule, pid, env)
 
     def encode(self) -> Json:
         params: dict[str, Json] = {"rule": self.rule, "pid": self.pid}

@@ -76,10 +76,10 @@ class StartParams:
         contract = fields.object_or_none("contract", "ContractParams")
         _check_snapshot(fields.object_or_none("shellSnapshot", "ShellSnapshotParams"))
         return cls(
-            fields.text("processId"),
+            fields.ident("processId"),
             fields.texts("argv"),
             fields.uri("cwd"),
-            fields.text_map("env"),
+            fields.variables("env"),
             fields.flag("tty"),
             None if policy is None else EnvPolicyParams.decode(policy),
             fields.flag_or("pipeStdin", False),
@@ -154,7 +154,7 @@ def _restriction(fields: Fields) -> str | None:
 
 @shape()
 class ReadParams(Shape):
-    process_id: str
+    process_id: str = member(Fields.ident)
     after_seq: int = member(default=0, null=True)
     max_bytes: int | None = None
     wait_ms: int = member(default=0, null=True)
@@ -173,10 +173,10 @@ class WriteParams:
     def decode(cls, params: Json) -> WriteParams:
         fields = Fields(params, "WriteParams")
         chunk = fields.base64("chunk")
-        write_id = fields.text("writeId")
+        write_id = fields.ident("writeId")
         if not write_id:
             raise InvalidParams("writeId must not be empty")
-        return cls(fields.text("processId"), chunk, write_id, fields.flag_or("eof", False))
+        return cls(fields.ident("processId"), chunk, write_id, fields.flag_or("eof", False))
 
     def encode(self) -> Json:
         params: dict[str, Json] = {
@@ -191,7 +191,7 @@ class WriteParams:
 
 @shape()
 class SignalParams(Shape):
-    process_id: str
+    process_id: str = member(Fields.ident)
     signal: str = member(choice("interrupt"), default="interrupt", required=True)
 
 
@@ -199,7 +199,7 @@ class SignalParams(Shape):
 class TerminateParams(Shape):
     """process/terminate. `grace_ms` (ours) asks for SIGTERM first and SIGKILL that much later."""
 
-    process_id: str
+    process_id: str = member(Fields.ident)
     grace_ms: int = member(default=0, null=True, omit=True)
 
 
@@ -212,7 +212,7 @@ def _check_size(fields: Fields) -> None:
 class ResizeParams(Shape):
     """process/resize (ours)."""
 
-    process_id: str
+    process_id: str = member(Fields.ident)
     size: TerminalSize
 
 
@@ -220,7 +220,7 @@ class ResizeParams(Shape):
 class AttachParams(Shape):
     """process/attach (ours): send the retained events after `after_seq` again, then the live ones."""
 
-    process_id: str
+    process_id: str = member(Fields.ident)
     after_seq: int = member(default=0, null=True)
 
 

@@ -10,6 +10,7 @@ from .sessions import Sessions
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Protocol
 
     from ..host.statx import CachedLookup
     from ..host.watching import Watching
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
     from .asking import Asking
     from .settings import ServerSettings
     from .walking import Walkers
+
+    class Turn(Protocol):
+        def append(self, method: str, /) -> None: ...
+
+
+class _Nobody:
+    """An application's own loop, which watches itself."""
+
+    def append(self, method: str) -> None:
+        pass
+
+
+_NOBODY = _Nobody()
 
 
 class Services:
@@ -36,6 +50,8 @@ class Services:
     ) -> None:
         self.loop = loop
         self.pace = pace
+        # What is handled in a turn of the loop, where the loop says when one takes too long.
+        self.turn: Turn = getattr(loop, "turn", _NOBODY)
         self.sessions = Sessions(loop, settings, pace)
         self.environments = Environments(executor, retention, base)
         self._info: EnvironmentInfo | None = None
