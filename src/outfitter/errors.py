@@ -187,7 +187,7 @@ class InvalidParams(Refused):
 
 
 class LimitExceeded(InvalidParams):
-    """A request has more than a server takes: `size` `unit` of `what`, not `limit`; `remedy` is what to do."""
+    """A request has more than a server takes: `what` has `size` `unit`; `remedy` says what to do."""
 
     slug = "limit-exceeded"
 
