@@ -369,11 +369,15 @@ class Contract:
 
     def fingerprints(self, resolved: Resolved) -> tuple[str, str]:
         """`env_fp` and `contract_fp`."""
-        from ..env.fingerprint import contract_fp, env_fp
+        return fingerprints(self.key, resolved)
 
-        # Two sessions that are alike differ in their names.
-        own = env_fp(self.key, resolved.values, leave_out=(SCOPE, PARENT_SCOPE))
-        return own, contract_fp(self.key, resolved)
+
+def fingerprints(key: bytes, resolved: Resolved) -> tuple[str, str]:
+    """`env_fp` and `contract_fp`, with the user's key."""
+    from ..env.fingerprint import contract_fp, env_fp
+
+    # Two sessions that are alike differ in their names.
+    return env_fp(key, resolved.values, leave_out=(SCOPE, PARENT_SCOPE)), contract_fp(key, resolved)
 
 
 def _is_wrong(layer: Layer, settings: Settings) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import InvalidParams
+from ..errors import InvalidParams, LimitExceeded
 from ..record import record
 from . import base64
 from .fields import Fields, check_names, kind, wrong
@@ -139,6 +139,19 @@ def _check_objects(fields: Fields) -> None:
     fields.object_or_none("contract", "ContractParams")
 
 
+# Names that are looked up in PATH, which may have thousands of entries.
+MAX_PROGRAMS = 64
+
+
+def _programs(fields: Fields, name: str) -> tuple[str, ...]:
+    found = fields.texts(name)
+    if len(found) > MAX_PROGRAMS:
+        raise LimitExceeded(
+            f"`{name}`", len(found), MAX_PROGRAMS, "programs", "ask for the others separately"
+        )
+    return tuple(found)
+
+
 @shape(before=_check_objects)
 class ResolveParams(Shape):
     """environment/resolve and environment/explain: what process/start would get, and how much to tell.
@@ -154,7 +167,7 @@ class ResolveParams(Shape):
     contract: ContractParams | None = member(default=None, omit=True)
     cwd: FileUri | None = member(default=None, omit=True)
     show: str = member(choice(*SHOW), default="names", null=True, omit=True)
-    programs: tuple[str, ...] = member(default=(), omit=True)
+    programs: tuple[str, ...] = member(_programs, default=(), omit=True)
     login: bool = member(default=False, omit=True)
     digest_key: bytes | None = member(default=None, null=False, omit=True)
 

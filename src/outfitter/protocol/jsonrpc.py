@@ -56,9 +56,10 @@ _BLOB_WITHIN = 16 << 10  # of the beginning: a path stands before it
 
 
 # What a server reads as JSON in one go, while nobody else is served: twice what a kernel takes as arguments
-# and variables (2 MiB). It takes 25 ms. Only base64 text that stands as it is, without escapes, may be longer.
+# and variables (2 MiB). It takes 25 ms. Only a base64 text, as it is and without escapes, may be longer.
 LARGEST_REQUEST = 4 << 20
-# Members of all objects in it, and objects and lists: eight times what one map of variables may have, 1 µs each.
+# Members of all objects in it, and objects and lists: eight times what one map of variables may have.
+# Each takes about 1 µs.
 REQUEST_MEMBERS = 32_768
 
 

@@ -165,7 +165,7 @@ def _check_size(text: str, members: int | None) -> None:
 
 
 def _check_depth(brackets: bytes) -> None:
-    """Of one bracket a byte, 1 that opens and 255 that closes: as signed numbers, their sums are the levels."""
+    """Of a byte for each bracket, 1 opens and 255 closes: as signed numbers, their sums are the levels."""
     from itertools import accumulate
 
     if max(accumulate(memoryview(brackets).cast("b"))) > MAX_DEPTH:

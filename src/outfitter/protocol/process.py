@@ -6,7 +6,7 @@ only Outfitter knows (`size`, `contract`, `eof`, `graceMs`) are optional and adv
 
 from __future__ import annotations
 
-from ..errors import InvalidParams
+from ..errors import InvalidParams, LimitExceeded
 from ..record import quick_record, record
 from . import base64
 from .environment import ContractParams, EnvPolicyParams
@@ -77,7 +77,7 @@ class StartParams:
         _check_snapshot(fields.object_or_none("shellSnapshot", "ShellSnapshotParams"))
         return cls(
             fields.ident("processId"),
-            fields.texts("argv"),
+            _argv(fields),
             fields.uri("cwd"),
             fields.variables("env"),
             fields.flag("tty"),
@@ -108,6 +108,19 @@ class StartParams:
         if self.tool_call_id is not None:
             params["metadata"] = {"toolCallId": self.tool_call_id}
         return params
+
+
+# Arguments of one command: to hand over so many takes 20 ms. Who has more writes them into a file.
+MAX_ARGUMENTS = 32_768
+
+
+def _argv(fields: Fields) -> list[str]:
+    found = fields.texts("argv")
+    if len(found) > MAX_ARGUMENTS:
+        raise LimitExceeded(
+            "`argv`", len(found), MAX_ARGUMENTS, "arguments", "put them into a file, or use several commands"
+        )
+    return found
 
 
 def _tool_call(metadata: Fields | None) -> str | None:

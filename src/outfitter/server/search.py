@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections import deque
 
 from ..core.launch import Launch
 from ..errors import FileFailed, HostUnsupported, OutfitterError, Refused
@@ -18,7 +17,7 @@ from ..host.files import failed
 from ..host.spawn import Stdio
 from ..log import warn
 from ..protocol.results import Written
-from .limits import SEARCH_GRACE_SECONDS, SEARCHES
+from .limits import SEARCH_GRACE_SECONDS, SEARCHES, SEARCHES_TOTAL, WAITING_SEARCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,42 +34,51 @@ _STDERR_SHOWN = 2000  # bytes of a failure in the log
 
 
 class Searches:
-    """At most `SEARCHES` run at a time; the others wait in the order they came."""
+    """At most `SEARCHES` of a connection run at a time, `SEARCHES_TOTAL` of all; the others wait in the order
+    they came."""
 
     def __init__(self, channel: Channel, services: Services) -> None:
         self._services = services
+        self._turns = services.searches
         self._running: set[_Search] = set()
-        self._waiting: deque[tuple[Call, SearchParams]] = deque()
         self._gone = False
 
     def begin(self, call: Call, params: SearchParams) -> None:
-        if not self._gone:
-            self._waiting.append((call, params))
-            self._start()
+        if self._gone:
+            return
+        if self._turns.waiting(self) >= WAITING_SEARCHES:
+            call.refuse(
+                Refused(
+                    f"{WAITING_SEARCHES} searches of this connection are waiting already; wait for one of "
+                    f"them first (at most {SEARCHES} of a connection run at a time, {SEARCHES_TOTAL} of all)"
+                )
+            )
+            return
+        self._turns.add(self, lambda: self._start(call, params))
 
-    def _start(self) -> None:
-        while self._waiting and len(self._running) < SEARCHES:
-            call, params = self._waiting.popleft()
-            try:
+    def _start(self, call: Call, params: SearchParams) -> None:
+        try:
+            if not self._gone:
                 self._running.add(_Search(self._services, call, params, self._ended))
-            except OSError as error:
-                call.refuse(failed(error))
-            except OutfitterError as error:
-                call.refuse(error)
+                return
+        except OSError as error:
+            call.refuse(failed(error))
+        except OutfitterError as error:
+            call.refuse(error)
+        # Not from here: it may begin the next one, which may fail, and so on.
+        self._services.loop.call_soon(self._turns.done, self)
 
     def _ended(self, search: _Search, answer: bytes, failure: BaseException | None) -> None:
         self._running.discard(search)
-        if self._gone:
-            return
-        search.call.done(None if failure is not None else Written([answer]), failure)
-        self._start()
+        self._turns.done(self)
+        if not self._gone:
+            search.call.done(None if failure is not None else Written([answer]), failure)
 
     def drained(self) -> None:
         pass
 
     def lost(self) -> None:
         self._gone = True
-        self._waiting.clear()
         for search in self._running:
             search.kill()
 

@@ -9,7 +9,7 @@ from ...protocol.results import DONE
 from ...protocol.uri import from_path
 from .. import starting
 from ..call import LATER
-from ..limits import LONGEST_WAIT_SECONDS
+from ..limits import LONGEST_GRACE_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def signal(call: Call, params: SignalParams) -> Done:
 
 def terminate(call: Call, params: TerminateParams) -> TerminateResult:
     process = call.session.processes.get(params.process_id)
-    grace = min(params.grace_ms / 1000, LONGEST_WAIT_SECONDS)
+    grace = min(params.grace_ms / 1000, LONGEST_GRACE_SECONDS)
     return TerminateResult(process is not None and process.terminate(grace))
 
 
