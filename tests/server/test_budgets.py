@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
 import pytest
 
 from outfitter.env.pattern import MAX_PATTERNS, MAX_WILDCARD_CHARACTERS
-from outfitter.protocol.fields import MAX_IDENTIFIER, MAX_NAMES_BYTES, MAX_VARIABLES
-from tests.support.wire import Message, Wire, start_params
+from outfitter.protocol.environment import MAX_PROGRAMS
+from outfitter.protocol.fields import MAX_IDENTIFIER, MAX_NAMES_BYTES, MAX_PATHS, MAX_VARIABLES
+from outfitter.protocol.process import MAX_ARGUMENTS
+from tests.support.wire import Message, Wire, b64, start_params
 
 LONG = "é" * (MAX_IDENTIFIER // 2) + "x"
 FITS = "é" * (MAX_IDENTIFIER // 2)
@@ -118,14 +121,86 @@ def test_a_request_has_a_limit_of_variables(wire: Wire) -> None:
 
 
 def test_a_policy_of_hard_patterns_is_applied(wire: Wire) -> None:
-    hard = [f"*x{number}*y?z" for number in range(150)]
+    hard = [f"*x{number}*y?z" for number in range(100)]
     told = {f"AX{number}-Y-Z": "kept" for number in range(2000)}
     found = wire.call("environment/resolve", asked(inherit="none", set=told, includeOnly=hard))
     # x1 is also in x10 to x19, x100 to x199, and so on.
-    kept = [name for name in told if any(f"X{number}" in name for number in range(150))]
+    kept = [name for name in told if any(f"X{number}" in name for number in range(100))]
     assert sorted(found["variables"]) == sorted(kept)
 
 
 def test_a_trace_that_is_too_long_is_not_kept_and_hinders_nothing(wire: Wire) -> None:
     wire.send(json.dumps({"id": 1000, "method": "environment/status", "trace": {"traceparent": "x" * 5000}}))
     assert wire.answer(1000)["result"] == {"status": "ready"}
+
+
+def test_a_very_long_write_keeps_its_place(wire: Wire) -> None:
+    data = b"0123456789abcdef" * (12 << 20 >> 4)
+    wire.start("p", ["/bin/sh", "-c", "sha256sum"], pipeStdin=True)
+    members = [("one", b"first\n"), ("two", data), ("three", data[:100]), ("four", b"last\n")]
+    asked = [
+        wire.request(
+            "process/write",
+            {"processId": "p", "writeId": name, "eof": name == "four", "chunk": b64(chunk)},
+        )
+        for name, chunk in members
+    ]
+    assert [wire.answer(one)["result"]["status"] for one in asked] == ["accepted"] * 4
+    wire.closed("p")
+    digest = hashlib.sha256(b"".join(chunk for _, chunk in members)).hexdigest()
+    assert wire.output("p").split()[0].decode() == digest
+
+
+def test_a_very_long_write_that_is_no_base64_is_refused(wire: Wire) -> None:
+    wire.start("p", ["/bin/cat"], pipeStdin=True)
+    text = "QUJD" * (3 << 20) + "QU-D"
+    error = wire.error("process/write", {"processId": "p", "writeId": "w", "chunk": text})
+    assert (error["code"], error["message"]) == (-32602, f"Invalid symbol 45, offset {len(text) - 2}.")
+    assert wire.call("process/terminate", {"processId": "p"}) == {"running": True}
+
+
+def test_a_block_that_is_far_too_long_is_refused(wire: Wire) -> None:
+    error = wire.error("fs/writeBlock", {"handleId": "h", "offset": 0, "chunk": "QUJD" * (2 << 20)})
+    assert error["message"] == "file write block length must be between 1 and 1048576"
+
+
+def test_lists_of_arguments_paths_and_programs_are_bounded(wire: Wire) -> None:
+    start = start_params("p", ["true", *["x"] * MAX_ARGUMENTS])
+    refused(wire.error("process/start", start), "`argv`: 32769 arguments, at most 32768")
+    paths = {"watchId": 1, "missing": ["file:///nowhere"] * (MAX_PATHS + 1)}
+    refused(wire.error("fs/watchMissing", paths), "`missing`: 1025 paths, at most 1024")
+    asked_for = {"env": {}, "envPolicy": None, "programs": ["sh"] * (MAX_PROGRAMS + 1)}
+    refused(wire.error("environment/explain", asked_for), "`programs`: 65 programs, at most 64")
+
+
+@pytest.mark.parametrize("method", ["environment/resolve", "environment/explain"])
+def test_a_large_environment_is_told_as_a_small_one_is(wire: Wire, method: str) -> None:
+    def told(count: int) -> Message:
+        env = {f"V{number}": f"value {number}" for number in range(count)}
+        params = {"env": env, "envPolicy": None, "show": "values"}
+        found: Message = wire.call(method, params)
+        return found
+
+    small, large = told(5), told(2000)
+    assert len(large["variables"]) == 2000
+    assert {name: large["variables"][name] for name in small["variables"]} == small["variables"]
+
+
+def test_more_secrets_than_can_be_looked_for_are_refused(wire: Wire) -> None:
+    env = {f"SECRET_{number}": f"hidden-{number}" * 10 for number in range(2000)}
+    env |= {f"PLAIN_{number}": "x" * 100 for number in range(2000)}
+    for method in ("environment/resolve", "environment/explain"):
+        refused(
+            wire.error(method, {"env": env, "envPolicy": None, "show": "values"}),
+            "to be hidden in the values",
+        )
+        assert len(wire.call(method, {"env": env, "envPolicy": None})["variables"]) == 4000
+
+
+def test_a_command_is_given_one_grace(wire: Wire) -> None:
+    wire.start("p", ["/bin/sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"])
+    wire.until(lambda message: message["method"] == "process/output")
+    for grace in (2**63, 600_000, 50, 600_000):
+        assert wire.call("process/terminate", {"processId": "p", "graceMs": grace}) == {"running": True}
+    # The earliest end counts, whoever asked for it.
+    assert wire.exit_code("p") == 137

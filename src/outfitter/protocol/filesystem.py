@@ -230,7 +230,10 @@ class WriteBlockParams(Shape):
     def decode(cls, params: Json) -> WriteBlockParams:
         fields = Fields(params, "WriteBlockParams")
         handle_id, offset = fields.ident("handleId"), unsigned(fields.raw("offset"))
-        chunk = fields.base64("chunk")
+        raw = fields.raw("chunk")
+        # What is far too long is not decoded first.
+        too_long = type(raw) is base64.Blob and len(raw) > 2 * MAX_BLOCK
+        chunk = b"" if too_long else fields.base64("chunk")
         if not 1 <= len(chunk) <= MAX_BLOCK:
             raise Refused(f"file write block length must be between 1 and {MAX_BLOCK}")
         if offset + len(chunk) > MAX_OFFSET:

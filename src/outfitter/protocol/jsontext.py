@@ -52,7 +52,8 @@ def in_pieces(texts: list[str]) -> list[bytes]:
 
 
 def loads(text: str, members: int | None = None) -> Json:
-    """The value of a JSON text, with at most so many objects, lists or `members`.
+    """The value of a JSON text, with at most so many objects, lists or `members`, and
+    three times as many strings.
 
     Raises JsonError for anything the reference refuses: trailing characters, duplicate keys, more
     than 262,144 values, more than 127 levels, lone surrogates, NaN.
@@ -64,7 +65,11 @@ def loads(text: str, members: int | None = None) -> Json:
         if (
             opens > MAX_DEPTH
             or opens + text.count(",") >= MAX_VALUES
-            or (members is not None and len(text) > 4 * members and text.count(":") > members)
+            or (
+                members is not None
+                and len(text) > 4 * members
+                and (text.count(":") > members or text.count('"') > 6 * members)
+            )
         ):
             _check_size(text, members)
     text = text.strip(" \t\n\r")
@@ -151,8 +156,11 @@ def _check_size(text: str, members: int | None) -> None:
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")  # escapes of the two marks that count here
     # Every string is a value or a member's name, and has two marks.
-    if data.count(b'"') > 4 * MAX_VALUES:
+    marks = data.count(b'"')
+    if marks > 4 * MAX_VALUES:
         raise _too_many()
+    if members is not None and marks > 6 * members:
+        raise JsonError(f"JSON-RPC message exceeds the limit of {3 * members} strings")
     bones = b"s".join(data.split(b'"')[::2]).translate(None, b" \t\n\r")
     opens = bones.count(b"{") + bones.count(b"[")
     empty = bones.count(b"{}") + bones.count(b"[]")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 STREAMS = ("stdout", "stderr", "pty")
+_LONG_WRITE = 8 << 20  # characters of base64 that are decoded in 10 ms
 MAX_TERMINAL_SIDE = 0xFFFF  # the kernel's winsize holds unsigned shorts
 
 
@@ -175,26 +176,36 @@ class ReadParams(Shape):
 
 @quick_record
 class WriteParams:
-    """process/write. `eof` (ours) closes stdin after the chunk; on a terminal it types Ctrl-D."""
+    """process/write. `eof` (ours) closes stdin after the chunk; on a terminal it types Ctrl-D.
+
+    Of a very long message `chunk` is a Blob: to decode it takes longer than anybody else should wait.
+    """
 
     process_id: str
-    chunk: bytes
+    chunk: bytes | base64.Blob
     write_id: str
     eof: bool = False
 
     @classmethod
     def decode(cls, params: Json) -> WriteParams:
         fields = Fields(params, "WriteParams")
-        chunk = fields.base64("chunk")
+        chunk = fields.members.get("chunk")
+        if type(chunk) is not base64.Blob or len(chunk) <= _LONG_WRITE:
+            chunk = fields.base64("chunk")
         write_id = fields.ident("writeId")
         if not write_id:
             raise InvalidParams("writeId must not be empty")
         return cls(fields.ident("processId"), chunk, write_id, fields.flag_or("eof", False))
 
+    @property
+    def data(self) -> bytes:
+        """The bytes. Raises InvalidParams."""
+        return self.chunk if isinstance(self.chunk, bytes) else b"".join(self.chunk.decode())
+
     def encode(self) -> Json:
         params: dict[str, Json] = {
             "processId": self.process_id,
-            "chunk": base64.encode_text(self.chunk),
+            "chunk": base64.encode_text(self.data),
             "writeId": self.write_id,
         }
         if self.eof:

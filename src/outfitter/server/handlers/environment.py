@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ...contract.contract import Asked
-    from ...protocol.environment import BaseParams, DiffParams, NoParams, ResolveParams
+    from ...protocol.environment import BaseParams, DiffParams, EnvPolicyParams, NoParams, ResolveParams
     from ...protocol.results import Result
     from ...protocol.session import EnvironmentInfo
     from ..call import Call, Handler, Later
@@ -41,7 +41,7 @@ def resolve(call: Call, params: ResolveParams) -> ResolveResult | Later:
         return LATER
     contract, base = call.services.environments.contract, call.session.base
     tell = answers.resolve_later(contract, asked, params.show, base=base, digest_key=params.digest_key)
-    return _told(call, lambda: ResolveResult(tell()), asked)
+    return _told(call, lambda: ResolveResult(tell()), [asked], [params.env_policy])
 
 
 def explain(call: Call, params: ResolveParams) -> ExplainResult | Later:
@@ -54,7 +54,7 @@ def explain(call: Call, params: ResolveParams) -> ExplainResult | Later:
         return LATER
     if not params.login:
         tell = answers.explain_later(contract, asked, params.show, base=base, programs=params.programs)
-        return _told(call, lambda: ExplainResult(tell()), asked)
+        return _told(call, lambda: ExplainResult(tell()), [asked], [params.env_policy])
     # A program of ours that ends with the session, and with the server however that ends.
     sessions = call.services.sessions
     sessions.watchdog.ensure()
@@ -77,7 +77,9 @@ def diff(call: Call, params: DiffParams) -> DiffResult | Later:
     if _asks_first(call, diff, params, a) or _asks_first(call, diff, params, b):
         return LATER
     tell = answers.compare_later(contract, a, b, base_a=base, base_b=base)
-    return _told(call, lambda: DiffResult(tell()["differences"]), a, b)
+    return _told(
+        call, lambda: DiffResult(tell()["differences"]), [a, b], [params.a.env_policy, params.b.env_policy]
+    )
 
 
 def base(call: Call, params: BaseParams) -> BaseResult:
@@ -88,10 +90,12 @@ def base(call: Call, params: BaseParams) -> BaseResult:
     return BaseResult(used.describe(), environments.differences(params))
 
 
-def _told(call: Call, tell: Callable[[], T], *asked: Asked) -> T | Later:
+def _told(
+    call: Call, tell: Callable[[], T], asked: list[Asked], policies: list[EnvPolicyParams | None]
+) -> T | Later:
     """The answer, at once or, where the environment is large, from a thread."""
     base = call.session.base or call.services.environments.contract.base
-    maps = [base.values, *(one.env for one in asked)]
+    maps = [base.values, *(one.env for one in asked), *(dict(one.set) for one in policies if one is not None)]
     if sum(map(len, maps)) <= EXPLAINED_VARIABLES and (
         sum(len(value) for values in maps for value in values.values()) <= EXPLAINED_BYTES
     ):
