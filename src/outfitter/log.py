@@ -42,7 +42,12 @@ def _safe(argument: object) -> object:
     """An argument as it may stand in a log: on one line, printable, and not without end."""
     if isinstance(argument, int | float):
         return argument
-    from .plain import plain
-
     text = str(argument)
-    return plain(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…", keep="")
+    if len(text) > _SHOWN:
+        text = f"{text[:_SHOWN]}…"
+    # Without an import or a codec: both open files, and this may be said because no more can be opened.
+    return text if text.isprintable() else "".join([_plain(mark) for mark in text])
+
+
+def _plain(mark: str) -> str:
+    return mark if mark.isprintable() else repr(mark)[1:-1]

@@ -292,7 +292,7 @@ def test_a_string_of_escapes_costs_memory_in_proportion() -> None:
         ("[" + ",".join(["[]"] * 199) + "]", 200),
         ('{"a":' * 8 + "1" + "}" * 8, 8),
         ("{" + ",".join(f'"k{n}":":::[[["' for n in range(8)) + "}", 8),
-        ('["a:b", "\\":", "\\\\", ":", {"c":"\\\\\\":"}]', 2),
+        ('["\\":", "\\\\", {"c":"\\\\\\":::::", "d":1, "e":1, "f":1, "g":1}]', 5),
     ],
 )
 def test_objects_lists_and_members_are_counted_by_structure_alone(text: str, counted: int) -> None:
@@ -300,6 +300,13 @@ def test_objects_lists_and_members_are_counted_by_structure_alone(text: str, cou
     assert loads(padded, counted) == json.loads(text)
     with pytest.raises(JsonError, match=rf"exceeds the limit of {counted - 1} objects, lists and members"):
         loads(padded, counted - 1)
+
+
+def test_strings_are_counted_too() -> None:
+    text = "[" + ",".join(['"\\""'] * 30) + "]" + " " * MAX_DEPTH
+    assert len(loads(text, 10)) == 30
+    with pytest.raises(JsonError, match="exceeds the limit of 27 strings"):
+        loads(text, 9)
 
 
 @pytest.mark.parametrize("digits", [64, 399, 400, 5000])

@@ -148,7 +148,7 @@ class Call:
 
     def done(self, result: Result | None, failure: BaseException | None) -> None:
         """Answers with what came of work in a thread."""
-        self.services.turn.append(self.method)
+        self.services.pace.turn.append(self.method)
         if failure is not None:
             self.refuse(failure)
         elif result is not None:

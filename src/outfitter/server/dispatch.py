@@ -37,7 +37,7 @@ def dispatch(connection: Asking, request: Request) -> None:
     if request.trace is not None:
         note("server", "<", "%s for trace %s", request.method, request.trace.get("traceparent"))
     call = Call(connection, request)
-    connection.services.turn.append(request.method)
+    connection.services.pace.turn.append(request.method)
     try:
         if type(request.id) is str:
             check_identifier(request.id, "the request's id")

@@ -19,7 +19,6 @@ from .sessions import Sessions
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
-    from typing import Protocol
 
     from ..host.statx import CachedLookup
     from ..host.watching import Watching
@@ -29,19 +28,6 @@ if TYPE_CHECKING:
     from .asking import Asking
     from .settings import ServerSettings
     from .walking import Walkers
-
-    class Turn(Protocol):
-        def append(self, method: str, /) -> None: ...
-
-
-class _Nobody:
-    """An application's own loop, which watches itself."""
-
-    def append(self, method: str) -> None:
-        pass
-
-
-_NOBODY = _Nobody()
 
 
 class Services:
@@ -59,8 +45,6 @@ class Services:
     ) -> None:
         self.loop = loop
         self.pace = pace
-        # What is handled in a turn of the loop, where the loop says when one takes too long.
-        self.turn: Turn = getattr(loop, "turn", _NOBODY)
         self.sessions = Sessions(loop, settings, pace)
         self.environments = Environments(executor, retention, base)
         self._info: EnvironmentInfo | None = None
