@@ -59,11 +59,12 @@ def resolve_later(
 ) -> Callable[[], Json]:
     """As `resolve`: what is returned does the work. It touches nothing that others use, so it may run in a
     thread."""
-    resolved = contract.resolve(asked, base)
+    ready = contract.ready(asked, base)
     settings = contract.settings(asked.cwd)
     key, used = contract.key, base or contract.base
 
     def tell() -> Json:
+        resolved = contract.environment(ready)
         # As `explain` sees it: a secret is one wherever it was on the way, and wherever else it occurs.
         pairs = secret_pairs(resolved.history()[0], resolved, Secrets(settings.secret_names))
         hidden = {name for name, _ in pairs}
@@ -124,13 +125,14 @@ def explain_later(
     """As `explain`: what is returned does the work, and the waiting.
 
     It touches nothing that others use, so it may run in a thread. `mark` is what the shell carries (see
-    `providers.login`). Raises FileInvalid, EnvironmentTooLarge.
+    `providers.login`). Raises FileInvalid.
     """
-    resolved = contract.resolve(asked, base)
+    ready = contract.ready(asked, base)
     settings = contract.settings(asked.cwd)
     key, used = contract.key, base or contract.base
 
     def wait() -> Json:
+        resolved = contract.environment(ready)
         told = _explain(resolved, settings, asked.cwd, show, used, key, programs)
         if login:
             told["loginShell"] = _under_login_shell(resolved, settings, asked.cwd, programs, mark)
@@ -192,9 +194,14 @@ def compare_later(
     contract: Contract, a: Asked, b: Asked, *, base_a: Base | None = None, base_b: Base | None = None
 ) -> Callable[[], Json]:
     """As `compare`: what is returned does the work, and may run in a thread."""
-    one, other = contract.resolve(a, base_a), contract.resolve(b, base_b)
+    ready_a, ready_b = contract.ready(a, base_a), contract.ready(b, base_b)
     settings = contract.settings(a.cwd)
-    return lambda: {"differences": _differences(one.values, other.values, one, settings)}
+
+    def tell() -> Json:
+        one, other = contract.environment(ready_a), contract.environment(ready_b)
+        return {"differences": _differences(one.values, other.values, one, settings)}
+
+    return tell
 
 
 def _under_login_shell(

@@ -228,19 +228,19 @@ class Contract:
         return self.environment(self.ready(asked, base))
 
     def environment(self, ready: Ready) -> Resolved:
-        """The exact environment of one command. Raises EnvironmentTooLarge."""
+        """The exact environment of one command; may be called in a thread. Raises EnvironmentTooLarge."""
         asked = ready.asked
         runtime = (self._terminal,) if asked.tty else ()
         if asked.exact:
             if asked.tty or asked.unset or asked.author != "client":
                 return self._exact.resolve(_request(asked), runtime)
             # Clients that say it all say the same again and again.
-            if self._said is None or asked.env != self._said.values:
-                resolved = self._exact.resolve(_request(asked))
-                if resolved.values != asked.env:
-                    return resolved  # something was refused
-                self._said = resolved
-            return self._said
+            said = self._said
+            if said is None or asked.env != said.values:
+                said = self._exact.resolve(_request(asked))
+                if said.values == asked.env:  # else something was refused
+                    self._said = said
+            return said
         # A policy of its own is a request for just what it leaves.
         if asked.contract and asked.policy is None:
             runtime = (self._defaults, *runtime)
