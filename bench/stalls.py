@@ -117,8 +117,8 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
     yield "json: one number of 8 MB", head + b"1" * 8_000_000 + b"}"
     many = {f"VARIABLE_NUMBER_{number}": "x" * 200 for number in range(4096)}
     names = {"N" * 12 + str(number): "" for number in range(4096)}
-    hard = [f"*a*{'?n' * 5}*b{number}" for number in range(100)]
-    tough = policy(exclude=hard, includeOnly=[*hard, "*n*n*n*"], set=names)
+    hard = [f"*a*{'?n' * 5}*b{number}" for number in range(48)]
+    tough = policy(exclude=hard, includeOnly=[*hard[1:], "*n*n*n*"], set=names)
     wide = {f"V{number}": "/a:/b" for number in range(4000)} | {
         "PATH": ":".join(f"/p{n}" for n in range(8000))
     }
@@ -128,7 +128,7 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
     }
     for number in range(REPEAT):
         ident = f"p{os.urandom(4).hex()}-"
-        tough["exclude"] = [*hard, f"*{ident}*"]
+        tough["exclude"] = [*hard[1:], f"*{ident}*"]
         told = f" ({number})"
         yield "start: 4096 variables" + told, request("process/start", start(ident + "a", env=many))
         yield (
@@ -242,8 +242,8 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
                 "path": f"{path}/tree",
                 "options": {
                     "maxDepth": 9,
-                    "maxDirectories": 50_000,
-                    "maxEntries": 50_000,
+                    "maxDirectories": 10_000,
+                    "maxEntries": 20_000,
                     "followDirectorySymlinks": False,
                     "pruneHiddenDirectories": False,
                 },

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ...contract.contract import Asked
     from ...protocol.environment import BaseParams, DiffParams, EnvPolicyParams, NoParams, ResolveParams
-    from ...protocol.results import Result
+    from ...protocol.results import Result, Wire
     from ...protocol.session import EnvironmentInfo
     from ..call import Call, Handler, Later
 
@@ -108,7 +108,11 @@ def _told(
         else:
             call.send(wire)
 
-    call.services.explain(call.session.number, lambda: tell().wire(), done)
+    def work() -> Wire:
+        wire = tell().wire()
+        return [wire.encode()] if isinstance(wire, str) else wire  # megabytes: nothing is left to be copied
+
+    call.services.explain(call.session.number, work, done)
     return LATER
 
 
