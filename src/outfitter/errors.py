@@ -21,6 +21,8 @@ OutfitterError
 │   │   └── LimitExceeded       they have more of something than this server takes
 │   ├── MethodUnknown           this server does not have the method
 │   ├── SessionAttached         another connection uses the session
+│   ├── QuotaReached            this principal holds its share; what is left is for others
+│   ├── DetachRefused           the server does not keep a command for so long without a client
 │   ├── EnvironmentTooLarge     no program can start with this much; names the largest variable
 │   ├── LoginRejected           a command asks for a login shell, which the contract does not allow
 │   ├── ProviderBlocked         a required provider may not run the project's code: nobody allowed it
@@ -228,6 +230,31 @@ class SessionAttached(Refused):
 
     def __str__(self) -> str:
         return f"session {self.session_id} is already attached to another connection"
+
+
+class QuotaReached(Refused):
+    """A principal holds its share of `what`; the rest of the server is for others."""
+
+    slug = "quota-reached"
+
+    def __init__(self, what: str, held: int, remedy: str) -> None:
+        super().__init__(what, held, remedy)
+        self.what = what
+        self.held = held
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"you already have {self.held} {self.what}, your share of this exec-server: {self.remedy}"
+
+
+class DetachRefused(Refused):
+    """A command was to outlive its client for longer than the server allows: `limit` seconds."""
+
+    slug = "detach-refused"
+
+    def __init__(self, message: str, limit: float) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class EnvironmentTooLarge(Refused):

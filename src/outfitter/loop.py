@@ -72,7 +72,9 @@ class _Handle:
 class _Watch:
     """The callbacks of one descriptor."""
 
-    __slots__ = ("read", "read_args", "write", "write_args")
+    __slots__ = ("principal", "read", "read_args", "write", "write_args")
+
+    principal: str  # whose it is; known when somebody has asked
 
     def __init__(self) -> None:
         self.read: Callable[..., object] | None = None
@@ -93,6 +95,8 @@ class EpollLoop:
         self.epoll = self._epoll = select.epoll()
         # What waits for events: `pace.EpollPace` puts its own in its place.
         self.poll: Callable[[float], list[tuple[int, int]]] = self._epoll.poll
+        # What runs the callbacks that are due: `server.fairness` puts its own in its place.
+        self.run_ready: Callable[[], None] = self._run_ready
         self.can_wait: set[int] = set()  # descriptors whose input nobody waits for piece by piece
         self.turn: list[str] = []  # what was done in this turn, in words, for the log
         self._watches: dict[int, _Watch] = {}
@@ -131,7 +135,7 @@ class EpollLoop:
             pass
         # One by one from the same list: another thread may be about to append to it.
         for _ in range(len(self._from_threads)):
-            _call(self._from_threads.pop(0))
+            run_handle(self._from_threads.pop(0))
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> _Handle:
         self._order += 1
@@ -210,6 +214,35 @@ class EpollLoop:
             mask = self._watches[fd].mask()
             self._epoll.modify(fd, mask if on else mask & ~_READ)
 
+    # Whose turn it is
+
+    def by_principal(self, events: list[tuple[int, int]]) -> dict[str, list[tuple[int, int]]]:
+        """Events by whose they are: the object says so whose method is called. "" is nobody's."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        watches = self._watches
+        for event in events:
+            watch = watches.get(event[0])
+            if watch is None:
+                continue
+            try:
+                principal = watch.principal
+            except AttributeError:
+                principal = watch.principal = principal_of(watch.read or watch.write)
+            if principal in found:
+                found[principal].append(event)
+            else:
+                found[principal] = [event]
+        return found
+
+    def take_ready(self) -> list[_Handle]:
+        """The callbacks that are due, for somebody who runs them instead."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def put_first(self, handles: list[_Handle]) -> None:
+        """Has callbacks run in this turn, before all others."""
+        self._ready[:0] = handles
+
     # Running
 
     def stop(self) -> None:
@@ -257,7 +290,7 @@ class EpollLoop:
             if self._timers and self._timers[0].when <= now():
                 self._run_due()
             if self._ready:
-                self._run_ready()
+                self.run_ready()
 
     def _stalled(self, seconds: float) -> None:
         """Says that nobody was served for so long, and who had asked for what."""
@@ -269,13 +302,12 @@ class EpollLoop:
     def _run_due(self) -> None:
         now = time.monotonic()
         while self._timers and self._timers[0].when <= now:
-            _call(heappop(self._timers))
+            run_handle(heappop(self._timers))
 
     def _run_ready(self) -> None:
         # Only what is queued now: callbacks that queue callbacks must not starve descriptors.
-        ready, self._ready = self._ready, []
-        for handle in ready:
-            _call(handle)
+        for handle in self.take_ready():
+            run_handle(handle)
 
     def close(self) -> None:
         fd, self._wake_fd = self._wake_fd, -1
@@ -284,7 +316,13 @@ class EpollLoop:
         self._epoll.close()
 
 
-def _call(handle: _Handle) -> None:
+def principal_of(callback: Callable[..., object] | None) -> str:
+    """Whose a callback is; "" where the object whose method it is does not say so."""
+    principal: str = getattr(getattr(callback, "__self__", None), "principal", "")
+    return principal
+
+
+def run_handle(handle: _Handle) -> None:
     if handle.callback is None:
         return
     try:

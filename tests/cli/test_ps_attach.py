@@ -24,6 +24,9 @@ def seen(done: subprocess.CompletedProcess[bytes]) -> tuple[int, bytes, bytes]:
     return done.returncode, done.stdout, done.stderr
 
 
+STOCK = ("--detach-for", "30")  # all that the stock server can do
+
+
 def detach(user: User, url: str, script: str, *flags: str) -> str:
     """Leaves a shell running; returns its id."""
     done = user.run("run", "--on", url, *flags, "--detach", "--", "sh", "-c", script)
@@ -49,7 +52,7 @@ def test_detached_command_goes_on_and_is_listed(server: Server, user: User, tmp_
     script = f"echo $$ >{tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 60"
     done = user.run("run", "--on", server.url, "--detach", "--", "sh", "-c", script)
     ident = done.stdout.decode().strip()
-    told = f"outfitter: left running; for 30 s unless a client attaches to it: outfitter attach {ident}\n"
+    told = f"outfitter: left running; to its end: outfitter attach {ident}\n"
     assert seen(done) == (0, f"{ident}\n".encode(), told.encode())
     wait_until((tmp_path / "pid").exists, "it runs")
     assert alive(int((tmp_path / "pid").read_text()))
@@ -68,6 +71,45 @@ def test_detached_command_goes_on_and_is_listed(server: Server, user: User, tmp_
         "tty": False,
         "state": "running",
     }
+
+
+def test_detached_command_lives_to_its_end_and_can_be_read_then(user: User, tmp_path: Path) -> None:
+    # On a server that keeps nothing else without a client.
+    with serving("outfitter", tmp_path / "server", "--session-retention", "0") as server:
+        script = f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo done; touch {tmp_path}/end; exit 7"
+        ident = detach(user, server.url, script)
+        assert states(user) == {ident: "running"}
+        (tmp_path / "go").touch()
+        wait_until(lambda: states(user) == {ident: "exited"}, "it has ended")
+        assert seen(user.run("attach", ident)) == (7, b"done\n", b"")
+        assert user.records() == []
+
+
+def test_server_that_will_not_keep_a_command_says_for_how_long_it_would(user: User, tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path / "server", "--max-detached", "60") as server:
+        done = user.run("run", "--on", server.url, "--detach", "--", "touch", str(tmp_path / "started"))
+        told = (
+            "outfitter: cannot start touch: this server ends a command 60 s after its client has gone: ask "
+            "for no more (--detach-for 60), or have it started with a larger --max-detached\n"
+        )
+        assert seen(done) == (125, b"", told.encode())
+        done = user.run("run", "--on", server.url, "--detach-for", "60", "--", "sleep", "60")
+        ident = done.stdout.decode().strip()
+        told = f"outfitter: left running; for 60 s unless a client attaches to it: outfitter attach {ident}\n"
+        assert seen(done) == (0, f"{ident}\n".encode(), told.encode())
+        assert states(user) == {ident: "running"}
+    assert not (tmp_path / "started").exists()
+
+
+def test_stock_server_refuses_to_keep_a_command_to_its_end(user: User, tmp_path: Path) -> None:
+    with serving("codex", tmp_path / "server") as server:
+        done = user.run("run", "--on", server.url, "--detach", "--", "touch", str(tmp_path / "started"))
+    told = (
+        b"outfitter: this server ends a command 30 s after its client has gone: add --detach-for 30 if that "
+        b"is enough, or use an Outfitter server\n"
+    )
+    assert seen(done) == (125, b"", told)
+    assert not (tmp_path / "started").exists()
 
 
 def test_nothing_was_started_is_an_empty_list(user: User) -> None:
@@ -101,7 +143,7 @@ def test_id_may_be_begun_or_left_out_when_it_is_clear(server: Server, user: User
 
 def test_attach_shows_what_was_kept_and_what_comes(any_server: Server, user: User, tmp_path: Path) -> None:
     script = f"echo out; echo err >&2; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo more; exit 6"
-    detach(user, any_server.url, script)
+    detach(user, any_server.url, script, *(STOCK if any_server.kind == "codex" else ()))
     popen = user.start("attach")
     assert read_line(popen) == b"out\n"
     (tmp_path / "go").touch()
@@ -112,7 +154,8 @@ def test_attach_shows_what_was_kept_and_what_comes(any_server: Server, user: Use
 @pytest.mark.parametrize("kind", ["outfitter", "codex"])
 def test_output_that_was_dropped_is_told_and_the_rest_is_shown(kind: str, user: User, tmp_path: Path) -> None:
     with serving(kind, tmp_path / "server") as server:
-        detach(user, server.url, f"seq 300000; touch {tmp_path}/done")  # 2 MB, of which one is kept
+        # 2 MB, of which one is kept.
+        detach(user, server.url, f"seq 300000; touch {tmp_path}/done", *(STOCK if kind == "codex" else ()))
         wait_until((tmp_path / "done").exists, "it has printed all", SECONDS)
         done = user.run("attach")
     assert done.returncode == 0
@@ -230,8 +273,8 @@ def test_states_are_what_the_servers_say(user: User, tmp_path: Path) -> None:
 
 def test_states_on_the_stock_server(user: User, tmp_path: Path) -> None:
     with serving("codex", tmp_path / "server") as server:
-        running = detach(user, server.url, "exec sleep 60")
-        exited = detach(user, server.url, "exit 9")
+        running = detach(user, server.url, "exec sleep 60", *STOCK)
+        exited = detach(user, server.url, "exit 9", *STOCK)
         wait_until(lambda: states(user) == {running: "running", exited: "exited"}, "it has ended")
     with serving("codex", tmp_path / "server", listen=server.url):
         assert states(user) == {running: "gone", exited: "gone"}

@@ -59,9 +59,10 @@ def test_state_home_without_a_home_is_the_accounts() -> None:
 
 
 def test_record_is_read_back_as_it_was_written(records: Records, tmp_path: Path) -> None:
-    started = add(records, codex_home="relative", token_file="/t")
+    started = add(records, codex_home="relative", token_file="/t", tls_ca="/ca", tls_cert="c", tls_key="/k")
     assert records.all() == [started]
     assert (started.codex_home, started.token_file) == (os.path.abspath("relative"), "/t")
+    assert (started.tls_ca, started.tls_cert, started.tls_key) == ("/ca", os.path.abspath("c"), "/k")
     path = file_of(started, tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.cli.target import find
+from outfitter.cli.target import TlsFiles, find
 from outfitter.errors import SettingInvalid
 from tests.support.machine import alive, status, wait_gone, wait_until
 from tests.support.proxy import cutting
@@ -123,6 +123,20 @@ def test_place_that_is_none_exits_with_125(user: User) -> None:
 def test_place_and_token_must_go_together(on: str, token_file: str | None, text: str) -> None:
     with pytest.raises(SettingInvalid, match=re.escape(text)):
         find(on, None, token_file)
+
+
+@pytest.mark.parametrize(
+    ("on", "tls", "text"),
+    [
+        ("ws://127.0.0.1:1", TlsFiles(tls_ca="x"), "--tls-ca needs --on wss://HOST:PORT"),
+        ("wss://127.0.0.1:1", TlsFiles(tls_key="x"), "tls_key requires tls_cert"),
+        ("build", TlsFiles(tls_cert="x"), "for a named environment, set tls_cert"),
+        (None, TlsFiles(tls_ca="x"), "for a named environment, set tls_ca"),
+    ],
+)
+def test_place_and_files_for_tls_must_go_together(on: str | None, tls: TlsFiles, text: str) -> None:
+    with pytest.raises(SettingInvalid, match=re.escape(text)):
+        find(on, None, None, tls)
 
 
 def test_server_that_is_not_there_exits_with_125(user: User) -> None:

@@ -16,6 +16,7 @@ import pytest
 from outfitter.cli.commands import cli
 from outfitter.cli.flags import SERVE, Flag, read_plain
 from tests.support import servers
+from tests.support.certificates import authority, server_pair
 from tests.support.machine import SECOND, alive, wait_gone
 from tests.support.pipes import piping
 from tests.support.servers import command, end, environment, serving
@@ -93,9 +94,13 @@ def test_signal_ends_the_server_with_0_and_its_commands_with_it(
 URLS = [
     (
         "http://127.0.0.1:0",
-        "unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT`, `unix:PATH` or `stdio`",
+        "unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT`, `wss://IP:PORT`, "
+        "`unix:PATH` or `stdio`",
     ),
-    ("tcp", "unsupported --listen URL `tcp`; expected `ws://IP:PORT`, `unix:PATH` or `stdio`"),
+    (
+        "tcp",
+        "unsupported --listen URL `tcp`; expected `ws://IP:PORT`, `wss://IP:PORT`, `unix:PATH` or `stdio`",
+    ),
     ("ws://localhost:0", "invalid websocket --listen URL `ws://localhost:0`; expected `ws://IP:PORT`"),
     ("ws://127.0.0.1", "invalid websocket --listen URL `ws://127.0.0.1`; expected `ws://IP:PORT`"),
     (
@@ -114,6 +119,43 @@ URLS = [
 @pytest.mark.parametrize(("url", "text"), URLS, ids=[url for url, _ in URLS])
 def test_bad_listen_url_exits_with_1_in_the_references_words(url: str, text: str, tmp_path: Path) -> None:
     assert failed(tmp_path, "--listen", url) == (1, "", f"outfitter: {text}\n")
+
+
+WITHOUT_TLS = ["ws://127.0.0.1:0", "stdio"]
+
+
+@pytest.mark.parametrize("flag", ["--tls-cert", "--tls-key", "--tls-client-ca"])
+@pytest.mark.parametrize("listen", WITHOUT_TLS)
+def test_files_for_tls_need_tls(listen: str, flag: str, tmp_path: Path) -> None:
+    text = f"outfitter: {flag} needs --listen wss://IP:PORT\n"
+    assert failed(tmp_path, "--listen", listen, flag, "x.pem") == (1, "", text)
+
+
+@pytest.mark.parametrize("flags", [(), ("--tls-cert", "x"), ("--tls-key", "x"), ("--tls-client-ca", "x")])
+def test_tls_needs_a_certificate_and_its_key(flags: tuple[str, ...], tmp_path: Path) -> None:
+    text = "outfitter: --listen wss://IP:PORT needs --tls-cert FILE and --tls-key FILE\n"
+    assert failed(tmp_path, "--listen", "wss://127.0.0.1:0", *flags) == (1, "", text)
+
+
+def test_a_certificate_that_cannot_be_used_exits_with_1_before_listening(tmp_path: Path) -> None:
+    pair = server_pair().copy(tmp_path / "tls")
+    pair.key.chmod(0o644)
+    status, out, err = failed(tmp_path, "--listen", "wss://127.0.0.1:0", *pair.flags)
+    assert (status, out) == (1, "")
+    assert err.startswith(
+        f"outfitter: --tls-key {pair.key} can be read or changed by other users (mode 644): run "
+    )
+
+
+def test_certificates_of_clients_open_an_address_that_others_reach(tmp_path: Path) -> None:
+    flags = server_pair().flags
+    status, _, err = failed(tmp_path, "--listen", "wss://0.0.0.0:0", *flags)
+    assert status == 1
+    assert "other machines can reach wss://0.0.0.0" in err
+    with serving(
+        "outfitter", tmp_path, *flags, "--tls-client-ca", str(authority().file), listen="wss://0.0.0.0:0"
+    ) as server:
+        assert server.url.startswith("wss://0.0.0.0:")
 
 
 def test_port_in_use_exits_with_1_and_the_reason(tmp_path: Path) -> None:

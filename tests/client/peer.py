@@ -85,8 +85,8 @@ class Peer:
     def refuse(self, request: Message, code: int, text: str = "no", data: Any = None) -> None:
         self.say({"id": request["id"], "error": {"code": code, "message": text, "data": data}})
 
-    def cut(self) -> None:
-        self.far.close(1006, "the cable was pulled")
+    def cut(self, code: int = 1006) -> None:
+        self.far.close(code, "the cable was pulled")
 
     def hang_up(self) -> None:
         """Answers nothing more, ever."""

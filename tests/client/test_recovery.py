@@ -9,7 +9,8 @@ import pytest
 
 from outfitter.core.events import Exited, Output
 from outfitter.errors import Disconnected, OutputLost, SessionExpired
-from tests.client.peer import Peer, events, with_a_peer
+from outfitter.protocol.session import LEFT, TAKEN_OVER
+from tests.client.peer import ALL, Peer, events, with_a_peer
 from tests.support.machine import SECOND
 from tests.support.wire import Message, b64
 
@@ -361,7 +362,46 @@ def test_notice_that_cannot_be_read_starts_a_recovery(notice: Message) -> None:
 @with_a_peer(resumable=True)
 async def test_session_that_another_client_took_over_is_not_taken_back(peer: Peer) -> None:
     # X8
-    peer.near.close_code = 4001
-    peer.cut()
+    peer.cut(TAKEN_OVER)
     await peer.until(lambda: peer.client.state == "failed")
     assert (peer.states, peer.dials) == (["failed"], 1)
+
+
+# Leaving
+
+
+async def code_at_the_end(peer: Peer) -> int | None:
+    await peer.client.aclose()
+    await peer.until(lambda: bool(peer.reasons))
+    return peer.far.close_code
+
+
+@with_a_peer(opened=False)
+async def test_client_that_is_closed_says_that_it_will_not_come_back(peer: Peer) -> None:
+    await peer.opened((*ALL, "sessionLeave"))
+    assert await code_at_the_end(peer) == LEFT
+
+
+@with_a_peer(opened=False)
+async def test_client_that_keeps_a_command_may_come_back(peer: Peer) -> None:
+    await peer.opened((*ALL, "sessionLeave"))
+    process, ident = await peer.started()
+    process.keep()
+    peer.exited(ident, 1)  # also when the command has ended meanwhile: somebody wants to read it
+    peer.closed(ident, 2)
+    while not process.closed:
+        await asyncio.sleep(0)
+    assert await code_at_the_end(peer) == 1000
+
+
+@with_a_peer(opened=False)
+async def test_client_of_somebody_else_s_session_does_not_give_it_up(peer: Peer) -> None:
+    opening = asyncio.ensure_future(peer.session.open("s"))
+    await peer.greet((*ALL, "sessionLeave"))
+    await opening
+    assert await code_at_the_end(peer) == 1000
+
+
+@with_a_peer()
+async def test_server_that_does_not_know_the_code_is_not_sent_it(peer: Peer) -> None:
+    assert await code_at_the_end(peer) == 1000

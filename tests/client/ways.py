@@ -1,4 +1,4 @@
-"""Every way to an exec-server: ours and the reference, in memory, on pipes, on a socket."""
+"""Every way to an exec-server: ours and the reference, in memory, on pipes, on a socket, with TLS on it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import outfitter
 from outfitter.client.client import Client
 from outfitter.client.connect import open_program
+from tests.support.certificates import authority, server_pair
 from tests.support.servers import Server, command, environment, serving
 
-NAMES = ("memory", "stdio", "websocket", "codex-websocket", "codex-stdio")
+NAMES = ("memory", "stdio", "websocket", "tls", "codex-websocket", "codex-stdio")
 
 
 class Way:
@@ -45,6 +46,8 @@ class Way:
     async def connect(self, **settings: Any) -> AsyncIterator[Client]:
         """A client; `settings` are those of `outfitter.connect`, for the ways that have a socket."""
         if self.server is not None:
+            if self.name == "tls":
+                settings = {"ca": authority().file, **settings}
             async with outfitter.connect(self.url, **settings) as client:
                 yield client
         elif self.name == "memory":
@@ -65,6 +68,9 @@ def opened(name: str, home: Path) -> Iterator[Way]:
     (home / ".codex").mkdir(parents=True, exist_ok=True)
     if name.endswith("websocket"):
         with serving("codex" if name.startswith("codex") else "outfitter", home) as server:
+            yield Way(name, home, server)
+    elif name == "tls":
+        with serving("outfitter", home, *server_pair().flags, listen="wss://127.0.0.1:0") as server:
             yield Way(name, home, server)
     else:
         if name == "memory":  # the executor is here, where the project's own .venv is

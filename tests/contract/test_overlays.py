@@ -16,6 +16,7 @@ from outfitter.contract.file import parse_settings
 from outfitter.contract.merge import merge
 from outfitter.contract.overlays import Overlays, Scopes, refusals
 from outfitter.contract.settings import Settings
+from outfitter.core.quotas import Sharing
 from outfitter.env.layer import BASE, RUNTIME_LEVEL, SESSION, Layer, Operation
 from outfitter.env.origin import EXECUTOR
 from outfitter.env.overlay import Contribution
@@ -193,7 +194,7 @@ def test_a_full_memory_drops_what_nobody_uses_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(module, "SCOPES", 3)
     alive = {"a", "b"}
-    scopes.is_alive = alive.__contains__
+    scopes.share(Sharing(), alive.__contains__)
     for scope, owner in (("1", "a"), ("2", "gone"), ("3", "gone")):
         scopes.put(scope, Contribution("user", {"A": "1"}), owner)
     scopes.get("2")  # used since
@@ -209,7 +210,7 @@ def test_a_full_memory_drops_what_nobody_uses_and_nothing_else(
 
 def test_who_was_to_have_less_is_forgotten_last(monkeypatch: pytest.MonkeyPatch, scopes: Scopes) -> None:
     monkeypatch.setattr(module, "SCOPES", 3)
-    scopes.is_alive = {"here"}.__contains__
+    scopes.share(Sharing(), {"here"}.__contains__)
     scopes.happened("one", "fork", PLAIN, "gone", to="less", unset=["A"])
     scopes.put("1", Contribution("user", {"A": "1"}), "gone")
     scopes.put("2", Contribution("user", {"A": "1"}), "gone")

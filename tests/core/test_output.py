@@ -15,6 +15,7 @@ from outfitter.core.output import (
     Chunk,
     OutputLog,
     Page,
+    Share,
 )
 
 OUT, ERR = b"stdout", b"stderr"
@@ -352,3 +353,18 @@ class LogsAgainstModels(RuleBasedStateMachine):
 
 TestLogsAgainstModels = LogsAgainstModels.TestCase
 TestLogsAgainstModels.settings = settings(deadline=None, max_examples=30, stateful_step_count=30)
+
+
+def test_a_principal_above_its_share_keeps_a_small_window_and_others_do_not() -> None:
+    whole = Budget(1_000_000)
+    alice, bob = Share(whole), Share(whole)
+    loud, quiet = OutputLog(1, alice), OutputLog(1, bob)
+    loud.append(b"stdout", b"x" * 400_000)
+    assert (alice.used, alice.limit, whole.used, loud.crowded) == (400_000, 600_000, 400_000, False)
+    loud.append(b"stdout", b"x" * 200_000)  # more than is free then
+    assert (loud.dropped_bytes, alice.used, whole.used) == (600_000, 0, 0)
+    loud.append(b"stdout", b"x" * 450_000)
+    quiet.append(b"stdout", b"x" * 200_000)
+    assert (bob.used, whole.used, quiet.dropped_bytes) == (200_000, 650_000, 0)
+    loud.release()
+    assert (alice.used, whole.used) == (0, 200_000)

@@ -41,7 +41,7 @@ POSSIBLE = "a name must not be empty and must not contain '=' or NUL"
 ONE_OF_TWO = 'write url = "ws://HOST:PORT" for a server, or program = "COMMAND" to start one'
 KEYS = (
     "`id`, `skills`, `url`, `auth_bearer_token`, `program`, `args`, `env`, `cwd`, `connect_timeout_sec`, "
-    "`initialize_timeout_sec`"
+    "`initialize_timeout_sec`, `tls_ca`, `tls_cert`, `tls_key`"
 )
 
 # What the reference refuses in these words, and we too: the text, and all that we say about it.
@@ -478,6 +478,46 @@ TAKEN: dict[str, tuple[str, Configuration]] = {
     ),
 }
 
+# Keys that the reference does not know.
+OURS: dict[str, tuple[str, list[str]]] = {
+    "certificates without TLS": (
+        SERVER + 'tls_ca = "ca.pem"\n',
+        ["4: environment `a` tls_ca requires a wss:// url; write wss://, or remove tls_ca"],
+    ),
+    "certificates without a server": (
+        PROGRAM + 'tls_ca = "ca.pem"\n',
+        ["4: environment `a` tls_ca requires url; remove tls_ca, or set url"],
+    ),
+    "a key alone": (
+        at("wss://h:1") + 'tls_key = "key.pem"\n',
+        ["4: environment `a` tls_key requires tls_cert; name the key's certificate, too"],
+    ),
+    "a file with NUL": (
+        at("wss://h:1") + 'tls_ca = "a\\u0000b"\n',
+        ["4: environment `a` tls_ca must not contain NUL; remove the \\u0000"],
+    ),
+}
+CERTIFICATES = (
+    'default = "a"\n'
+    + at("wss://h:1")
+    + 'tls_ca = "ca.pem"\ntls_cert = "/c/cert.pem"\ntls_key = "k/key.pem"\n',
+    Configuration(
+        default="a",
+        environments=(
+            Declared(
+                "a",
+                url="wss://h:1",
+                tls_ca="/f/ca.pem",
+                tls_cert="/c/cert.pem",
+                tls_key="/f/k/key.pem",
+                file="/f/x.toml",
+                line=2,
+            ),
+        ),
+        source="/f/x.toml",
+    ),
+)
+
 
 def told(text: str) -> list[str]:
     """What is said about a text, without the name of the file."""
@@ -501,7 +541,7 @@ def test_a_wrong_type_is_told(text: str, expected: list[str]) -> None:
     assert told(text) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), STRICTER.values(), ids=STRICTER)
+@pytest.mark.parametrize(("text", "expected"), (STRICTER | OURS).values(), ids=STRICTER | OURS)
 def test_what_could_not_work_is_told_at_once(text: str, expected: list[str]) -> None:
     assert told(text) == expected
 
@@ -526,6 +566,11 @@ def test_a_unix_socket_is_ours_alone(tmp_path: Path) -> None:
         ]
     words = "environment url `unix:/run/box.sock` must use ws:// or wss://"
     assert words in (reference(tmp_path, text) or "taken")
+
+
+def test_files_for_tls_are_found_from_the_directory_of_the_file() -> None:
+    text, expected = CERTIFICATES
+    assert parse_environments(text, "/f/x.toml") == expected
 
 
 def test_all_mistakes_are_told_at_once() -> None:
@@ -763,6 +808,10 @@ def test_the_reference_refuses_the_type_too(tmp_path: Path, text: str) -> None:
 )
 def test_the_reference_takes_it(tmp_path: Path, text: str) -> None:
     assert reference(tmp_path, text) is None
+
+
+def test_the_reference_refuses_the_keys_that_are_ours(tmp_path: Path) -> None:
+    assert "unknown field `tls_ca`" in (reference(tmp_path, CERTIFICATES[0]) or "taken")
 
 
 def test_without_a_home_there_is_this_machine_alone() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from outfitter.core.quotas import Sharing
 from outfitter.errors import FileFailed, HostUnsupported
 from outfitter.host import inotify
 from outfitter.host.inotify import (
@@ -192,6 +193,8 @@ class Loop(HandLoop):
 class Ears:
     """A watcher that keeps what it hears."""
 
+    principal = "somebody"
+
     def __init__(self) -> None:
         self.heard: list[tuple[object, int, str]] = []
         self.lost = 0
@@ -350,3 +353,26 @@ def test_after_the_end_nothing_can_be_watched(loop: Loop, folder: int) -> None:
     watching.close()
     with pytest.raises(FileFailed):
         watching.add(Ears(), folder, CREATE, None)
+
+
+def test_one_of_several_principals_cannot_watch_all_there_may_be(loop: Loop, tmp_path: Path) -> None:
+    watching = Watching(loop, 4, Sharing(True))
+    for name in "abcd":
+        (tmp_path / name).mkdir()
+    folders = {name: os.open(tmp_path / name, os.O_RDONLY) for name in "abcd"}
+    alice, more, bob = Ears(), Ears(), Ears()
+    alice.principal = more.principal = "alice"
+    bob.principal = "bob"
+    try:
+        watching.add(alice, folders["a"], CREATE, None)
+        watching.add(more, folders["b"], CREATE, None)
+        with pytest.raises(FileFailed, match="you already watch 2 directories, your share") as caught:
+            watching.add(more, folders["c"], CREATE, None)
+        assert caught.value.errno_name == "ENOSPC"
+        watching.add(bob, folders["c"], CREATE, None)
+        watching.drop(alice)
+        watching.add(more, folders["d"], CREATE, None)
+    finally:
+        watching.close()
+        for folder in folders.values():
+            os.close(folder)

@@ -122,6 +122,22 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         ),
     ),
     (
+        errors.QuotaReached("sessions in use", 128, "close one"),
+        (
+            codes.INVALID_REQUEST,
+            "you already have 128 sessions in use, your share of this exec-server: close one",
+            {"error": "quota-reached"},
+        ),
+    ),
+    (
+        errors.DetachRefused("this server ends a command 60 s after its client has gone", 60.0),
+        (
+            codes.INVALID_REQUEST,
+            "this server ends a command 60 s after its client has gone",
+            {"error": "detach-refused"},
+        ),
+    ),
+    (
         errors.OverlaysFull("scopes", 256),
         (
             codes.INVALID_REQUEST,

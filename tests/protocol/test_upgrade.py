@@ -57,6 +57,7 @@ class Nobody:
     """A caller about whom the kernel says nothing."""
 
     address = "192.0.2.1:5000"
+    certificate: Admitted | None = None
 
     def uid(self) -> int | None:
         return None

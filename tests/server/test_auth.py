@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from outfitter.errors import SettingInvalid
 from outfitter.protocol.upgrade import Admitted, Response
+from outfitter.record import replace
 from outfitter.server.auth import gate, users_of
 from outfitter.server.tokens import Tokens
 from tests.server.test_tokens import holder, private
@@ -38,8 +39,9 @@ class Local:
 
     address = "127.0.0.1:5000"
 
-    def __init__(self, uid: int | None) -> None:
+    def __init__(self, uid: int | None, certificate: Admitted | None = None) -> None:
         self._uid = uid
+        self.certificate = certificate
 
     def uid(self) -> int | None:
         return self._uid
@@ -82,6 +84,45 @@ def test_without_a_check_the_user_at_the_other_end_is_who_asks() -> None:
     assert decided(None, None) == Admitted("uid:1000")
     assert decided("Basic whatever", None) == Admitted("uid:1000")
     assert decided(None, None, uid=7, users=frozenset((1000, 7))) == Admitted("uid:7")
+
+
+def test_a_certificate_counts_before_the_user_and_after_the_token(tmp_path: Path) -> None:
+    alice = Admitted("cn:alice", 17.0)
+    headers = {"host": "localhost"}
+    for users in (None, frozenset((1000,))):
+        assert gate(frozenset(), None, users)(headers, Local(7, alice)) == alice
+    check = Tokens([private(tmp_path / "token", TOKEN)], [])
+    decide = gate(frozenset(), check, None)
+    assert decide(headers, Local(7, alice)) == Response(401, "missing websocket bearer token")
+    found = decide({**headers, "authorization": f"Bearer {TOKEN}"}, Local(7, alice))
+    assert found == replace(holder(TOKEN), expires=17.0)
+
+
+class Always:
+    """A check that admits everybody as the same."""
+
+    def __init__(self, admitted: Admitted) -> None:
+        self._admitted = admitted
+
+    def __call__(self, token: str) -> Admitted:
+        return self._admitted
+
+    def reload(self) -> None:
+        pass
+
+    def admits(self, principal: str) -> bool:
+        return principal == self._admitted.principal
+
+
+@pytest.mark.parametrize(
+    ("token", "certificate", "end"), [(None, 9.0, 9.0), (5.0, 9.0, 5.0), (9.0, 5.0, 5.0)]
+)
+def test_with_both_the_connection_ends_with_the_first(
+    token: float | None, certificate: float, end: float
+) -> None:
+    decide = gate(frozenset(), Always(Admitted("jwt:a|b", token)), None)
+    headers = {"host": "localhost", "authorization": "Bearer x"}
+    assert decide(headers, Local(7, Admitted("cn:alice", certificate))) == Admitted("jwt:a|b", end)
 
 
 def test_nobody_else_is_served_without_a_token() -> None:

@@ -59,7 +59,7 @@ class Wire:
 @pytest.fixture
 def services() -> Iterator[Services]:
     loop = EpollLoop()
-    services = Services(loop, ServerSettings(), {}, retention=0.0, base="daemon", pace=Pace())
+    services = Services(loop, ServerSettings(), {}, retains=False, base="daemon", pace=Pace())
     yield services
     services.stop()
     loop.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
 import json
 import subprocess
@@ -51,9 +52,9 @@ def ec_key(**more: Any) -> Jwk:
     return {"kty": "EC", "crv": "P-256", "x": number(numbers.x, 32), "y": number(numbers.y, 32), **more}
 
 
-def signed(algorithm: str, kid: str | None, claims: Jwk = GOOD, **header: Any) -> str:
+def signed(algorithm: str, key: str | None, claims: Jwk = GOOD, **header: Any) -> str:
     """A token signed by the key that has this algorithm here."""
-    given = {"alg": algorithm, **({} if kid is None else {"kid": kid}), **header}
+    given = {"alg": algorithm, **({} if key is None else {"kid": key}), **header}
     text = unsigned(claims, given)
     data = text.encode()
     if algorithm == "EdDSA":
@@ -103,6 +104,24 @@ def test_key_is_found_by_its_name_and_decides_the_algorithm(
 ) -> None:
     own = {"EdDSA": "ed", "RS256": "rsa", "ES256": "ec"}[algorithm]
     assert isinstance(keyed(signed(algorithm, kid)), Admitted) is (kid == own)
+
+
+@pytest.mark.parametrize("named", ["none", "RS256", "ES256", "HS256", "Ed25519", "eddsa", None, 5])
+def test_good_signature_under_another_name_is_none(named: Any, keyed: SignedTokens) -> None:
+    assert keyed(signed("EdDSA", "ed", alg=named)) == INVALID
+
+
+def test_name_that_is_null_is_not_a_missing_one(tmp_path: Path) -> None:
+    check = SignedTokens(None, keys_file(tmp_path, ed_key(ED)), now=lambda: NOW)
+    assert isinstance(check(signed("EdDSA", None)), Admitted)
+    assert check(signed("EdDSA", None, kid=None)) == INVALID
+
+
+def test_signature_has_one_form(keyed: SignedTokens) -> None:
+    text, _, signature = signed("ES256", "ec").rpartition(".")
+    raw = base64.urlsafe_b64decode(signature + "==")
+    assert isinstance(keyed(f"{text}.{base64url(raw)}"), Admitted)
+    assert keyed(f"{text}.{base64url(raw[:32] + bytes(1) + raw[32:])}") == INVALID
 
 
 def test_public_key_is_no_secret_for_a_mac(tmp_path: Path) -> None:

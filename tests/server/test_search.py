@@ -17,7 +17,7 @@ import pytest
 
 from outfitter.protocol import uri
 from outfitter.protocol.search import SearchParams
-from outfitter.server.limits import SEARCH_WIDTH, SEARCHES, SEARCHES_TOTAL, WAITING_SEARCHES
+from outfitter.server.limits import SEARCH_WIDTH, SEARCHES, WAITING_SEARCHES
 from tests.support.machine import SECOND, children, command, descriptors, wait_gone, wait_until
 from tests.support.servers import Server, serving
 from tests.support.wire import Message, Wire
@@ -353,28 +353,6 @@ def test_waiting_searches_get_their_turn(wire: Wire, tmp_path: Path) -> None:
     assert [len(matches) for matches in answers] == [1] * 3 * SEARCHES
 
 
-def test_connections_share_the_searches_of_a_server(tmp_path: Path) -> None:
-    plant(tmp_path, {"tree/a": LINE, "small/a": "x"})
-    endless = {"path": (tmp_path / "tree").as_uri(), "pattern": ENDLESS}
-    with serving("outfitter", tmp_path / "home") as server, contextlib.ExitStack() as open_until:
-        wires = [open_until.enter_context(Wire(server.url)) for _ in range(4)]
-        for wire in wires:
-            wire.handshake()
-        for wire in wires[:3]:
-            for _ in range(SEARCHES):
-                wire.request("fs/search", endless)
-            wire.call("environment/status")
-        wait_until(lambda: len(searchers(server)) == SEARCHES_TOTAL, "as many run as may")
-        mine = wires[3].request("fs/search", {"path": (tmp_path / "small").as_uri(), "pattern": "x"})
-        assert wires[3].call("environment/status") == {"status": "ready"}
-        # The third one is next, and then it is the fourth one's turn: not after all that the third one wants.
-        for _ in range(2):
-            before = searchers(server)
-            os.kill(before[0], signal.SIGKILL)
-            wait_until(lambda gone=before[0]: gone not in searchers(server), "one has ended")  # type: ignore[misc]
-        assert len(wires[3].answer(mine)["result"]["matches"]) == 1
-
-
 def test_searches_that_wait_are_bounded(wire: Wire, tmp_path: Path) -> None:
     plant(tmp_path, {"a": LINE})
     params = {"path": tmp_path.as_uri(), "pattern": ENDLESS}
@@ -384,7 +362,7 @@ def test_searches_that_wait_are_bounded(wire: Wire, tmp_path: Path) -> None:
     assert first["error"] == {
         "code": -32600,
         "message": "64 searches of this connection are waiting already; wait for one of them first (at most "
-        "4 of a connection run at a time, 8 of all)",
+        "4 of a connection run at a time)",
         "data": {"error": "refused"},
     }
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import outfitter
 from outfitter.client.client import Client
 from outfitter.client.session import RemoteSession
 from outfitter.core.launch import Launch
 from outfitter.errors import RequestFailed
 from outfitter.loop import EpollLoop
 from outfitter.pace import Pace
+from outfitter.protocol.session import LEFT
 from outfitter.server.server import Server as ExecServer
 from outfitter.server.sessions import Sessions
 from outfitter.server.settings import ServerSettings
@@ -303,11 +305,152 @@ def test_too_many_sessions_are_refused_and_one_that_ends_makes_room(tmp_path: Pa
             "data": {"error": "refused"},
         }
         two.close()
+        wait_until(lambda: admitted(three), "there is room")
 
-        def admitted() -> bool:
-            return "result" in three.answer(three.request("initialize", {"clientName": "test"}))
 
-        wait_until(admitted, "there is room")
+@pytest.mark.parametrize("how", ["abort", "close"])
+def test_sessions_in_which_nothing_runs_make_room_and_the_oldest_goes_first(how: str, tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path, "--max-sessions", "3") as server:
+        sessions = []
+        for argv in (["/bin/sleep", "60"], ["/bin/echo", "one"], ["/bin/echo", "two"]):
+            wire = Wire(server.url)
+            sessions.append(wire.handshake()["sessionId"])
+            wire.start("p", argv)
+            if argv[0] == "/bin/echo":
+                wire.closed("p")
+            wire.abort() if how == "abort" else wire.close()
+        with Wire(server.url) as newcomer:
+            wait_until(lambda: admitted(newcomer), "there is room")
+            assert refused_resume(server, sessions[1])["message"] == f"unknown session id {sessions[1]}"
+            resumed(server, sessions[2]).close()
+            with resumed(server, sessions[0]) as again:  # something runs in it, so it never does
+                assert again.call("process/list")["processes"][0]["exited"] is False
+
+
+def test_sessions_in_which_something_runs_never_make_room(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path, "--max-sessions", "2") as server, Wire(server.url) as newcomer:
+        sessions = []
+        for _ in range(2):
+            wire = Wire(server.url)
+            sessions.append(wire.handshake()["sessionId"])
+            wire.start("p", ["/bin/sleep", "60"])
+            wire.abort()
+        assert newcomer.error("initialize", {"clientName": "test"})["message"] == (
+            "this exec-server already keeps 2 sessions; close one, or start it with a larger --max-sessions"
+        )
+        for session in sessions:
+            resumed(server, session).close()
+
+
+def admitted(wire: Wire) -> bool:
+    return "result" in wire.answer(wire.request("initialize", {"clientName": "test"}))
+
+
+# Leaving
+
+
+def test_client_that_leaves_takes_its_session_along(server: Server) -> None:
+    wire = Wire(server.url)
+    session = wire.handshake()["sessionId"]
+    wire.start("p", ["/bin/true"])
+    wire.closed("p")
+    wire.socket.close(LEFT)
+    assert refused_resume(server, session)["message"] == f"unknown session id {session}"
+
+
+def test_session_that_was_left_waits_for_what_runs_in_it(server: Server) -> None:
+    wire = Wire(server.url)
+    session = wire.handshake()["sessionId"]
+    wire.start("p", ["/bin/sleep", "60"])
+    wire.socket.close(LEFT)
+    with resumed(server, session) as again:
+        assert again.call("process/list")["processes"][0]["exited"] is False
+        # Whoever comes back has not left: the end of the command is not that of the session.
+        again.call("process/terminate", {"processId": "p"})
+        again.closed("p")
+        again.abort()
+    resumed(server, session).close()
+
+
+@pytest.mark.parametrize("code", [1000, 1001, 4000, 4001])
+def test_any_other_close_leaves_the_session_to_be_resumed(code: int, server: Server) -> None:
+    wire = Wire(server.url)
+    session = wire.handshake()["sessionId"]
+    wire.socket.close(code)
+    resumed(server, session).close()
+
+
+def test_more_sessions_than_there_is_room_for_one_after_the_other(tmp_path: Path) -> None:
+    async def one(url: str) -> int:
+        async with outfitter.connect(url) as client:
+            return (await client.run(["/bin/true"])).exit_code
+
+    async def many(url: str) -> list[int]:
+        return [await one(url) for _ in range(80)]
+
+    with serving("outfitter", tmp_path, "--max-sessions", "64", "--session-retention", "14400") as server:
+        assert asyncio.run(many(server.url)) == [0] * 80
+
+
+# Detached commands
+
+
+DETACHED: Message = {"detached": {}}
+
+
+def test_detached_command_outlives_its_client_where_others_do_not(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path, "--session-retention", "0") as server:
+        wire = Wire(server.url)
+        session = wire.handshake()["sessionId"]
+        wire.start("p", ["/bin/sh", "-c", "read go; echo over"], pipeStdin=True, **DETACHED)
+        wire.abort()
+        with resumed(server, session) as again:
+            again.call("process/write", {"processId": "p", "chunk": b64(b"go\n"), "writeId": "1"})
+            again.closed("p")
+            again.abort()
+        with resumed(server, session) as again:  # and can be read after its end
+            assert again.call("process/read", {"processId": "p"})["chunks"][0]["chunk"] == b64(b"over\n")
+
+
+def test_session_goes_some_time_after_the_end_of_its_detached_command(tmp_path: Path) -> None:
+    flags = ("--session-retention", "0", "--detached-retention", "1")
+    with serving("outfitter", tmp_path, *flags) as server:
+        wire = Wire(server.url)
+        session = wire.handshake()["sessionId"]
+        wire.start("p", ["/bin/sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.01; done"], **DETACHED)
+        wire.abort()
+        resumed(server, session).close()
+        (tmp_path / "go").touch()
+
+        def gone() -> bool:
+            with Wire(server.url) as wire:
+                params = {"clientName": "test", "resumeSessionId": session}
+                return wire.answer(wire.request("initialize", params)).get("error", {}).get("code") == -32600
+
+        wait_until(gone, "the session is gone")
+
+
+def test_detached_command_ends_after_the_time_that_was_asked_for(tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path, "--session-retention", "0", "--max-detached", "1") as server:
+        wire = Wire(server.url)
+        wire.handshake()
+        error = wire.error("process/start", start_params("p", ["/bin/true"], **DETACHED))
+        assert (error["code"], error["data"]) == (-32600, {"error": "detach-refused"})
+        error = wire.error("process/start", start_params("p", ["/bin/true"], detached={"forMs": 1001}))
+        assert error["message"].startswith("this server ends a command 1 s after its client has gone")
+        wire.start("p", ["/bin/sleep", "60"], detached={"forMs": 1000})
+        [listed] = wire.call("process/list")["processes"]
+        wire.abort()
+        wait_gone([listed["pid"]])
+
+
+def test_detached_command_needs_a_carrier_that_can_be_dialled_again(runner: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        async with outfitter.local() as client:
+            with pytest.raises(RequestFailed, match="this connection cannot be resumed"):
+                await client.start(["/bin/true"], detach=True)
+
+    runner.run(scenario())
 
 
 def test_too_many_processes_are_refused_and_one_that_closes_makes_room(tmp_path: Path) -> None:
@@ -436,6 +579,7 @@ class Outlet:
     """A connection that takes everything."""
 
     full = False
+    principal = "uid:0"
 
     def push(self, *messages: bytes) -> bool:
         return True
@@ -477,6 +621,57 @@ def test_each_session_that_nobody_comes_back_to_expires(
     loop.run()
     sessions.stop()
     assert (len(sessions), caplog.text) == (0, "")
+
+
+def test_session_that_was_left_ends_with_its_last_command(loop: EpollLoop) -> None:
+    sessions, outlet = registry(loop, 600), Outlet()
+    session = sessions.create(outlet)
+    ends = Launch("/bin/sh", ["sh", "-c", "exit"], "/", {"PATH": "/usr/bin:/bin"})
+    session.start("p", ends)
+    sessions.detach(session, outlet, left=True)
+    assert len(sessions) == 1
+    loop.call_later(5 * SECOND, loop.stop)
+
+    def look() -> None:
+        loop.stop() if not len(sessions) else loop.call_later(0.01, look)
+
+    look()
+    loop.run()
+    assert len(sessions) == 0
+    sessions.stop()
+
+
+def test_session_that_was_resumed_in_time_leaves_no_end_behind(
+    loop: EpollLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions, outlet = registry(loop, 0.02 * SECOND), Outlet()
+    session = sessions.create(outlet)
+    sessions.detach(session, outlet)
+    sessions.resume(session.id, Outlet(), 1.0)
+    loop.call_later(0.05 * SECOND, loop.stop)  # after the time at which it would have ended
+    loop.run()
+    assert (len(sessions), caplog.text) == (1, "")
+    sessions.stop()
+
+
+def test_earlier_end_is_not_missed_because_of_a_later_one(loop: EpollLoop) -> None:
+    # The timer is set for a session that may run for an hour; one that waits for a moment comes after it.
+    sessions = registry(loop, 0.05)
+    for seconds in (3600.0, None):
+        outlet = Outlet()
+        session = sessions.create(outlet)
+        if seconds is not None:
+            session.start("p", SLEEP, unattended=seconds)
+        sessions.detach(session, outlet)
+    loop.call_later(5 * SECOND, loop.stop)
+
+    def look() -> None:
+        loop.stop() if len(sessions) == 1 else loop.call_later(0.01, look)
+
+    look()
+    loop.run()
+    assert len(sessions) == 1
+    sessions.stop()
 
 
 def test_the_end_of_a_session_comes_once_though_its_number_is_used_again(loop: EpollLoop) -> None:

@@ -33,6 +33,11 @@ class HandLoop:
         """How many timers have not been called yet."""
         return sum(timer.callback is not None for _, _, timer in self._timers)
 
+    @property
+    def writers(self) -> list[int]:
+        """The descriptors that somebody waits to write to."""
+        return list(self._writers)
+
     def time(self) -> float:
         return self.now
 

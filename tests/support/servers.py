@@ -82,7 +82,7 @@ def serving(
     try:
         assert popen.stdout is not None
         line = popen.stdout.readline().decode().strip()
-        if not line.startswith(("ws://", "unix:")):
+        if not line.startswith(("ws://", "wss://", "unix:")):
             popen.wait(START_SECONDS)
             raise RuntimeError(
                 f"{kind} server did not start (exit {popen.returncode}): "

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from outfitter.core.quotas import Sharing
 from outfitter.protocol.upgrade import Admitted, Response
 from outfitter.transport.attempts import Attempts
 from outfitter.transport.sockets import listen
@@ -86,6 +87,16 @@ def test_who_leaves_gives_its_place_back_once(loop: HandLoop) -> None:
     assert (len(attempts), attempts.make_room()) == (0, 0.0)
 
 
+def test_source_that_may_have_one_replaces_it(loop: HandLoop) -> None:
+    attempts = Attempts(loop, 5, 1)
+    first = Waiting(attempts, loop, "a")
+    loop.advance(1)
+    second = Waiting(attempts, loop, "a")
+    assert (first.dropped, second.dropped, len(attempts)) == (True, False, 1)
+    second.abort()
+    assert (len(attempts), attempts._sources) == (0, {})  # nothing is kept of who has left
+
+
 # A listener
 
 
@@ -104,12 +115,20 @@ class Silent:
 class Place:
     """A listener moved by hand, where everybody is admitted who asks."""
 
-    def __init__(self, loop: HandLoop, decided: Response | Admitted, limit: int = 1000) -> None:
+    def __init__(
+        self,
+        loop: HandLoop,
+        decided: Response | Admitted,
+        limit: int = 1000,
+        sharing: Sharing | None = None,
+    ) -> None:
         self.loop = loop
         self.decided = decided
         self.admitted: list[WebSocketTransport] = []
         self.socket = listen("127.0.0.1", 0)
-        self.listener = Listener(loop, self.socket, lambda *_: self.decided, self.connected, limit)
+        self.listener = Listener(
+            loop, self.socket, lambda *_: self.decided, self.connected, limit, sharing=sharing
+        )
         self.peers: list[socket.socket] = []
 
     def connected(self, transport: WebSocketTransport) -> None:
@@ -178,6 +197,11 @@ def test_connections_that_wait_do_not_count_as_clients(place: Place) -> None:
         second.sendall(HEAD)
         small.ticks(5)
         assert (first.recv(12), second.recv(12)) == (b"HTTP/1.1 101", b"HTTP/1.1 503")
+        for _ in range(5):  # who comes when it is full has done nothing wrong, and does not wait
+            third = small.dial()
+            third.sendall(HEAD)
+            small.ticks(5)
+            assert third.recv(12) == b"HTTP/1.1 503"
     finally:
         small.close()
 
@@ -197,6 +221,36 @@ def test_refused_connection_waits_for_its_answer(place: Place) -> None:
     peer.sendall(HEAD)
     place.ticks(3)
     assert peer.recv(12) == b"HTTP/1.1 101"
+
+
+# Shares
+
+
+def statuses(place: Place, *principals: str) -> list[bytes]:
+    found = []
+    for principal in principals:
+        place.decided = Admitted(principal)
+        peer = place.dial()
+        peer.sendall(HEAD)
+        place.ticks(3)
+        found.append(peer.recv(4096))
+    return found
+
+
+def test_one_of_several_principals_cannot_take_all_connections(loop: HandLoop) -> None:
+    place = Place(loop, Admitted(""), 4, Sharing(True))
+    answers = statuses(place, "alice", "alice", "alice", "bob", "carol")
+    assert [answer[9:12] for answer in answers] == [b"101", b"101", b"503", b"101", b"101"]
+    assert answers[2].endswith(b"you already have 2 connections, your share of this exec-server: close one")
+    place.close()
+
+
+def test_the_only_principal_may_have_every_connection(loop: HandLoop) -> None:
+    place = Place(loop, Admitted(""), 3, Sharing())
+    answers = statuses(place, "alice", "alice", "alice", "alice")
+    assert [answer[9:12] for answer in answers] == [b"101", b"101", b"101", b"503"]
+    assert answers[3].endswith(b"this exec-server already has 3 connections, which is its limit")
+    place.close()
 
 
 # Refusals

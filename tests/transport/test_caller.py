@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.transport import caller
-from outfitter.transport.caller import SocketCaller, owner
+from outfitter.transport.caller import SocketCaller, owner, source_of
 
 OTHER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
@@ -96,6 +96,19 @@ def test_connection_whose_process_has_left_has_no_owner(way: str, host: str) -> 
     with connected(host, socket.AF_INET6 if ":" in host else socket.AF_INET) as (client, accepted):
         client.close()
         assert SocketCaller(accepted).uid() is None
+
+
+def test_half_of_a_connection_has_no_owner(way: str) -> None:
+    """Its process lives, but it can close the other half at any time, and then it would be root's."""
+    with connected() as (client, accepted):
+        client.shutdown(socket.SHUT_WR)
+        assert SocketCaller(accepted).uid() is None
+
+
+def test_addresses_of_one_network_are_one_source() -> None:
+    assert [source_of(host) for host in ("192.0.2.1", "::1")] == ["192.0.2.1", "::1"]
+    assert source_of("2001:db8::1") == source_of("2001:db8::2:3:4:5") == "2001:0db8:0000:0000::/64"
+    assert source_of("2001:db8:0:1::1") == "2001:0db8:0000:0001::/64"
 
 
 def test_connection_that_was_reset_has_no_owner(way: str) -> None:

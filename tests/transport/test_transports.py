@@ -1,9 +1,10 @@
-"""What every transport promises, tested over memory, stdio and websocket alike."""
+"""What every transport promises, tested over memory, stdio, websocket and websocket with TLS alike."""
 
 from __future__ import annotations
 
 import os
 import socket
+import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +19,15 @@ from websockets.uri import parse_uri
 from outfitter.loop import EpollLoop
 from outfitter.server.auth import gate
 from outfitter.transport.base import HIGH, LOW
+from outfitter.transport.caller import SocketCaller
+from outfitter.transport.certificates import server_context
 from outfitter.transport.memory import pair
 from outfitter.transport.sockets import listen
 from outfitter.transport.stdio import StdioTransport
+from outfitter.transport.tls import TlsSocket
 from outfitter.transport.unix import UnixPlace
 from outfitter.transport.websocket import Listener, WebSocketTransport
+from tests.support.certificates import authority, server_pair
 from tests.support.machine import SECOND
 
 
@@ -176,19 +181,23 @@ class StdioLink(Link):
 class WebSocketLink(Link):
     """The peer is another library's protocol on a plain socket."""
 
+    secure: Callable[[socket.socket, SocketCaller], TlsSocket] | None = None
+
     def __init__(self, limit: int = 10) -> None:
         super().__init__()
-        listening, self.socket = self.place()
+        listening = self.listen()
         accepted: list[WebSocketTransport] = []
 
         def connected(transport: WebSocketTransport) -> None:
             transport.receiver = self.recorder
             accepted.append(transport)
 
-        self.listener = Listener(self.loop, listening, gate(frozenset(), None, None), connected, limit)
+        self.listener = Listener(
+            self.loop, listening, gate(frozenset(), None, None), connected, limit, secure=self.secure
+        )
         self.protocol = ClientProtocol(parse_uri("ws://localhost/"), max_size=None)
-        self.socket.setblocking(False)
-        self._unsent = b""
+        self.socket = self.dial()
+        self._unsent = bytearray()
         self._messages: list[bytes] = []
         self._parts: list[bytes] = []
         self.frames: list[Frame] = []
@@ -197,11 +206,16 @@ class WebSocketLink(Link):
         self.until(lambda: bool(accepted) and self._opened())
         self.transport = accepted[0]
 
-    def place(self) -> tuple[Any, socket.socket]:
-        """A socket that listens, and one that is connected to it."""
+    def listen(self) -> Any:
         listening = listen("127.0.0.1", 0)
         self.address = listening.getsockname()
-        return listening, socket.create_connection(self.address)
+        return listening
+
+    def dial(self) -> Any:
+        """A new connection that does not block."""
+        sock = socket.create_connection(self.address)
+        sock.setblocking(False)
+        return sock
 
     def _opened(self) -> bool:
         self.peer_messages()
@@ -215,9 +229,11 @@ class WebSocketLink(Link):
 
     def _write(self) -> None:
         try:
-            self._unsent = self._unsent[self.socket.send(self._unsent[: 1 << 18]) :]
+            del self._unsent[: self.socket.send(self._unsent[: 1 << 18])]
+        except BlockingIOError:
+            return
         except ConnectionError:
-            self._unsent = b""
+            self._unsent.clear()
         if not self._unsent:
             self.loop.remove_writer(self.socket.fileno())
 
@@ -274,16 +290,63 @@ class WebSocketLink(Link):
 
 
 class UnixLink(WebSocketLink):
-    def place(self) -> tuple[Any, socket.socket]:
+    def listen(self) -> Any:
         self._folder = tempfile.TemporaryDirectory()
-        path = f"{self._folder.name}/x.sock"
-        listening, sock = UnixPlace(path).listen(), socket.socket(socket.AF_UNIX)
-        sock.connect(path)
-        return listening, sock
+        self._path = f"{self._folder.name}/x.sock"
+        return UnixPlace(self._path).listen()
+
+    def dial(self) -> Any:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(self._path)
+        sock.setblocking(False)
+        return sock
 
     def close(self) -> None:
         super().close()
         self._folder.cleanup()
+
+
+class TlsPeer:
+    """A client's end with the errors of a plain socket. The handshake comes with the first call."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        context = ssl.create_default_context(cafile=authority().file)
+        self._tls = context.wrap_socket(sock, server_hostname="localhost", do_handshake_on_connect=False)
+        self.fileno = self._tls.fileno
+        self.close = self._tls.close
+
+    def send(self, data: bytes) -> int:
+        return self._try(self._tls.send, data)
+
+    def recv(self, size: int) -> bytes:
+        return self._try(self._tls.recv, size)
+
+    def _try(self, call: Callable[[Any], Any], argument: Any) -> Any:
+        try:
+            return call(argument)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+        except ssl.SSLError as error:
+            raise ConnectionError(str(error)) from None
+
+    def __enter__(self) -> TlsPeer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class TlsLink(WebSocketLink):
+    """The same, encrypted: the peer's TLS is the standard library's on a socket."""
+
+    def __init__(self, limit: int = 10) -> None:
+        pair = server_pair()
+        context = server_context(str(pair.cert), str(pair.key))
+        self.secure = lambda sock, caller: TlsSocket(self.loop, sock, context, caller)
+        super().__init__(limit)
+
+    def dial(self) -> Any:
+        return TlsPeer(super().dial())
 
 
 KINDS: dict[str, Callable[[], Link]] = {
@@ -291,6 +354,7 @@ KINDS: dict[str, Callable[[], Link]] = {
     "stdio": StdioLink,
     "websocket": WebSocketLink,
     "unix": UnixLink,
+    "tls": TlsLink,
 }
 
 
@@ -301,9 +365,9 @@ def link(request: pytest.FixtureRequest) -> Iterator[Link]:
     link.close()
 
 
-@pytest.fixture
-def web() -> Iterator[WebSocketLink]:
-    link = WebSocketLink()
+@pytest.fixture(params=[WebSocketLink, TlsLink])
+def web(request: pytest.FixtureRequest) -> Iterator[WebSocketLink]:
+    link = request.param()
     yield link
     link.close()
 
@@ -530,14 +594,15 @@ def test_connection_that_vanishes_is_told_once(web: WebSocketLink) -> None:
 
 def ask(web: WebSocketLink, text: str) -> tuple[str, bytes]:
     """Status line and body for a request on a fresh connection."""
-    with socket.create_connection(web.address) as sock:
-        sock.sendall(text.replace("\n", "\r\n").encode("latin-1"))
-        sock.setblocking(False)
+    with web.dial() as sock:
+        unsent = text.replace("\n", "\r\n").encode("latin-1")
         read = b""
 
         def whole() -> bool:
-            nonlocal read
+            nonlocal read, unsent
             try:
+                while unsent:
+                    unsent = unsent[sock.send(unsent) :]
                 while more := sock.recv(65536):
                     read += more
             except BlockingIOError:
@@ -612,7 +677,15 @@ def test_connections_above_the_limit_are_refused_and_room_is_given_again() -> No
 
 def test_message_that_comes_with_the_request_is_not_lost(web: WebSocketLink) -> None:
     # A quick client sends its first frame without waiting for the answer.
-    with socket.create_connection(web.address) as sock:
-        head = f"GET / HTTP/1.1\n{UPGRADE}\n".replace("\n", "\r\n").encode()
-        sock.sendall(head + b"\x81\x82\0\0\0\0hi")
-        web.until(lambda: web.recorder.messages == [b"hi"])
+    with web.dial() as sock:
+        unsent = f"GET / HTTP/1.1\n{UPGRADE}\n".replace("\n", "\r\n").encode() + b"\x81\x82\0\0\0\0hi"
+
+        def taken() -> bool:
+            nonlocal unsent
+            try:
+                unsent = unsent[sock.send(unsent) :] if unsent else b""
+            except BlockingIOError:
+                pass
+            return web.recorder.messages == [b"hi"]
+
+        web.until(taken)

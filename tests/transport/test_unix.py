@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import stat
@@ -14,6 +15,7 @@ import pytest
 
 from outfitter.errors import SettingInvalid
 from outfitter.transport.unix import UnixPlace, path_of
+from tests.support.machine import wait_until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 
@@ -158,6 +160,26 @@ def test_folder_that_is_missing_is_named(folder: Path) -> None:
     missing = folder / "missing"
     text = f"cannot listen on unix:{missing}/x.sock: {missing}: No such file or directory"
     assert refusal(UnixPlace(f"{missing}/x.sock")) == text
+
+
+def test_folder_is_locked_while_a_socket_is_replaced(folder: Path) -> None:
+    holding = os.open(folder, os.O_RDONLY)
+    fcntl.flock(holding, fcntl.LOCK_EX)
+    place = UnixPlace(f"{folder}/x.sock")
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(place.listen()))
+    thread.start()
+    inode = f":{folder.stat().st_ino} "
+
+    def waits() -> bool:
+        return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
+
+    wait_until(waits, "the other one waits for the lock")
+    assert (made, list(folder.iterdir())) == ([], [])
+    os.close(holding)
+    thread.join()
+    made[0].close()
+    place.leave()
 
 
 def test_of_servers_that_start_at_once_one_listens(folder: Path) -> None:

@@ -12,7 +12,7 @@ from .console import say
 from .follow import NOT_STARTED, LeftRunning
 from .records import Records
 from .run import follow
-from .target import find, reach
+from .target import named, reach, recorded
 
 if TYPE_CHECKING:
     from ..client.client import Client
@@ -32,14 +32,14 @@ def attach(ident: str | None, flags: dict[str, Any]) -> int:
                     f"`outfitter` with pid {started.holder} is attached to {started.id}: add --take-over to "
                     f"take it over"
                 )
-            target = find(started.on, started.codex_home, started.token_file)
+            target = recorded(started)
             session, process = started.session_id, started.process_id
         else:
             if ident is None:
                 raise SettingInvalid(
                     "--session needs the ID of a process: `outfitter ps --session` lists them"
                 )
-            target = find(flags["on"], flags["codex_home"], flags["token_file"])
+            target = named(flags)
             session, process = flags["session"], ident
         return asyncio.run(_attach(target, session, process, started, flags))
     except LeftRunning as left:

@@ -65,6 +65,12 @@ def serve_command(**flags: Any) -> int:
     *WHERE,
     Flag("--tty", "flag", "Allocate a terminal; if stdin is one, put it in raw mode.", short="-t"),
     Flag("--detach", "flag", "Leave the command running on the server and print its ID.", short="-d"),
+    Flag(
+        "--detach-for",
+        "seconds",
+        "Like --detach, for at most this long while no client is attached.",
+        "SECONDS",
+    ),
     Flag("--explain", "flag", "Afterwards, show on stderr where the environment came from."),
     *WISHES,
     Flag("--login", "text", "What to do with a shell's login flag.", choices=("allow", "strip", "reject")),
@@ -93,6 +99,7 @@ def run_command(argv: tuple[str, ...], **flags: Any) -> int:
     The exit status is the command's own, or 124 after a timeout, 125 if the command could not be started or
     the server was lost, 126 if it is not executable, and 127 if it was not found.
     """
+    flags["detach"] = flags["detach"] or flags["detach_for"] is not None
     if flags["detach"] and flags["timeout"] is not None:
         raise click.UsageError(
             "--timeout cannot be used with --detach: nothing would be left here to end the command"

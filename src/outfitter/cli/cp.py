@@ -18,7 +18,7 @@ from ..errors import OutfitterError, SettingInvalid
 from .console import say
 from .places import Here, There
 from .progress import Progress
-from .target import find, reach
+from .target import find, named, reach
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -65,7 +65,7 @@ async def _place(
     if name == LOCAL:
         return places.setdefault(LOCAL, Here()), path
     if name not in places:
-        target = find(name or flags["on"], flags["codex_home"], flags["token_file"] if not name else None)
+        target = find(name, flags["codex_home"]) if name else named(flags)
         if target.declared is None:
             return places.setdefault(LOCAL, Here()), path
         places[name] = There(target.name, await stack.enter_async_context(reach(target)))

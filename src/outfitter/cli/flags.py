@@ -53,8 +53,8 @@ SERVE: tuple[Flag, ...] = (
     Flag(
         "--listen",
         "text",
-        "Listen on ws://IP:PORT, unix:PATH or stdio. Port 0 means any free port; the first line printed is "
-        "the URL.",
+        "Listen on ws://IP:PORT, wss://IP:PORT, unix:PATH or stdio. Port 0 means any free port; the first "
+        "line printed is the URL.",
         "URL",
         "ws://127.0.0.1:0",
     ),
@@ -117,6 +117,14 @@ SERVE: tuple[Flag, ...] = (
         "Without tokens, also serve this user of this machine (repeatable).",
         "NAME|UID",
     ),
+    Flag("--tls-cert", "text", "For wss://: the certificate and its chain (PEM).", "FILE"),
+    Flag("--tls-key", "text", "For wss://: the private key of the certificate (PEM).", "FILE"),
+    Flag(
+        "--tls-client-ca",
+        "text",
+        "For wss://: accept only clients with a certificate of this CA (PEM).",
+        "FILE",
+    ),
     Flag("--allow-host", "list", "Accept this host name in requests (repeatable).", "NAME"),
     Flag("--session-retention", "seconds", "How long to keep a session whose client is gone.", "SECONDS", 30),
     Flag(
@@ -125,6 +133,19 @@ SERVE: tuple[Flag, ...] = (
         "How long the output of a closed process can be read.",
         "SECONDS",
         30,
+    ),
+    Flag(
+        "--max-detached",
+        "seconds",
+        "How long a detached command may run while no client is attached. Default: to its end.",
+        "SECONDS",
+    ),
+    Flag(
+        "--detached-retention",
+        "seconds",
+        "How long the output of a detached command can be read after its end.",
+        "SECONDS",
+        86400,
     ),
     Flag("--max-sessions", "count", "Limit on sessions.", "N", 256),
     Flag("--max-processes", "count", "Limit on running processes per session.", "N", 2048),
@@ -141,7 +162,9 @@ SERVE: tuple[Flag, ...] = (
 
 # On which environment.
 WHERE: tuple[Flag, ...] = (
-    Flag("--on", "text", "Use this executor: a named environment, or a ws:// or unix: URL.", "NAME|URL"),
+    Flag(
+        "--on", "text", "Use this executor: a named environment, or a ws://, wss:// or unix: URL.", "NAME|URL"
+    ),
     Flag(
         "--codex-home",
         "text",
@@ -149,6 +172,9 @@ WHERE: tuple[Flag, ...] = (
         "DIR",
     ),
     Flag("--token-file", "text", "With --on URL: the file that contains the bearer token.", "FILE"),
+    Flag("--tls-ca", "text", "With --on wss://...: trust the CAs in this file (PEM), and no others.", "FILE"),
+    Flag("--tls-cert", "text", "With --on wss://...: the certificate to show the server.", "FILE"),
+    Flag("--tls-key", "text", "With --on wss://...: the private key of that certificate.", "FILE"),
 )
 # What the environment of a command shall be. The first five make a policy, which comes after the configured
 # ones; the others are the request's.

@@ -16,7 +16,7 @@ from .console import say, waiting
 from .follow import NOT_STARTED
 from .records import Records
 from .table import table
-from .target import find, reach
+from .target import named, reach, recorded
 
 if TYPE_CHECKING:
     from .records import Started
@@ -61,7 +61,7 @@ async def _state(started: Started) -> dict[str, object]:
     if started.held:
         return {"state": "attached", "pid": started.holder}
     try:
-        target = find(started.on, started.codex_home, started.token_file)
+        target = recorded(started)
         async with (
             asyncio.timeout(_ASK_SECONDS),
             reach(target, resume=started.session_id, quiet=True) as client,
@@ -107,7 +107,7 @@ def _shown(state: dict[str, object]) -> str:
 
 async def _session(flags: dict[str, Any]) -> int:
     """The processes of one session, as its server lists them."""
-    target = find(flags["on"], flags["codex_home"], flags["token_file"])
+    target = named(flags)
     async with reach(target, resume=flags["session"]) as client:
         found = await client.processes()
     if flags["json"]:

@@ -40,6 +40,9 @@ class Started:
     holder_since: str  # when that process started, since pids are used again
     codex_home: str | None = None
     token_file: str | None = None
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
 
     @property
     def held(self) -> bool:
@@ -67,6 +70,9 @@ class Records:
         tty: bool,
         codex_home: str | None = None,
         token_file: str | None = None,
+        tls_ca: str | None = None,
+        tls_cert: str | None = None,
+        tls_key: str | None = None,
     ) -> Started:
         """Writes down a command that this process follows. Raises SettingInvalid."""
         started = Started(
@@ -79,8 +85,10 @@ class Records:
             time.time(),
             os.getpid(),
             _since(os.getpid()),
-            None if codex_home is None else os.path.abspath(codex_home),
-            None if token_file is None else os.path.abspath(token_file),
+            *(
+                None if path is None else os.path.abspath(path)
+                for path in (codex_home, token_file, tls_ca, tls_cert, tls_key)
+            ),
         )
         self._write(started)
         return started
@@ -158,6 +166,9 @@ def _fits(started: Started, path: str) -> bool:
         "holder": (int,),
         "codex_home": maybe,
         "token_file": maybe,
+        "tls_ca": maybe,
+        "tls_cert": maybe,
+        "tls_key": maybe,
     }
     return os.path.basename(path) == f"{started.id}.json" and all(
         type(getattr(started, name)) in others.get(name, (str,)) for name in fields(Started)

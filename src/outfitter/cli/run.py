@@ -14,7 +14,7 @@ from .colour import Paint, wants_colour
 from .console import say
 from .follow import NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, Follower, LeftRunning
 from .records import Records
-from .target import find, reach
+from .target import named, reach
 from .wishes import wire_contract, wire_policy
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .records import Started
     from .target import Target
 
+REFERENCE_RETENTION = 30.0  # seconds that `codex exec-server` keeps a session
 # What a terminal's programs need to know about the terminal, which is here and not there.
 _TERMINAL_NAMES = ("TERM", "COLORTERM")
 
@@ -33,7 +34,7 @@ _TERMINAL_NAMES = ("TERM", "COLORTERM")
 def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
     """Runs the command; returns the exit status of the command line."""
     try:
-        target = find(flags["on"], flags["codex_home"], flags["token_file"])
+        target = named(flags)
         return asyncio.run(_Run(argv, flags, target).run())
     except LeftRunning as left:
         return left.status
@@ -65,6 +66,9 @@ class _Run:
             say("--detach needs a server that keeps the command running: add --on NAME or URL")
             return NOT_STARTED
         async with reach(self._target, summaries=flags["explain"]) as client:
+            if flags["detach"] and (why := self._why_not_kept(client)):
+                say(why)
+                return NOT_STARTED
             pass_input = not flags["detach"] and self._can_pass_input(client)
             self._differences = await base.agree(
                 client, self._target, flags["from"], compare=flags["explain"]
@@ -78,6 +82,7 @@ class _Run:
                     contract=self._contract,
                     tty=terminal.size() if flags["tty"] else None,
                     stdin=pass_input,
+                    detach=self._detach_for(client),
                     on_waiting=lambda what: say(f"waiting for {what}"),
                 )
             except RequestFailed as error:
@@ -86,7 +91,7 @@ class _Run:
                 say(warning)
             started = self._record(client, process)
             if flags["detach"]:
-                return self._detach(client, process, started)
+                return await self._detach(client, process, started)
             status = await follow(
                 client, process, self._argv[0], started, self._records, flags, pass_input=pass_input
             )
@@ -101,6 +106,26 @@ class _Run:
             say("this server does not support the end of input: the command gets no input")
         return False
 
+    def _detach_for(self, client: Client) -> bool | float:
+        """What is asked of a server that can keep a command without a client."""
+        if not self._flags["detach"] or not client.offers("processDetach"):
+            return False
+        seconds = self._flags["detach_for"]
+        return True if seconds is None else float(seconds)
+
+    def _why_not_kept(self, client: Client) -> str:
+        """Why a server without that capability would end the command too early; empty when it would not."""
+        if client.offers("processDetach"):
+            return ""
+        kept = _retention(client)
+        asked = self._flags["detach_for"]
+        if asked is not None and asked <= kept:
+            return ""
+        return (
+            f"this server ends a command {kept:g} s after its client has gone: add --detach-for {kept:g} if "
+            f"that is enough, or use an Outfitter server"
+        )
+
     def _record(self, client: Client, process: RemoteProcess) -> Started | None:
         if not self._target.resumable:
             return None
@@ -113,20 +138,30 @@ class _Run:
                 tty=process.tty,
                 codex_home=self._flags["codex_home"],
                 token_file=self._flags["token_file"],
+                tls_ca=self._flags["tls_ca"],
+                tls_cert=self._flags["tls_cert"],
+                tls_key=self._flags["tls_key"],
             )
         except OutfitterError as error:
             say(f"`outfitter attach` will not find this command: {error}")
             return None
 
-    def _detach(self, client: Client, process: RemoteProcess, started: Started | None) -> int:
+    async def _detach(self, client: Client, process: RemoteProcess, started: Started | None) -> int:
         if started is None:
+            await process.terminate()
             say("the command was ended, because nobody could find it again")
             return NOT_STARTED
         process.keep()
         self._records.leave(started)
         print(started.id, flush=True)
-        say(f"left running; {_kept_for(client)}: outfitter attach {started.id}")
+        say(f"left running; {self._kept(client)}: outfitter attach {started.id}")
         return 0
+
+    def _kept(self, client: Client) -> str:
+        if not client.offers("processDetach"):
+            return _kept_for(client)
+        seconds = self._flags["detach_for"]
+        return "to its end" if seconds is None else f"for {seconds:g} s unless a client attaches to it"
 
     async def _explain(self, client: Client, process: RemoteProcess) -> None:
         flags = self._flags
@@ -182,7 +217,14 @@ async def follow(
     # A command whose end was not seen may be somebody else's by now: `ps` clears up after it.
     if started is not None and not follower.lost:
         records.remove(started)
+        client._session.leaves = True  # nothing else was started in it
     return status
+
+
+def _retention(client: Client) -> float:
+    """How long a server keeps a session: one that does not say so is the reference."""
+    retention = None if client.info is None else client.info.session_retention
+    return REFERENCE_RETENTION if retention is None else retention
 
 
 def _kept_for(client: Client) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..protocol.upgrade import Gate
     from ..server.auth import Check
+    from ..transport.certificates import Certificates
 
     Flags = dict[str, Any]  # each value has the type its Flag says
 
@@ -33,21 +34,26 @@ def serve(flags: Flags) -> int:
     settings = ServerSettings(
         session_retention=float(flags["session_retention"]),
         process_retention=float(flags["process_retention"]),
+        detached_retention=float(flags["detached_retention"]),
+        max_detached=None if flags["max_detached"] is None else float(flags["max_detached"]),
         max_processes=flags["max_processes"],
         max_sessions=flags["max_sessions"],
         concurrent_requests=flags["concurrent_requests"],
         cgroup=flags["cgroup"],
         run_as=flags["run_as"],
+        several_principals=bool(flags["allow_user"]) or flags["tls_client_ca"] is not None,
     )
     if settings.run_as is not None and settings.cgroup:
         raise SettingInvalid("--cgroup cannot be used with --run-as: that user may not manage the groups")
     place = parse_url(flags["listen"], shared=bool(flags["allow_user"] or flags["allow_unauthenticated"]))
+    certificates = _certificates(flags)
     if place is None:
         if flags["ws_auth"] is not None:
             raise SettingInvalid("--ws-auth needs --listen ws://IP:PORT: a client on stdio sends no token")
         return serve_stdio(settings)
     check = _check(flags)
-    if check is None and not place.local and not flags["allow_unauthenticated"]:
+    is_open = check is None and flags["tls_client_ca"] is None
+    if is_open and not place.local and not flags["allow_unauthenticated"]:
         raise SettingInvalid(
             f"other machines can reach {place.url}, and every client that connects can run commands: add "
             f"--ws-auth capability-token --ws-token-file FILE, or --allow-unauthenticated to accept every "
@@ -65,7 +71,24 @@ def serve(flags: Flags) -> int:
         # With --run-as, who we have become may come as well as who has started us.
         return gate(hosts, check, None if users is None else users | {os.geteuid()})
 
-    return serve_websocket(place, settings, make_gate, check)
+    return serve_websocket(place, settings, make_gate, check, certificates)
+
+
+def _certificates(flags: Flags) -> Certificates | None:
+    """What wss:// needs. Files are read now, and again when they change."""
+    cert, key, client_ca = (flags[name] for name in ("tls_cert", "tls_key", "tls_client_ca"))
+    if not flags["listen"].startswith("wss://"):
+        for name in ("tls_cert", "tls_key", "tls_client_ca"):
+            if flags[name] is not None:
+                raise SettingInvalid(f"--{name.replace('_', '-')} needs --listen wss://IP:PORT")
+        return None
+    if cert is None or key is None:
+        raise SettingInvalid("--listen wss://IP:PORT needs --tls-cert FILE and --tls-key FILE")
+    from time import monotonic
+
+    from ..transport.certificates import Certificates
+
+    return Certificates(cert, key, client_ca, monotonic)
 
 
 def _users(flags: Flags) -> frozenset[int] | None:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 from ..environments.file import LOCAL, Declared, check, load, shown_url
 from ..environments.manager import open_declared
 from ..errors import SettingInvalid
-from ..record import record
+from ..record import fields, record
 from ..transport.unix import PREFIX, path_of
 from .console import LinkWatch, waiting
 from .follow import LeftRunning
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
+    from typing import Any
 
     from ..client.client import Client
+    from .records import Started
 
 _TOKEN_BYTES = 16 << 10  # more is no token
 _GOODBYE_SECONDS = 0.2  # for a server that has not answered for longer than somebody cared to wait
@@ -46,16 +48,50 @@ def is_url(name: str) -> bool:
     return "://" in name or name.startswith(PREFIX)
 
 
-def find(on: str | None, codex_home: str | None = None, token_file: str | None = None) -> Target:
+@record
+class TlsFiles:
+    """What --tls-ca, --tls-cert and --tls-key name."""
+
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+
+def named(flags: Mapping[str, Any]) -> Target:
+    """What the flags of `flags.WHERE` name. Raises SettingInvalid."""
+    files = TlsFiles(*(flags[name] for name in fields(TlsFiles)))
+    return find(flags["on"], flags["codex_home"], flags["token_file"], files)
+
+
+def recorded(started: Started) -> Target:
+    """Where a command that was written down runs. Raises SettingInvalid."""
+    files = TlsFiles(started.tls_ca, started.tls_cert, started.tls_key)
+    return find(started.on, started.codex_home, started.token_file, files)
+
+
+def find(
+    on: str | None,
+    codex_home: str | None = None,
+    token_file: str | None = None,
+    tls: TlsFiles = TlsFiles(),  # noqa: B008 - it is frozen
+) -> Target:
     """What `--on` names; without it the configured default. Raises SettingInvalid."""
     if on is not None and is_url(on):
         if on.startswith(PREFIX):
             on = PREFIX + path_of(on)  # wherever somebody attaches to it later
-        declared = Declared("url", url=on, token=_token(token_file))
+        files = {name: getattr(tls, name) for name in fields(tls)}
+        for key, file in files.items():
+            if file is not None and not on.startswith("wss://"):
+                raise SettingInvalid(f"--{key.replace('_', '-')} needs --on wss://HOST:PORT")
+        declared = Declared("url", url=on, token=_token(token_file), **files)
         check(declared)
         return Target(on, declared)
     if token_file is not None:
         raise SettingInvalid("--token-file needs --on URL; for a named environment, set auth_bearer_token")
+    for key in fields(tls):
+        if getattr(tls, key) is not None:
+            flag = f"--{key.replace('_', '-')}"
+            raise SettingInvalid(f"{flag} needs --on wss://HOST:PORT; for a named environment, set {key}")
     configuration = load(os.environ, codex_home)
     name = configuration.default if on is None else on
     if name is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core.events import Output
 from ..errors import ConnectionLost, InvalidParams, OutfitterError, OutputTooLarge, TimedOut
-from ..protocol.process import ListResult, StartParams, StartResult, TerminalSize
+from ..protocol.process import DetachedParams, ListResult, StartParams, StartResult, TerminalSize
 from ..record import record
 from .environment import CONTRACT, wire_policy
 from .process import ProcessFeed, RemoteProcess
@@ -56,6 +56,7 @@ class CommandCalls:
         tty: tuple[int, int] | None = None,
         stdin: bool = False,
         arg0: str | None = None,
+        detach: bool | float = False,
         on_waiting: Callable[[str], object] | None = None,
     ) -> RemoteProcess:
         """Starts a command.
@@ -63,14 +64,16 @@ class CommandCalls:
         `cwd` is a path on the executor; a relative path, or None, starts at the executor's working directory.
         `env` is added on top of what `policy` passes; with `policy=None` it is the whole environment.
         `contract` says who wrote `env`, which variables to remove, and what a shell may do. `tty` gives the
-        command a terminal with that many rows and columns, and `stdin` a writable input. `on_waiting` is
-        called from time to time with what the server is waiting for before it can start the command (a
-        provider or a setup).
+        command a terminal with that many rows and columns, and `stdin` a writable input. With `detach`, the
+        command outlives this client: to its end, or for at most that many seconds without any client. Raises
+        CapabilityMissing if the server cannot do that. `on_waiting` is called from time to time with what the
+        server is waiting for before it can start the command (a provider or a setup).
 
         If the connection is lost during a start, the call raises Disconnected. The start is not repeated, and
         what it may have started is ended.
         """
         session = self._session
+        detached = _detached(session, detach)
         feed = ProcessFeed(session, session.new_process_id(), on_waiting)
         wire, contract = wire_policy(session, policy, contract)
         params = StartParams(
@@ -84,6 +87,7 @@ class CommandCalls:
             arg0,
             size=TerminalSize(*tty) if tty is not None and session.offers("processResize") else None,
             contract=contract,
+            detached=detached,
         )
         # Registered first: output may overtake the answer.
         process = session.processes[feed.process_id] = RemoteProcess(session, feed, tty=tty is not None)
@@ -96,6 +100,8 @@ class CommandCalls:
                 session.end(feed.process_id)
             raise
         feed.started = True
+        if detached is not None:
+            process.keep()
         try:
             told = StartResult.decode(result)
             feed.environment, feed.warnings = told.environment, list(told.warnings)
@@ -203,6 +209,13 @@ class CommandCalls:
         if feed.over:
             processes.pop(process_id, None)
         return process
+
+
+def _detached(session: RemoteSession, detach: bool | float) -> DetachedParams | None:
+    if detach is False:
+        return None
+    session.require("processDetach", "keep a command running without its client")
+    return DetachedParams(None if detach is True else int(detach * 1000))
 
 
 async def feed(process: RemoteProcess, data: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..errors import DialFailed
+from ..errors import DialFailed, SettingInvalid
 from ..transport.dial import dial, parse_address
 from ..transport.program import launch
 from .client import Client
@@ -13,6 +13,7 @@ from .session import RemoteSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
+    from os import PathLike
     from ssl import SSLContext
 
     from ..transport.base import Dialled
@@ -51,6 +52,9 @@ def connect(
     initialize_timeout: float = 10.0,
     recovery_timeout: float | None = None,
     on_state: Callable[[str], None] | None = None,
+    ca: str | PathLike[str] | None = None,
+    client_cert: str | PathLike[str] | None = None,
+    client_key: str | PathLike[str] | None = None,
     tls: SSLContext | None = None,
     summaries: bool = False,
 ) -> Opening:
@@ -63,11 +67,26 @@ def connect(
     `summaries`, each command reports where its environment came from. At the end of the block, every command
     that this client started is ended, unless `keep()` was called on its handle.
 
+    For `wss://`, `ca` is a file with the certificates of the CAs to trust, instead of the machine's or those
+    of SSL_CERT_FILE. `client_cert` and `client_key` are files for a server that asks for a certificate. `tls`
+    is a context of your own, instead of all three.
+
     Raises DialFailed, RequestFailed or SettingInvalid.
     """
     address = parse_address(url)
+    files = [None if file is None else os.fspath(file) for file in (ca, client_cert, client_key)]
+    if files != [None] * 3:
+        if tls is not None:
+            raise SettingInvalid("`tls` cannot be used with `ca`, `client_cert` or `client_key`")
+        if not address.secure:
+            raise SettingInvalid(f"certificates need a wss:// URL, and {address.text} is none")
 
     async def dial_it() -> Dialled:
+        nonlocal tls
+        if address.secure and tls is None:
+            from ..transport.certificates import client_context
+
+            tls = client_context(*files)  # once: whoever dials again should need no file
         return await dial(address, token=token, limit=connect_timeout, tls=tls)
 
     session = RemoteSession(

@@ -77,8 +77,8 @@ class ClientConnection:
     def notify(self, method: str, params: Json) -> None:
         self.transport.send(jsonrpc.notice(method, params))
 
-    def close(self) -> None:
-        self.transport.close(1000, "")
+    def close(self, code: int = 1000) -> None:
+        self.transport.close(code, "")
 
     # From the transport
 

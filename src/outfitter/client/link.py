@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..core.recovery import FAILED, RECOVERING, Recovery
 from ..errors import DialFailed, Disconnected, InvalidParams, OutfitterError, Overloaded, SessionExpired
 from ..log import note
-from ..protocol.session import TAKEN_OVER, InitializeParams, InitializeResult
+from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeResult
 from .connection import ClientConnection
 
 if TYPE_CHECKING:
@@ -229,8 +229,8 @@ class Link:
 
     # Closing
 
-    async def close(self) -> None:
-        """Ends the link; whoever still waits gets SessionExpired."""
+    async def close(self, *, leave: bool = False) -> None:
+        """Ends the link; whoever still waits gets SessionExpired. With `leave` the session is given up."""
         failed_before = self._recovery.state is FAILED
         self._recovery.close()
         if self._way_back is not None and not self._way_back.done():
@@ -239,7 +239,7 @@ class Link:
         connection, self.connection = self.connection, None
         self._settled.set()
         if connection is not None:
-            connection.close()
+            connection.close(LEFT if leave else 1000)
         if not failed_before:
             self._tell()
         if self._dialled is not None:

@@ -161,6 +161,7 @@ class RemoteProcess(ProcessState):
     def keep(self) -> None:
         """Leaves the command running when the client closes, for as long as the server keeps the session."""
         self._feed.kept = True
+        self._session.leaves = False  # its output can be read until the server forgets it
 
 
 class ProcessFeed:

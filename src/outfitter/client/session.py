@@ -101,6 +101,9 @@ class RemoteSession:
             changed=self._changed,
             summaries=summaries,
         )
+        # Nothing of the session is wanted when the client is closed. What somebody else has begun is not ours
+        # to give up, and what is kept is wanted.
+        self.leaves = False
         self._on_state = on_state
         self._same_machine = same_machine
         self._cleaning: set[asyncio.Task[None]] = set()
@@ -115,6 +118,7 @@ class RemoteSession:
     async def open(self, resume: str | None = None, *, take_over: bool = False) -> None:
         """Connects and completes the handshake. Raises DialFailed, RequestFailed or SettingInvalid."""
         self.info = (await self.link.open(resume, take_over=take_over)).info
+        self.leaves = resume is None
         if self.info is None:
             # Older servers say who they are only when asked, and some not even then.
             try:
@@ -135,7 +139,7 @@ class RemoteSession:
             except TimeoutError:
                 pass  # the server ends them when it has waited long enough for us
         self._on_state = None  # a caller who closes the client knows
-        await self.link.close()
+        await self.link.close(leave=self.leaves and self.offers("sessionLeave"))
         for task in self._cleaning:
             task.cancel()
         await asyncio.gather(*self._cleaning, return_exceptions=True)

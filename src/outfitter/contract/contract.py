@@ -51,8 +51,8 @@ class Asked:
     `policy` makes the policy that it brings; None when it brings none. With `contract` the configured one
     applies then, and what every command needs is filled in; without both, the environment is exactly `env`.
     `key` stands for the policy, so that it is made only when its stack is not known yet. `scope` is the id of
-    the scope whose overlay applies, `overlays` are the names of those that were chosen. Without `setup` the
-    project's setup is neither run nor applied.
+    the scope of `principal` whose overlay applies, `overlays` are the names of those that were chosen.
+    Without `setup` the project's setup is neither run nor applied.
     """
 
     cwd: str
@@ -65,6 +65,7 @@ class Asked:
     unset: tuple[str, ...] = ()
     tty: bool = False
     scope: str | None = None
+    principal: str = ""
     overlays: tuple[str, ...] = ()
     setup: bool = True
     hidden = ("env", "key")
@@ -193,7 +194,7 @@ class Contract:
                 layers = (*layers, self.setups.layer(use))
                 stack = self._stack(settings, base, asked, layers, provided=bool(uses))
         if asked.scope is not None or asked.overlays or self._may_keep():
-            session = self.overlays.layers(asked.cwd, asked.scope, asked.overlays, settings)
+            session = self.overlays.layers(asked.cwd, asked.scope, asked.overlays, settings, asked.principal)
             if session:
                 stack = self._stack(settings, base, asked, (*layers, *session), provided=bool(uses))
         if not layers:
@@ -245,7 +246,7 @@ class Contract:
         if asked.contract and asked.policy is None:
             runtime = (self._defaults, *runtime)
         if asked.scope is not None:
-            runtime = (*runtime, self.overlays.scopes.runtime(asked.scope))
+            runtime = (*runtime, self.overlays.scopes.of(asked.principal).runtime(asked.scope))
         return ready.stack.resolve(_request(asked) if asked.env or asked.unset else None, runtime)
 
     def uses(self, directory: str, settings: Settings) -> list[Use]:

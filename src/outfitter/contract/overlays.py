@@ -6,6 +6,7 @@ one worktree, without secrets. What sessions were given is in memory only: it en
 
 from __future__ import annotations
 
+from ..core.quotas import Sharing
 from ..env.layer import RUNTIME_LEVEL, SESSION, Layer
 from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import RUNTIME
@@ -44,10 +45,16 @@ class Overlays:
         self._named: dict[tuple[int, str], tuple[Settings, Layer]] = {}
 
     def layers(
-        self, directory: str, scope: str | None, names: Sequence[str], settings: Settings
+        self,
+        directory: str,
+        scope: str | None,
+        names: Sequence[str],
+        settings: Settings,
+        principal: str = "",
     ) -> tuple[Layer, ...]:
         """Named overlays in the order given, then what the user keeps here, then what the session was given.
 
+        `principal` is whose scope it is.
         The same objects while nothing has changed. Raises OverlayUnknown, FileInvalid, InvalidParams.
         """
         found: tuple[Layer, ...] = ()
@@ -58,7 +65,7 @@ class Overlays:
         if scope is not None:
             if why := why_no_scope(scope):
                 raise InvalidParams(why)
-            found += self.scopes.get(scope).layers
+            found += self.scopes.of(principal).get(scope).layers
         return found
 
     def _layer(self, name: str, settings: Settings) -> Layer:
@@ -98,7 +105,7 @@ def refusals(contribution: Contribution, settings: Settings) -> tuple[Rejection,
 
 
 class _Scope:
-    """One session's overlay, and whose it is."""
+    """One session's overlay, and who made it."""
 
     __slots__ = ("layer", "overlay", "owner", "size")
 
@@ -109,8 +116,19 @@ class _Scope:
         self.layer = _told(overlay)
 
 
+class _Shelf:
+    """The scopes of all principals. The one that was used last comes last."""
+
+    def __init__(self, sharing: Sharing | None = None) -> None:
+        self.scopes: dict[tuple[str, str], _Scope] = {}
+        self.is_alive: Callable[[object], bool] = lambda owner: True
+        self.sharing = sharing or Sharing()
+
+
 class Scopes:
     """What sessions were given, by the id that their clients chose: a thread's, say.
+
+    Those of one principal: another one's do not exist here, and may have the same ids.
 
     A client may come and go, and its thread goes on: so a scope outlives the connection and the session that
     made it. What is bounded is their number. When there is no room, the one that was not used for longest
@@ -120,27 +138,40 @@ class Scopes:
     another one by now, is refused. Nobody can say what it was not to have.
     """
 
-    def __init__(self) -> None:
-        self.is_alive: Callable[[object], bool] = lambda owner: True
-        self._scopes: dict[str, _Scope] = {}  # the one that was used last comes last
+    def __init__(self, principal: str = "", shelf: _Shelf | None = None) -> None:
+        self.principal = principal
+        self._shelf = shelf or _Shelf()
+        self._scopes = self._shelf.scopes
         self._nothing = Overlay()
 
+    def of(self, principal: str) -> Scopes:
+        """Those of another principal."""
+        return self if principal == self.principal else Scopes(principal, self._shelf)
+
+    def share(self, sharing: Sharing, is_alive: Callable[[object], bool]) -> None:
+        """Says whether there are several principals, and which makers of scopes still use them."""
+        self._shelf.sharing, self._shelf.is_alive = sharing, is_alive
+
     def __len__(self) -> int:
-        return len(self._scopes)
+        return sum(principal == self.principal for principal, _ in self._scopes)
+
+    def __contains__(self, scope: str) -> bool:
+        return (self.principal, scope) in self._scopes
 
     def get(self, scope: str) -> Overlay:
         """What a session has; an empty overlay for one that was given nothing. Raises ScopeUnknown."""
-        known = self._scopes.get(scope)
+        key = (self.principal, scope)
+        known = self._scopes.get(key)
         if known is None:
             if _COPY in scope:
                 raise ScopeUnknown(scope)
             return self._nothing
-        if next(reversed(self._scopes)) != scope:
-            self._scopes[scope] = self._scopes.pop(scope)
+        if next(reversed(self._scopes)) != key:
+            self._scopes[key] = self._scopes.pop(key)
         return known.overlay
 
     def runtime(self, scope: str) -> Layer:
-        known = self._scopes.get(scope)
+        known = self._scopes.get((self.principal, scope))
         return _told(Overlay(id=scope)) if known is None else known.layer
 
     def put(
@@ -173,14 +204,15 @@ class Scopes:
         if after is overlay:
             return False
         if after.contributions or after.withheld or _COPY in scope:
-            self._scopes[scope] = _Scope(after, self._scopes[scope].owner)
+            key = (self.principal, scope)
+            self._scopes[key] = _Scope(after, self._scopes[key].owner)
         else:
-            del self._scopes[scope]
+            del self._scopes[self.principal, scope]
         return True
 
     def end(self, scope: str) -> bool:
         """Forgets all of a session, what it may not have included; whether there was anything."""
-        return self._scopes.pop(scope, None) is not None
+        return self._scopes.pop((self.principal, scope), None) is not None
 
     def happened(
         self, scope: str, event: str, settings: Settings, owner: object = None, **more: object
@@ -198,15 +230,15 @@ class Scopes:
         if outcome.overlay.id != scope:
             if _COPY in outcome.overlay.id and outcome.overlay.id.rpartition(_COPY)[0] != scope:
                 raise InvalidParams(f"`to` contains `{_COPY}`: write `{scope}{_COPY}NAME`")
-            if outcome.overlay.id in self._scopes:
+            if outcome.overlay.id in self:
                 raise InvalidParams("the scope in `to` already exists: choose a new name")
             self._keep(outcome.overlay.id, outcome.overlay, owner)
-        elif outcome.overlay is not self.get(scope) and scope in self._scopes:
+        elif outcome.overlay is not self.get(scope) and scope in self:
             self._keep(outcome.overlay.id, outcome.overlay, owner)
         return outcome
 
     def _of(self, scope: str) -> Overlay:
-        return self.get(scope) if scope in self._scopes or _COPY in scope else Overlay(id=scope)
+        return self.get(scope) if scope in self or _COPY in scope else Overlay(id=scope)
 
     def _keep(self, scope: str, overlay: Overlay, owner: object) -> Overlay:
         why = why_no_scope(scope)
@@ -217,27 +249,40 @@ class Scopes:
         new = _Scope(overlay, owner)
         if new.size > SCOPE_BYTES:
             raise OverlaysFull("bytes in a scope", SCOPE_BYTES)
-        others = sum(one.size for name, one in self._scopes.items() if name != scope)
-        while scope not in self._scopes and len(self._scopes) >= SCOPES:
-            others -= self._make_room("scopes", SCOPES, scope)
-        while others + new.size > ALL_SCOPES_BYTES:
-            others -= self._make_room("bytes in all scopes", ALL_SCOPES_BYTES, scope)
-        known = self._scopes.pop(scope, None)
-        if known is not None and self.is_alive(known.owner):
+        key = (self.principal, scope)
+        if key not in self._scopes:
+            self._make_room("scopes", SCOPES, 1, key, lambda _: 1)
+        self._make_room("bytes in all scopes", ALL_SCOPES_BYTES, new.size, key, lambda one: one.size)
+        known = self._scopes.pop(key, None)
+        if known is not None and self._shelf.is_alive(known.owner):
             new.owner = known.owner  # who adds a word to another's session does not take it away from him
-        self._scopes[scope] = new
+        self._scopes[key] = new
         return overlay
 
-    def _make_room(self, what: str, limit: int, spared: str) -> int:
-        """Drops one that nobody can be using; returns its size."""
-        unused = [
-            name for name, one in self._scopes.items() if name != spared and not self.is_alive(one.owner)
-        ]
-        if not unused:
+    def _make_room(
+        self, what: str, limit: int, amount: int, spared: tuple[str, str], size: Callable[[_Scope], int]
+    ) -> None:
+        """Drops scopes that nobody can be using until there is room for one more. Raises OverlaysFull.
+
+        What can be dropped counts as free: a principal may keep in use no more than that.
+        """
+        sizes = {key: size(one) for key, one in self._scopes.items() if key != spared}
+        held = sum(sizes.values())
+        if not self._shelf.sharing.several and held + amount <= limit:
+            return
+        unused = [key for key in sizes if not self._shelf.is_alive(self._scopes[key].owner)]
+        gone = set(unused)
+        used = held - sum(sizes[key] for key in unused)
+        mine = sum(sizes[key] for key in sizes if key[0] == self.principal and key not in gone)
+        if not self._shelf.sharing.allows(limit, used, mine, amount):
             raise OverlaysFull(what, limit)
         # Those that were to have less come last: without a word about them, they would have everything.
-        unused.sort(key=lambda name: bool(self._scopes[name].overlay.withheld))
-        return self._scopes.pop(unused[0]).size
+        unused.sort(key=lambda key: bool(self._scopes[key].overlay.withheld))
+        for key in unused:
+            if held + amount <= limit:
+                break
+            held -= sizes[key]
+            del self._scopes[key]
 
 
 def why_no_scope(scope: str) -> str:

@@ -26,6 +26,31 @@ class Budget:
         self.used = 0
 
 
+class Share(Budget):
+    """What the logs of one principal retain, where there are several: it counts for the `whole` as well.
+    Above what the whole has free they keep a small window, and nobody else does.
+    """
+
+    __slots__ = ("_used", "whole")
+
+    def __init__(self, whole: Budget) -> None:
+        self._used = 0
+        self.whole = whole
+
+    @property
+    def used(self) -> int:
+        return self._used
+
+    @used.setter
+    def used(self, used: int) -> None:
+        self.whole.used += used - self._used
+        self._used = used
+
+    @property
+    def limit(self) -> int:  # type: ignore[override]
+        return self.whole.limit - self.whole.used
+
+
 @record
 class Chunk:
     seq: int

@@ -1,64 +1,55 @@
-"""Who may begin: so many at a time in all, so many of one owner, and owners in turn.
+"""Whose turn it is when several principals want something: each gets the same time, whatever it asks for.
 
-One who asks for much waits for itself; whoever asks for little waits for one piece of each other owner at
-most. Nothing is thrown away here: what was added begins, sooner or later.
+Start-time fair queueing: a principal's next turn begins where its last one ended, on a clock that counts time
+served. The earliest goes first. One that was idle begins now: it is served next, and saves nothing up.
 """
 
 from __future__ import annotations
 
-from collections import deque
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Iterable
 
-    Begin = Callable[[], None]
+# How long a turn should take: long against what it costs to look who waits, short against what a person or a
+# command of another principal would notice.
+TURN_SECONDS = 0.002
+_MOST = 64  # things done in one turn, before it is known what they take
+_MEMORY = 0.25  # how much the newest turn counts for what a thing takes
 
 
 class Turns:
-    """`total` at a time, `each` of one owner. An owner that has nothing left is forgotten."""
+    """Time is an argument: what a turn took is told after it."""
 
-    __slots__ = ("_each", "_running", "_total", "_waiting", "running")
+    __slots__ = ("_clock", "_ends", "_takes")
 
-    def __init__(self, total: int, each: int) -> None:
-        self._total = total
-        self._each = each
-        self.running = 0
-        self._running: dict[Hashable, int] = {}
-        self._waiting: dict[Hashable, deque[Begin]] = {}  # the owner whose turn it is first
+    def __init__(self) -> None:
+        self._clock = 0.0  # where the turn began that was given last
+        self._ends: dict[str, float] = {}  # where those of the principals ended
+        self._takes: dict[str, float] = {}  # how long one thing takes that a principal wants
 
-    def waiting(self, owner: Hashable) -> int:
-        """How much of this owner has not begun."""
-        return len(self._waiting.get(owner, ()))
+    def next(self, waiting: Iterable[str]) -> str:
+        """Who of those that wait is served."""
+        clock, ends = self._clock, self._ends
+        chosen, start = "", float("inf")
+        for principal in waiting:
+            begins = max(ends.get(principal, clock), clock)
+            if begins < start:
+                chosen, start = principal, begins
+        self._clock = start
+        return chosen
 
-    def add(self, owner: Hashable, begin: Begin) -> None:
-        """Calls `begin` when its turn has come, which may be now. `done` must follow it."""
-        self._waiting.setdefault(owner, deque()).append(begin)
-        self._start()
+    def size(self, principal: str) -> int:
+        """How many things it may have done in its turn."""
+        takes = self._takes.get(principal, 0.0)
+        return max(1, min(_MOST, int(TURN_SECONDS / takes))) if takes else _MOST
 
-    def done(self, owner: Hashable) -> None:
-        """Something of this owner has ended; others may begin."""
-        self.running -= 1
-        self._running[owner] -= 1
-        if not self._running[owner]:
-            del self._running[owner]
-        self._start()
-
-    def _start(self) -> None:
-        while self.running < self._total:
-            owner = self._next()
-            if owner is None:
-                return
-            mine = self._waiting.pop(owner)
-            begin = mine.popleft()
-            if mine:
-                self._waiting[owner] = mine  # behind all others
-            self.running += 1
-            self._running[owner] = self._running.get(owner, 0) + 1
-            begin()
-
-    def _next(self) -> Hashable | None:
-        for owner in self._waiting:
-            if self._running.get(owner, 0) < self._each:
-                return owner
-        return None
+    def took(self, principal: str, seconds: float, count: int) -> None:
+        """How long the turn of the one chosen last was, and how many things were done."""
+        self._ends[principal] = self._clock + seconds
+        known = self._takes.get(principal)
+        each = seconds / count
+        self._takes[principal] = each if known is None else known + (each - known) * _MEMORY
+        if len(self._ends) > _MOST:
+            # Who has been idle for so long would begin now anyway.
+            for one in [one for one, end in self._ends.items() if end <= self._clock]:
+                del self._ends[one], self._takes[one]

@@ -37,7 +37,8 @@ _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 _HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
 _TOP_KEYS = ("default", "include_local", "environments")
 _TIMEOUTS = ("connect_timeout_sec", "initialize_timeout_sec")
-_KEYS = ("id", "skills", "url", "auth_bearer_token", "program", "args", "env", "cwd", *_TIMEOUTS)
+_TLS = ("tls_ca", "tls_cert", "tls_key")  # ours: the reference knows the machine's CAs alone
+_KEYS = ("id", "skills", "url", "auth_bearer_token", "program", "args", "env", "cwd", *_TIMEOUTS, *_TLS)
 
 
 @record
@@ -45,13 +46,18 @@ class Declared:
     """One named environment as declared: a WebSocket `url`, or a `program` that speaks over its stdio.
 
     `args`, `env` and `cwd` belong to the program. Timeouts are in seconds. `skills` are the names of skills
-    that must be found there. `file` and `line` say where it was declared, if it was read from a file.
+    that must be found there. `tls_ca`, `tls_cert` and `tls_key` are files for a `wss://` URL: the CA to
+    trust, and the client's certificate with its key. `file` and `line` say where it was declared, if it was
+    read from a file.
     """
 
     id: str
     _: KW_ONLY
     url: str | None = None
     token: str | None = None
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
     program: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = EMPTY
@@ -205,7 +211,6 @@ def _declared(table: Table, number: int, file: str) -> Declared:
     id = table.text("id")
     url = table.text("url")
     program = table.text("program")
-    cwd = table.text("cwd")
     connect_timeout = table.number("connect_timeout_sec")
     initialize_timeout = table.number("initialize_timeout_sec")
     skills = table.table("skills")
@@ -215,10 +220,13 @@ def _declared(table: Table, number: int, file: str) -> Declared:
         "" if id is None else id,
         url=None if url is None else url.strip(),
         token=table.text("auth_bearer_token"),
+        tls_ca=_path(table, "tls_ca", file),
+        tls_cert=_path(table, "tls_cert", file),
+        tls_key=_path(table, "tls_key", file),
         program=None if program is None else program.strip(),
         args=table.texts("args") or (),
         env=table.text_map("env") or EMPTY,
-        cwd=None if cwd is None else os.path.join(os.path.dirname(file), cwd),
+        cwd=_path(table, "cwd", file),
         connect_timeout=TIMEOUT_SECONDS if connect_timeout is None else connect_timeout,
         initialize_timeout=TIMEOUT_SECONDS if initialize_timeout is None else initialize_timeout,
         skills=(skills.texts("required") if skills is not None else None) or (),
@@ -230,6 +238,11 @@ def _declared(table: Table, number: int, file: str) -> Declared:
         if path != ("id",) or id is not None:  # else it has been told
             table.wrong(problem, remedy, *path)
     return declared
+
+
+def _path(table: Table, key: str, file: str) -> str | None:
+    path = table.text(key)
+    return None if path is None else os.path.join(os.path.dirname(file), path)
 
 
 # The rules
@@ -264,12 +277,13 @@ def faults(
             text = f"environment {name} args, env, and cwd require program"
             yield (keys[0],), text, f"remove {' and '.join(keys)}, or start a program"
     if "url" not in written:
-        for key in ("connect_timeout_sec", "auth_bearer_token"):
+        for key in ("connect_timeout_sec", "auth_bearer_token", *_TLS):
             if key in written:
                 yield (key,), f"environment {name} {key} requires url", f"remove {key}, or set url"
     if declared.url is not None:
         yield from _url_faults(declared.url)
     yield from _token_faults(declared)
+    yield from _tls_faults(declared, name, written)
     yield from _program_faults(declared, name)
     for key, seconds in zip(_TIMEOUTS, (declared.connect_timeout, declared.initialize_timeout), strict=True):
         if not (0 < seconds < math.inf):  # nan is neither
@@ -281,6 +295,7 @@ def _written(declared: Declared) -> frozenset[str]:
         "url": declared.url is not None,
         "program": declared.program is not None,
         "auth_bearer_token": declared.token is not None,
+        **{key: getattr(declared, key) is not None for key in _TLS},
         "args": bool(declared.args),
         "env": bool(declared.env),
         "cwd": declared.cwd is not None,
@@ -373,6 +388,16 @@ def _token_faults(declared: Declared) -> Iterator[Fault]:
         if host != "localhost" and not (address is not None and address.is_loopback):
             text = "exec-server WebSocket headers require wss:// or a loopback destination"
             yield key, text, "use wss://, or reach the server through a tunnel on 127.0.0.1"
+
+
+def _tls_faults(declared: Declared, name: str, written: frozenset[str]) -> Iterator[Fault]:
+    for key in _TLS:
+        if key in written and declared.url is not None and declared.url.startswith("ws://"):
+            yield (key,), f"environment {name} {key} requires a wss:// url", f"write wss://, or remove {key}"
+        if "\0" in (getattr(declared, key) or ""):
+            yield (key,), f"environment {name} {key} must not contain NUL", "remove the \\u0000"
+    if "tls_key" in written and "tls_cert" not in written:
+        yield ("tls_key",), f"environment {name} tls_key requires tls_cert", "name the key's certificate, too"
 
 
 def _program_faults(declared: Declared, name: str) -> Iterator[Fault]:

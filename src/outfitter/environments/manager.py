@@ -275,6 +275,9 @@ async def open_declared(
         return await connect(
             declared.url,
             token=declared.token,
+            ca=declared.tls_ca,
+            client_cert=declared.tls_cert,
+            client_key=declared.tls_key,
             resume=resume,
             take_over=take_over,
             connect_timeout=declared.connect_timeout,

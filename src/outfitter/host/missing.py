@@ -24,7 +24,8 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 
 class MissingWatch:
     """Calls `fire` once, on the loop, when one of the paths appears or `present` changes."""
 
-    def __init__(self, watching: Watching, fire: Callable[[], None]) -> None:
+    def __init__(self, watching: Watching, fire: Callable[[], None], principal: str = "") -> None:
+        self.principal = principal  # who watches
         self._watching = watching
         self._fire: Callable[[], None] | None = fire
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from ..loop import Loop, Timer
 
     class Owner(Protocol):
+        @property
+        def principal(self) -> str:
+            """On whose behalf it runs."""
+
         def output(self, process: Process, chunks: list[Chunk]) -> bool:
             """New output. False asks the process to stop reading until `resume`."""
 
@@ -400,6 +404,11 @@ class Process:
     @property
     def exited(self) -> bool:
         return self.log.exited
+
+    @property
+    def principal(self) -> str:
+        """On whose behalf it runs."""
+        return self._owner.principal
 
     @property
     def closed(self) -> bool:

@@ -88,8 +88,10 @@ class TreeWatch:
         folders: int,
         changes: int,
         told: Callable[[], None],
+        principal: str = "",
     ) -> None:
-        """`folders` and `changes` are how many of them it may have."""
+        """`folders` and `changes` are how many of them it may have; `principal` is who watches."""
+        self.principal = principal
         self._loop = loop
         self._workers = workers
         self._watching = watching

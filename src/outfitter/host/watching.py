@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from ..core.quotas import Sharing
 from ..errors import FileFailed
 from ..log import warn
 from ..stdlib import allocate_lock
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ..loop import Loop, Timer
 
     class Watcher(Protocol):
+        principal: str
+
         # The key is whatever the watcher gave.
         def event(self, key: Any, bits: int, name: str) -> None:
             """Something happened in a folder; `IGNORED` is the last that is heard of it."""
@@ -37,10 +40,11 @@ _PAUSE_SECONDS = 0.005
 class Watching:
     """Shares an instance. Raises HostUnsupported, FileFailed."""
 
-    def __init__(self, loop: Loop, limit: int) -> None:
-        """`limit` is how many folders may be watched in all."""
+    def __init__(self, loop: Loop, limit: int, sharing: Sharing | None = None) -> None:
+        """`limit` is how many folders may be watched in all; `sharing` says how principals share them."""
         self._loop = loop
         self._limit = limit
+        self._sharing = sharing or Sharing()
         self._inotify = Inotify()
         self._lock = allocate_lock()
         self._users: dict[int, list[tuple[Watcher, object, int]]] = {}  # by watch: who, their key, their bits
@@ -64,6 +68,8 @@ class Watching:
                 raise FileFailed(
                     f"this server already watches {self._limit} directories, which is its limit", "ENOSPC"
                 )
+            if self._sharing.several:
+                self._check_share(watcher.principal)
             watch = self._inotify.add(folder, bits)
             users = self._users.get(watch)
             if users is None:
@@ -78,6 +84,11 @@ class Watching:
         if told:
             self._loop.call_soon_threadsafe(self._deliver)
         return watch
+
+    def _check_share(self, principal: str) -> None:
+        mine = sum(len(watches) for one, watches in self._watches.items() if one.principal == principal)
+        if not self._sharing.allows(self._limit, len(self._users), mine):
+            raise FileFailed(f"you already watch {mine} directories, your share of this server", "ENOSPC")
 
     def remove(self, watcher: Watcher, watch: int, key: object) -> None:
         """Ends one watch of a watcher, by the key it gave."""

@@ -51,7 +51,7 @@ class Method:
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("initialize", "session.InitializeParams", "session.InitializeResult", "initialize", "session.initialize", "sessionTakeOver"),
+        Method("initialize", "session.InitializeParams", "session.InitializeResult", "initialize", "session.initialize", "sessionTakeOver", "sessionLeave"),
         Method("environment/info", "environment.NoParams", "session.EnvironmentInfo", "environment info", "environment.info"),
         Method("environment/status", "environment.NoParams", "session.StatusResult", "environment status", "environment.status"),
         Method("environment/resolve", "environment.ResolveParams", "environment.ResolveResult", "environment info", "environment.resolve", "environmentExplain"),
@@ -62,7 +62,7 @@ METHODS: dict[str, Method] = {
         Method("environment/overlay/list", "overlay.ListParams", "overlay.OverlayResult", "environment info", "overlay.list_contributions", "environmentOverlay"),
         Method("environment/overlay/drop", "overlay.DropParams", "overlay.DropResult", "environment info", "overlay.drop", "environmentOverlay"),
         Method("environment/overlay/event", "overlay.EventParams", "overlay.EventResult", "environment info", "overlay.event", "environmentOverlay"),
-        Method("process/start", "process.StartParams", "process.StartResult", "exec", "process.start", "environmentContract", "processResize"),
+        Method("process/start", "process.StartParams", "process.StartResult", "exec", "process.start", "environmentContract", "processResize", "processDetach"),
         Method("process/read", "process.ReadParams", "process.ReadResult", "exec", "process.read"),
         Method("process/write", "process.WriteParams", "process.WriteResult", "exec", "process.write", "processStdinEof"),
         Method("process/signal", "process.SignalParams", "results.Done", "exec", "process.signal"),

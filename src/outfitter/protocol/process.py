@@ -53,8 +53,16 @@ class TerminalSize(Shape):
 
 
 @quick_record
+class DetachedParams:
+    """How long a command may run without a client: None means to its end."""
+
+    for_ms: int | None = None
+
+
+@quick_record
 class StartParams:
-    """process/start. `restriction` names the first thing asked for that this executor cannot enforce."""
+    """process/start. With `detached` (ours) the command outlives its client. `restriction` names the first
+    thing asked for that this executor cannot enforce."""
 
     process_id: str
     argv: list[str]
@@ -68,6 +76,7 @@ class StartParams:
     tool_call_id: str | None = None
     restriction: str | None = None
     contract: ContractParams | None = None
+    detached: DetachedParams | None = None
 
     @classmethod
     def decode(cls, params: Json) -> StartParams:
@@ -75,6 +84,7 @@ class StartParams:
         policy = fields.object_or_none("envPolicy", "ExecEnvPolicy")
         size = fields.object_or_none("size", "TerminalSize")
         contract = fields.object_or_none("contract", "ContractParams")
+        detached = fields.object_or_none("detached", "DetachedParams")
         _check_snapshot(fields.object_or_none("shellSnapshot", "ShellSnapshotParams"))
         return cls(
             fields.ident("processId"),
@@ -89,6 +99,7 @@ class StartParams:
             _tool_call(fields.object_or_none("metadata", "ExecMetadata")),
             _restriction(fields),
             None if contract is None else ContractParams.decode(contract),
+            None if detached is None else DetachedParams(detached.unsigned_or_none("forMs")),
         )
 
     def encode(self) -> Json:
@@ -106,6 +117,8 @@ class StartParams:
             params["size"] = self.size.encode()
         if self.contract is not None:
             params["contract"] = self.contract.encode()
+        if self.detached is not None:
+            params["detached"] = {"forMs": self.detached.for_ms}
         if self.tool_call_id is not None:
             params["metadata"] = {"toolCallId": self.tool_call_id}
         return params

@@ -34,6 +34,8 @@ REFERENCE_FLAGS = (
 
 # The close code for a client whose session was given to another one. Private use (RFC 6455 7.4.2).
 TAKEN_OVER = 4001
+# And for a client that leaves and will not come back: its session ends as soon as nothing runs in it.
+LEFT = 4002
 
 
 @shape()

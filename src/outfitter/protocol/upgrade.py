@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         """The other end of a connection that asks for an upgrade, as the kernel knows it."""
 
         address: str  # for people: an IP address and a port, or a user on a unix socket
+        certificate: Admitted | None  # whom its TLS certificate names, if it had to show one
 
         def uid(self) -> int | None:
             """The user on this machine who is connected; None when that cannot be determined."""

@@ -7,7 +7,7 @@ the same process waits behind it, so that nothing overtakes a start.
 from __future__ import annotations
 
 from ..core.marks import NO_SESSION
-from ..core.turns import Turns
+from ..core.shares import Shares
 from ..protocol.environment import WaitingNotice
 from ..stdlib import allocate_lock
 from .limits import FIRST_NEWS_SECONDS, QUESTIONS, QUESTIONS_TOTAL
@@ -44,7 +44,7 @@ class Asking:
         self._loop = loop
         self._sessions = sessions
         self._workers = workers
-        self._turns = Turns(QUESTIONS_TOTAL, QUESTIONS)
+        self._turns = Shares(QUESTIONS_TOTAL, QUESTIONS)
         self._waiting: dict[object, list[Then]] = {}
 
     def first(

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
         def reload(self) -> None:
             """Reads its files again. Raises SettingInvalid, and goes on with what it had."""
 
+        @property
+        def several(self) -> bool:
+            """Whether there can be more than one principal."""
+
         def admits(self, principal: str) -> bool:
             """Whether connections of a principal who was let in may go on."""
 
@@ -34,7 +38,7 @@ ANONYMOUS = "anonymous"  # everybody whom --allow-unauthenticated lets in and th
 
 
 def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | None) -> Gate:
-    """Asked for every upgrade: the Host header, then the token, or else the user at the other end.
+    """Asked for every upgrade: the Host header, then the token, the certificate, or the user who calls.
 
     `check` says who has a token. Without it, `users` of this machine may enter, or everybody if it is None.
     """
@@ -49,7 +53,9 @@ def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | Non
             )
         if check is not None:
             said = _bearer(headers, check)
-            return Response(401, said) if isinstance(said, str) else said
+            return Response(401, said) if isinstance(said, str) else _until_both(said, caller.certificate)
+        if caller.certificate is not None:
+            return caller.certificate
         uid = caller.uid()
         if users is None:
             return Admitted(ANONYMOUS if uid is None else principal_of(uid))
@@ -70,6 +76,14 @@ def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | Non
         )
 
     return decide
+
+
+def _until_both(holder: Admitted, certificate: Admitted | None) -> Admitted:
+    """The holder of a token, until it or the certificate expires."""
+    if certificate is None or certificate.expires is None:
+        return holder
+    ends = certificate.expires
+    return Admitted(holder.principal, ends if holder.expires is None else min(ends, holder.expires))
 
 
 def users_of(names: tuple[str, ...], own: int) -> frozenset[int]:

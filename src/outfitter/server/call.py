@@ -50,6 +50,8 @@ if TYPE_CHECKING:
         @property
         def open(self) -> bool: ...
         @property
+        def principal(self) -> str: ...
+        @property
         def full(self) -> bool: ...
         def greet(self, session: Session, client_name: str) -> None: ...
         def wait(self, call: Call) -> None: ...
@@ -93,6 +95,11 @@ class Call:
         session = self._channel.session
         assert session is not None, "the handshake guarantees a session"
         return session
+
+    @property
+    def principal(self) -> str:
+        """Who asks. What belongs to others does not exist for this request."""
+        return self._channel.principal
 
     @property
     def client_name(self) -> str:

@@ -10,7 +10,7 @@ from ..core.peer import Peer
 from ..errors import Malformed, RemoteProtocolError
 from ..log import fault, note
 from ..protocol import codes, jsonrpc
-from ..transport.base import HIGH
+from ..transport.base import HIGH, LOW
 from .dispatch import dispatch
 from .limits import ANSWERS_BYTES
 
@@ -148,15 +148,26 @@ class Connection:
         """Sends an answer. A peer that asks without reading the answers is not read for a while."""
         transport = self.transport
         transport.send(message)
-        if transport.buffered > ANSWERS_BYTES:
-            self.hold(_ANSWERS, True)
+        if transport.buffered > LOW:
+            self._waits_to_be_read(transport.buffered)
 
     def reply_parts(self, *parts: bytes) -> None:
         """As `reply`, of an answer that need not be joined first."""
         transport = self.transport
         transport.send_parts(parts)
-        if transport.buffered > ANSWERS_BYTES:
+        if transport.buffered > LOW:
+            self._waits_to_be_read(transport.buffered)
+
+    def _waits_to_be_read(self, buffered: int) -> None:
+        """Does not read a peer that has too much to read itself, or too much together with its principal's
+        other connections."""
+        if buffered > ANSWERS_BYTES or self.services.too_many_answers(self.principal):
             self.hold(_ANSWERS, True)
+
+    @property
+    def principal(self) -> str:
+        """Who is at the other end."""
+        return self.transport.principal
 
     @property
     def full(self) -> bool:

@@ -60,8 +60,9 @@ class Environments:
         policy: EnvPolicyParams | None,
         contract: ContractParams | None,
         tty: bool,
+        principal: str,
     ) -> Asked:
-        """A request's words as the contract reads them."""
+        """A request's words as the contract reads them; a scope is looked for among the principal's own."""
         compiled = None if policy is None else lambda: _policy(policy)
         key = None if policy is None else policy.key
         if contract is None:
@@ -75,6 +76,7 @@ class Environments:
             unset=contract.unset,
             tty=tty,
             scope=contract.scope,
+            principal=principal,
             overlays=contract.overlays,
         )
 

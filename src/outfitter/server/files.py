@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..core.turns import Turns
+    from ..core.shares import Shares
     from ..host.workers import Workers
     from ..transport.base import Serving
     from .call import Call, Channel, Later
@@ -91,7 +91,7 @@ class FileWork:
         finish: Finish | None = None,
         failed: Callable[[], None] | None = None,
         brings: int = 0,
-        turns: Turns | None = None,
+        turns: Shares | None = None,
     ) -> Later:
         """Does `work` in a thread when its turn has come, and answers with its result, written there too.
 
@@ -137,7 +137,7 @@ class FileWork:
         looks: tuple[str, ...],
         changes: tuple[str, ...],
         makes: tuple[str, ...] = (),
-        turns: Turns | None = None,
+        turns: Shares | None = None,
     ) -> None:
         def begin() -> None:
             if turns is None:

@@ -31,6 +31,8 @@ _INVALID = "invalid websocket jwt"
 class SignedTokens:
     """Who a signed token belongs to. Raises SettingInvalid."""
 
+    several = True  # whoever signs may name anybody
+
     def __init__(
         self,
         secret_file: str | None,

@@ -13,11 +13,17 @@ FIRST_NEWS_SECONDS = 1.0
 SESSION_RETENTION_SECONDS = 30.0
 # How long a closed process stays readable and its id taken: the reference's.
 PROCESS_RETENTION_SECONDS = 30.0
+# How long the output of a command that outlived its client can be read after its end: who starts one in the
+# evening looks for it in the morning. Its session yields to a new one when there are too many.
+DETACHED_RETENTION_SECONDS = 86_400.0
 # Closed processes remembered per session. 30 s of short commands at full speed are more; the oldest are
 # forgotten early then. A thousand cost about a megabyte.
 CLOSED_PROCESSES = 8192
 # Running processes per session: far above what an agent starts, far below the process table.
 PROCESSES_PER_SESSION = 2048
+# Running processes of all sessions, where there are several principals: one of them alone may have half, as
+# many as a session. A single principal is limited by its sessions only.
+PROCESSES = 2 * PROCESSES_PER_SESSION
 # Sessions a server keeps; an abandoned one costs its retained output.
 SESSIONS = 256
 # Open connections, a descriptor each.
@@ -27,6 +33,9 @@ RETAINED_TOTAL_BYTES = 256 << 20
 # Answers waiting for a slow reader. Above this the connection is not read until it takes some; its
 # output is held back long before (transport.base.HIGH), so control requests still get through.
 ANSWERS_BYTES = 4 << 20
+# Answers waiting for slow readers on all connections, where there are several principals: one that has more
+# than its share is not read until it takes some. A single principal has the limit of each connection only.
+ANSWERS_TOTAL_BYTES = 256 << 20
 # When a session's connection is asked for by somebody who knows the id, how long the holder has to show
 # that it is alive. The stock client goes on asking for 25 s.
 PROBE_SECONDS = 5.0
@@ -64,9 +73,10 @@ WATCHED_FOLDERS = 8192
 WATCHED_FOLDERS_TOTAL = 65_536
 # Changes in one notice; who has more to read had better look for itself.
 CHANGES = 1000
-# Searches that run at a time, of all connections and of one, a process each: two for every core of a small
-# machine. The next ones wait, and connections take turns.
-SEARCHES_TOTAL, SEARCHES = 8, 4
+# Searches of one connection that run at a time, a process each; the next ones wait.
+SEARCHES = 4
+# Searches of a whole server that run at a time: more than any machine of today gains by. The next ones wait.
+SEARCHES_TOTAL = 64
 # Searches of one connection that wait. Above this a search is refused: nobody waits for so many.
 WAITING_SEARCHES = 64
 # Questions to providers, setups and login shells that are asked at a time, of all sessions and of one. Each

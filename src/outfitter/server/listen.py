@@ -18,8 +18,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..core.quotas import Sharing
     from ..protocol.upgrade import Gate
-    from ..transport.sockets import Place
+    from ..stdlib import socket
+    from ..transport.caller import SocketCaller
+    from ..transport.certificates import Certificates
+    from ..transport.sockets import Place, Stream
     from ..transport.websocket import WebSocketTransport
     from .auth import Check
     from .server import Server
@@ -33,9 +37,9 @@ _SIGHUP, _SIGINT, _SIGTERM = 1, 2, 15
 
 
 def parse_url(url: str, *, shared: bool = False) -> Place | None:
-    """Where `ws://IP:PORT` or `unix:PATH` says to listen; None for stdio. Raises SettingInvalid.
+    """Where `ws://IP:PORT`, `wss://IP:PORT` or `unix:PATH` says to listen; None for stdio.
 
-    `shared` lets other users open a unix socket.
+    `shared` lets other users open a unix socket. Raises SettingInvalid.
     """
     if url in ("stdio", "stdio://"):
         return None
@@ -43,11 +47,13 @@ def parse_url(url: str, *, shared: bool = False) -> Place | None:
         from ..transport.unix import UnixPlace, path_of
 
         return UnixPlace(path_of(url), shared=shared)
-    if not url.startswith("ws://"):
+    if not url.startswith(("ws://", "wss://")):
         raise SettingInvalid(
-            f"unsupported --listen URL `{url}`; expected `ws://IP:PORT`, `unix:PATH` or `stdio`"
+            f"unsupported --listen URL `{url}`; expected `ws://IP:PORT`, `wss://IP:PORT`, `unix:PATH` or "
+            "`stdio`"
         )
-    host, colon, port = url[5:].rpartition(":") if url.isascii() else ("", "", "")
+    scheme, _, rest = url.partition("://")
+    host, colon, port = rest.rpartition(":") if url.isascii() else ("", "", "")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         valid = ":" in host
@@ -55,15 +61,20 @@ def parse_url(url: str, *, shared: bool = False) -> Place | None:
         valid = is_ipv4(host)
     if not colon or not valid or not port.isdigit() or len(port) > 5 or int(port) > 0xFFFF:
         raise SettingInvalid(f"invalid websocket --listen URL `{url}`; expected `ws://IP:PORT`")
-    return TcpPlace(host, int(port))
+    return TcpPlace(host, int(port), scheme)
 
 
 def serve_websocket(
-    place: Place, settings: ServerSettings, gate: Callable[[], Gate], check: Check | None
+    place: Place,
+    settings: ServerSettings,
+    gate: Callable[[], Gate],
+    check: Check | None,
+    certificates: Certificates | None = None,
 ) -> int:
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported.
 
-    SIGHUP has `check` read its files again, and ends the connections that it does not admit any more.
+    SIGHUP has `check` read its files again, and ends the connections that it does not admit any more. With
+    `certificates`, every connection speaks TLS.
     """
     if settings.cgroup:
         from ..host.cgroup import check as check_cgroup
@@ -77,12 +88,25 @@ def serve_websocket(
     _on_signals(loop, {_SIGHUP: lambda: _reload(reload), _SIGINT: loop.stop, _SIGTERM: loop.stop})
     sys.stdout.write(f"{place.url}\n")
     sys.stdout.flush()
+    from ..core.quotas import Sharing
     from ..transport.websocket import Listener
 
-    lazy = _LazyServer(loop, settings)
-    listener = Listener(loop, sock, gate(), lazy.connect, settings.max_connections)
+    sharing = Sharing(settings.several_principals)
+    lazy = _LazyServer(loop, settings, sharing=sharing)
+    secure = None if certificates is None else _secured(loop, certificates)
+    listener = Listener(
+        loop, sock, gate(), lazy.connect, settings.max_connections, secure=secure, sharing=sharing
+    )
+    if certificates is not None:
+        reload.append(certificates.reload)
     if check is not None:
-        reload += [check.reload, lambda: listener.end_unless(check.admits)]
+
+        def share() -> None:
+            if check.several:
+                sharing.begin()
+
+        share()
+        reload += [check.reload, share, lambda: listener.end_unless(check.admits)]
     # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
     loop.call_later(_WARM_UP_SECONDS, lazy.get)
     loop.run()
@@ -90,6 +114,12 @@ def serve_websocket(
     place.leave()
     lazy.stop()
     return 0
+
+
+def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket, SocketCaller], Stream]:
+    from ..transport.tls import TlsSocket
+
+    return lambda sock, caller: TlsSocket(loop, sock, certificates.context(), caller)
 
 
 def serve_stdio(settings: ServerSettings) -> int:
@@ -149,8 +179,10 @@ class _LazyServer:
         retain: bool = True,
         left: Callable[[], None] | None = None,
         base: str = "daemon",
+        sharing: Sharing | None = None,
     ) -> None:
         self._base = base
+        self._sharing = sharing
         self._loop = loop
         self._settings = settings
         self._retain = retain
@@ -178,6 +210,7 @@ class _LazyServer:
                 left=self._left,
                 base=self._base,
                 pace=EpollPace(self._loop),
+                sharing=self._sharing,
             )
             try:
                 # A login shell that is to be asked is asked now, once, before any command.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections import deque
 
 from ..core.launch import Launch
 from ..errors import FileFailed, HostUnsupported, OutfitterError, Refused
@@ -17,7 +18,7 @@ from ..host.files import failed
 from ..host.spawn import Stdio
 from ..log import warn
 from ..protocol.results import Written
-from .limits import SEARCH_GRACE_SECONDS, SEARCHES, SEARCHES_TOTAL, WAITING_SEARCHES
+from .limits import SEARCH_GRACE_SECONDS, SEARCHES, WAITING_SEARCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,51 +35,54 @@ _STDERR_SHOWN = 2000  # bytes of a failure in the log
 
 
 class Searches:
-    """At most `SEARCHES` of a connection run at a time, `SEARCHES_TOTAL` of all; the others wait in the order
-    they came."""
+    """At most `SEARCHES` run at a time; the others wait in the order they came."""
 
     def __init__(self, channel: Channel, services: Services) -> None:
         self._services = services
-        self._turns = services.searches
+        self._room = services.searching
+        self.principal = channel.principal
         self._running: set[_Search] = set()
+        self._waiting: deque[tuple[Call, SearchParams]] = deque()
         self._gone = False
 
     def begin(self, call: Call, params: SearchParams) -> None:
         if self._gone:
             return
-        if self._turns.waiting(self) >= WAITING_SEARCHES:
+        if len(self._waiting) >= WAITING_SEARCHES:
             call.refuse(
                 Refused(
                     f"{WAITING_SEARCHES} searches of this connection are waiting already; wait for one of "
-                    f"them first (at most {SEARCHES} of a connection run at a time, {SEARCHES_TOTAL} of all)"
+                    f"them first (at most {SEARCHES} of a connection run at a time)"
                 )
             )
             return
-        self._turns.add(self, lambda: self._start(call, params))
+        self._waiting.append((call, params))
+        self.start()
 
-    def _start(self, call: Call, params: SearchParams) -> None:
-        try:
-            if not self._gone:
+    def start(self) -> None:
+        """Begins as many of those that wait as there is room for."""
+        while self._waiting and len(self._running) < SEARCHES and self._room.enter(self):
+            call, params = self._waiting.popleft()
+            try:
                 self._running.add(_Search(self._services, call, params, self._ended))
-                return
-        except OSError as error:
-            call.refuse(failed(error))
-        except OutfitterError as error:
-            call.refuse(error)
-        # Not from here: it may begin the next one, which may fail, and so on.
-        self._services.loop.call_soon(self._turns.done, self)
+            except (OSError, OutfitterError) as error:
+                call.refuse(failed(error) if isinstance(error, OSError) else error)
+                self._room.leave(self.principal)
 
     def _ended(self, search: _Search, answer: bytes, failure: BaseException | None) -> None:
         self._running.discard(search)
-        self._turns.done(self)
         if not self._gone:
             search.call.done(None if failure is not None else Written([answer]), failure)
+        self._room.leave(self.principal)
+        self.start()
 
     def drained(self) -> None:
         pass
 
     def lost(self) -> None:
         self._gone = True
+        self._waiting.clear()
+        self._room.forget(self)
         for search in self._running:
             search.kill()
 
@@ -109,6 +113,11 @@ class _Search:
         seconds = params.timeout_ms / 1000 + SEARCH_GRACE_SECONDS
         self._deadline: Timer = self._loop.call_later(seconds, self.kill)
         self._loop.add_reader(self._pidfd, self._ended)
+
+    @property
+    def principal(self) -> str:
+        """Who has asked."""
+        return self.call.principal
 
     def kill(self) -> None:
         self._killed = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..pace import Pace
+from ..protocol.session import LEFT
 from .connection import Connection
 from .services import Services
 from .settings import ServerSettings
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..contract.contract import Contract
+    from ..core.quotas import Sharing
     from ..loop import Loop
     from ..transport.base import Serving
 
@@ -33,12 +35,13 @@ class Server:
         left: Callable[[], None] | None = None,
         base: str = "daemon",
         pace: Pace | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
-        retention = settings.session_retention if retain else 0.0
         self._services = Services(
-            loop, settings, executor, retention=retention, base=base, pace=pace or Pace()
+            loop, settings, executor, retains=retain, base=base, pace=pace or Pace(), sharing=sharing
         )
         self._connections: set[Connection] = set()
+        self._services.connections = self._connections
         self._retain = retain
         self._left = left
 
@@ -59,7 +62,8 @@ class Server:
         self._connections.discard(connection)
         session, connection.session = connection.session, None
         if session is not None and self._retain:
-            self._services.sessions.detach(session, connection)
+            left = connection.transport.close_code == LEFT
+            self._services.sessions.detach(session, connection, left=left)
         elif session is not None:
             self._services.sessions.end(session)
         if self._left is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ..core.turns import Turns
+from ..core.quotas import Sharing
+from ..core.shares import Shares
 from ..pace import Pace
 from .environment import Environments
 from .limits import (
+    ANSWERS_TOTAL_BYTES,
     EXPLAINING,
     QUESTIONS_TOTAL,
-    SEARCHES,
     SEARCHES_TOTAL,
     WALKS,
     WALKS_TOTAL,
@@ -18,16 +19,27 @@ from .sessions import Sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Mapping
+    from typing import Protocol
 
     from ..host.statx import CachedLookup
     from ..host.watching import Watching
     from ..host.workers import Done, Workers
     from ..loop import Loop
     from ..protocol.session import EnvironmentInfo
+    from ..transport.base import Transport
     from .asking import Asking
+    from .room import Room
     from .settings import ServerSettings
     from .walking import Walkers
+
+    class Waiting(Protocol):
+        """A connection, as far as all of them are counted together."""
+
+        @property
+        def principal(self) -> str: ...
+        @property
+        def transport(self) -> Transport: ...
 
 
 class Services:
@@ -39,13 +51,19 @@ class Services:
         settings: ServerSettings,
         executor: Mapping[str, str],
         *,
-        retention: float,
+        retains: bool,
         base: str,
         pace: Pace,
+        sharing: Sharing | None = None,
     ) -> None:
         self.loop = loop
         self.pace = pace
-        self.sessions = Sessions(loop, settings, pace)
+        self.connections: Collection[Waiting] = ()
+        self.sharing = sharing or Sharing(settings.several_principals)
+        self.sharing.when_several(self._shared)
+        self.sessions = Sessions(loop, settings, pace, self.sharing)
+        self.retains = retains  # sessions outlive their connections
+        retention = settings.session_retention if retains else 0.0
         self.environments = Environments(executor, retention, base)
         self._info: EnvironmentInfo | None = None
         self._workers: Workers | None = None
@@ -53,10 +71,27 @@ class Services:
         self._cached: CachedLookup | None = None
         self._walkers: Walkers | None = None
         self._asking: Asking | None = None
-        self._explaining: Turns | None = None
+        self._explaining: Shares | None = None
         self._slow: Workers | None = None
-        self.walks = Turns(WALKS_TOTAL, WALKS)
-        self.searches = Turns(SEARCHES_TOTAL, SEARCHES)
+        self.walks = Shares(WALKS_TOTAL, WALKS)
+        self._searching: Room | None = None
+
+    def _shared(self) -> None:
+        """There are several principals: from now on they take turns, where the loop is our own."""
+        from ..loop import EpollLoop
+
+        if isinstance(self.loop, EpollLoop):
+            from .fairness import FairTurns
+
+            FairTurns(self.loop)
+
+    def too_many_answers(self, principal: str) -> bool:
+        """Whether a principal has more answers to read than its share, where there are several."""
+        if not self.sharing.several:
+            return False
+        waiting = [(one.principal, one.transport.buffered) for one in self.connections]
+        mine = sum(size for whose, size in waiting if whose == principal)
+        return not self.sharing.allows(ANSWERS_TOTAL_BYTES, sum(size for _, size in waiting), mine, 0)
 
     @property
     def info(self) -> EnvironmentInfo:
@@ -95,7 +130,7 @@ class Services:
     def explain(self, owner: Hashable, work: Callable[[], object], done: Done) -> None:
         """Computes something large beside the loop, one at a time; owners take turns."""
         if self._explaining is None:
-            self._explaining = Turns(EXPLAINING, EXPLAINING)
+            self._explaining = Shares(EXPLAINING, EXPLAINING)
         turns = self._explaining
 
         def over(result: object, failure: BaseException | None) -> None:
@@ -103,6 +138,16 @@ class Services:
             done(result, failure)
 
         turns.add(owner, lambda: self.slow.run(work, over))
+
+    @property
+    def searching(self) -> Room:
+        """Where searches find room."""
+        if self._searching is None:
+            from ..core.quotas import Quota
+            from .room import Room
+
+            self._searching = Room(self.loop, Quota(SEARCHES_TOTAL, self.sharing))
+        return self._searching
 
     @property
     def walkers(self) -> Walkers:
@@ -126,7 +171,7 @@ class Services:
         if self._watching is None:
             from ..host.watching import Watching
 
-            self._watching = Watching(self.loop, WATCHED_FOLDERS_TOTAL)
+            self._watching = Watching(self.loop, WATCHED_FOLDERS_TOTAL, self.sharing)
         return self._watching
 
     def stop(self) -> None:

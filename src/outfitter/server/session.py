@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         """What a session needs of the connection that it is attached to."""
 
         @property
+        def principal(self) -> str: ...
+        @property
         def full(self) -> bool: ...
         def push(self, *messages: bytes) -> bool: ...
         def push_parts(self, *messages: tuple[bytes, ...]) -> bool: ...
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         def spawner(self) -> Spawner: ...
         def launch(self, session: Session, process_id: str, launch: Launch) -> Process: ...
         def reaped(self, process: Process) -> None: ...
+        def settled(self, session: Session) -> None: ...
 
 
 _SHORT = 2048  # of output, which is rather joined than sent in parts
@@ -78,8 +81,9 @@ class _WaitingRead:
 class Session:
     """One client's processes, across its connections."""
 
-    def __init__(self, session_id: str, number: int, registry: Registry) -> None:
+    def __init__(self, session_id: str, number: int, principal: str, registry: Registry) -> None:
         self.id = session_id
+        self.principal = principal  # whose it is
         self.number = number
         self.connection: Outlet | None = None
         self.processes: dict[str, Process] = {}
@@ -89,6 +93,7 @@ class Session:
         ] = {}  # what waits for processes that are not started yet
         self.summaries = False  # whether the client wants to hear about environments
         self.base: Base | None = None  # the environment that it brought along
+        self.left = False  # its last client will not come back
         self._registry = registry
         self._loop = registry.loop
         self._notices: dict[Process, Notices] = {}
@@ -100,13 +105,33 @@ class Session:
         self._paused: set[Process] = set()
         self._catching_up: set[Process] = set()
         self._closed: deque[tuple[float, Process]] = deque()
-        self._forgetting = False
+        self._forgetting: Timer | None = None
+        # Commands that outlive their client: for how many seconds while they run, and until when they can be
+        # read after their end.
+        self._unattended: dict[Process, float] = {}
+        self._readable: dict[Process, tuple[float, Timer]] = {}
         self._ended = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs in it, or is about to."""
+        return not self.running and not self.starting
+
+    def deadline(self, now: float) -> float:
+        """Until when it waits for a client, should it lose its own now.
+
+        As long as every session does, and as long as is needed for a command that was started to outlive its
+        client: while it runs, then for the time in which it can be read.
+        """
+        retention = self._registry.settings.session_retention
+        deadline = now + max(retention, *self._unattended.values(), 0.0)
+        return max(deadline, *(until for until, _ in self._readable.values()), 0.0)
 
     # Connection
 
     def attach(self, connection: Outlet) -> None:
         self.connection = connection
+        self.left = False
 
     def reattach(self, connection: Outlet) -> None:
         """Attaches a client that comes back and will ask, process by process, for what it missed.
@@ -150,10 +175,17 @@ class Session:
 
     # Processes
 
-    def start(self, process_id: str, launch: Launch, shell: ShellStart | None = None) -> Process:
+    def start(
+        self,
+        process_id: str,
+        launch: Launch,
+        shell: ShellStart | None = None,
+        unattended: float | None = None,
+    ) -> Process:
         """Starts a command under this id. Raises Refused, LaunchFailed.
 
-        `shell` is how it is started when it is a shell; it is told about with the exit.
+        `shell` is how it is started when it is a shell; it is told about with the exit. `unattended` is how
+        many seconds it may run without a client, where that is more than the session would.
         """
         try:
             process = self._start(process_id, launch)
@@ -164,6 +196,8 @@ class Session:
         if shell is not None and shell.reports:
             shell.listen(self._loop)
             self._shells[process] = shell
+        if unattended is not None:
+            self._unattended[process] = unattended
         return process
 
     def _start(self, process_id: str, launch: Launch) -> Process:
@@ -242,8 +276,12 @@ class Session:
             del self._notices[process]
             if self._ended:
                 process.log.release()
+            elif process in self._unattended:
+                self._retire_unattended(process)
             else:
                 self._retire(process)
+            if self.left:
+                self._loop.call_soon(self._registry.settled, self)
 
     def stdin_moved(self, process: Process) -> None:
         # A write that waited moves stdin itself; the one loop below goes on, not one inside another.
@@ -261,22 +299,35 @@ class Session:
         self._closed.append((self._loop.time() + self._registry.settings.process_retention, process))
         if len(self._closed) > self._registry.settings.closed_processes:
             self._forget(self._closed.popleft()[1])
-        if not self._forgetting:
-            self._forgetting = True
-            self._loop.call_later(self._registry.settings.process_retention, self._forget_due)
+        if self._forgetting is None:
+            retention = self._registry.settings.process_retention
+            self._forgetting = self._loop.call_later(retention, self._forget_due)
         # Whoever waited has the news; another command may follow.
         self._registry.spawner.pipes.prepare()
 
+    def _retire_unattended(self, process: Process) -> None:
+        """Keeps a command readable for whoever comes back for it, some time after its end."""
+        settings = self._registry.settings
+        del self._unattended[process]
+        if len(self._readable) >= settings.closed_processes:
+            self._forget(next(iter(self._readable)))
+        until = self._loop.time() + settings.detached_retention
+        timer = self._loop.call_later(settings.detached_retention, self._forget, process)
+        self._readable[process] = (until, timer)
+        if self.connection is None:
+            self._loop.call_soon(self._registry.settled, self)
+
     def _forget_due(self) -> None:
-        self._forgetting = False
+        self._forgetting = None
         now = self._loop.time()
         while self._closed and self._closed[0][0] <= now:
             self._forget(self._closed.popleft()[1])
         if self._closed:
-            self._forgetting = True
-            self._loop.call_later(self._closed[0][0] - now, self._forget_due)
+            self._forgetting = self._loop.call_later(self._closed[0][0] - now, self._forget_due)
 
     def _forget(self, process: Process) -> None:
+        if process in self._readable:
+            self._readable.pop(process)[1].cancel()
         if self.processes.get(process.process_id) is process:
             del self.processes[process.process_id]
         process.log.release()
@@ -399,6 +450,12 @@ class Session:
                 process.terminate()
         self.processes.clear()
         self._closed.clear()
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+        self._unattended.clear()
+        for _, timer in self._readable.values():
+            timer.cancel()
+        self._readable.clear()
         # Nobody will hear what they report; and a server that stops is not told of exits any more.
         for shell in self._shells.values():
             shell.close()

@@ -6,9 +6,10 @@ import os
 import time
 
 from ..core.marks import NO_SESSION, Marks
-from ..core.output import Budget
+from ..core.output import Budget, Share
+from ..core.quotas import Sharing
 from ..core.session import SessionBook
-from ..errors import HostUnsupported
+from ..errors import HostUnsupported, QuotaReached
 from ..host.orphans import Orphans
 from ..host.process import Process
 from ..host.spawn import Spawner
@@ -16,6 +17,7 @@ from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
 from ..log import note
 from ..protocol.session import TAKEN_OVER
+from .limits import PROCESSES
 from .session import Session
 
 TYPE_CHECKING = False
@@ -34,16 +36,21 @@ _REAP_SECONDS = 1.0
 class Sessions:
     """All sessions of a server, and what they share to run processes."""
 
-    def __init__(self, loop: Loop, settings: ServerSettings, pace: Pace) -> None:
+    def __init__(
+        self, loop: Loop, settings: ServerSettings, pace: Pace, sharing: Sharing | None = None
+    ) -> None:
         self.loop = loop
         self.pace = pace
         self.settings = settings
         self._limit = min(settings.max_sessions, NO_SESSION)
-        self._book = SessionBook(settings.session_retention, self._limit)
+        self.sharing = sharing or Sharing()
+        self._book = SessionBook(self._limit)
         self._sessions: dict[str, Session] = {}
         self._numbers: set[int] = set()
         self._expiry: Timer | None = None
+        self._expires = 0.0  # when that is
         self._budget = Budget(settings.retained_total_bytes)
+        self._shares: dict[str, Share] = {}  # of it, by principal
         if not hasattr(os, "pidfd_open"):
             raise HostUnsupported("the server needs Linux 5.3 or newer (process descriptors)")
         self.spawner = Spawner()
@@ -88,58 +95,102 @@ class Sessions:
 
     def create(self, connection: Outlet) -> Session:
         """A new session for this connection. Raises Refused at the limit."""
-        session_id = _uuid4()
-        if len(self._book) >= self._limit:
-            self._make_room()
-        self._book.create(session_id, connection)
+        session_id, principal = _uuid4(), connection.principal
+        self.sharing.seen(principal)
+        if self.sharing.several or len(self._book) >= self._limit:
+            self._make_room(principal)
+        self._book.create(session_id, connection, principal)
         number = next(n for n in range(NO_SESSION) if n not in self._numbers)
         self._numbers.add(number)
-        session = self._sessions[session_id] = Session(session_id, number, self)
+        session = self._sessions[session_id] = Session(session_id, number, principal, self)
         session.attach(connection)
         self.pace.clients = self._book.held
         note("server", "=", "session opened, %d in all", len(self._sessions))
         return session
 
-    def _make_room(self) -> None:
-        """Ends the oldest session that nobody holds and that has no process to come back for."""
-        for session in self._sessions.values():
-            if session.connection is None and not session.processes:
-                self.end(session)
-                return
+    def _make_room(self, principal: str) -> None:
+        """A session that nobody holds and in which nothing runs yields to a new one: the oldest does, where
+        there are several principals the oldest of the one that has the most. Raises QuotaReached.
+        """
+        idle = [one for one in map(self._sessions.__getitem__, self._book.detached()) if one.idle]
+        if self.sharing.several:
+            mine = self.count(principal) - sum(one.principal == principal for one in idle)
+            busy = len(self._sessions) - len(idle)
+            if busy < self._limit and not self.sharing.allows(self._limit, busy, mine):
+                raise QuotaReached("sessions in use", mine, "close one")
+            idle.sort(key=lambda one: -self.count(one.principal))
+        if idle and len(self._book) >= self._limit:
+            note("server", "=", "a session in which nothing runs makes room")
+            self.end(idle[0])
+
+    def count(self, principal: str) -> int:
+        """How many sessions it has."""
+        return sum(one.principal == principal for one in self._sessions.values())
+
+    def running(self, principal: str | None = None) -> int:
+        """How many processes run, of all sessions or of one principal's."""
+        return sum(
+            one.running for one in self._sessions.values() if principal is None or one.principal == principal
+        )
 
     def resume(
         self, session_id: str, connection: Outlet, probe: float, *, take_over: bool = False
     ) -> Session:
-        """Attaches a detached session. Raises SessionAttached, Refused.
+        """Attaches a detached session. Raises SessionAttached, Refused: also for one of another principal.
 
         A holder that does not answer a ping loses it, so that a half-open connection blocks nobody; with
         `take_over` any holder does, at once, and is told.
         """
+        principal, now = connection.principal, self.loop.time()
+        self._book.check(session_id, principal, now)
         held = self._sessions.get(session_id)
         if held is not None and held.connection is not None:
             if take_over:
                 held.connection.close(TAKEN_OVER, "another client has taken the session over")
             else:
                 held.connection.probe(probe)
-        self._book.resume(session_id, connection, self.loop.time())
+        self._book.resume(session_id, connection, principal, now)
         session = self._sessions[session_id]
         session.reattach(connection)
         self.pace.clients = self._book.held
         note("server", "=", "session resumed")
         return session
 
-    def detach(self, session: Session, connection: Outlet) -> None:
-        """The connection is gone; the session waits for another."""
-        deadline = self._book.detach(session.id, connection, self.loop.time())
+    def detach(self, session: Session, connection: Outlet, *, left: bool = False) -> None:
+        """The connection is gone; the session waits for another.
+
+        Its client has `left` it for good when it said so: then it ends as soon as nothing runs in it.
+        """
+        detached = self._book.detach(session.id, connection, session.deadline(self.loop.time()))
         self.pace.clients = self._book.held
-        if deadline is None:
+        if not detached:
             return
         session.detach()
+        session.left = left
+        if left and session.idle:
+            self.end(session)
+        else:
+            self._expire_later()
+
+    def settled(self, session: Session) -> None:
+        """A process has ended for whose sake a session without a client was kept."""
+        if session.connection is not None or session.id not in self._sessions:
+            return
+        if session.left and session.idle:
+            self.end(session)
+            return
+        self._book.postpone(session.id, session.deadline(self.loop.time()))
         self._expire_later()
 
     def _expire_later(self) -> None:
         deadline = self._book.next_deadline()
-        if deadline is not None and self._expiry is None:
+        if self._expiry is not None:
+            if deadline is None or self._expires <= deadline:
+                return
+            self._expiry.cancel()
+            self._expiry = None
+        if deadline is not None:
+            self._expires = deadline
             self._expiry = self.loop.call_later(max(0.0, deadline - self.loop.time()), self._expire)
 
     def _expire(self) -> None:
@@ -152,6 +203,10 @@ class Sessions:
     # Running
 
     def launch(self, session: Session, process_id: str, launch: Launch) -> Process:
+        """Starts a command. Raises QuotaReached, LaunchFailed."""
+        budget = self._budget
+        if self.sharing.several:
+            budget = self._share(session.principal)
         self.watchdog.ensure()
         process = Process(
             process_id,
@@ -161,12 +216,22 @@ class Sessions:
             spawner=self.spawner,
             trees=self.trees,
             owner=session,
-            budget=self._budget,
+            budget=budget,
             started_ms=int(time.time() * 1000),
         )
         self.pace.started()
         self._leaders.add(process.pid)
         return process
+
+    def _share(self, principal: str) -> Share:
+        """What the output of a new process of this principal counts for. Raises QuotaReached."""
+        mine = self.running(principal)
+        if not self.sharing.allows(PROCESSES, self.running(), mine):
+            raise QuotaReached("running processes", mine, "end one")
+        share = self._shares.get(principal)
+        if share is None:
+            share = self._shares[principal] = Share(self._budget)
+        return share
 
     def reaped(self, process: Process) -> None:
         self._leaders.discard(process.pid)
@@ -184,6 +249,8 @@ class Sessions:
         session.end()
         self.trees.kill_session(session.number)
         self._numbers.discard(session.number)
+        if session.principal in self._shares and not self.count(session.principal):
+            del self._shares[session.principal]  # its logs may still have it; nobody else needs it
         if not self._sessions:
             self.spawner.pipes.close()
 

@@ -13,9 +13,12 @@ class ServerSettings:
     _: KW_ONLY
     session_retention: float = limits.SESSION_RETENTION_SECONDS
     process_retention: float = limits.PROCESS_RETENTION_SECONDS
+    detached_retention: float = limits.DETACHED_RETENTION_SECONDS
+    max_detached: float | None = None  # seconds that a command may run without a client; None: to its end
     closed_processes: int = limits.CLOSED_PROCESSES
     max_processes: int = limits.PROCESSES_PER_SESSION
     max_sessions: int = limits.SESSIONS
+    several_principals: bool = False  # whether there are, though no token says so; a second one shows it, too
     max_connections: int = limits.CONNECTIONS
     retained_total_bytes: int = limits.RETAINED_TOTAL_BYTES
     concurrent_requests: int = 1

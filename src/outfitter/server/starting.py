@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..core.launch import Launch
+from ..core.session import FOREVER
 from ..core.starting import shell, through, wrap
-from ..errors import InvalidParams
+from ..errors import DetachRefused, InvalidParams
 from ..protocol.process import StartResult
 from ..shell.start import is_shell
 from .shells import ShellStart, modes, reporting
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..contract.contract import Asked, Ready
     from ..core.starting import Step
-    from ..protocol.process import StartParams
+    from ..protocol.process import DetachedParams, StartParams
     from .call import Call
 
 DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
@@ -34,12 +35,15 @@ def asked(call: Call, params: StartParams) -> Asked:
     if not params.argv:
         raise InvalidParams("argv must not be empty")
     environments = call.services.environments
-    return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty)
+    return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty, call.principal)
 
 
 def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
-    """Starts the command. Raises Refused, LaunchFailed, LoginRejected, InvalidParams, EnvironmentTooLarge."""
+    """Starts the command. Raises Refused, LaunchFailed, LoginRejected, InvalidParams, EnvironmentTooLarge,
+    DetachRefused.
+    """
     session, environments = call.session, call.services.environments
+    unattended = None if params.detached is None else _unattended(call, params.detached)
     resolved = environments.contract.environment(ready)
     launch = _launch(params, ready.asked.cwd, resolved.values)
     steps: list[Step] = []
@@ -57,7 +61,7 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
         for plan in notes:
             reports = report if plan.probe else None
             started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
-        session.start(params.process_id, final, started)
+        session.start(params.process_id, final, started, unattended)
     except BaseException:
         if report is not None:
             report.fifo.close()
@@ -69,6 +73,25 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
         return StartResult(params.process_id, warnings=ready.warnings, environment=told)
     environments.say(ready.warnings)  # its protocol has no place for them
     return StartResult(params.process_id, environment=told)
+
+
+def _unattended(call: Call, detached: DetachedParams) -> float:
+    """How many seconds a command may run without a client. Raises DetachRefused."""
+    services = call.services
+    asked = FOREVER if detached.for_ms is None else detached.for_ms / 1000
+    if not services.retains:
+        raise DetachRefused("this connection cannot be resumed, so its commands end with it", 0.0)
+    settings = services.sessions.settings
+    if settings.max_detached is None or asked <= settings.session_retention:
+        return asked
+    limit = max(settings.max_detached, settings.session_retention)
+    if asked > limit:
+        raise DetachRefused(
+            f"this server ends a command {limit:g} s after its client has gone: ask for no more "
+            f"(--detach-for {limit:g}), or have it started with a larger --max-detached",
+            limit,
+        )
+    return asked
 
 
 def _launch(params: StartParams, cwd: str, env: Mapping[str, str]) -> Launch:

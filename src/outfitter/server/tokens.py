@@ -58,6 +58,11 @@ class Tokens:
                 holder = admitted
         return holder or _INVALID
 
+    @property
+    def several(self) -> bool:
+        """Whether there can be more than one principal: each token is one."""
+        return len(self._admitted) > 1
+
     def admits(self, principal: str) -> bool:
         """Whether a connection of this principal may go on: its token may have been taken out."""
         return any(admitted.principal == principal for admitted in self._admitted.values())

@@ -41,7 +41,7 @@ class Watches:
             return None
         self._last_missing = watch_id
         self._end_missing()
-        self._missing = Missing(self, watch_id, self._watching)
+        self._missing = Missing(self, watch_id, self._watching, self._channel.principal)
         return self._missing
 
     def answered_missing(self, missing: Missing, *, armed: bool) -> None:
@@ -85,6 +85,7 @@ class Watches:
             folders=WATCHED_FOLDERS,
             changes=CHANGES,
             told=watch.told,
+            principal=self._channel.principal,
         )
         return watch
 
@@ -109,9 +110,9 @@ class Watches:
 class Missing:
     """One fs/watchMissing. It may happen before the request is answered."""
 
-    def __init__(self, watches: Watches, watch_id: int, watching: Watching) -> None:
+    def __init__(self, watches: Watches, watch_id: int, watching: Watching, principal: str) -> None:
         self.watch_id = watch_id
-        self.watch = MissingWatch(watching, self._fire)
+        self.watch = MissingWatch(watching, self._fire, principal)
         self._watches = watches
         self._armed = False
         self._fired = False

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
         principal: str  # whose connection it is: see `protocol.upgrade.Admitted`
         expires: float | None  # when it has to end, as the wall clock shows it
+        close_code: int | None  # with which the client has ended it, where it could say
 
         @property
         def has_room(self) -> bool:
@@ -90,6 +91,7 @@ class Outgoing:
     """What a server's end sends: a message in pieces, those that wait behind it, what is not sent yet."""
 
     receiver: Receiver
+    close_code: int | None = None
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop

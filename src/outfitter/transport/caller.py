@@ -21,16 +21,19 @@ _LARGEST_TABLE = 8 << 20  # of /proc/net/tcp: some 50,000 sockets; a larger one 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..protocol.upgrade import Admitted
+
     _End = tuple[str, int]  # an IP address and a port
 
 
 class SocketCaller:
     """The other end of one accepted socket: `address` for people, `source` for limits."""
 
-    __slots__ = ("_ours", "_sock", "_theirs", "address", "host", "over_tcp", "source")
+    __slots__ = ("_ours", "_sock", "_theirs", "address", "certificate", "host", "over_tcp", "source")
 
     def __init__(self, sock: socket) -> None:
         self._sock = sock
+        self.certificate: Admitted | None = None  # TLS tells it
         self._ours: _End | None = None
         self._theirs: _End | None = None
         self.host = self.address = self.source = "a closed connection"
@@ -45,11 +48,9 @@ class SocketCaller:
         except OSError:
             return  # reset before it was accepted
         host, port = self._theirs
-        self.host = self.source = host.removeprefix("::ffff:") if "." in host else host
+        self.host = host.removeprefix("::ffff:") if "." in host else host
+        self.source = source_of(self.host)
         self.address = f"[{host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
-        if ":" in self.host and host != "::1":
-            # Whoever has an IPv6 address has the 2^64 addresses around it.
-            self.source = f"{inet_pton(_AF_INET6, host)[:8].hex(':', 2)}::/64"
 
     def uid(self) -> int | None:
         """The user at the other end; None where the kernel does not say, or it is on another machine."""
@@ -68,6 +69,13 @@ class SocketCaller:
 
     def _on_this_machine(self) -> bool:
         return self.host.startswith("127.") or self.host == "::1" or self._theirs[0] == self._ours[0]  # type: ignore[index]
+
+
+def source_of(host: str) -> str:
+    """Whom an address belongs to: who has one of IPv6 has the 2^64 around it."""
+    if ":" not in host or host == "::1":
+        return host
+    return f"{inet_pton(_AF_INET6, host)[:8].hex(':', 2)}::/64"
 
 
 def _credentials(sock: socket) -> int | None:

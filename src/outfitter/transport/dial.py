@@ -102,7 +102,9 @@ async def dial(
     loop = asyncio.get_running_loop()
     context = None
     if address.secure:
-        context = tls if tls is not None else ssl.create_default_context()
+        from .certificates import client_context
+
+        context = tls if tls is not None else client_context()
     transport: DialledTransport | None = None
     upgraded = False
     try:
@@ -123,10 +125,11 @@ async def dial(
         upgraded = True
     except TimeoutError:
         raise DialFailed(f"{address.text} did not answer within {limit:g} s", retryable=True) from None
-    except ssl.SSLCertVerificationError as error:
-        raise DialFailed(
-            f"the certificate of {address.text} is not trusted: {error.verify_message}", retryable=False
-        ) from None
+    except ssl.SSLError as error:
+        from .certificates import explain
+
+        text, retryable = explain(error, address.host)
+        raise DialFailed(f"cannot connect to {address.text}: {text}", retryable=retryable) from None
     except OSError as error:
         reason = _reason(error)
         if address.secure and transport is None and isinstance(error, ConnectionResetError):

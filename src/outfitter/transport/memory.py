@@ -31,6 +31,7 @@ class MemoryTransport:
         self._hold = False
         self._moving = False
         self._ending: str | None = None
+        self._ending_code = 1000
         self._fragments: list[bytes] = []
         self._deferred: list[bytes] | None = None  # what waits for a message in pieces to end
 
@@ -81,7 +82,7 @@ class MemoryTransport:
         if self._ending is not None:
             if not self._queue and self._other is not None:
                 other, self._other = self._other, None
-                other._end(self._ending)
+                other._end(self._ending, self._ending_code)
         elif self._crowded and self.buffered <= LOW and self._other is not None:
             self._crowded = False
             self.receiver.drained()
@@ -101,15 +102,16 @@ class MemoryTransport:
         """Ends both ends; the other one after it has taken what is queued."""
         if self._other is None or self._ending is not None:
             return
-        self._ending = reason
+        self._ending, self._ending_code = reason, code
         self._move()
         self.receiver.lost(reason)
 
     async def wait_ended(self) -> None:
         """Nothing is left when it is closed."""
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, code: int) -> None:
         self._other = None
+        self.close_code = code
         self._queue.clear()
         self.buffered = 0
         if self._ending is None:

@@ -11,6 +11,7 @@ from ..stdlib import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Protocol
 
     class Place(Protocol):
@@ -28,10 +29,29 @@ if TYPE_CHECKING:
         def leave(self) -> None:
             """Removes what it has left outside of the process."""
 
+    class Stream(Protocol):
+        """What a transport needs of a connection that does not block: a socket, or TLS over one."""
+
+        def fileno(self) -> int: ...
+        def recv(self, size: int, /) -> bytes: ...
+        def send(self, data: bytes, /) -> int: ...
+        def sendmsg(self, pieces: Sequence[bytes | memoryview], /) -> int: ...
+        def shutdown(self, how: int, /) -> None: ...
+        def close(self) -> None: ...
+
 
 _AF_INET, _AF_INET6, _SOCK_STREAM = 2, 10, 1
+_EPROTO = 71
 _SOL_SOCKET, _SO_REUSEADDR = 1, 2
 BACKLOG = 1024  # connections that come while we start, or in a burst
+
+
+class HandshakeFailed(OSError):
+    """A connection that was to be encrypted is not. `reason` is for the log."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_EPROTO, reason)
+        self.reason = reason
 
 
 def is_ipv4(host: str) -> bool:
@@ -43,14 +63,15 @@ def is_ipv4(host: str) -> bool:
 class TcpPlace:
     """A literal address and a port; port 0 takes a free one."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, scheme: str = "ws") -> None:
+        self._scheme = scheme
         self._host = host
         self._port = port
         self.local = host.startswith("127.") or host == "::1"
 
     @property
     def url(self) -> str:
-        return f"ws://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
+        return f"{self._scheme}://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
 
     def listen(self) -> socket:
         try:

@@ -15,16 +15,27 @@ from ..stdlib import deque
 from .attempts import Attempts
 from .base import LOW, Outgoing
 from .caller import SocketCaller
-from .sockets import accept
+from .sockets import HandshakeFailed, accept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
+    from typing import Protocol
 
     from ..loop import Loop, Timer
     from ..protocol.upgrade import Admitted, Gate
     from ..protocol.websocket import Payload
+    from .sockets import Stream
+
+    class Shares(Protocol):
+        """How principals share what there is: `core.quotas.Sharing`."""
+
+        @property
+        def several(self) -> bool: ...
+        def seen(self, principal: str) -> None: ...
+        def allows(self, limit: int, held: int, mine: int, amount: int = 1) -> bool: ...
+
 
 MAX_MESSAGE = 64 << 20  # the reference's limit for a message; it takes 16 MiB in one frame, we all of it
 # What unfinished messages of all connections may take together: eight of the largest.
@@ -44,11 +55,17 @@ _LOOK_AT_CLOCK_SECONDS = 60.0  # how late a credential's end is noticed when som
 _SHORT = 4096  # messages below this are copied into one piece
 _IOV = 64  # pieces per system call; the kernel takes 1024
 
+# Who has not said yet who it is: all of them take turns as one principal.
+STRANGERS = "?"
 _SOL_TCP, _TCP_NODELAY = 6, 1
 
 
 class Listener:
-    """A listening socket. `connected` gets a transport for every upgraded connection."""
+    """A listening socket. `connected` gets a transport for every upgraded connection.
+
+    `secure` puts TLS over an accepted socket, and tells the caller's certificate; without it, transports use
+    the socket as it is.
+    """
 
     def __init__(
         self,
@@ -58,13 +75,17 @@ class Listener:
         connected: Callable[[WebSocketTransport], None],
         limit: int,
         wall: Callable[[], float] = time.time,
+        secure: Callable[[socket, SocketCaller], Stream] | None = None,
+        sharing: Shares | None = None,
     ) -> None:
         self._loop = loop
         self.wall = wall
         self._sock = sock
+        self._secure = secure
         self.gate = gate
         self._connected = connected
         self._limit = limit
+        self._sharing = sharing  # without it there is one principal
         self.open: set[WebSocketTransport | _Incoming] = set()
         self.attempts = Attempts(loop)
         self._paused: Timer | None = None
@@ -77,7 +98,7 @@ class Listener:
             self._pause(wait)
             return
         try:
-            sock = accept(self._sock)
+            raw = accept(self._sock)
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):
             return
         except OSError as error:
@@ -85,13 +106,14 @@ class Listener:
             warn("server", "cannot accept a connection now: %s", error.strerror)
             self._pause(_ACCEPT_AGAIN_SECONDS)
             return
-        sock.setblocking(False)
-        caller = SocketCaller(sock)
+        raw.setblocking(False)
+        caller = SocketCaller(raw)
         if caller.over_tcp:
             try:
-                sock.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
+                raw.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
             except OSError:
                 pass  # a connection reset while it waited
+        sock: Stream = raw if self._secure is None else self._secure(raw, caller)
         self.open.add(_Incoming(self._loop, self, sock, caller))
 
     def _pause(self, seconds: float) -> None:
@@ -115,16 +137,31 @@ class Listener:
     def judge(self, head: bytes, caller: SocketCaller) -> Response:
         """What to answer to a request head."""
         response = answer(head, self.gate, caller)
-        if response.admitted is not None and len(self.open) - len(self.attempts) >= self._limit:
+        if response.admitted is None:
+            return response
+        held, principal = len(self.open) - len(self.attempts), response.admitted.principal
+        if held >= self._limit:
             full = f"this exec-server already has {self._limit} connections, which is its limit"
             return Response(503, full)
+        sharing = self._sharing
+        if sharing is not None:
+            sharing.seen(principal)
+        if sharing is not None and sharing.several:
+            mine = sum(one.principal == principal for one in self.open)
+            if not sharing.allows(self._limit, held, mine):
+                full = f"you already have {mine} connections, your share of this exec-server: close one"
+                return Response(503, full)
         return response
 
-    def held(self) -> int:
-        """Bytes of unfinished messages of all connections."""
-        return sum(one.held for one in self.open)
+    def holds_too_much(self, principal: str) -> bool:
+        """Whether there are too many bytes of unfinished messages, of all connections or of a principal's."""
+        held = sum(one.held for one in self.open)
+        if self._sharing is None or not self._sharing.several:
+            return held > MAX_HELD
+        mine = sum(one.held for one in self.open if one.principal == principal)
+        return not self._sharing.allows(MAX_HELD, held, mine, 0)
 
-    def upgrade(self, sock: socket, rest: bytes, admitted: Admitted) -> None:
+    def upgrade(self, sock: Stream, rest: bytes, admitted: Admitted) -> None:
         transport = WebSocketTransport(self._loop, sock, self, admitted)
         self.open.add(transport)
         self._connected(transport)
@@ -142,7 +179,7 @@ class Listener:
         self._sock.close()
 
 
-def _refuse(sock: socket, response: Response) -> None:
+def _refuse(sock: Stream, response: Response) -> None:
     try:
         sock.send(response.encode())
     except OSError:
@@ -154,8 +191,9 @@ class _Incoming:
     """A connection that has not said yet what it wants, or waits for its refusal."""
 
     held = 0  # its head is bounded by MAX_HEAD
+    principal = STRANGERS
 
-    def __init__(self, loop: Loop, listener: Listener, sock: socket, caller: SocketCaller) -> None:
+    def __init__(self, loop: Loop, listener: Listener, sock: Stream, caller: SocketCaller) -> None:
         self._loop = loop
         self._listener = listener
         self._sock = sock
@@ -172,6 +210,9 @@ class _Incoming:
             data = self._sock.recv(MAX_HEAD)
         except BlockingIOError:
             return
+        except HandshakeFailed as error:
+            self._listener.attempts.log_refusal(self._caller.address, error.reason)
+            data = b""
         except OSError:
             data = b""
         if not data:
@@ -191,9 +232,12 @@ class _Incoming:
             self._turn_away(response)
             return
         self._leave()
+        head = response.encode()
         try:
-            self._sock.send(response.encode())
+            sent = self._sock.send(head)
         except OSError:
+            sent = 0
+        if sent != len(head):  # the first bytes of a connection: only a broken one does not take them
             self._sock.close()
             return
         self._listener.upgrade(self._sock, rest, response.admitted)
@@ -229,7 +273,7 @@ class _Incoming:
 class WebSocketTransport(Outgoing):
     """The server's end of one upgraded connection."""
 
-    def __init__(self, loop: Loop, sock: socket, listener: Listener, admitted: Admitted) -> None:
+    def __init__(self, loop: Loop, sock: Stream, listener: Listener, admitted: Admitted) -> None:
         super().__init__(loop)
         self.principal = admitted.principal
         self.expires = admitted.expires
@@ -247,6 +291,7 @@ class WebSocketTransport(Outgoing):
         self._heard = now
         self._moved = now
         self._pinged = 0.0
+        self._patience: Timer | None = None  # with a closing handshake
         self._keepalive: Timer = loop.call_later(_PING_SECONDS, self._beat)
         self._expiry: Timer | None = None
 
@@ -308,7 +353,7 @@ class WebSocketTransport(Outgoing):
             self._deliver()
         if self._frames.fault is not None and not self._inbox:
             self._fail(self._frames.fault)
-        if self._frames.held > READ_SIZE_LARGE and self._listener.held() > MAX_HELD:
+        if self._frames.held > READ_SIZE_LARGE and self._listener.holds_too_much(self.principal):
             self.close(1013, "too many large messages are in progress; try again later")
 
     @property
@@ -348,6 +393,7 @@ class WebSocketTransport(Outgoing):
             except RemoteProtocolError as error:
                 code = error.close_code
             if not self._closing:
+                self.close_code = code
                 self.close(1000 if code == 1005 else code, "")
             self._lose("the client closed the connection")
 
@@ -502,7 +548,7 @@ class WebSocketTransport(Outgoing):
         self._keepalive.cancel()
         if not self._outbox:
             self._half_close()
-        self._loop.call_later(_CLOSE_SECONDS, self._finish)
+        self._patience = self._loop.call_later(_CLOSE_SECONDS, self._finish)
         # The receiver is done with it now; the socket stays for the closing handshake.
         self._tell(reason or "closed")
 
@@ -533,6 +579,8 @@ class WebSocketTransport(Outgoing):
         self._gone = True
         self._closing = True
         self._keepalive.cancel()
+        if self._patience is not None:
+            self._patience.cancel()  # else it would keep all of this alive
         if self._expiry is not None:
             self._expiry.cancel()
         self._inbox.clear()

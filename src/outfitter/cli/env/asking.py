@@ -59,9 +59,10 @@ def resolve(flags: Flags, show: str = "names") -> Json:
 
 def where(flags: Flags) -> Target | None:
     """The executor that `outfitter run` with the same flags would use; None for this process."""
-    if flags["on"] == "local" and flags["token_file"] is None:
+    is_plain = all(flags[name] is None for name in ("token_file", "tls_ca", "tls_cert", "tls_key"))
+    if flags["on"] == "local" and is_plain:
         return None
-    if flags["on"] is None and flags["token_file"] is None and flags["codex_home"] is None:
+    if flags["on"] is None and is_plain and flags["codex_home"] is None:
         # Looking for the file here saves most people what it takes to read one.
         from ...contract.places import user_file
 
@@ -71,9 +72,9 @@ def where(flags: Flags) -> Target | None:
             return None
         if not os.path.lexists(os.path.join(folder, "environments.toml")):
             return None
-    from ..target import find
+    from ..target import named
 
-    target = find(flags["on"], flags["codex_home"], flags["token_file"])
+    target = named(flags)
     return None if target.declared is None else target
 
 

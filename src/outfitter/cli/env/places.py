@@ -52,11 +52,10 @@ def place(word: str, flags: Flags) -> Compared:
 
 
 def _server(word: str, on: str | None, flags: Flags) -> Compared:
-    from ..target import find, is_url
+    from ..target import find, is_url, named
 
-    token_file = flags["token_file"] if is_url(word) else None
     try:
-        target = find(on, flags["codex_home"], token_file)
+        target = named({**flags, "on": on}) if is_url(word) else find(on, flags["codex_home"])
     except SettingInvalid as error:
         raise SettingInvalid(f"{error}; {word!r} can be {WORDS}") from None
     if target.declared is None:

@@ -28,11 +28,9 @@ def place(flags: Flags) -> KeptHere | KeptThere:
     """The place that the flags name: a session's, with --on and --scope. Raises SettingInvalid."""
     if flags["on"] is None or flags["on"] == "local":
         return KeptHere(folder_of(flags["dir"]))
-    from ..target import find
+    from ..target import named
 
-    return KeptThere(
-        find(flags["on"], flags["codex_home"], flags["token_file"]), flags["scope"], flags["dir"]
-    )
+    return KeptThere(named(flags), flags["scope"], flags["dir"])
 
 
 class KeptHere:

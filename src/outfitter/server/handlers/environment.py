@@ -122,7 +122,7 @@ def _asked(call: Call, params: ResolveParams) -> Asked:
     except ValueError as error:
         raise InvalidParams(f"cwd is not a path of this executor: {error}") from None
     environments = call.services.environments
-    return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty)
+    return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty, call.principal)
 
 
 def _asks_first(call: Call, handler: Handler, params: object, asked: Asked) -> bool:

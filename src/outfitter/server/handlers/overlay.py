@@ -106,6 +106,7 @@ def _owner(call: Call) -> str:
 
 
 def _scopes(call: Call) -> Scopes:
-    scopes = call.services.environments.contract.overlays.scopes
-    scopes.is_alive = call.services.sessions.knows
-    return scopes
+    """Those of who asks: nobody can list, change or use another principal's."""
+    scopes, sessions = call.services.environments.contract.overlays.scopes, call.services.sessions
+    scopes.share(sessions.sharing, sessions.knows)
+    return scopes.of(call.principal)
