@@ -146,3 +146,49 @@ def test_callback_for_a_loop_that_is_closed_goes_nowhere() -> None:
     loop = EpollLoop()
     loop.close()
     loop.call_soon_threadsafe(fail)
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_turn_that_takes_too_long_is_logged_with_what_was_asked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    loop = EpollLoop()
+
+    def asked(seconds: float, *methods: str) -> None:
+        loop.turn.extend(methods)
+        clock.now += seconds
+
+    steps = [
+        (0.25, "not/long"),
+        (0.375, "process/start"),
+        (0.5,),
+        (1.0, "a/a", "b/b", "b/b", "c/c", "d/d\x1b[31m\nfake"),
+    ]
+
+    def step() -> None:
+        asked(*steps.pop(0))  # type: ignore[arg-type]
+        if steps:
+            loop.call_soon(step)
+        else:
+            loop.call_soon(loop.stop)
+
+    loop.call_soon(step)
+    loop.run()
+    loop.close()
+    said = "! nothing else was served for"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{said} 375 ms: process/start",
+        f"{said} 500 ms: no request",
+        f"{said} 1000 ms: b/b, c/c, d/d\\x1b[31m\\nfake and 1 more",
+    ]

@@ -18,6 +18,7 @@ OutfitterError
 ├── OutputTooLarge              a command printed more than its caller allowed
 ├── Refused                     a server refuses a request in its present state
 │   ├── InvalidParams           the parameters cannot be read or are not allowed
+│   │   └── LimitExceeded       they have more of something than this server takes
 │   ├── MethodUnknown           this server does not have the method
 │   ├── SessionAttached         another connection uses the session
 │   ├── QuotaReached            this principal holds its share; what is left is for others
@@ -185,6 +186,27 @@ class Refused(OutfitterError):
 
 class InvalidParams(Refused):
     slug = "invalid-params"
+
+
+class LimitExceeded(InvalidParams):
+    """A request has more than a server takes: `what` has `size` `unit`; `remedy` says what to do."""
+
+    slug = "limit-exceeded"
+
+    def __init__(self, what: str, size: int, limit: int, unit: str, remedy: str) -> None:
+        super().__init__(what, size, limit, unit, remedy)
+        self.what = what
+        self.size = size
+        self.limit = limit
+        self.unit = unit
+        self.remedy = remedy
+
+    @property
+    def problem(self) -> str:
+        return f"{self.what}: {self.size} {self.unit}, at most {self.limit} are allowed"
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}"
 
 
 class MethodUnknown(Refused):

@@ -42,6 +42,9 @@ _READ = 0x001 | 0x002
 _READ_OR_FAULT = _READ | _FAULT
 _WRITE = 0x004
 _WRITE_OR_FAULT = _WRITE | _FAULT
+# A turn that takes longer is worth a line: nobody was served meanwhile. Ten times what anything should take.
+STALL_SECONDS = 0.25
+_NAMED = 3  # of what was done in such a turn
 _LONGEST_POLL = 86_400.0  # the kernel counts milliseconds in 31 bits; a timer further away polls again
 
 
@@ -95,6 +98,7 @@ class EpollLoop:
         # What runs the callbacks that are due: `server.fairness` puts its own in its place.
         self.run_ready: Callable[[], None] = self._run_ready
         self.can_wait: set[int] = set()  # descriptors whose input nobody waits for piece by piece
+        self.turn: list[str] = []  # what was done in this turn, in words, for the log
         self._watches: dict[int, _Watch] = {}
         self._timers: list[_Handle] = []
         self._cancelled_hint = 0
@@ -252,15 +256,23 @@ class EpollLoop:
         """
         now = time.monotonic
         watches = self._watches
+        turn = self.turn
+        began = now()
         while not self._stopping:
             # Written out rather than called: this runs twice for every round trip.
+            over = now()
+            if over - began > STALL_SECONDS:
+                self._stalled(over - began)
             if self._ready:
                 timeout = 0.0
             elif self._timers:
-                timeout = min(max(0.0, self._timers[0].when - now()), _LONGEST_POLL)
+                timeout = min(max(0.0, self._timers[0].when - over), _LONGEST_POLL)
             else:
                 timeout = -1.0
-            for fd, event in self.poll(timeout):
+            events = self.poll(timeout)
+            began = now()
+            turn.clear()
+            for fd, event in events:
                 # A callback earlier in this batch may have removed the watch; if the number was
                 # reused meanwhile, the new owner gets one idle call, which it must tolerate.
                 watch = watches.get(fd)
@@ -279,6 +291,13 @@ class EpollLoop:
                 self._run_due()
             if self._ready:
                 self.run_ready()
+
+    def _stalled(self, seconds: float) -> None:
+        """Says that nobody was served for so long, and who had asked for what."""
+        done = list(dict.fromkeys(self.turn))
+        named = ", ".join(done[-_NAMED:]) or "no request"
+        more = f" and {len(done) - _NAMED} more" if len(done) > _NAMED else ""
+        warn("server", "nothing else was served for %d ms: %s%s", seconds * 1000, named, more)
 
     def _run_due(self) -> None:
         now = time.monotonic()

@@ -12,7 +12,13 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from .loop import EpollLoop, Timer
+
+    class Turn(Protocol):
+        def append(self, method: str, /) -> None: ...
+
 
 # What is read of a command's output at a time.
 READ_SIZE = 64 << 10  # a pipe's capacity; 8 KiB reads are a third as fast
@@ -28,10 +34,21 @@ _UNDISTURBED = 512
 _ATTENTIVE = WIDE_READ_SIZE // 2
 
 
+class _Nobody:
+    """An application's own loop, which watches itself."""
+
+    def append(self, method: str, /) -> None:
+        pass
+
+
+_NOBODY = _Nobody()
+
+
 class Pace:
     """The plain version. `running` counts commands whose leader has not ended, `clients` who is connected."""
 
     def __init__(self) -> None:
+        self.turn: Turn = _NOBODY  # gets what is handled, where the loop says which turn takes too long
         self.running = 0
         self.clients = 0
         self._quiet = 0  # reads of output since a peer wanted something
@@ -90,6 +107,7 @@ class EpollPace(Pace):
 
     def __init__(self, loop: EpollLoop) -> None:
         super().__init__()
+        self.turn = loop.turn
         self._loop = loop
         self._epoll = loop.epoll
         self._bulk = loop.can_wait

@@ -432,7 +432,7 @@ def test_a_login_shell_that_gives_no_answer_says_why(place: Place) -> None:
 def test_what_waits_for_a_login_shell_has_resolved_before(place: Place) -> None:
     # It runs in a thread: what the contract remembers belongs to the loop.
     contract = place.contract()
-    wait = answers.explain_later(contract, question(place, {"A": "1"}))
+    wait = answers.explain_later(contract, question(place, {"A": "1"}), login=True)
     place.says("nonsense")
     told: Any = wait()
     assert told["variables"]["A"]["layer"] == "L7"

@@ -470,3 +470,27 @@ def test_codex_file_is_taken_when_codex_takes_it(tmp_path: Path, text: str, is_t
         check=False,
     )
     assert (done.returncode == 0) is is_taken, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (
+            f"exclude = {['A'] * 513}",
+            "2: `exclude`: 513 patterns, at most 512 are allowed; join some of them with `*`",
+        ),
+        (
+            f"include_only = {['*' + 'A' * 256]}",
+            "2: a pattern of `include_only`: 257 bytes, at most 256 are allowed; shorten it with `*`",
+        ),
+        (
+            "filters = {" + ", ".join(f'"*{"A" * 200}{number}" = "exclude"' for number in range(6)) + "}",
+            "2: all patterns with wildcards of `filters`: 1212 characters, at most 1024 are allowed; "
+            "use fewer",
+        ),
+    ],
+)
+def test_patterns_of_a_project_have_limits_and_those_of_its_user_none(rule: str, told: str) -> None:
+    text = f"[shell_environment_policy]\n{rule}\n"
+    assert mistakes(text) == [told]
+    assert parse(text, "user").policy is not None

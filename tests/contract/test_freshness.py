@@ -106,3 +106,30 @@ def test_an_answer_can_be_used_until_its_time_is_over(file: Path) -> None:
     assert [Fresh(watch, was, seconds).holds() for seconds in (None, 60.0, -1.0)] == [True, True, False]
     file.write_text("two")
     assert not Fresh(watch, was).holds()
+
+
+class Restless:
+    """A clock and a file that is written again whenever somebody looks at it."""
+
+    def __init__(self) -> None:
+        self.now = 10**18
+        self.looked = 0
+
+    def time_ns(self) -> int:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += int(seconds * 1e9)
+
+    def stamp(self, path: str) -> freshness.Stamp:
+        self.looked += 1
+        return (1, self.looked, self.now, self.now)
+
+
+def test_a_file_that_never_rests_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    restless = Restless()
+    monkeypatch.setattr(freshness, "time", restless)
+    monkeypatch.setattr(freshness, "stamp", restless.stamp)
+    # No file has this stamp, so the next question is asked again.
+    assert freshness.settled(["/f"]) == ((),)
+    assert restless.looked == freshness._TRIES + 1

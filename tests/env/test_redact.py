@@ -105,3 +105,36 @@ def test_a_mask_is_not_masked_again() -> None:
 def test_text_without_secrets_stays() -> None:
     assert mask_pairs("nothing here", [("A", "hunter22")]) == "nothing here"
     assert mask_pairs("", [("A", "")]) == ""
+
+
+def each_occurrence(text: str, secrets: list[tuple[str, str]]) -> str:
+    """The rule, letter by letter: what lies in any occurrence goes, and the first to begin there is named."""
+    begins: dict[int, list[tuple[int, str]]] = {}
+    hidden = set()
+    for name, value in secrets:
+        for at in range(len(text)):
+            if len(value) >= SHORTEST_MASKED and text.startswith(value, at):
+                begins.setdefault(at, []).append((-len(value), name))
+                hidden.update(range(at, at + len(value)))
+    told, covered = "", 0
+    for at, mark in enumerate(text):
+        if at in begins:
+            if at >= covered:
+                told += f"[secret:{min(begins[at])[1]}]"
+            covered = max(covered, at - min(begins[at])[0])
+        if at not in hidden:
+            told += mark
+    return told
+
+
+@given(
+    st.text(alphabet="ab", max_size=40),
+    st.lists(st.tuples(st.sampled_from("XYZ"), st.text(alphabet="ab", min_size=4, max_size=9)), max_size=5),
+)
+@example("a" * 40, [("X", "a" * 6), ("Y", "a" * 7)])
+@example("abaabaabaaba", [("X", "abaaba")])
+@example("aaaaaaaaaaaa", [("X", "aaaaaa")])
+def test_values_that_overlap_with_themselves_are_masked_as_each_alone(
+    text: str, secrets: list[tuple[str, str]]
+) -> None:
+    assert mask_pairs(text, secrets) == each_occurrence(text, secrets)

@@ -67,6 +67,14 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         ),
     ),
     (
+        errors.LimitExceeded("`processId`", 257, 256, "bytes", "use a shorter one"),
+        (
+            codes.INVALID_PARAMS,
+            "`processId`: 257 bytes, at most 256 are allowed; use a shorter one",
+            {"error": "limit-exceeded"},
+        ),
+    ),
+    (
         errors.LoginRejected("bash", "-lc"),
         (codes.INVALID_REQUEST, str(errors.LoginRejected("bash", "-lc")), {"error": "login-rejected"}),
     ),

@@ -281,3 +281,52 @@ def test_what_is_sent_is_read_back(ident: int | str, text: str, value: object) -
         Reply(ident, error={"code": -32600, "message": text}),
     ]
     assert b"\n" not in b"".join(sent)  # one message is one line on stdio
+
+
+# What a server reads
+
+
+def large(params: str) -> bytes:
+    return f'{{"id":7,"method":"m","params":{params}}}'.encode()
+
+
+def test_a_request_may_be_as_large_as_it_says() -> None:
+    exact = large(json.dumps("x" * (jsonrpc.LARGEST_REQUEST - len(large('""')))))
+    assert len(exact) == jsonrpc.LARGEST_REQUEST
+    assert isinstance(jsonrpc.parse_request(exact), Request)
+    assert isinstance(jsonrpc.parse_request(exact.decode()), Request)
+
+
+@pytest.mark.parametrize("form", ["bytes", "text", "pieces"])
+def test_a_larger_request_is_refused_without_being_read(form: str) -> None:
+    data = large("[" * jsonrpc.LARGEST_REQUEST)
+    sent = {"bytes": data, "text": data.decode(), "pieces": (data[:9000], data[9000:])}[form]
+    with pytest.raises(Malformed) as refused:
+        jsonrpc.parse_request(sent)  # type: ignore[arg-type]
+    assert refused.value.request_id == 7
+    assert str(refused.value.detail) == (
+        f"message of {len(data)} bytes: above 4194304 only one base64 text may stand, without escapes "
+        "(`dataBase64`, `chunk`); send less at a time"
+    )
+
+
+def test_a_larger_request_may_be_one_base64_text() -> None:
+    blob = "QUJD" * (jsonrpc.LARGEST_REQUEST // 3)
+    data = large(f'{{"path":"p","dataBase64":"{blob}"}}')
+    for sent in (data, data.decode(), (data[:9000], data[9000:])):
+        message = jsonrpc.parse_request(sent)  # type: ignore[arg-type]
+        assert isinstance(message, Request)
+        assert b"".join(message.params["dataBase64"].decode()) == b"ABC" * (len(blob) // 4)
+    with pytest.raises(Malformed):
+        jsonrpc.parse_request(data.replace(b"QUJD", b"QU\\u004aD", 1))
+
+
+def test_a_request_has_a_limit_of_members() -> None:
+    def params(count: int) -> bytes:
+        return large("{" + ",".join(f'"k{n}":1' for n in range(count)) + "}")
+
+    most = jsonrpc.REQUEST_MEMBERS - 3  # id, method, params
+    assert isinstance(jsonrpc.parse_request(params(most)), Request)
+    with pytest.raises(Malformed, match="exceeds the limit of 32768 objects, lists and members"):
+        jsonrpc.parse_request(params(most + 1))
+    assert isinstance(jsonrpc.parse(params(most + 1)), Request)  # a client reads what it asked for

@@ -284,3 +284,34 @@ def test_a_string_of_escapes_costs_memory_in_proportion() -> None:
     text = "[" + "[]," * 128 + '"' + "\\n" * 200_000 + '"]'
     _, peak = cost(text)
     assert peak < 16 * len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("[" + ",".join(["[]"] * 199) + "]", 200),
+        ('{"a":' * 8 + "1" + "}" * 8, 8),
+        ("{" + ",".join(f'"k{n}":":::[[["' for n in range(8)) + "}", 8),
+        ('["\\":", "\\\\", {"c":"\\\\\\":::::", "d":1, "e":1, "f":1, "g":1}]', 5),
+    ],
+)
+def test_objects_lists_and_members_are_counted_by_structure_alone(text: str, counted: int) -> None:
+    padded = text + " " * MAX_DEPTH  # short texts are not counted
+    assert loads(padded, counted) == json.loads(text)
+    with pytest.raises(JsonError, match=rf"exceeds the limit of {counted - 1} objects, lists and members"):
+        loads(padded, counted - 1)
+
+
+def test_strings_are_counted_too() -> None:
+    text = "[" + ",".join(['"\\""'] * 30) + "]" + " " * MAX_DEPTH
+    assert len(loads(text, 10)) == 30
+    with pytest.raises(JsonError, match="exceeds the limit of 27 strings"):
+        loads(text, 9)
+
+
+@pytest.mark.parametrize("digits", [64, 399, 400, 5000])
+def test_integers_of_any_length_are_read_as_floats(digits: int) -> None:
+    huge = "9" * digits
+    # Python converts so many digits only where it is told to, so the scanner is asked for more.
+    text = f"[{huge},-{huge},{'1' * 4400}]"
+    assert loads(text) == [float(huge), -float(huge), float("inf")]

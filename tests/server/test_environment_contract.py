@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from outfitter.env.fingerprint import value_digest
+from outfitter.server.limits import QUESTIONS
 from tests.support.contracts import PATH, Place, values_in, variables
 from tests.support.machine import children, wait_gone, wait_until
 from tests.support.servers import Server, serving
@@ -225,6 +226,30 @@ def test_asking_a_login_shell_holds_nobody_up(place: Place, wire: Wire, server: 
     assert {"name": "FOUND", "kind": "added", "secret": False} in told["differences"]
     assert "hush" not in json.dumps(told)
     assert place.pipes() == []
+
+
+def test_many_questions_to_login_shells_hold_no_file_up(place: Place, wire: Wire, server: Server) -> None:
+    shell = pwd.getpwuid(os.getuid()).pw_shell
+    if os.path.basename(shell) not in ("bash", "zsh", "dash", "sh", "ksh"):
+        pytest.skip(f"the account's shell is {shell}, whose startup files this test does not write")
+    go, begun = place.folder / "go-on", place.folder / "many-begun"
+    begun.touch()
+    for name in (".bash_profile", ".profile", ".zprofile"):
+        place.profile(f"echo x >>{begun}\nwhile [ ! -e {go} ]; do sleep 0.02; done\n", name)
+    asked = [wire.request("environment/explain", question(place, login=True)) for _ in range(70)]
+    wait_until(lambda: begun.read_text().count("x") >= QUESTIONS, "a session's share of them runs", 60)
+    (place.folder / "file").write_text("content")
+    path = (place.folder / "file").as_uri()
+    with Wire(server.url) as other:
+        other.handshake()
+        assert other.call("fs/readFile", {"path": path}) == {"dataBase64": b64(b"content")}
+        # Another session asks a shell, too, before all of the first one's are done.
+        late = other.request("environment/explain", question(place, login=True))
+        wait_until(lambda: begun.read_text().count("x") > QUESTIONS, "it has its own share", 60)
+        assert wire.call("fs/readFile", {"path": path}) == {"dataBase64": b64(b"content")}
+        go.touch()
+        assert other.answer(late)["result"]["loginShell"]["state"] == "captured"
+    assert wire.answer(asked[-1], 120)["result"]["loginShell"]["state"] == "captured"
 
 
 @pytest.mark.parametrize("what", ["session", "server"])

@@ -17,7 +17,7 @@ import pytest
 
 from outfitter.protocol import uri
 from outfitter.protocol.search import SearchParams
-from outfitter.server.limits import SEARCH_WIDTH, SEARCHES
+from outfitter.server.limits import SEARCH_WIDTH, SEARCHES, WAITING_SEARCHES
 from tests.support.machine import SECOND, children, command, descriptors, wait_gone, wait_until
 from tests.support.servers import Server, serving
 from tests.support.wire import Message, Wire
@@ -351,6 +351,20 @@ def test_waiting_searches_get_their_turn(wire: Wire, tmp_path: Path) -> None:
     requests = [wire.request("fs/search", params) for _ in range(3 * SEARCHES)]
     answers = [wire.answer(request)["result"]["matches"] for request in requests]
     assert [len(matches) for matches in answers] == [1] * 3 * SEARCHES
+
+
+def test_searches_that_wait_are_bounded(wire: Wire, tmp_path: Path) -> None:
+    plant(tmp_path, {"a": LINE})
+    params = {"path": tmp_path.as_uri(), "pattern": ENDLESS}
+    asked = [wire.request("fs/search", params) for _ in range(SEARCHES + WAITING_SEARCHES + 1)]
+    first = wire.receive()
+    assert first["id"] in asked
+    assert first["error"] == {
+        "code": -32600,
+        "message": "64 searches of this connection are waiting already; wait for one of them first (at most "
+        "4 of a connection run at a time)",
+        "data": {"error": "refused"},
+    }
 
 
 def test_searches_end_with_the_server(tmp_path: Path) -> None:

@@ -242,6 +242,22 @@ def test_a_report_larger_than_any_environment_holds_up_nobody(
         assert ran.exited["environment"]["reported"] is False
 
 
+def test_a_report_of_escapes_is_not_read(place: Place, wire: Wire, tmp_path: Path) -> None:
+    # Each quotation mark is escaped in bash's report.
+    for count, reported in ((1000, True), (100_000, False)):
+        made = f"head -c {count} /dev/zero | tr '\\0' '\"'"
+        (tmp_path / ".bash_profile").write_text(f"export MARKS=$({made})\n")
+        ran = Ran(
+            wire,
+            place,
+            [program("bash"), "-lc", "echo ${#MARKS}"],
+            contract={"startup": "report"},
+            env={"HOME": str(tmp_path), "PATH": PATH},
+        )
+        assert ran.output == f"{count}\n".encode()
+        assert ran.exited["environment"]["reported"] is reported
+
+
 FLOOD = "head -c 5000000 /dev/zero >$TMPDIR/outfitter-*/report; echo over\n"
 
 

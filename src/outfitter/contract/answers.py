@@ -11,6 +11,8 @@ from ..env.diff import diff, encode
 from ..env.explain import View, one_line, secret_pairs, shown
 from ..env.explain import explain as tell
 from ..env.redact import Secrets, mask_pairs
+from ..errors import LimitExceeded
+from .contract import fingerprints
 from .programs import find, look_up
 
 TYPE_CHECKING = False
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
     Json = Any
 
 
+# Secrets times characters that are looked through for them: half a second. A machine with 200 secrets among
+# half a megabyte of values has less.
+MAX_MASKING = 128 << 20
+
+
 def resolve(
     contract: Contract,
     asked: Asked,
@@ -37,35 +44,55 @@ def resolve(
 ) -> Json:
     """What a command would get: its variables, whose they are in one line, and fingerprints.
 
-    Raises FileInvalid, EnvironmentTooLarge.
+    Raises FileInvalid, EnvironmentTooLarge, LimitExceeded.
     """
-    resolved = contract.resolve(asked, base)
-    settings = contract.settings(asked.cwd)
-    # As `explain` sees it: a secret is one wherever it was on the way, and wherever else it occurs.
-    pairs = secret_pairs(resolved.history()[0], resolved, Secrets(settings.secret_names))
-    hidden = {name for name, _ in pairs}
-    variables: Json = {}
-    for name in sorted(resolved.values):
-        value = resolved.values[name]
-        entry: Json = {"secret": name in hidden}
-        if show == "secrets":
-            entry["value"] = shown(value)
-        elif show == "values" and name not in hidden:
-            entry["value"] = shown(mask_pairs(value, pairs))
-        if digest_key is not None:
-            from ..env.fingerprint import value_digest
+    return resolve_later(contract, asked, show, base=base, digest_key=digest_key)()
 
-            entry["digest"] = value_digest(digest_key, name, value)
-        variables[shown(name)] = entry
-    env_fp, contract_fp = contract.fingerprints(resolved)
-    used = base or contract.base
-    return {
-        "base": used.describe(),
-        "env_fp": env_fp,
-        "contract_fp": contract_fp,
-        "summary": one_line(resolved, used.kind),
-        "variables": variables,
-    }
+
+def resolve_later(
+    contract: Contract,
+    asked: Asked,
+    show: str = "names",
+    *,
+    base: Base | None = None,
+    digest_key: bytes | None = None,
+) -> Callable[[], Json]:
+    """As `resolve`: what is returned does the work. It touches nothing that others use, so it may run in a
+    thread."""
+    ready = contract.ready(asked, base)
+    settings = contract.settings(asked.cwd)
+    key, used = contract.key, base or contract.base
+
+    def tell() -> Json:
+        resolved = contract.environment(ready)
+        # As `explain` sees it: a secret is one wherever it was on the way, and wherever else it occurs.
+        pairs = secret_pairs(resolved.history()[0], resolved, Secrets(settings.secret_names))
+        hidden = {name for name, _ in pairs}
+        if show == "values":
+            _check_masking(pairs, resolved.values)
+        variables: Json = {}
+        for name in sorted(resolved.values):
+            value = resolved.values[name]
+            entry: Json = {"secret": name in hidden}
+            if show == "secrets":
+                entry["value"] = shown(value)
+            elif show == "values" and name not in hidden:
+                entry["value"] = shown(mask_pairs(value, pairs))
+            if digest_key is not None:
+                from ..env.fingerprint import value_digest
+
+                entry["digest"] = value_digest(digest_key, name, value)
+            variables[shown(name)] = entry
+        env_fp, contract_fp = fingerprints(key, resolved)
+        return {
+            "base": used.describe(),
+            "env_fp": env_fp,
+            "contract_fp": contract_fp,
+            "summary": one_line(resolved, used.kind),
+            "variables": variables,
+        }
+
+    return tell
 
 
 def explain(
@@ -80,11 +107,9 @@ def explain(
     """Why each variable is what it is, and where those that are missing went.
 
     `programs` are looked up in PATH. `login` also asks a login shell what it would make of this environment:
-    that runs the user's startup files, and blocks. Raises FileInvalid, EnvironmentTooLarge.
+    that runs the user's startup files, and blocks. Raises FileInvalid, EnvironmentTooLarge, LimitExceeded.
     """
-    if login:
-        return explain_later(contract, asked, show, base=base, programs=programs)()
-    return _explain(contract, asked, show, base, programs)[0]
+    return explain_later(contract, asked, show, base=base, programs=programs, login=login)()
 
 
 def explain_later(
@@ -94,49 +119,89 @@ def explain_later(
     *,
     base: Base | None = None,
     programs: Sequence[str] = (),
+    login: bool = False,
     mark: int | None = None,
 ) -> Callable[[], Json]:
-    """As `explain` with `login`: what is returned does the waiting.
+    """As `explain`: what is returned does the work, and the waiting.
 
     It touches nothing that others use, so it may run in a thread. `mark` is what the shell carries (see
-    `providers.login`). Raises FileInvalid, EnvironmentTooLarge.
+    `providers.login`). Raises FileInvalid.
     """
-    told, resolved, settings = _explain(contract, asked, show, base, programs)
+    ready = contract.ready(asked, base)
+    settings = contract.settings(asked.cwd)
+    key, used = contract.key, base or contract.base
 
     def wait() -> Json:
-        return {**told, "loginShell": _under_login_shell(resolved, settings, asked.cwd, programs, mark)}
+        resolved = contract.environment(ready)
+        told = _explain(resolved, settings, asked.cwd, show, used, key, programs)
+        if login:
+            told["loginShell"] = _under_login_shell(resolved, settings, asked.cwd, programs, mark)
+        return told
 
     return wait
 
 
 def _explain(
-    contract: Contract, asked: Asked, show: str, base: Base | None, programs: Sequence[str]
-) -> tuple[Json, Resolved, Settings]:
-    resolved = contract.resolve(asked, base)
-    settings = contract.settings(asked.cwd)
-    view = View(Secrets(settings.secret_names), show, exists=os.path.isdir, workspace=asked.cwd)
-    env_fp, contract_fp = contract.fingerprints(resolved)
-    used = base or contract.base
-    told = tell(resolved, view, used.describe(), env_fp, contract_fp)
+    resolved: Resolved,
+    settings: Settings,
+    cwd: str,
+    show: str,
+    used: Base,
+    key: bytes,
+    programs: Sequence[str],
+) -> Json:
+    secrets = Secrets(settings.secret_names)
+    if show != "secrets":
+        # With names alone, the entries of lists are shown.
+        lists = resolved.stack.rules.list_names
+        texts = {name: value for name, value in resolved.values.items() if show == "values" or name in lists}
+        _check_masking(secrets.among(resolved.values), texts)
+    view = View(secrets, show, exists=os.path.isdir, workspace=cwd)
+    told = tell(resolved, view, used.describe(), *fingerprints(key, resolved))
     told["summary"] = one_line(resolved, used.kind)
-    told["cwd"] = shown(asked.cwd)
+    told["cwd"] = shown(cwd)
     told["shell"] = {"login": settings.login, "startup": settings.startup, "snapshot": settings.snapshot}
     told["files"] = [
         {"path": shown(path), "kind": kind, "exists": exists} for path, kind, exists in settings.files
     ]
     variables = told["variables"]
     if programs:
-        told["programs"] = {name: look_up(name, resolved.values, asked.cwd, variables) for name in programs}
-    return told, resolved, settings
+        told["programs"] = {name: look_up(name, resolved.values, cwd, variables) for name in programs}
+    return told
+
+
+def _check_masking(secrets: Sequence[tuple[str, str]], texts: Mapping[str, str]) -> None:
+    """Raises LimitExceeded where it would take too long to look for every secret in every text."""
+    work = len(secrets) * sum(map(len, texts.values()))
+    if work > MAX_MASKING:
+        raise LimitExceeded(
+            f"{len(secrets)} secrets to be hidden in the values",
+            work,
+            MAX_MASKING,
+            "comparisons",
+            "ask with fewer variables, or with `show` as `names` and shorter lists",
+        )
 
 
 def compare(
     contract: Contract, a: Asked, b: Asked, *, base_a: Base | None = None, base_b: Base | None = None
 ) -> Json:
     """The differences between two environments of this executor. Raises FileInvalid, EnvironmentTooLarge."""
-    one, other = contract.resolve(a, base_a), contract.resolve(b, base_b)
+    return compare_later(contract, a, b, base_a=base_a, base_b=base_b)()
+
+
+def compare_later(
+    contract: Contract, a: Asked, b: Asked, *, base_a: Base | None = None, base_b: Base | None = None
+) -> Callable[[], Json]:
+    """As `compare`: what is returned does the work, and may run in a thread."""
+    ready_a, ready_b = contract.ready(a, base_a), contract.ready(b, base_b)
     settings = contract.settings(a.cwd)
-    return {"differences": _differences(one.values, other.values, one, settings)}
+
+    def tell() -> Json:
+        one, other = contract.environment(ready_a), contract.environment(ready_b)
+        return {"differences": _differences(one.values, other.values, one, settings)}
+
+    return tell
 
 
 def _under_login_shell(
@@ -164,4 +229,5 @@ def _differences(
     names = resolved.stack.rules.list_names
     secrets = Secrets(settings.secret_names)
     hidden = [*secrets.among(a), *secrets.among(b)]
+    _check_masking(hidden, {name: a.get(name, "") + b.get(name, "") for name in names})
     return [encode(one, hidden=hidden) for one in diff(a, b, list_names=names, secrets=secrets)]

@@ -229,19 +229,19 @@ class Contract:
         return self.environment(self.ready(asked, base))
 
     def environment(self, ready: Ready) -> Resolved:
-        """The exact environment of one command. Raises EnvironmentTooLarge."""
+        """The exact environment of one command; may be called in a thread. Raises EnvironmentTooLarge."""
         asked = ready.asked
         runtime = (self._terminal,) if asked.tty else ()
         if asked.exact:
             if asked.tty or asked.unset or asked.author != "client":
                 return self._exact.resolve(_request(asked), runtime)
             # Clients that say it all say the same again and again.
-            if self._said is None or asked.env != self._said.values:
-                resolved = self._exact.resolve(_request(asked))
-                if resolved.values != asked.env:
-                    return resolved  # something was refused
-                self._said = resolved
-            return self._said
+            said = self._said
+            if said is None or asked.env != said.values:
+                said = self._exact.resolve(_request(asked))
+                if said.values == asked.env:  # else something was refused
+                    self._said = said
+            return said
         # A policy of its own is a request for just what it leaves.
         if asked.contract and asked.policy is None:
             runtime = (self._defaults, *runtime)
@@ -370,11 +370,15 @@ class Contract:
 
     def fingerprints(self, resolved: Resolved) -> tuple[str, str]:
         """`env_fp` and `contract_fp`."""
-        from ..env.fingerprint import contract_fp, env_fp
+        return fingerprints(self.key, resolved)
 
-        # Two sessions that are alike differ in their names.
-        own = env_fp(self.key, resolved.values, leave_out=(SCOPE, PARENT_SCOPE))
-        return own, contract_fp(self.key, resolved)
+
+def fingerprints(key: bytes, resolved: Resolved) -> tuple[str, str]:
+    """`env_fp` and `contract_fp`, with the user's key."""
+    from ..env.fingerprint import contract_fp, env_fp
+
+    # Two sessions that are alike differ in their names.
+    return env_fp(key, resolved.values, leave_out=(SCOPE, PARENT_SCOPE)), contract_fp(key, resolved)
 
 
 def _is_wrong(layer: Layer, settings: Settings) -> bool:

@@ -9,7 +9,8 @@ import os.path
 
 from ..env.lists import LIST_NAMES
 from ..env.names import is_name
-from ..errors import FileInvalid
+from ..env.pattern import check as check_patterns
+from ..errors import FileInvalid, LimitExceeded
 from ..formats.document import Mistake, refuse
 from ..formats.toml import Table, parse, shown
 from .schema import KEYS
@@ -372,9 +373,18 @@ class _File:
             rules[rule] = self._source(keys[rule])
             for entry in () if rule in ("inherit", "ignore_default_excludes") else value:
                 rules[f"{rule} {entry}"] = self._source(f"{keys[rule]}.{entry}")
+            if self._kind == "project" and rule in ("exclude", "include_only"):
+                self._check_patterns(tuple(value), *keys[rule].rsplit(".", 1))
         if "set" in said:
             said["set"] = tuple(said["set"].items())
         return PolicySettings(self._document.file, **said, rules=rules)
+
+    def _check_patterns(self, patterns: tuple[str, ...], *path: str) -> None:
+        """Whoever wrote a project need not be whoever runs it."""
+        try:
+            check_patterns(patterns, f"`{path[-1]}`")
+        except LimitExceeded as error:
+            self._root.wrong(error.problem, error.remedy, *path)
 
     def _source(self, setting: str) -> Source:
         return Source(self._document.file, self._lines[setting], self._kind)

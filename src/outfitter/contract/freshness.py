@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
 TICK_NS = 20_000_000  # twice the slowest tick
+_TRIES = 10  # to find files at rest; one that is written without a pause is asked about again, each time
 
 # Inode, size, and the two times to the nanosecond; the last one nobody can set back, as tar and rsync do with
 # the other. None for what is not there.
@@ -64,15 +65,17 @@ def unchanged(paths: Sequence[str], before: Stamps) -> bool:
 def settled(paths: Sequence[str]) -> Stamps:
     """The stamps of paths, once none is so young that it could change again without a sign of it.
 
-    That takes a clock tick at most, in the thread that asks anyway; so one change is one question.
+    That takes a clock tick at most, in the thread that asks anyway; so one change is one question. For a file
+    that never rests, there is a stamp that no file has.
     """
-    while True:
+    for _ in range(_TRIES):
         found = stamps(paths)
         youngest = max((entry[3] for entry in found if entry is not None), default=0)
         age = time.time_ns() - youngest
         if not 0 <= age < TICK_NS:
             return found
         time.sleep((TICK_NS - age) / 1e9)
+    return tuple(map(lasting, stamps(paths)))
 
 
 class Fresh:

@@ -63,20 +63,25 @@ def mask_pairs(text: str, secrets: Iterable[tuple[str, str]]) -> str:
 
     Where two values overlap in the text, all of both goes: no part of one stays.
     """
-    spans = []
+    spans: list[tuple[int, int, str, int]] = []
     for name, value in secrets:
-        if len(value) < SHORTEST_MASKED:
+        size = len(value)
+        if size < SHORTEST_MASKED:
             continue
         at = text.find(value)
         while at >= 0:
-            spans.append((at, -len(value), name))
-            at = text.find(value, at + 1)
+            # What overlaps with itself is one span: a text of one letter has as many as it is long.
+            start, end = at, at + size
+            while (at := text.find(value, at + 1, end + size - 1)) >= 0:
+                end = at + size
+            spans.append((start, -size, name, end))
+            at = text.find(value, end)
     parts = []
     done = 0
     covered = 0  # up to here there is nothing to be seen
-    for start, size, name in sorted(spans):
+    for start, _, name, end in sorted(spans):
         if start >= covered:
             parts += [text[done:start], f"[secret:{name}]"]
-        covered = done = max(covered, start - size)
+        covered = done = max(covered, end)
     parts.append(text[done:])
     return "".join(parts)

@@ -66,6 +66,7 @@ class Process:
         "_discarded",
         "_done",
         "_fds",
+        "_grace",
         "_held_to_the_end",
         "_linger",
         "_loop",
@@ -125,6 +126,7 @@ class Process:
         self._widened: bool | None = None  # not tried yet
         self._done: list[int] = []  # descriptors to be closed after the next report
         self._linger: Timer | None = None
+        self._grace: tuple[float, Timer] | None = None  # when SIGKILL follows SIGTERM
         if launch.tty:
             self._start_on_terminal(launch, spawner)
         else:
@@ -355,6 +357,8 @@ class Process:
         self._discarded = True
         if self._linger is not None:
             self._linger.cancel()
+        if self._grace is not None:
+            self._grace[1].cancel()
         if self._pidfd >= 0:
             waiting = select.poll()
             waiting.register(self._pidfd, select.POLLIN)
@@ -433,7 +437,7 @@ class Process:
         running = not self.exited
         if grace > 0 and running:
             kill_group(self.pid, SIGTERM)
-            self._loop.call_later(grace, self._grace_over)
+            self._give(grace)
             return True
         self._terminated = True
         self._trees.kill(self.pid, self.mark, reaped=self.exited)
@@ -443,8 +447,18 @@ class Process:
             self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon)
         return running
 
+    def _give(self, grace: float) -> None:
+        """One timer for a process, however often it is asked for: the earliest end counts."""
+        end = self._loop.time() + grace
+        if self._grace is not None:
+            if self._grace[0] <= end:
+                return
+            self._grace[1].cancel()
+        self._grace = (end, self._loop.call_later(grace, self._grace_over))
+
     def _grace_over(self) -> None:
         """Kills what is left of the tree, also when the leader went quietly and the process closed."""
+        self._grace = None
         if self.closed and not self._discarded:
             self._trees.kill(self.pid, self.mark, reaped=True)
         self.terminate()

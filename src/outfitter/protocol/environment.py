@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..errors import InvalidParams
+from ..errors import InvalidParams, LimitExceeded
 from ..record import record
 from . import base64
-from .fields import Fields, kind, wrong
+from .fields import Fields, check_names, kind, wrong
 from .jsonrpc import notice
 from .results import Result
 from .shape import Shape, choice, member, shape
@@ -111,7 +111,7 @@ class ContractParams:
             tuple(fields.texts("unset")) if "unset" in fields else (),
             _choice_or(fields, "login", LOGINS),
             _choice_or(fields, "startup", STARTUPS),
-            fields.text_or_none("scope"),
+            fields.ident_or_none("scope"),
             tuple(fields.texts("overlays")) if "overlays" in fields else (),
         )
 
@@ -139,6 +139,19 @@ def _check_objects(fields: Fields) -> None:
     fields.object_or_none("contract", "ContractParams")
 
 
+# Names that are looked up in PATH, which may have thousands of entries.
+MAX_PROGRAMS = 64
+
+
+def _programs(fields: Fields, name: str) -> tuple[str, ...]:
+    found = fields.texts(name)
+    if len(found) > MAX_PROGRAMS:
+        raise LimitExceeded(
+            f"`{name}`", len(found), MAX_PROGRAMS, "programs", "ask for the others separately"
+        )
+    return tuple(found)
+
+
 @shape(before=_check_objects)
 class ResolveParams(Shape):
     """environment/resolve and environment/explain: what process/start would get, and how much to tell.
@@ -148,13 +161,13 @@ class ResolveParams(Shape):
     so that environments can be compared without sending them.
     """
 
-    env: dict[str, str]
+    env: dict[str, str] = member(Fields.variables)
     env_policy: EnvPolicyParams | None
     tty: bool = False
     contract: ContractParams | None = member(default=None, omit=True)
     cwd: FileUri | None = member(default=None, omit=True)
     show: str = member(choice(*SHOW), default="names", null=True, omit=True)
-    programs: tuple[str, ...] = member(default=(), omit=True)
+    programs: tuple[str, ...] = member(_programs, default=(), omit=True)
     login: bool = member(default=False, omit=True)
     digest_key: bytes | None = member(default=None, null=False, omit=True)
 
@@ -191,8 +204,12 @@ class BaseParams:
         rule = fields.choice("rule", ("daemon", "client", "merge"))
         pid = fields.unsigned("pid")
         if rule == "daemon":
-            return cls(rule, pid, None, fields.base64("digestKey"), fields.text_map("digests"))
-        return cls(rule, pid, fields.text_map("env"))
+            key, digests = fields.base64("digestKey"), fields.text_map("digests")
+            check_names(digests, "`digests`")
+            return cls(rule, pid, None, key, digests)
+        env = fields.text_map("env")
+        check_names(env, "`env`")
+        return cls(rule, pid, env)
 
     def encode(self) -> Json:
         params: dict[str, Json] = {"rule": self.rule, "pid": self.pid}

@@ -7,14 +7,24 @@ may differ.
 
 from __future__ import annotations
 
-from ..errors import InvalidParams
+from ..errors import InvalidParams, LimitExceeded
 from . import base64, uri
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .jsontext import Json
 
 _U64 = 1 << 64
+# Bytes of an identifier that a client chooses (of a process, a write, a handle, a request …): they are kept,
+# some by the thousand. A UUID has 36.
+MAX_IDENTIFIER = 256
+# Variables in one map of a request, and bytes of all their names. The largest environments that people have
+# (a pod among hundreds of services) are half of that. The kernel bounds the values: 128 KiB each.
+MAX_VARIABLES = 4096
+MAX_NAMES_BYTES = 64 << 10
+MAX_PATHS = 1024  # of one request: sixteen times what the only method with a list of them takes
 
 
 class Fields:
@@ -50,6 +60,16 @@ class Fields:
         if value is not None and type(value) is not str:
             raise wrong(value, "a string")
         return value
+
+    def ident(self, name: str) -> str:
+        """A text that names something. Raises LimitExceeded."""
+        value = self.text(name)
+        if len(value) > MAX_IDENTIFIER // 4:
+            check_identifier(value, f"`{name}`")
+        return value
+
+    def ident_or_none(self, name: str) -> str | None:
+        return None if self.members.get(name) is None else self.ident(name)
 
     def flag(self, name: str) -> bool:
         value = self.raw(name)
@@ -90,12 +110,23 @@ class Fields:
                 raise wrong(item, "a string")
         return value
 
+    def variables(self, name: str) -> dict[str, str]:
+        """A map of variables. Raises LimitExceeded."""
+        value = self.text_map(name)
+        if len(value) > MAX_VARIABLES:
+            raise LimitExceeded(f"`{name}`", len(value), MAX_VARIABLES, "variables", _FEWER)
+        return value
+
     def base64(self, name: str) -> bytes:
         value = self.raw(name)
         return b"".join(value.decode()) if type(value) is base64.Blob else base64.decode(self.text(name))
 
     def uris(self, name: str) -> list[uri.FileUri]:
-        return [uri.parse(text) for text in self.texts(name)]
+        """Paths. Raises LimitExceeded."""
+        found = self.texts(name)
+        if len(found) > MAX_PATHS:
+            raise LimitExceeded(f"`{name}`", len(found), MAX_PATHS, "paths", "send fewer")
+        return [uri.parse(text) for text in found]
 
     def uri(self, name: str) -> uri.FileUri:
         return uri.parse(self.text(name))
@@ -121,6 +152,25 @@ class Fields:
             expected = names if len(allowed) == 1 else f"one of {names}"
             raise InvalidParams(f"unknown variant `{value}`, expected {expected}")
         return value
+
+
+_FEWER = "send fewer, or have a file or the project's configuration set them"
+
+
+def check_names(variables: Mapping[str, str], what: str) -> None:
+    """Raises LimitExceeded where there are more names than anybody has variables."""
+    if len(variables) > MAX_VARIABLES:
+        raise LimitExceeded(what, len(variables), MAX_VARIABLES, "variables", _FEWER)
+    size = len("".join(variables).encode("utf-8", "surrogatepass"))
+    if size > MAX_NAMES_BYTES:
+        raise LimitExceeded(f"the names of {what}", size, MAX_NAMES_BYTES, "bytes", _FEWER)
+
+
+def check_identifier(text: str, what: str) -> None:
+    """Raises LimitExceeded where an identifier is longer than it may be."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MAX_IDENTIFIER:
+        raise LimitExceeded(what, size, MAX_IDENTIFIER, "bytes", "use a shorter one, a UUID say")
 
 
 def unsigned(value: Json) -> int:

@@ -215,7 +215,7 @@ def _check_length(fields: Fields) -> None:
 
 @shape(check=_check_length)
 class ReadBlockParams(Shape):
-    handle_id: str
+    handle_id: str = member(Fields.ident)
     offset: int
     length: int = member(name="len")
 
@@ -229,8 +229,11 @@ class WriteBlockParams(Shape):
     @classmethod
     def decode(cls, params: Json) -> WriteBlockParams:
         fields = Fields(params, "WriteBlockParams")
-        handle_id, offset = fields.text("handleId"), unsigned(fields.raw("offset"))
-        chunk = fields.base64("chunk")
+        handle_id, offset = fields.ident("handleId"), unsigned(fields.raw("offset"))
+        raw = fields.raw("chunk")
+        # What is far too long is not decoded first.
+        too_long = type(raw) is base64.Blob and len(raw) > 2 * MAX_BLOCK
+        chunk = b"" if too_long else fields.base64("chunk")
         if not 1 <= len(chunk) <= MAX_BLOCK:
             raise Refused(f"file write block length must be between 1 and {MAX_BLOCK}")
         if offset + len(chunk) > MAX_OFFSET:
@@ -242,7 +245,7 @@ class WriteBlockParams(Shape):
 class CloseParams(Shape):
     """fs/close. `discard` (ours) gives a replacement up: the old content stays."""
 
-    handle_id: str
+    handle_id: str = member(Fields.ident)
     discard: bool = member(said, default=False, omit=True)
 
 

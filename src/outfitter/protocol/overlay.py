@@ -40,7 +40,7 @@ class PutParams:
     def decode(cls, params: Json) -> PutParams:
         fields = Fields(params, "PutParams")
         return cls(
-            fields.text("scope"),
+            fields.ident("scope"),
             fields.text("producer"),
             {name: value for name, value in params.items() if name not in _OWN},
             strict=fields.flag_or("strict", False),
@@ -58,7 +58,7 @@ class PutParams:
 class ListParams(Shape):
     """environment/overlay/list: who has said something for a scope, and of which variables."""
 
-    scope: str
+    scope: str = member(Fields.ident)
 
 
 @shape(before=lambda fields: "names" in fields and fields.texts("names"))
@@ -68,7 +68,7 @@ class DropParams(Shape):
     Without a producer the session has ended: all of it goes, and with it what it was not to have.
     """
 
-    scope: str
+    scope: str = member(Fields.ident)
     producer: str | None = member(omit=True)
     names: tuple[str, ...] = member(default=(), omit=True)
 
@@ -81,9 +81,9 @@ class EventParams(Shape):
     and, with `hide_secrets`, without secrets.
     """
 
-    scope: str
+    scope: str = member(Fields.ident)
     event: str = member(choice(*EVENTS))
-    to: str | None = member(default=None, omit=True)
+    to: str | None = member(Fields.ident_or_none, default=None, omit=True)
     unset: tuple[str, ...] = member(default=(), omit=True)
     hide_secrets: bool = member(default=False, omit=True)
 

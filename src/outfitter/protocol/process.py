@@ -6,7 +6,7 @@ only Outfitter knows (`size`, `contract`, `eof`, `graceMs`) are optional and adv
 
 from __future__ import annotations
 
-from ..errors import InvalidParams
+from ..errors import InvalidParams, LimitExceeded
 from ..record import quick_record, record
 from . import base64
 from .environment import ContractParams, EnvPolicyParams
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 STREAMS = ("stdout", "stderr", "pty")
+_LONG_WRITE = 8 << 20  # characters of base64 that are decoded in 10 ms
 MAX_TERMINAL_SIDE = 0xFFFF  # the kernel's winsize holds unsigned shorts
 
 
@@ -86,10 +87,10 @@ class StartParams:
         detached = fields.object_or_none("detached", "DetachedParams")
         _check_snapshot(fields.object_or_none("shellSnapshot", "ShellSnapshotParams"))
         return cls(
-            fields.text("processId"),
-            fields.texts("argv"),
+            fields.ident("processId"),
+            _argv(fields),
             fields.uri("cwd"),
-            fields.text_map("env"),
+            fields.variables("env"),
             fields.flag("tty"),
             None if policy is None else EnvPolicyParams.decode(policy),
             fields.flag_or("pipeStdin", False),
@@ -121,6 +122,19 @@ class StartParams:
         if self.tool_call_id is not None:
             params["metadata"] = {"toolCallId": self.tool_call_id}
         return params
+
+
+# Arguments of one command: to hand over so many takes 20 ms. Who has more writes them into a file.
+MAX_ARGUMENTS = 32_768
+
+
+def _argv(fields: Fields) -> list[str]:
+    found = fields.texts("argv")
+    if len(found) > MAX_ARGUMENTS:
+        raise LimitExceeded(
+            "`argv`", len(found), MAX_ARGUMENTS, "arguments", "put them into a file, or use several commands"
+        )
+    return found
 
 
 def _tool_call(metadata: Fields | None) -> str | None:
@@ -167,7 +181,7 @@ def _restriction(fields: Fields) -> str | None:
 
 @shape()
 class ReadParams(Shape):
-    process_id: str
+    process_id: str = member(Fields.ident)
     after_seq: int = member(default=0, null=True)
     max_bytes: int | None = None
     wait_ms: int = member(default=0, null=True)
@@ -175,26 +189,36 @@ class ReadParams(Shape):
 
 @quick_record
 class WriteParams:
-    """process/write. `eof` (ours) closes stdin after the chunk; on a terminal it types Ctrl-D."""
+    """process/write. `eof` (ours) closes stdin after the chunk; on a terminal it types Ctrl-D.
+
+    Of a very long message `chunk` is a Blob: to decode it takes longer than anybody else should wait.
+    """
 
     process_id: str
-    chunk: bytes
+    chunk: bytes | base64.Blob
     write_id: str
     eof: bool = False
 
     @classmethod
     def decode(cls, params: Json) -> WriteParams:
         fields = Fields(params, "WriteParams")
-        chunk = fields.base64("chunk")
-        write_id = fields.text("writeId")
+        chunk = fields.members.get("chunk")
+        if type(chunk) is not base64.Blob or len(chunk) <= _LONG_WRITE:
+            chunk = fields.base64("chunk")
+        write_id = fields.ident("writeId")
         if not write_id:
             raise InvalidParams("writeId must not be empty")
-        return cls(fields.text("processId"), chunk, write_id, fields.flag_or("eof", False))
+        return cls(fields.ident("processId"), chunk, write_id, fields.flag_or("eof", False))
+
+    @property
+    def data(self) -> bytes:
+        """The bytes. Raises InvalidParams."""
+        return self.chunk if isinstance(self.chunk, bytes) else b"".join(self.chunk.decode())
 
     def encode(self) -> Json:
         params: dict[str, Json] = {
             "processId": self.process_id,
-            "chunk": base64.encode_text(self.chunk),
+            "chunk": base64.encode_text(self.data),
             "writeId": self.write_id,
         }
         if self.eof:
@@ -204,7 +228,7 @@ class WriteParams:
 
 @shape()
 class SignalParams(Shape):
-    process_id: str
+    process_id: str = member(Fields.ident)
     signal: str = member(choice("interrupt"), default="interrupt", required=True)
 
 
@@ -212,7 +236,7 @@ class SignalParams(Shape):
 class TerminateParams(Shape):
     """process/terminate. `grace_ms` (ours) asks for SIGTERM first and SIGKILL that much later."""
 
-    process_id: str
+    process_id: str = member(Fields.ident)
     grace_ms: int = member(default=0, null=True, omit=True)
 
 
@@ -225,7 +249,7 @@ def _check_size(fields: Fields) -> None:
 class ResizeParams(Shape):
     """process/resize (ours)."""
 
-    process_id: str
+    process_id: str = member(Fields.ident)
     size: TerminalSize
 
 
@@ -233,7 +257,7 @@ class ResizeParams(Shape):
 class AttachParams(Shape):
     """process/attach (ours): send the retained events after `after_seq` again, then the live ones."""
 
-    process_id: str
+    process_id: str = member(Fields.ident)
     after_seq: int = member(default=0, null=True)
 
 

@@ -43,8 +43,8 @@ class InitializeParams(Shape):
     """initialize. Ours: `take_over` resumes a session that another connection holds, and ends that one;
     `environment_summary` asks for a summary of each command's environment."""
 
-    client_name: str
-    resume_session_id: str | None = None
+    client_name: str = member(Fields.ident)
+    resume_session_id: str | None = member(Fields.ident_or_none, default=None)
     take_over: bool = member(said, default=False, omit=True)
     environment_summary: bool = member(said, default=False, omit=True)
 

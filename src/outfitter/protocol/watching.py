@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InvalidParams, Refused
+from .fields import Fields
 from .filesystem import check_sandbox
 from .jsontext import quote
 from .results import Result
@@ -10,7 +11,6 @@ from .shape import Shape, member, rows, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .fields import Fields
     from .uri import FileUri
 
 MAX_WATCH_ID = 64  # bytes
@@ -49,7 +49,7 @@ class WatchParams(Shape):
 
 @shape()
 class UnwatchParams(Shape):
-    watch_id: str
+    watch_id: str = member(Fields.ident)
 
 
 @shape()

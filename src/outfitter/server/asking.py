@@ -7,9 +7,10 @@ the same process waits behind it, so that nothing overtakes a start.
 from __future__ import annotations
 
 from ..core.marks import NO_SESSION
+from ..core.shares import Shares
 from ..protocol.environment import WaitingNotice
 from ..stdlib import allocate_lock
-from .limits import FIRST_NEWS_SECONDS
+from .limits import FIRST_NEWS_SECONDS, QUESTIONS, QUESTIONS_TOTAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Asking:
         self._loop = loop
         self._sessions = sessions
         self._workers = workers
+        self._turns = Shares(QUESTIONS_TOTAL, QUESTIONS)
         self._waiting: dict[object, list[Then]] = {}
 
     def first(
@@ -79,9 +81,9 @@ class Asking:
             for one in held:
                 one()
 
-        self._ask(questions, then)
+        self._ask(questions, then, call.session.number)
 
-    def _ask(self, questions: Questions, then: Then) -> None:
+    def _ask(self, questions: Questions, then: Then, owner: int) -> None:
         waiting = self._waiting.get(questions.key)
         if waiting is not None:
             waiting.append(then)  # somebody asks just that
@@ -94,10 +96,17 @@ class Asking:
             for one in self._waiting.pop(questions.key):
                 one(failure)
 
-        self.attended(lambda: questions.ask(mark), done)
+        self.attended(lambda: questions.ask(mark), done, owner)
 
-    def attended(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
-        """Runs in a thread what waits for children of its own."""
+    def attended(
+        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None], owner: int
+    ) -> None:
+        """Runs in a thread what waits for children of its own, when it is the turn of session `owner`."""
+        self._turns.add(owner, lambda: self._attend(work, done, owner))
+
+    def _attend(
+        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None], owner: int
+    ) -> None:
         sessions = self._sessions
         ended = allocate_lock()
         ended.acquire()
@@ -111,6 +120,7 @@ class Asking:
 
         def over(result: Any, failure: BaseException | None) -> None:
             sessions.other_ended(ended)
+            self._turns.done(owner)
             done(result, failure)
 
         self._workers.run(run, over)

@@ -73,6 +73,7 @@ class Later:
 
 
 LATER = Later()
+_TRACE_CHARACTERS = 1024  # W3C Trace Context: 55 and 512
 
 
 class Call:
@@ -85,7 +86,7 @@ class Call:
         self._waits = False
         self.id: RequestId = request.id
         self.method = request.method
-        self.trace: Json = request.trace
+        self.trace: Json = None if request.trace is None else _known(request.trace)
         self.services = channel.services
         self.cancel: Callable[[], None] | None = None  # called if the connection is lost before the answer
 
@@ -154,6 +155,7 @@ class Call:
 
     def done(self, result: Result | None, failure: BaseException | None) -> None:
         """Answers with what came of work in a thread."""
+        self.services.pace.turn.append(self.method)
         if failure is not None:
             self.refuse(failure)
         elif result is not None:
@@ -199,3 +201,9 @@ class Call:
     def feature(self, kind: type[F]) -> F:
         """The one of this kind that lives as long as the connection."""
         return self._channel.feature(kind)
+
+
+def _known(trace: dict[str, Json]) -> Json:
+    """What is kept of a trace: its known members, unless they are longer than the standard has them."""
+    told = {name: text for name in ("traceparent", "tracestate") if (text := trace.get(name)) is not None}
+    return told if sum(map(len, told.values())) <= _TRACE_CHARACTERS else None

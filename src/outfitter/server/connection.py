@@ -69,7 +69,7 @@ class Connection:
     def _message(self, data: Payload) -> None:
         self.services.pace.asked()
         try:
-            message = jsonrpc.parse(data)
+            message = jsonrpc.parse_request(data)
         except Malformed as error:
             self.reply(jsonrpc.error(error.request_id, *codes.of(error)))
             return

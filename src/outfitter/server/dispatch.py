@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..errors import MethodUnknown
 from ..log import note
+from ..protocol.fields import check_identifier
 from ..protocol.loading import load
 from ..protocol.methods import METHODS
 from .call import Call
@@ -36,7 +37,10 @@ def dispatch(connection: Asking, request: Request) -> None:
     if request.trace is not None:
         note("server", "<", "%s for trace %s", request.method, request.trace.get("traceparent"))
     call = Call(connection, request)
+    connection.services.pace.turn.append(request.method)
     try:
+        if type(request.id) is str:
+            check_identifier(request.id, "the request's id")
         method = METHODS.get(request.method)
         if method is None:
             raise MethodUnknown(request.method)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from .. import VERSION
 from ..contract.base import base_of
 from ..contract.contract import Asked, contract_of
+from ..env.pattern import check as check_patterns
 from ..env.policy import Policy
 from ..host import facts
 from ..log import warn
+from ..protocol.fields import check_names
 from ..protocol.methods import CAPABILITIES
 from ..protocol.session import EnvironmentInfo
 from ..protocol.uri import from_path, parse
@@ -142,6 +144,10 @@ class Environments:
 
 
 def _policy(policy: EnvPolicyParams) -> Policy:
+    """Compiled. Raises LimitExceeded."""
+    check_patterns(policy.exclude, "envPolicy.exclude")
+    check_patterns(policy.include_only, "envPolicy.includeOnly")
+    check_names(dict(policy.set), "envPolicy.set")
     return Policy(
         policy.inherit, policy.ignore_default_excludes, policy.exclude, policy.set, policy.include_only
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..core.shares import Shares
     from ..host.workers import Workers
     from ..transport.base import Serving
     from .call import Call, Channel, Later
@@ -64,6 +65,7 @@ class FileWork:
         self.cached = services.cached
         self._channel = channel
         self._workers: Workers = services.workers
+        self._services = services
         self._lanes = Lanes(FILE_WIDTH)
         self._gone = False
         self._waiting_bytes = 0
@@ -89,11 +91,13 @@ class FileWork:
         finish: Finish | None = None,
         failed: Callable[[], None] | None = None,
         brings: int = 0,
+        turns: Shares | None = None,
     ) -> Later:
         """Does `work` in a thread when its turn has come, and answers with its result, written there too.
 
         With `finish`, with what that makes of it on the loop; None when it has answered itself. `brings` is
-        how many bytes it came with: when too many wait for a disk, the connection is not read on.
+        how many bytes it came with: when too many wait for a disk, the connection is not read on. Work with
+        `turns` may take long: it begins when these allow it, and takes no thread from other file work.
         """
         call.later()
         self._brought(brings)
@@ -113,7 +117,7 @@ class FileWork:
             elif (answer := finish(result)) is not None:
                 call.answer(answer)
 
-        self._in_turn(written, done, looks, changes, makes)
+        self._in_turn(written, done, looks, changes, makes, turns)
         return LATER
 
     def refuse(self, call: Call, failure: BaseException) -> None:
@@ -133,11 +137,20 @@ class FileWork:
         looks: tuple[str, ...],
         changes: tuple[str, ...],
         makes: tuple[str, ...] = (),
+        turns: Shares | None = None,
     ) -> None:
         def begin() -> None:
-            self._workers.run(work, finished)
+            if turns is None:
+                self._workers.run(work, finished)
+            else:
+                # Nobody waits for the answer when the connection is gone.
+                turns.add(
+                    self, lambda: self._services.slow.run(_nothing_left if self._gone else work, finished)
+                )
 
         def finished(result: Any, failure: BaseException | None) -> None:
+            if turns is not None:
+                turns.done(self)
             # First what comes of it: who waited for it may ask.
             try:
                 done(result, failure)
@@ -307,6 +320,10 @@ class _Stream:
 def handle_claim(handle_id: str) -> str:
     """The name of a handle among the things that requests touch; no path begins so."""
     return f"\0{handle_id}"
+
+
+def _nothing_left() -> None:
+    """In place of work for which nobody waits any more."""
 
 
 def _begun() -> None:

@@ -42,8 +42,10 @@ PROBE_SECONDS = 5.0
 # After a resume, how long a process's output waits for the client to ask for what it missed. It asks at
 # once; this is for one that does not.
 CATCH_UP_SECONDS = 1.0
-# Longest `waitMs` and `graceMs` that mean anything: a day. More is taken as this.
-LONGEST_WAIT_SECONDS = 86_400.0
+# Longest `waitMs`: a client that wants more asks again. More is taken as this.
+LONGEST_WAIT_SECONDS = 3600.0
+# Longest `graceMs`, as long as systemd and container engines are patient at most. More is taken as this.
+LONGEST_GRACE_SECONDS = 600.0
 # File requests of one connection that run at a time: enough to keep a disk busy, and not all threads.
 FILE_WIDTH = 16
 # Bytes to be written that wait for a disk, of one connection: the largest message there can be. Above this
@@ -59,6 +61,9 @@ STREAM_BYTES = 768 << 10
 WALK_SECONDS = 30.0
 # Paths of one fs/watchMissing: the reference's.
 MISSING_PATHS = 64
+# Walks that run at a time, of all connections and of one; a thread each, and not one of those for files. The
+# next ones wait, and connections take turns.
+WALKS_TOTAL, WALKS = 16, 4
 # Watches (fs/watch) of one connection: an agent needs a few.
 WATCHES = 64
 # Folders of one watch. A large source tree without what it was built from has fewer; each costs the kernel
@@ -72,6 +77,16 @@ CHANGES = 1000
 SEARCHES = 4
 # Searches of a whole server that run at a time: more than any machine of today gains by. The next ones wait.
 SEARCHES_TOTAL = 64
+# Searches of one connection that wait. Above this a search is refused: nobody waits for so many.
+WAITING_SEARCHES = 64
+# Questions to providers, setups and login shells that are asked at a time, of all sessions and of one. Each
+# is a program of somebody else, which may take minutes: they have threads of their own, so no file waits.
+QUESTIONS_TOTAL, QUESTIONS = 32, 8
+# Large environments that are explained at a time: threads take turns with the interpreter anyway.
+EXPLAINING = 1
+# Variables, and bytes of values, that are explained at once, in about 5 ms; a thread explains more.
+EXPLAINED_VARIABLES = 200
+EXPLAINED_BYTES = 16 << 10
 # Files and bytes that one search may look at: more than 30 s suffice for, on most disks.
 SEARCH_FILES = 200_000
 SEARCH_BYTES = 4 << 30

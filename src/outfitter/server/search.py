@@ -18,7 +18,7 @@ from ..host.files import failed
 from ..host.spawn import Stdio
 from ..log import warn
 from ..protocol.results import Written
-from .limits import SEARCH_GRACE_SECONDS, SEARCHES
+from .limits import SEARCH_GRACE_SECONDS, SEARCHES, WAITING_SEARCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,9 +46,18 @@ class Searches:
         self._gone = False
 
     def begin(self, call: Call, params: SearchParams) -> None:
-        if not self._gone:
-            self._waiting.append((call, params))
-            self.start()
+        if self._gone:
+            return
+        if len(self._waiting) >= WAITING_SEARCHES:
+            call.refuse(
+                Refused(
+                    f"{WAITING_SEARCHES} searches of this connection are waiting already; wait for one of "
+                    f"them first (at most {SEARCHES} of a connection run at a time)"
+                )
+            )
+            return
+        self._waiting.append((call, params))
+        self.start()
 
     def start(self) -> None:
         """Begins as many of those that wait as there is room for."""

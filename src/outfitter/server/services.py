@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from ..core.quotas import Sharing
+from ..core.shares import Shares
 from ..pace import Pace
 from .environment import Environments
-from .limits import ANSWERS_TOTAL_BYTES, SEARCHES_TOTAL, WATCHED_FOLDERS_TOTAL
+from .limits import (
+    ANSWERS_TOTAL_BYTES,
+    EXPLAINING,
+    QUESTIONS_TOTAL,
+    SEARCHES_TOTAL,
+    WALKS,
+    WALKS_TOTAL,
+    WATCHED_FOLDERS_TOTAL,
+)
 from .sessions import Sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Hashable, Mapping
     from typing import Protocol
 
     from ..host.statx import CachedLookup
     from ..host.watching import Watching
-    from ..host.workers import Workers
+    from ..host.workers import Done, Workers
     from ..loop import Loop
     from ..protocol.session import EnvironmentInfo
     from ..transport.base import Transport
@@ -62,6 +71,9 @@ class Services:
         self._cached: CachedLookup | None = None
         self._walkers: Walkers | None = None
         self._asking: Asking | None = None
+        self._explaining: Shares | None = None
+        self._slow: Workers | None = None
+        self.walks = Shares(WALKS_TOTAL, WALKS)
         self._searching: Room | None = None
 
     def _shared(self) -> None:
@@ -103,8 +115,29 @@ class Services:
         if self._asking is None:
             from .asking import Asking
 
-            self._asking = Asking(self.loop, self.sessions, self.workers)
+            self._asking = Asking(self.loop, self.sessions, self.slow)
         return self._asking
+
+    @property
+    def slow(self) -> Workers:
+        """Threads for what may take long: nothing that is soon done waits for one of them."""
+        if self._slow is None:
+            from ..host.workers import Workers
+
+            self._slow = Workers(self.loop, QUESTIONS_TOTAL + WALKS_TOTAL + EXPLAINING)
+        return self._slow
+
+    def explain(self, owner: Hashable, work: Callable[[], object], done: Done) -> None:
+        """Computes something large beside the loop, one at a time; owners take turns."""
+        if self._explaining is None:
+            self._explaining = Shares(EXPLAINING, EXPLAINING)
+        turns = self._explaining
+
+        def over(result: object, failure: BaseException | None) -> None:
+            turns.done(owner)
+            done(result, failure)
+
+        turns.add(owner, lambda: self.slow.run(work, over))
 
     @property
     def searching(self) -> Room:

@@ -389,18 +389,18 @@ class Session:
         if waiting is None and process.stdin_has_room():
             return self._write_now(process, params)
         count = sum(map(len, self._writes.values()))
-        if count >= WAITING_WRITES or self._waiting_bytes + len(params.chunk) > WAITING_BYTES:
+        if count >= WAITING_WRITES or self._waiting_bytes + len(params.data) > WAITING_BYTES:
             raise Refused(
                 f"stdin of process {process.process_id} is full and too many writes are waiting; wait for "
                 f"their answers first"
             )
         call.later()
         self._writes.setdefault(process, deque()).append((call, params))
-        self._waiting_bytes += len(params.chunk)
+        self._waiting_bytes += len(params.data)
         return None
 
     def _write_now(self, process: Process, params: WriteParams) -> WriteResult:
-        if not process.write(params.chunk, eof=params.eof):
+        if not process.write(params.data, eof=params.eof):
             return STDIN_CLOSED
         if process.writes is None:
             process.writes = WriteIds()
@@ -412,7 +412,7 @@ class Session:
         waiting = self._writes.get(process)
         while waiting and (not process.stdin_open or process.stdin_has_room()):
             call, params = waiting.popleft()
-            self._waiting_bytes -= len(params.chunk)
+            self._waiting_bytes -= len(params.data)
             if process.writes is not None and params.write_id in process.writes:
                 result = ACCEPTED
             elif not process.stdin_open:

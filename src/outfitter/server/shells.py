@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # An environment that is larger than this cannot be given to a command: see env.resolve.
 _REPORT_BYTES = 2 << 20
+_REPORT_ESCAPES = 65_536  # in bash's report, 0.4 µs each; a certificate has thirty
 _NAMED = 20  # changes that a line of the log names
 _REMEMBERED = 256  # reports that are not said again; then all are forgotten
 
@@ -89,6 +90,8 @@ class ShellStart:
             return
         # Now, while the command runs: at its exit somebody waits. And so the command finds no pipe.
         self.close()
+        if report.count(b"\\") > _REPORT_ESCAPES:
+            return
         try:
             self._outcome = self._noted(report)
         except Exception as error:

@@ -8,13 +8,20 @@ from ...host import facts
 from ...protocol.environment import BaseResult, DiffResult, ExplainResult, ResolveResult
 from ...protocol.session import StatusResult
 from ..call import LATER
+from ..limits import EXPLAINED_BYTES, EXPLAINED_VARIABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
     from ...contract.contract import Asked
-    from ...protocol.environment import BaseParams, DiffParams, NoParams, ResolveParams
+    from ...protocol.environment import BaseParams, DiffParams, EnvPolicyParams, NoParams, ResolveParams
+    from ...protocol.results import Result, Wire
     from ...protocol.session import EnvironmentInfo
     from ..call import Call, Handler, Later
+
+    T = TypeVar("T", bound=Result)
 
 
 def info(call: Call, params: NoParams) -> EnvironmentInfo:
@@ -33,8 +40,8 @@ def resolve(call: Call, params: ResolveParams) -> ResolveResult | Later:
     if _asks_first(call, resolve, params, asked):
         return LATER
     contract, base = call.services.environments.contract, call.session.base
-    told = answers.resolve(contract, asked, params.show, base=base, digest_key=params.digest_key)
-    return ResolveResult(told)
+    tell = answers.resolve_later(contract, asked, params.show, base=base, digest_key=params.digest_key)
+    return _told(call, lambda: ResolveResult(tell()), [asked], [params.env_policy])
 
 
 def explain(call: Call, params: ResolveParams) -> ExplainResult | Later:
@@ -46,16 +53,18 @@ def explain(call: Call, params: ResolveParams) -> ExplainResult | Later:
     if _asks_first(call, explain, params, asked):
         return LATER
     if not params.login:
-        return ExplainResult(
-            answers.explain(contract, asked, params.show, base=base, programs=params.programs)
-        )
+        tell = answers.explain_later(contract, asked, params.show, base=base, programs=params.programs)
+        return _told(call, lambda: ExplainResult(tell()), [asked], [params.env_policy])
     # A program of ours that ends with the session, and with the server however that ends.
     sessions = call.services.sessions
     sessions.watchdog.ensure()
     mark = sessions.marks.new(call.session.number)
-    wait = answers.explain_later(contract, asked, params.show, base=base, programs=params.programs, mark=mark)
+    wait = answers.explain_later(
+        contract, asked, params.show, base=base, programs=params.programs, login=True, mark=mark
+    )
     call.later()
-    call.services.asking.attended(lambda: ExplainResult(wait()), call.done)  # a login shell takes its time
+    # A login shell takes its time.
+    call.services.asking.attended(lambda: ExplainResult(wait()), call.done, call.session.number)
     return LATER
 
 
@@ -67,7 +76,10 @@ def diff(call: Call, params: DiffParams) -> DiffResult | Later:
     a, b = _asked(call, params.a), _asked(call, params.b)
     if _asks_first(call, diff, params, a) or _asks_first(call, diff, params, b):
         return LATER
-    return DiffResult(answers.compare(contract, a, b, base_a=base, base_b=base)["differences"])
+    tell = answers.compare_later(contract, a, b, base_a=base, base_b=base)
+    return _told(
+        call, lambda: DiffResult(tell()["differences"]), [a, b], [params.a.env_policy, params.b.env_policy]
+    )
 
 
 def base(call: Call, params: BaseParams) -> BaseResult:
@@ -76,6 +88,32 @@ def base(call: Call, params: BaseParams) -> BaseResult:
     call.session.base = environments.base_of(params)
     used = call.session.base or environments.contract.base
     return BaseResult(used.describe(), environments.differences(params))
+
+
+def _told(
+    call: Call, tell: Callable[[], T], asked: list[Asked], policies: list[EnvPolicyParams | None]
+) -> T | Later:
+    """The answer, at once or, where the environment is large, from a thread."""
+    base = call.session.base or call.services.environments.contract.base
+    maps = [base.values, *(one.env for one in asked), *(dict(one.set) for one in policies if one is not None)]
+    if sum(map(len, maps)) <= EXPLAINED_VARIABLES and (
+        sum(len(value) for values in maps for value in values.values()) <= EXPLAINED_BYTES
+    ):
+        return tell()
+    call.later()
+
+    def done(wire: Any, failure: BaseException | None) -> None:
+        if failure is not None:
+            call.refuse(failure)
+        else:
+            call.send(wire)
+
+    def work() -> Wire:
+        wire = tell().wire()
+        return [wire.encode()] if isinstance(wire, str) else wire  # megabytes: nothing is left to be copied
+
+    call.services.explain(call.session.number, work, done)
+    return LATER
 
 
 def _asked(call: Call, params: ResolveParams) -> Asked:

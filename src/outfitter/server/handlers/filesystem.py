@@ -179,7 +179,8 @@ def read_directory(call: Call, params: PathParams) -> Later:
 def walk(call: Call, params: WalkParams) -> Later:
     path = native(params.path)
     walkers = call.services.walkers
-    return call.feature(FileWork).run(call, lambda: Written(walkers.walk(params)), looks=(path,))
+    turns = call.services.walks
+    return call.feature(FileWork).run(call, lambda: Written(walkers.walk(params)), looks=(path,), turns=turns)
 
 
 def remove(call: Call, params: RemoveParams) -> Later:

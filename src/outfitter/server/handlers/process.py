@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from ...contract.contract import Ready
 from ...errors import Refused
-from ...protocol.process import UNKNOWN_PROCESS, ListResult, ProcessSummary, TerminateResult
+from ...protocol.process import (
+    UNKNOWN_PROCESS,
+    ListResult,
+    ProcessSummary,
+    TerminateResult,
+    WriteParams,
+)
 from ...protocol.results import DONE
 from ...protocol.uri import from_path
 from .. import starting
 from ..call import LATER
-from ..limits import LONGEST_WAIT_SECONDS
+from ..limits import LONGEST_GRACE_SECONDS
+
+_DECODING = "decoding"  # the reason not to read on, while a long write is being decoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...host.process import Process
     from ...protocol.environment import NoParams
     from ...protocol.process import (
@@ -24,7 +34,6 @@ if TYPE_CHECKING:
         StartParams,
         StartResult,
         TerminateParams,
-        WriteParams,
         WriteResult,
     )
     from ...protocol.results import Done
@@ -47,6 +56,8 @@ def read(call: Call, params: ReadParams) -> ReadResult | Later:
 
 
 def write(call: Call, params: WriteParams) -> WriteResult | Later:
+    if type(params.chunk) is not bytes:
+        return _decoded_first(call, params)
     session = call.session
     process = session.processes.get(params.process_id)
     if process is None:
@@ -54,6 +65,34 @@ def write(call: Call, params: WriteParams) -> WriteResult | Later:
     result = session.write(process, call, params)
     call.services.pace.wrote()
     return result or LATER
+
+
+def _decoded_first(call: Call, params: WriteParams) -> Later:
+    """Decodes a very long write in a thread. What comes for the process meanwhile waits behind it, and the
+    connection is not read on: it brings one of these at a time."""
+    process_id, starting, channel = params.process_id, call.session.starting, call.channel
+    call.later()
+    held: list[Callable[[], None]] = []
+    starting[process_id] = held
+    channel.hold(_DECODING, True)
+
+    def done(data: bytes, failure: BaseException | None) -> None:
+        del starting[process_id]
+        if not call.open:
+            return
+        channel.hold(_DECODING, False)
+        if failure is not None:
+            call.refuse(failure)
+        else:
+            call.run(write, WriteParams(process_id, data, params.write_id, params.eof))
+        for place, one in enumerate(held):
+            if process_id in starting:
+                starting[process_id] += held[place:]  # behind another of these
+                return
+            one()
+
+    call.services.workers.run(lambda: params.data, done)
+    return LATER
 
 
 def signal(call: Call, params: SignalParams) -> Done:
@@ -65,7 +104,7 @@ def signal(call: Call, params: SignalParams) -> Done:
 
 def terminate(call: Call, params: TerminateParams) -> TerminateResult:
     process = call.session.processes.get(params.process_id)
-    grace = min(params.grace_ms / 1000, LONGEST_WAIT_SECONDS)
+    grace = min(params.grace_ms / 1000, LONGEST_GRACE_SECONDS)
     return TerminateResult(process is not None and process.terminate(grace))
 
 
