@@ -33,6 +33,7 @@ PUBLIC: dict[str, Any] = {
     "heappop": heapq.heappop,
     "heappush": heapq.heappush,
     "inet_pton": socket.inet_pton,
+    "pthread_sigmask": signal.pthread_sigmask,
     "set_wakeup_fd": signal.set_wakeup_fd,
     "sha1": hashlib.sha1,
     "sha256": hashlib.sha256,

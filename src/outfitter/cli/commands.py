@@ -146,6 +146,20 @@ def attach_command(ident: str | None, **flags: Any) -> int:
     return attach(ident, flags)
 
 
+@cli.command("upgrade")
+@has(*WHERE[1:])
+@click.argument("server", metavar="PID|NAME|URL")
+def upgrade_command(server: str, **flags: Any) -> int:
+    """Have a server replace itself by the installed version.
+
+    The server keeps its process id, its sessions and its running commands; clients reconnect by themselves.
+    If the new version cannot take over, the server goes on as it is, and the exit status is 1.
+    """
+    from .upgrade import upgrade
+
+    return upgrade(server, flags)
+
+
 @cli.command("cp")
 @has(
     *WHERE,

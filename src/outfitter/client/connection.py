@@ -13,6 +13,7 @@ from ..log import note, warn
 from ..protocol import codes, jsonrpc
 from ..protocol.notices import NOTICES
 from ..protocol.process import quick_output
+from ..protocol.session import RESTARTING, RESTARTING_REASON
 from ..transport.base import HIGH
 
 if TYPE_CHECKING:
@@ -73,6 +74,18 @@ class ClientConnection:
         """Raises Disconnected when the connection is gone."""
         if self._failure is not None:
             raise Disconnected(str(self._failure))
+
+    @property
+    def left_undone(self) -> bool:
+        """Whether the server has said, at the end, that it has not handled what it has not answered.
+
+        Its own words count: a proxy that restarts uses the same code and promises nothing.
+        """
+        return (
+            self._failure is not None
+            and self.transport.close_code == RESTARTING
+            and str(self._failure).endswith(RESTARTING_REASON)
+        )
 
     def notify(self, method: str, params: Json) -> None:
         self.transport.send(jsonrpc.notice(method, params))

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..core.recovery import FAILED, RECOVERING, Recovery
+from ..core.retry import after_restart
 from ..errors import DialFailed, Disconnected, InvalidParams, OutfitterError, Overloaded, SessionExpired
 from ..log import note
 from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeResult
@@ -138,7 +139,8 @@ class Link:
         """The result of a request.
 
         While the link recovers a call waits, or fails at once with `wait=False`. One that was under way
-        when the connection broke raises Disconnected, unless `repeat` says that it may be sent again.
+        when the connection broke raises Disconnected, unless `repeat` says that it may be sent again, or a
+        server that restarts has said that it was not handled.
         Raises RequestFailed, Disconnected, SessionExpired, Overloaded.
         """
         if self._calls >= MAX_CALLS:
@@ -170,7 +172,8 @@ class Link:
                 return await connection.call(method, params)
             except Disconnected:
                 # The loss was noticed before this was raised: the next turn waits for the way back.
-                if self.failure is None and not repeat:
+                again = repeat or (connection.left_undone and after_restart(method))
+                if self.failure is None and not again:
                     raise
 
     # Losing and coming back

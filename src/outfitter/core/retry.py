@@ -9,6 +9,16 @@ STEP_SECONDS = 0.1  # the reference's: the gap is usually a dropped link or a re
 STEPS = 250  # as many fit into its 25 s; who waits longer waits for a laptop or a network, so
 LONGEST_SECONDS = 5.0  # the steps then double up to this, which nobody notices and no server minds
 
+# What depends on the connection that it was sent on: a handle, a watch.
+_OF_ONE_CONNECTION = frozenset(
+    ("fs/open", "fs/readBlock", "fs/writeBlock", "fs/close", "fs/watch", "fs/unwatch", "fs/watchMissing")
+)
+
+
+def after_restart(method: str) -> bool:
+    """Whether a request that a restarting server has not handled means the same to its next version."""
+    return method not in _OF_ONE_CONNECTION
+
 
 def retryable(error: OutfitterError) -> bool:
     """Whether the same attempt may succeed later.

@@ -82,6 +82,15 @@ class SessionBook:
         """The sessions that nobody holds, in the order in which they were left."""
         return list(self._deadlines)
 
+    def deadline(self, session_id: str) -> float | None:
+        """When a session without a holder will expire."""
+        return self._deadlines.get(session_id)
+
+    def adopt(self, session_id: str, owner: str, deadline: float) -> None:
+        """A session without a holder, until then; one that is known is kept at least so long."""
+        self._owners[session_id] = owner
+        self._deadlines[session_id] = max(deadline, self._deadlines.get(session_id, deadline))
+
     def expire(self, now: float) -> list[str]:
         """Forgets and returns the sessions whose time is up."""
         over = [ident for ident, deadline in self._deadlines.items() if deadline <= now]

@@ -463,6 +463,21 @@ class Process:
             self._trees.kill(self.pid, self.mark, reaped=True)
         self.terminate()
 
+    def go_on(self, lingers: bool, kill_at: float | None) -> None:
+        """Is watched again by a server that has taken it over; its timers, too."""
+        for number, fd in enumerate(self._fds):
+            if fd >= 0 and not self._paused:
+                self._loop.add_reader(fd, self._readable, number)
+        if self._pidfd >= 0:
+            self._loop.add_reader(self._pidfd, self._reap)
+        if self._queue and self._stdin >= 0:
+            self._writing = True
+            self._loop.add_writer(self._stdin, self._writable)
+        if lingers:
+            self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon)
+        if kill_at is not None:
+            self._give(max(0.0, kill_at - self._loop.time()))
+
     def resize(self, rows: int, cols: int) -> bool:
         """Sets the terminal's size; False when there is no terminal (any more)."""
         if not self.tty or self._stdin < 0:

@@ -20,7 +20,7 @@ from .orphans import below, kill, pids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..core.launch import Launch
     from ..loop import Loop
@@ -52,7 +52,7 @@ class Trees:
         self._marks = marks
         self._cgroups = cgroups
         self._marking = usable()
-        self._doomed: set[int] = set()
+        self.doomed: set[int] = set()  # marks whose processes are to be killed
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int) -> int:
         """Starts a program whose descendants can be found by the mark. Raises LaunchFailed."""
@@ -82,17 +82,18 @@ class Trees:
         if not self._marking:
             kill_session_members(leader, reaped=reaped)
             return
-        if not self._doomed:
-            self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-        self._doomed.add(mark)
+        self.kill_marks((mark,))
+
+    def kill_marks(self, marks: Iterable[int], seconds: float = _SWEEP_SECONDS) -> None:
+        """SIGKILL for whoever carries one of these marks, a moment later."""
+        if not self.doomed:
+            self._loop.call_later(seconds, self._sweep)
+        self.doomed.update(marks)
 
     def _sweep(self) -> None:
-        doomed, self._doomed = self._doomed, set()
-        self._kill_all_of(doomed)
-
-    def _kill_all_of(self, doomed: set[int]) -> None:
+        doomed, self.doomed = self.doomed, set()
         if not kill_marked(doomed.__contains__):
-            self._loop.call_later(_AGAIN_SECONDS, self._kill_all_of, doomed)
+            self.kill_marks(doomed, _AGAIN_SECONDS)
 
     def kill_session(self, session: int) -> None:
         """SIGKILL for whatever descends from any process of the session, closed ones included."""

@@ -38,6 +38,11 @@ class Workers:
         self._idle = 0  # threads that wait for work, less the work that waits for them
         self._lock = allocate_lock()
 
+    @property
+    def busy(self) -> bool:
+        """Whether any work is under way or waits."""
+        return self._threads > self._idle
+
     def run(self, work: Work, done: Done) -> None:
         """Calls `work` in a thread, then `done` with its result or exception on the loop."""
         with self._lock:

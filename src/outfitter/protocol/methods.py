@@ -52,6 +52,7 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("initialize", "session.InitializeParams", "session.InitializeResult", "initialize", "session.initialize", "sessionTakeOver", "sessionLeave"),
+        Method("server/upgrades", "session.UpgradesParams", "session.UpgradesResult", "server", "session.upgrades", "serverUpgrade"),
         Method("environment/info", "environment.NoParams", "session.EnvironmentInfo", "environment info", "environment.info"),
         Method("environment/status", "environment.NoParams", "session.StatusResult", "environment status", "environment.status"),
         Method("environment/resolve", "environment.ResolveParams", "environment.ResolveResult", "environment info", "environment.resolve", "environmentExplain"),

@@ -36,6 +36,10 @@ REFERENCE_FLAGS = (
 TAKEN_OVER = 4001
 # And for a client that leaves and will not come back: its session ends as soon as nothing runs in it.
 LEFT = 4002
+# The close code and reason of a server that replaces itself by a new version (RFC 6455's registry: service
+# restart). With these words it promises that it has not handled what it has not answered.
+RESTARTING = 1012
+RESTARTING_REASON = "the server restarts and keeps its commands; what it has not answered was not done"
 
 
 @shape()
@@ -125,6 +129,27 @@ def _uri_or_none(fields: Fields, name: str) -> uri.FileUri | None:
 class InitializeResult(Result):
     session_id: str
     info: EnvironmentInfo | None = member(name="environmentInfo")
+
+
+@shape()
+class UpgradesParams(Shape):
+    """server/upgrades (ours): waits for one more than `after`, if that is given."""
+
+    after: int | None = None
+
+
+@shape()
+class UpgradesResult(Result):
+    """How often the server was asked to replace itself, and what came of it the last time.
+
+    `outcome` is "none", "upgraded" or "refused"; `reason` says why it was refused.
+    """
+
+    count: int
+    outcome: str
+    reason: str
+    version: str
+    pid: int
 
 
 @shape()

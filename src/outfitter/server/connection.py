@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from .services import Services
     from .session import Session
 
+# What may be left unanswered when the client will ask again: it changes nothing, or is done once by its id.
+_ASKED_AGAIN = frozenset(
+    ("process/read", "process/write", "server/upgrades", "fs/watchMissing", "fs/walk", "fs/search")
+)
 _ANSWERS = "answers"  # the reason for which a peer that does not read its answers is not read
 
 
@@ -122,6 +126,11 @@ class Connection:
     def answered(self, call: Call) -> None:
         self.peer.answered(call.id)
         self._waiting.discard(call)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether every request that may have changed something was answered, and the answers are sent."""
+        return self.transport.all_sent and all(call.method in _ASKED_AGAIN for call in self._waiting)
 
     def feature(self, kind: type[F]) -> F:
         made = self._features.get(kind)

@@ -46,6 +46,21 @@ CATCH_UP_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 3600.0
 # Longest `graceMs`, as long as systemd and container engines are patient at most. More is taken as this.
 LONGEST_GRACE_SECONDS = 600.0
+# How long the new version may take to say that it can take over: it loads what a server needs, once.
+UPGRADE_CHECK_SECONDS = 30.0
+# How long an upgrade waits for providers and setups that are being asked, while everything else goes on. What
+# takes longer is not interrupted: the upgrade is refused.
+UPGRADE_PATIENCE_SECONDS = 60.0
+# How long requests that are under way have to be answered, and the answers to be taken. Nobody else is served
+# meanwhile; a disk takes milliseconds, a client that does not read is cut off.
+UPGRADE_ANSWER_SECONDS = 2.0
+# How long clients have to answer the close. All do so at once; one whose machine sleeps does not.
+UPGRADE_CLOSE_SECONDS = 1.0
+# After an upgrade, how long a session is kept at least and output waits for its client, which comes back at
+# once. Then commands run on as without a client.
+UPGRADE_RETURN_SECONDS = 10.0
+# How often an upgrade looks whether it can go on.
+UPGRADE_LOOK_SECONDS = 0.005
 # File requests of one connection that run at a time: enough to keep a disk busy, and not all threads.
 FILE_WIDTH = 16
 # Bytes to be written that wait for a disk, of one connection: the largest message there can be. Above this

@@ -24,16 +24,19 @@ if TYPE_CHECKING:
     from ..transport.caller import SocketCaller
     from ..transport.certificates import Certificates
     from ..transport.sockets import Place, Stream
-    from ..transport.websocket import WebSocketTransport
+    from ..transport.websocket import Listener, WebSocketTransport
     from .auth import Check
     from .server import Server
     from .settings import ServerSettings
+    from .upgrading import Listening, Upgrading
 
 _WARM_UP_SECONDS = 0.05
+_UPGRADE_READY_SECONDS = 1.0
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
 _SWITCH_SECONDS = 0.00002
-_SIGHUP, _SIGINT, _SIGTERM = 1, 2, 15
+_SIGHUP, _SIGINT, _SIGUSR2, _SIGTERM = 1, 2, 12, 15
+_UPGRADE = "OUTFITTER_UPGRADE"  # see `upgrading`, which is loaded when it is needed
 
 
 def parse_url(url: str, *, shared: bool = False) -> Place | None:
@@ -74,20 +77,43 @@ def serve_websocket(
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported.
 
     SIGHUP has `check` read its files again, and ends the connections that it does not admit any more. With
-    `certificates`, every connection speaks TLS.
+    `certificates`, every connection speaks TLS. On SIGUSR2 the server replaces itself by a new version, which
+    comes here again, with what it was left.
     """
-    if settings.cgroup:
-        from ..host.cgroup import check as check_cgroup
+    left = None
+    said = os.environ.pop(_UPGRADE, None)
+    if said is not None:
+        from . import upgrading
 
-        check_cgroup()  # before anybody is told that we listen
-    sock = place.listen()
-    _assume(settings)
-    _check_configuration()
+        if upgrading.is_check(said):
+            _check_configuration()
+            return upgrading.answer_check(said, gate)
+        left = upgrading.received(said)
+    if left is not None:
+        sock = place.adopt(*left.told["listening"])
+    else:
+        if settings.cgroup:
+            from ..host.cgroup import check as check_cgroup
+
+            check_cgroup()  # before anybody is told that we listen
+        sock = place.listen()
+        _assume(settings)
+        _check_configuration()
     loop = EpollLoop()
+    upgrade = _LazyUpgrade(loop)
     reload: list[Callable[[], None]] = []  # what SIGHUP does, in this order; each may raise SettingInvalid
-    _on_signals(loop, {_SIGHUP: _hang_up(loop.stop, reload), _SIGINT: loop.stop, _SIGTERM: loop.stop})
-    sys.stdout.write(f"{place.url}\n")
-    sys.stdout.flush()
+    upgrade.signals = _on_signals(
+        loop,
+        {
+            _SIGHUP: _hang_up(loop.stop, reload),
+            _SIGINT: loop.stop,
+            _SIGTERM: loop.stop,
+            _SIGUSR2: upgrade.begin,
+        },
+    )
+    if left is None:
+        sys.stdout.write(f"{place.url}\n")
+        sys.stdout.flush()
     from ..core.quotas import Sharing
     from ..transport.websocket import Listener
 
@@ -107,8 +133,13 @@ def serve_websocket(
 
         share()
         reload += [check.reload, share, lambda: listener.end_unless(check.admits)]
+    upgrade.of(lambda: (sock.fileno(), place.identity), listener, lazy.get)
+    if left is not None:
+        upgrading.take_over(lazy.get(), listener, left, loop)
     # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
     loop.call_later(_WARM_UP_SECONDS, lazy.get)
+    # Before another version is installed in the place of this one: half of each would fit nowhere.
+    loop.call_later(_UPGRADE_READY_SECONDS, upgrade.prepare)
     loop.run()
     listener.stop()
     place.leave()
@@ -134,7 +165,8 @@ def serve_stdio(settings: ServerSettings) -> int:
     transport = StdioTransport(loop, 0, 1)
     lazy.get().connect(transport)
     # There is nothing to reload, and a terminal that is gone takes its pipe along.
-    _on_signals(loop, dict.fromkeys((_SIGHUP, _SIGINT, _SIGTERM), loop.stop))
+    ending = dict.fromkeys((_SIGHUP, _SIGINT, _SIGTERM), loop.stop)
+    _on_signals(loop, {**ending, _SIGUSR2: _refuse_upgrade})
     transport.begin()
     loop.run()
     lazy.stop()
@@ -244,8 +276,52 @@ def _reload(parts: list[Callable[[], None]]) -> None:
     note("server", "=", "SIGHUP: read again what can change")
 
 
-def _on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> None:
-    """Calls what a signal asks for, from the loop."""
+def _refuse_upgrade() -> None:
+    warn("server", "no upgrade, this version goes on: a client on stdio could not come back")
+
+
+class _LazyUpgrade:
+    """The way to the next version, made when it is first needed."""
+
+    def __init__(self, loop: EpollLoop) -> None:
+        self._loop = loop
+        self.signals = -1
+        self._upgrading: Upgrading | None = None
+
+    def of(self, listening: Listening, listener: Listener, server: Callable[[], Server]) -> None:
+        self._listening = listening
+        self._listener = listener
+        self._server = server
+
+    def prepare(self) -> None:
+        try:
+            self._get()
+        except Exception:
+            pass  # who asks for it is told
+
+    def _get(self) -> Upgrading:
+        if self._upgrading is None:
+            from .upgrading import Upgrading
+
+            self._upgrading = Upgrading(
+                self._loop, self._listening, self._listener, self._server, self.signals
+            )
+        return self._upgrading
+
+    def begin(self) -> None:
+        try:
+            upgrading = self._get()
+        except Exception as error:
+            # A new version was installed in our place before we had loaded all that an upgrade needs.
+            reason = f"this version's own files have changed too early: {type(error).__name__}"
+            warn("server", "no upgrade, this version goes on: %s; restart it", reason)
+            self._server().services.upgrades.came_to("refused", reason)
+            return
+        upgrading.begin()
+
+
+def _on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> int:
+    """Calls what a signal asks for, from the loop; returns the descriptor at which signals arrive."""
     from ..stdlib import SIG_IGN, getsignal, set_wakeup_fd, signal
 
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -254,6 +330,7 @@ def _on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> None
             signal(number, lambda *_: None)
     set_wakeup_fd(writing, warn_on_full_buffer=False)
     loop.add_reader(reading, _signalled, reading, actions)
+    return reading
 
 
 def _signalled(reading: int, actions: dict[int, Callable[[], None]]) -> None:

@@ -46,6 +46,15 @@ class Server:
         self._left = left
 
     @property
+    def services(self) -> Services:
+        """What all connections share."""
+        return self._services
+
+    @property
+    def connections(self) -> list[Connection]:
+        return list(self._connections)
+
+    @property
     def contract(self) -> Contract:
         """The environment contract of the commands."""
         return self._services.environments.contract

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .asking import Asking
     from .room import Room
     from .settings import ServerSettings
+    from .upgrades import Upgrades
     from .walking import Walkers
 
     class Waiting(Protocol):
@@ -74,6 +75,7 @@ class Services:
         self._explaining: Shares | None = None
         self._slow: Workers | None = None
         self.walks = Shares(WALKS_TOTAL, WALKS)
+        self._upgrades: Upgrades | None = None
         self._searching: Room | None = None
 
     def _shared(self) -> None:
@@ -140,6 +142,15 @@ class Services:
         turns.add(owner, lambda: self.slow.run(work, over))
 
     @property
+    def upgrades(self) -> Upgrades:
+        """How often the server was asked to replace itself."""
+        if self._upgrades is None:
+            from .upgrades import Upgrades
+
+            self._upgrades = Upgrades()
+        return self._upgrades
+
+    @property
     def searching(self) -> Room:
         """Where searches find room."""
         if self._searching is None:
@@ -173,6 +184,11 @@ class Services:
 
             self._watching = Watching(self.loop, WATCHED_FOLDERS_TOTAL, self.sharing)
         return self._watching
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread works."""
+        return any(one is not None and one.busy for one in (self._workers, self._slow))
 
     def stop(self) -> None:
         """Ends every session and all descendants."""

@@ -93,6 +93,7 @@ class Session:
         ] = {}  # what waits for processes that are not started yet
         self.summaries = False  # whether the client wants to hear about environments
         self.base: Base | None = None  # the environment that it brought along
+        self.frozen = False  # output waits for a client that was sent away and will be back
         self.left = False  # its last client will not come back
         self._registry = registry
         self._loop = registry.loop
@@ -140,6 +141,7 @@ class Session:
         events overtake the answer it waits for. A client that never asks gets its output a little later.
         """
         self.attach(connection)
+        self.frozen = False
         for process in self.processes.values():
             if not process.closed:
                 process.hold(to_the_end=False)
@@ -165,6 +167,25 @@ class Session:
         self._waiting_bytes = 0
         self._caught_up(list(self._catching_up))
         self.resume_output()
+
+    def freeze(self) -> None:
+        """Leaves output in the pipes until a client is back, or `thaw`.
+
+        So a client that is sent away for a moment misses nothing, however much is printed meanwhile.
+        """
+        self.frozen = True
+        self._catching_up.clear()
+        self._paused.clear()
+        for process in self.processes.values():
+            if not process.closed:
+                process.hold()
+
+    def thaw(self) -> None:
+        """Nobody came back: processes run on as those of every session that nobody holds."""
+        if self.frozen:
+            self.frozen = False
+            for process in self.processes.values():
+                process.resume()
 
     def resume_output(self) -> None:
         """Lets processes read on that were held back by a slow connection."""

@@ -200,6 +200,23 @@ class Sessions:
             self.end(self._sessions[session_id])
         self._expire_later()
 
+    # Sent away for a moment
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether a thread waits for children of its own."""
+        return bool(self._others)
+
+    def keep(self, session: Session, until: float) -> None:
+        """Keeps a session whose client was sent away at least so long, whatever the retention is."""
+        if self._book.deadline(session.id) is not None:
+            self._book.adopt(session.id, session.principal, until)
+
+    def thaw(self) -> None:
+        """Who was sent away and is not back has had the time for it."""
+        for session in self._sessions.values():
+            session.thaw()
+
     # Running
 
     def launch(self, session: Session, process_id: str, launch: Launch) -> Process:
@@ -223,11 +240,17 @@ class Sessions:
         self._leaders.add(process.pid)
         return process
 
-    def _share(self, principal: str) -> Share:
+    def _share(self, principal: str) -> Budget:
         """What the output of a new process of this principal counts for. Raises QuotaReached."""
         mine = self.running(principal)
         if not self.sharing.allows(PROCESSES, self.running(), mine):
             raise QuotaReached("running processes", mine, "end one")
+        return self.budget_of(principal)
+
+    def budget_of(self, principal: str) -> Budget:
+        """What the output of its processes counts for."""
+        if not self.sharing.several:
+            return self._budget
         share = self._shares.get(principal)
         if share is None:
             share = self._shares[principal] = Share(self._budget)

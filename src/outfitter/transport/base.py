@@ -59,6 +59,10 @@ if TYPE_CHECKING:
         def has_room(self) -> bool:
             """Whether the next piece should be sent now; else `wake` tells when."""
 
+        @property
+        def all_sent(self) -> bool:
+            """Whether nothing waits to be sent, and no message is under way."""
+
         def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None: ...
         def send_fragment(self, *parts: bytes) -> None: ...
         def end_message(self, *parts: bytes) -> None: ...
@@ -120,6 +124,10 @@ class Outgoing:
     @property
     def has_room(self) -> bool:
         return self.buffered - self._deferred_bytes < HIGH
+
+    @property
+    def all_sent(self) -> bool:
+        return not self.buffered and self._deferred is None
 
     def _begun(self, wake: Callable[[], None]) -> None:
         """The first piece of a message was sent."""

@@ -54,6 +54,10 @@ class MemoryTransport:
 
     has_room = True  # the pieces are kept until the last one comes, so why wait
 
+    @property
+    def all_sent(self) -> bool:
+        return not self.buffered and self._deferred is None
+
     def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None:
         """Messages are whole here: its pieces are joined at the end."""
         self._fragments = list(parts)

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
         def listen(self) -> socket:
             """Raises SettingInvalid."""
 
+        @property
+        def identity(self) -> tuple[int, int] | None:
+            """What tells that which it has left outside of the process from another one in its place."""
+
+        def adopt(self, fd: int, identity: Sequence[int] | None) -> socket:
+            """Goes on with a socket that listens there already."""
+
         def leave(self) -> None:
             """Removes what it has left outside of the process."""
 
@@ -82,6 +89,13 @@ class TcpPlace:
         self._port = sock.getsockname()[1]
         return sock
 
+    identity = None
+
+    def adopt(self, fd: int, identity: Sequence[int] | None) -> socket:
+        sock = listening_on(fd)
+        self._port = sock.getsockname()[1]
+        return sock
+
     def leave(self) -> None:
         """The kernel does."""
 
@@ -103,4 +117,14 @@ def listen(host: str, port: int) -> socket:
 def accept(listening: socket) -> socket:
     """The next connection. Raises BlockingIOError when there is none."""
     fd, _ = listening._accept()  # type: ignore[attr-defined]  # of _socket.socket
+    return socket_of(listening, fd)
+
+
+def socket_of(listening: socket, fd: int) -> socket:
+    """A connection that was accepted from this socket."""
     return socket(listening.family, _SOCK_STREAM, 0, fileno=fd)
+
+
+def listening_on(fd: int) -> socket:
+    """A socket that listens already; what kind it is, the kernel knows."""
+    return socket(fileno=fd)

@@ -10,7 +10,11 @@ import os
 
 from ..earlyerrors import SettingInvalid
 from ..stdlib import socket
-from .sockets import BACKLOG
+from .sockets import BACKLOG, listening_on
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _AF_UNIX, _SOCK_STREAM = 1, 1
 _LONGEST = 107  # bytes of a path that the kernel takes
@@ -68,6 +72,17 @@ class UnixPlace:
             raise SettingInvalid(f"cannot listen on {self.url}: {error.strerror}") from None
         finally:
             os.close(place)
+
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        return self._identity
+
+    def adopt(self, fd: int, identity: Sequence[int] | None) -> socket:
+        """Goes on with a socket that listens there already, and will be removed if it is still there."""
+        if identity is not None:
+            device, inode = identity
+            self._identity = (device, inode)
+        return listening_on(fd)
 
     def _make_way(self) -> None:
         """Removes a socket that a server has left behind; never anything else."""

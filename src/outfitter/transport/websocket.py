@@ -11,16 +11,15 @@ from ..earlyerrors import RemoteProtocolError
 from ..log import warn
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, Response, answer
-from ..stdlib import deque
+from ..stdlib import deque, socket
 from .attempts import Attempts
 from .base import LOW, Outgoing
 from .caller import SocketCaller
-from .sockets import HandshakeFailed, accept
+from .sockets import HandshakeFailed, accept, socket_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from socket import socket
     from typing import Protocol
 
     from ..loop import Loop, Timer
@@ -85,6 +84,7 @@ class Listener:
         self.gate = gate
         self._connected = connected
         self._limit = limit
+        self._suspended = False
         self._sharing = sharing  # without it there is one principal
         self.open: set[WebSocketTransport | _Incoming] = set()
         self.attempts = Attempts(loop)
@@ -122,7 +122,7 @@ class Listener:
         self._paused = self._loop.call_later(seconds, self._accept_again)
 
     def _accept_again(self) -> None:
-        if self._paused is not None and self._sock.fileno() >= 0:
+        if self._paused is not None and self._sock.fileno() >= 0 and not self._suspended:
             self._loop.add_reader(self._sock.fileno(), self._accept)
         self._paused = None
 
@@ -152,6 +152,41 @@ class Listener:
                 full = f"you already have {mine} connections, your share of this exec-server: close one"
                 return Response(503, full)
         return response
+
+    def suspend(self) -> None:
+        """Accepts nobody for now: who comes waits in the kernel. Who has just come is not heard, either."""
+        self._suspended = True
+        self._loop.remove_reader(self._sock.fileno())
+        for one in list(self.open):
+            if isinstance(one, _Incoming) and one.can_wait:
+                one.listen(False)
+            elif isinstance(one, _Incoming) and not one.turned_away:
+                one.abort()  # what it has agreed with this process alone, no other can go on with
+
+    def resume(self) -> None:
+        """Accepts again."""
+        self._suspended = False
+        self._loop.add_reader(self._sock.fileno(), self._accept)
+        for one in self._incoming():
+            one.listen(True)
+
+    def _incoming(self) -> list[_Incoming]:
+        return [one for one in self.open if isinstance(one, _Incoming) and one.can_wait]
+
+    def unheard(self) -> list[tuple[int, bytes]]:
+        """The descriptors of those who have not said yet what they want, and what they have said."""
+        return [one.said() for one in self._incoming()]
+
+    @property
+    def served(self) -> int:
+        """How many connections there are, whose close has to be answered included."""
+        return sum(isinstance(one, WebSocketTransport) for one in self.open)
+
+    def adopt(self, fd: int, head: bytes) -> None:
+        """Goes on with somebody whom another listener has accepted."""
+        sock = socket_of(self._sock, fd)
+        sock.setblocking(False)
+        self.open.add(_Incoming(self._loop, self, sock, SocketCaller(sock), head))
 
     def holds_too_much(self, principal: str) -> bool:
         """Whether there are too many bytes of unfinished messages, of all connections or of a principal's."""
@@ -193,17 +228,34 @@ class _Incoming:
     held = 0  # its head is bounded by MAX_HEAD
     principal = STRANGERS
 
-    def __init__(self, loop: Loop, listener: Listener, sock: Stream, caller: SocketCaller) -> None:
+    def __init__(
+        self, loop: Loop, listener: Listener, sock: Stream, caller: SocketCaller, head: bytes = b""
+    ) -> None:
         self._loop = loop
         self._listener = listener
         self._sock = sock
         self._caller = caller
         self.source = caller.source
         self.since = loop.time()
-        self._head = b""
+        self._head = head
+        self.turned_away = False
         self._timer = loop.call_later(_HEAD_SECONDS, self.abort)
         listener.attempts.enter(self)
         loop.add_reader(sock.fileno(), self._readable)
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether another process could go on with it: it is a plain socket, and was not refused."""
+        return not self.turned_away and isinstance(self._sock, socket)
+
+    def said(self) -> tuple[int, bytes]:
+        return self._sock.fileno(), self._head
+
+    def listen(self, on: bool) -> None:
+        if on:
+            self._loop.add_reader(self._sock.fileno(), self._readable)
+        else:
+            self._loop.remove_reader(self._sock.fileno())
 
     def _readable(self) -> None:
         try:
@@ -252,6 +304,7 @@ class _Incoming:
         if not wait:
             self._reply(response)
             return
+        self.turned_away = True
         self._timer.cancel()
         self._loop.remove_reader(self._sock.fileno())
         self._timer = self._loop.call_later(wait, self._reply, response)

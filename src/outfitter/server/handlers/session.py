@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ...protocol.session import InitializeResult
+from ..call import LATER
 from ..limits import PROBE_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...protocol.session import InitializeParams
-    from ..call import Call
+    from ...protocol.session import InitializeParams, UpgradesParams, UpgradesResult
+    from ..call import Call, Later
 
 
 def initialize(call: Call, params: InitializeParams) -> InitializeResult:
@@ -22,3 +23,7 @@ def initialize(call: Call, params: InitializeParams) -> InitializeResult:
     session.summaries = params.environment_summary
     call.greet(session, params.client_name)
     return InitializeResult(session.id, call.services.info)
+
+
+def upgrades(call: Call, params: UpgradesParams) -> UpgradesResult | Later:
+    return call.services.upgrades.told(call, params.after) or LATER

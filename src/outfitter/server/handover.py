@@ -1,0 +1,291 @@
+"""What a server has, written down for its next version, and made of that again.
+
+The one module that knows all of it: sessions with their processes, overlays, the watchdog, what is to be
+killed. Left out is what belongs to a connection (its client comes back and asks again), and what can be found
+out again: answers of providers, the login shell's snapshot, caches.
+
+Nothing is changed by writing it down: if the next version cannot be started, this one goes on.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..contract.base import Base
+from ..contract.overlays import _Scope
+from ..core.handover import ids_of, ids_told, log_of, log_told, queue_of, queue_told
+from ..core.session import FOREVER
+from ..env.overlay import Overlay, encode, read
+from ..host.privatefifo import PrivateFifo
+from ..host.process import Process
+from ..log import fault
+from ..protocol.process import Notices
+from ..record import fields
+from ..shell.start import ShellPlan
+from .session import Session
+from .shells import ShellStart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..contract.contract import Contract
+    from ..core.handover import Parcel, Received
+    from ..host.watchdog import Watchdog
+    from .services import Services
+    from .sessions import Sessions
+
+    # A JSON value: its readers here know what they have written.
+    Told = Any
+
+
+def told(services: Services, parcel: Parcel) -> Told:
+    """All that the next version needs to go on."""
+    sessions = services.sessions
+    return {
+        "pid": os.getpid(),
+        "several": sessions.sharing.several,
+        "marks": [sessions.marks.prefix, sessions.marks._next_process],
+        "watchdog": _watchdog_told(sessions.watchdog, parcel),
+        "childFiles": sessions.spawner._child_files,
+        "doomed": sorted(sessions.trees.doomed),
+        "sessions": [_session_told(sessions, one, parcel) for one in sessions._sessions.values()],
+        "scopes": _scopes_told(services.environments.contract),
+    }
+
+
+def taken(services: Services, received: Received) -> None:
+    """Makes a new server go on where the old one stopped. Its descriptors are open."""
+    sessions, told = services.sessions, received.told
+    if told["several"]:
+        sessions.sharing.begin()
+    _adopt_marks(sessions, told["marks"])
+    _adopt_watchdog(sessions.watchdog, told["watchdog"])
+    if told["childFiles"] is not None:
+        soft, hard = told["childFiles"]
+        sessions.spawner._child_files = (soft, hard)
+    for one in told["sessions"]:
+        try:
+            _adopt_session(services, one, received)
+        except Exception as error:
+            # The others go on. Nobody could read or end its commands any more.
+            fault("server", "a session was not taken over", error)
+            sessions.trees.kill_session(one["number"])
+    sessions.trees.kill_marks(told["doomed"])
+    sessions._expire_later()
+    _adopt_scopes(services.environments.contract, told["scopes"])
+
+
+# What all sessions share
+
+
+def _adopt_marks(sessions: Sessions, told: Told) -> None:
+    """Running commands carry the mark of the server that started them: this is that server now."""
+    cgroups = sessions.trees._cgroups
+    if cgroups is not None:
+        cgroups.tidy()  # the group that it has made for itself
+    sessions.marks.prefix, sessions.marks._next_process = told
+    if cgroups is not None:
+        cgroups.root = f"{cgroups._home}/outfitter-{sessions.marks.prefix}"
+        os.makedirs(cgroups.root, exist_ok=True)
+        sessions.watchdog._group = cgroups.root
+
+
+def _watchdog_told(watchdog: Watchdog, parcel: Parcel) -> Told:
+    if not watchdog.pid:
+        return None
+    return [watchdog.pid, parcel.keep(watchdog._pidfd), parcel.keep(watchdog._pipe)]
+
+
+def _adopt_watchdog(watchdog: Watchdog, told: Told) -> None:
+    if told is not None:
+        watchdog._pid, watchdog._pidfd, watchdog._pipe = told
+        assert watchdog._loop is not None
+        watchdog._loop.add_reader(watchdog._pidfd, watchdog._died)
+
+
+# Sessions
+
+
+def _session_told(sessions: Sessions, session: Session, parcel: Parcel) -> Told:
+    base = session.base
+    return {
+        "id": session.id,
+        "number": session.number,
+        "principal": session.principal,
+        # The clock is the machine's: it goes on for the next version.
+        "deadline": _told(sessions._book.deadline(session.id)),
+        "frozen": session.frozen,
+        "left": session.left,
+        "summaries": session.summaries,
+        "base": None if base is None else {name: getattr(base, name) for name in fields(base)},
+        "processes": [_process_told(one, parcel) for one in session.processes.values()],
+        "closed": [[deadline, process.process_id] for deadline, process in session._closed],
+        "unattended": {one.process_id: _told(seconds) for one, seconds in session._unattended.items()},
+        "readable": [[until, process.process_id] for process, (until, _) in session._readable.items()],
+        "shells": {
+            process.process_id: _shell_told(shell, parcel) for process, shell in session._shells.items()
+        },
+    }
+
+
+def _adopt_session(services: Services, told: Told, received: Received) -> None:
+    sessions = services.sessions
+    session = Session(told["id"], told["number"], told["principal"], sessions)
+    sessions.sharing.seen(session.principal)
+    session.frozen = told["frozen"]
+    session.left = told["left"]
+    session.summaries = told["summaries"]
+    session.base = _base_of(told["base"])
+    for one in told["processes"]:
+        process = _process_of(one, received, sessions, session)
+        session.processes[process.process_id] = process
+        if not process.closed:
+            session.running += 1
+            session._notices[process] = Notices(process.process_id)
+        if not process.exited:
+            sessions._leaders.add(process.pid)
+            sessions.pace.started()
+    for process_id, shell in told["shells"].items():
+        start = session._shells[session.processes[process_id]] = _shell_of(services, shell, received)
+        start.listen(sessions.loop)
+    for deadline, process_id in told["closed"]:
+        session._closed.append((deadline, session.processes[process_id]))
+    for process_id, seconds in told["unattended"].items():
+        session._unattended[session.processes[process_id]] = _time(seconds)
+    for until, process_id in told["readable"]:
+        process = session.processes[process_id]
+        left = max(0.0, until - sessions.loop.time())
+        session._readable[process] = (until, sessions.loop.call_later(left, session._forget, process))
+    sessions._book.adopt(session.id, session.principal, _time(told["deadline"]))
+    sessions._sessions[session.id] = session
+    sessions._numbers.add(session.number)
+    session._forget_due()
+
+
+def _told(seconds: float | None) -> float | None:
+    """A time; None for one that never comes, for which JSON has no number."""
+    return None if seconds is None or seconds == FOREVER else seconds
+
+
+def _time(told: float | None) -> float:
+    return FOREVER if told is None else told
+
+
+def _base_of(told: Told) -> Base | None:
+    return None if told is None else Base(**told)
+
+
+# Processes
+
+
+def _process_told(process: Process, parcel: Parcel) -> Told:
+    return {
+        "id": process.process_id,
+        "argv0": process.argv0,
+        "cwd": process.cwd,
+        "tty": process.tty,
+        "mark": process.mark,
+        "pid": process.pid,
+        "startedMs": process.started_ms,
+        "pidfd": parcel.keep(process._pidfd),
+        "fds": [parcel.keep(fd) for fd in process._fds],
+        "stdin": parcel.keep(process._stdin),
+        "queue": queue_told(process._queue, parcel),
+        "writes": ids_told(process.writes),
+        "log": log_told(process.log, parcel),
+        "paused": process._paused,
+        "heldToTheEnd": process._held_to_the_end,
+        "widened": process._widened,
+        "terminated": process._terminated,
+        "lingers": process._linger is not None,
+        "killAt": None if process._grace is None else process._grace[0],
+    }
+
+
+def _process_of(told: Told, received: Received, sessions: Sessions, session: Session) -> Process:
+    """The process again, watched again; what happened to it meanwhile is found at once."""
+    process = Process.__new__(Process)
+    process.process_id = told["id"]
+    process.argv0 = told["argv0"]
+    process.cwd = told["cwd"]
+    process.tty = told["tty"]
+    process.mark = told["mark"]
+    process.pid = told["pid"]
+    process.started_ms = told["startedMs"]
+    process.writes = ids_of(told["writes"])
+    process.log = log_of(told["log"], received, sessions.budget_of(session.principal))
+    process._loop = sessions.loop
+    process._trees = sessions.trees
+    process._owner = session
+    process._pidfd = told["pidfd"]
+    process._fds = told["fds"]
+    process._streams = (b"pty",) if process.tty else (b"stdout", b"stderr")
+    process._stdin = told["stdin"]
+    process._queue = queue_of(told["queue"], received)
+    process._writing = False
+    process._paused = told["paused"]
+    process._held_to_the_end = told["heldToTheEnd"]
+    process._widened = told["widened"]
+    process._terminated = told["terminated"]
+    process._discarded = False
+    process._set_back = -1
+    process._done = []
+    process._linger = None
+    process._grace = None
+    process.go_on(told["lingers"], told["killAt"])
+    return process
+
+
+# Shells that report what their startup files did
+
+
+def _shell_told(shell: ShellStart, parcel: Parcel) -> Told:
+    fifo = shell._fifo
+    return {
+        "plan": {name: getattr(shell._plan, name) for name in fields(shell._plan)},
+        "given": dict(shell._given),
+        "told": shell._told,
+        "asked": shell._asked,
+        "mark": shell._mark,
+        "outcome": shell._outcome,
+        "fifo": None if fifo is None else [parcel.keep(fifo.fd), fifo._folder, fifo.path],
+        "data": None if shell._data is None else parcel.put(bytes(shell._data)),
+    }
+
+
+def _shell_of(services: Services, told: Told, received: Received) -> ShellStart:
+    plan = ShellPlan(**{**told["plan"], "added": tuple(map(tuple, told["plan"]["added"]))})
+    shell = ShellStart(plan, told["given"], services.environments.contract, None, told["told"])
+    shell._asked = told["asked"]
+    shell._mark = told["mark"]
+    shell._outcome = told["outcome"]
+    shell._data = None if told["data"] is None else bytearray(received.bytes(told["data"]))
+    if told["fifo"] is not None:
+        fifo = shell._fifo = PrivateFifo.__new__(PrivateFifo)
+        fifo.fd, fifo._folder, fifo.path = told["fifo"]
+    return shell
+
+
+# Overlays of scopes
+
+
+def _scopes_told(contract: Contract) -> Told:
+    return [
+        {
+            "principal": principal,
+            "scope": name,
+            "owner": one.owner,
+            "parent": one.overlay.parent,
+            "withheld": sorted(one.overlay.withheld),
+            "contributions": [[each.producer, encode(each)] for each in one.overlay.contributions],
+        }
+        for (principal, name), one in contract.overlays.scopes._scopes.items()
+    ]
+
+
+def _adopt_scopes(contract: Contract, told: Told) -> None:
+    for one in told:
+        contributions = [read(producer, said)[0] for producer, said in one["contributions"]]
+        overlay = Overlay(contributions, id=one["scope"], parent=one["parent"]).withholding(one["withheld"])
+        contract.overlays.scopes._scopes[one["principal"], one["scope"]] = _Scope(overlay, one["owner"])
