@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,3 +123,14 @@ def test_an_interpreter_that_the_user_cannot_read_is_refused(tmp_path: Path) -> 
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "this user cannot read" in ran.stderr
+
+
+def test_upgrade_is_refused() -> None:
+    """The next version would be root's again, with the other user's home and directory."""
+    with serving("--run-as", "nobody") as (wire, _):
+        told = wire.call("server/upgrades", {})
+        os.kill(told["pid"], signal.SIGUSR2)
+        told = wire.call("server/upgrades", {"after": told["count"]})
+        said = "a server with --run-as cannot replace itself; stop it and start the new version"
+        assert (told["outcome"], told["reason"]) == ("refused", said)
+        assert wire.call("environment/status") == {"status": "ready"}
