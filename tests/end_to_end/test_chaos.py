@@ -79,9 +79,8 @@ class Measured:
             wait_until(self.is_as_before, what, 30 * SECOND)
         except AssertionError:
             pid = self._server.pid
-            held = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-            left = list(map(command, leftover_children(pid)))
-            raise AssertionError(f"{what}: {self.now()} instead of {self.before}: {held}, {left}") from None
+            left = list(map(command, leftover_children(pid)))[:10]
+            raise AssertionError(f"{what}: {self.now()} instead of {self.before}: {left}") from None
         # Orphans are reaped every five seconds, all others at once.
         wait_until(lambda: all(map(alive, leftover_children(self._server.pid))), f"{what}: all are reaped")
         grown = resident_kib(self._server.pid) - self._memory

@@ -123,7 +123,8 @@ def test_end_of_a_session_leaves_other_sessions_alone(grove: Grove) -> None:
         _, _, mine = grove.plant(ESCAPE, 2, session=1)
         _, _, also_mine = grove.plant(ESCAPE, 2, session=1)
         _, _, theirs = grove.plant(ESCAPE, 2, session=2)
-        Trees(loop, grove.marks).kill_session(1)
+        Trees(loop, grove.marks).kill_session(1, loop.stop)
+        loop.run()
         wait_gone([*mine, *also_mine])
         assert [pid for pid in theirs if not alive(pid)] == []
     finally:

@@ -54,6 +54,7 @@ class Trees:
         self._cgroups = cgroups
         self._marking = usable()
         self._doomed: set[int] = set()
+        self._ending: dict[int, Callable[[], None] | None] = {}  # sessions, and who is told
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int) -> int:
         """Starts a program whose descendants can be found by the mark. Raises LaunchFailed."""
@@ -115,13 +116,28 @@ class Trees:
     def kill_session(self, session: int, done: Callable[[], None] | None = None) -> None:
         """SIGKILL for whatever descends from any process of the session, closed ones included.
 
-        `done` is called when nothing is left: until then no other session may have its number.
+        A moment later, so that many sessions that end at once share one look: a thousand looks at a thousand
+        processes take half a minute. `done` is called when nothing is left: until then no other session may
+        have its number.
         """
         if self._cgroups is not None:
             self._cgroups.kill_session(session)
-        self._kill_until(lambda mark: self._marks.is_of_session(mark, session), done)
-        if self._cgroups is not None:
-            self._cgroups.tidy(session)
+        if not self._ending:
+            self._loop.call_later(_SWEEP_SECONDS, self._end_sessions)
+        self._ending[session] = done
+
+    def _end_sessions(self) -> None:
+        ending, self._ending = self._ending, {}
+
+        def ended() -> None:
+            for session, done in ending.items():
+                if self._cgroups is not None:
+                    self._cgroups.tidy(session)
+                if done is not None:
+                    done()
+
+        marks = self._marks
+        self._kill_until(lambda mark: marks.is_ours(mark) and marks.session_of(mark) in ending, ended)
 
     def kill_all(self) -> bool:
         """SIGKILL for whatever descends from any process of this server; False when some may be left."""
