@@ -10,7 +10,7 @@ import os
 import sys
 
 from ..earlyerrors import FileInvalid, SettingInvalid
-from ..log import note, warn
+from ..log import fault, note, warn
 from ..loop import EpollLoop
 from ..transport.sockets import TcpPlace, is_ipv4
 
@@ -33,7 +33,10 @@ _WARM_UP_SECONDS = 0.05
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
 _SWITCH_SECONDS = 0.00002
-_SIGHUP, _SIGINT, _SIGTERM = 1, 2, 15
+_SIGHUP, _SIGINT, _SIGALRM, _SIGTERM = 1, 2, 14, 15
+# From a signal to a hard end. An orderly one takes two seconds for clients and one for commands; who asked us
+# to end (a container engine, say) often waits for ten.
+_HARD_END_SECONDS = 8
 
 
 def parse_url(url: str, *, shared: bool = False) -> Place | None:
@@ -109,10 +112,12 @@ def serve_websocket(
         reload += [check.reload, share, lambda: listener.end_unless(check.admits)]
     # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
     loop.call_later(_WARM_UP_SECONDS, lazy.get)
+    lazy.made = lambda server: listener.narrow(*server.connections)
     loop.run()
     listener.stop()
     place.leave()
     lazy.stop()
+    listener.drain(loop)
     return 0
 
 
@@ -188,6 +193,7 @@ class _LazyServer:
         self._retain = retain
         self._left = left
         self._server: Server | None = None
+        self.made: Callable[[Server], None] | None = None
 
     def get(self) -> Server:
         if self._server is None:
@@ -202,7 +208,7 @@ class _LazyServer:
             executor = inherited.load()
             protect()
 
-            self._server = Server(
+            server = Server(
                 self._loop,
                 self._settings,
                 executor,
@@ -214,11 +220,14 @@ class _LazyServer:
             )
             try:
                 # A login shell that is to be asked is asked now, once, before any command.
-                self._server.contract.prepare()
+                server.contract.prepare()
             except FileInvalid:
                 # It was right when we started. Each command says what is wrong.
                 warn("server", "no snapshot of the login shell: the user's configuration has mistakes")
-            self._server.own_process()
+            server.own_process()
+            self._server = server
+            if self.made is not None:
+                self.made(server)
         return self._server
 
     def connect(self, transport: WebSocketTransport) -> None:
@@ -245,18 +254,33 @@ def _reload(parts: list[Callable[[], None]]) -> None:
 
 
 def _on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> None:
-    """Calls what a signal asks for, from the loop."""
-    from ..stdlib import SIG_IGN, getsignal, set_wakeup_fd, signal
+    """Calls what a signal asks for, from the loop.
+
+    A request that holds the loop holds up a stop as well, but not for ever: then the kernel ends us, and the
+    watchdog what we have started.
+    """
+    from ..stdlib import SIG_DFL, SIG_IGN, alarm, getsignal, set_wakeup_fd, signal
+
+    def end_in_any_case(*_: object) -> None:
+        alarm(_HARD_END_SECONDS)
 
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    for number in actions:
+    for number, action in actions.items():
         if getsignal(number) != SIG_IGN:  # nohup means it
-            signal(number, lambda *_: None)
+            signal(number, end_in_any_case if action == loop.stop else lambda *_: None)
+    signal(_SIGALRM, SIG_DFL)
     set_wakeup_fd(writing, warn_on_full_buffer=False)
     loop.add_reader(reading, _signalled, reading, actions)
 
 
 def _signalled(reading: int, actions: dict[int, Callable[[], None]]) -> None:
-    for number in set(os.read(reading, 4096)):  # the interpreter writes the number of each
+    try:
+        numbers = set(os.read(reading, 4096))  # the interpreter writes the number of each
+    except OSError:
+        return  # we are called again
+    for number in numbers:
         if number in actions:
-            actions[number]()
+            try:
+                actions[number]()
+            except Exception as error:
+                fault("server", "a signal could not be heeded", error)  # the next one can be

@@ -54,6 +54,12 @@ class Server:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self._services.sessions.own_process()
 
+    @property
+    def connections(self) -> tuple[int, int]:
+        """How many connections at a time the descriptors of this process suffice for: clients, strangers."""
+        descriptors = self._services.sessions.descriptors
+        return descriptors.connections, descriptors.strangers
+
     def connect(self, transport: Serving) -> None:
         """Serves one connection; the transport may start delivering after this."""
         self._connections.add(Connection(self._services, transport, self._disconnected))
@@ -70,7 +76,7 @@ class Server:
             self._left()
 
     def stop(self, reason: str = "server is stopping") -> None:
-        """Ends every session and all descendants, then tells every peer."""
-        self._services.stop()
+        """Tells every peer, and ends every session and all descendants."""
         for connection in list(self._connections):
-            connection.close(1001, reason)
+            connection.close(1001, reason)  # first: nobody waits for what takes long to end
+        self._services.stop()

@@ -6,6 +6,8 @@ setsockopt, shutdown) is the same object.
 
 from __future__ import annotations
 
+import os
+
 from ..earlyerrors import SettingInvalid
 from ..stdlib import socket
 
@@ -101,6 +103,16 @@ def listen(host: str, port: int) -> socket:
 
 
 def accept(listening: socket) -> socket:
-    """The next connection. Raises BlockingIOError when there is none."""
+    """The next connection, which does not block. Raises BlockingIOError when there is none, OSError."""
     fd, _ = listening._accept()  # type: ignore[attr-defined]  # of _socket.socket
-    return socket(listening.family, _SOCK_STREAM, 0, fileno=fd)
+    try:
+        sock = socket(listening.family, _SOCK_STREAM, 0, fileno=fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    try:
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
