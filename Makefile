@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup tools run test check bench clean
+.PHONY: help setup tools run test chaos check bench clean
 
 help:
 	@echo "make run     set up, then run a command and show where its environment came from"
 	@echo "make test    set up, then run all tests (installs the tools they need when it can)"
+	@echo "make chaos   every system call fails in turn, crowds, 10,000 sessions, a soak: about an hour"
 	@echo "make setup   prepare .venv with the outfitter command"
 	@echo "make check   format, lint, types, layers"
 	@echo "make bench   compare with the reference, side by side (ARGS=--quick, --json, ...)"
@@ -29,6 +30,10 @@ run: setup
 # Side by side, one per core. A file's tests stay together, as they share servers.
 test: setup tools
 	@scripts/test -n $$(nproc) --dist loadfile
+
+# The same tests as in the suite, with every call, large crowds and long runs; it says how far it is.
+chaos: setup
+	@OUTFITTER_CHAOS=1 scripts/test -v -s tests/end_to_end/test_chaos.py tests/end_to_end/test_faults.py $(ARGS)
 
 check: setup
 	@scripts/check

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import threading
@@ -192,3 +194,117 @@ def test_a_turn_that_takes_too_long_is_logged_with_what_was_asked(
         f"{said} 500 ms: no request",
         f"{said} 1000 ms: b/b, c/c, d/d\\x1b[31m\\nfake and 1 more",
     ]
+
+
+# A kernel that has nothing left
+
+
+class Poor:
+    """An epoll without memory for its next changes."""
+
+    def __init__(self, real: Any, failures: int) -> None:
+        self._real = real
+        self.failures = failures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def _changed(self, name: str, *args: int) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.ENOMEM, "no memory")
+        getattr(self._real, name)(*args)
+
+    def register(self, fd: int, mask: int) -> None:
+        self._changed("register", fd, mask)
+
+    def modify(self, fd: int, mask: int) -> None:
+        self._changed("modify", fd, mask)
+
+    def unregister(self, fd: int) -> None:
+        self._changed("unregister", fd)
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe2(os.O_NONBLOCK)
+    yield reading, writing
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_watch_without_memory_begins_when_there_is_some(
+    failures: int, loop: EpollLoop, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "_epoll", Poor(loop.epoll, failures))
+    seen: list[bytes] = []
+
+    def read() -> None:
+        seen.append(os.read(pipe[0], 10))
+        loop.stop()
+
+    loop.add_reader(pipe[0], read)
+    os.write(pipe[1], b"x")
+    loop.call_later(20 * SECOND, loop.stop)
+    loop.run()
+    assert seen == [b"x"]
+
+
+def test_watch_that_could_not_be_ended_calls_nobody_and_ends(
+    loop: EpollLoop, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poor = Poor(loop.epoll, 0)
+    monkeypatch.setattr(loop, "_epoll", poor)
+    loop.add_reader(pipe[0], fail)
+    poor.failures = 1
+    assert loop.remove_reader(pipe[0])
+    os.write(pipe[1], b"x")
+    loop.call_later(0.1 * SECOND, loop.stop)  # after it was mended
+    loop.run()
+    with pytest.raises(FileNotFoundError):
+        loop.epoll.modify(pipe[0], 1)
+
+
+def test_watch_that_could_not_be_ended_can_begin_again(
+    loop: EpollLoop, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poor = Poor(loop.epoll, 0)
+    monkeypatch.setattr(loop, "_epoll", poor)
+    loop.add_reader(pipe[0], fail)
+    poor.failures = 1
+    loop.remove_reader(pipe[0])
+    loop.add_reader(pipe[0], loop.stop)
+    os.write(pipe[1], b"x")
+    loop.run()
+
+
+def test_descriptor_that_was_closed_can_be_let_go(loop: EpollLoop) -> None:
+    reading, writing = os.pipe()
+    loop.add_reader(reading, fail)
+    os.close(reading)
+    os.close(writing)
+    assert loop.remove_reader(reading)
+
+
+def test_wait_that_fails_is_tried_again(loop: EpollLoop, caplog: pytest.LogCaptureFixture) -> None:
+    real, failures = loop.poll, [OSError(errno.ENOMEM, "no memory"), MemoryError()]
+
+    def poll(timeout: float) -> list[tuple[int, int]]:
+        if failures:
+            raise failures.pop()
+        return real(timeout)
+
+    loop.poll = poll
+    loop.call_later(0, loop.stop)
+    loop.run()
+    assert caplog.text.count("cannot wait for events now") >= 1
+
+
+def test_stopped_loop_can_be_run_again(loop: EpollLoop) -> None:
+    seen: list[str] = []
+    for name in ("first", "second"):
+        loop.call_soon(seen.append, name)
+        loop.call_soon(loop.stop)
+        loop.run()
+    assert seen == ["first", "second"]

@@ -23,8 +23,10 @@ from outfitter import stdlib
 PUBLIC: dict[str, Any] = {
     "Empty": queue.Empty,
     "LockType": type(threading.Lock()),
+    "SIG_DFL": signal.SIG_DFL,
     "SIG_IGN": signal.SIG_IGN,
     "SimpleQueue": queue.SimpleQueue,
+    "alarm": signal.alarm,
     "allocate_lock": threading.Lock,
     "deque": collections.deque,
     "encode_basestring_ascii": json.encoder.encode_basestring_ascii,

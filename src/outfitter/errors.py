@@ -32,7 +32,8 @@ OutfitterError
 │   ├── OverlayRefused          a strict contribution has mistakes; nothing of it was added
 │   ├── OverlayUnknown          no configuration file has an overlay with this name
 │   ├── ScopeUnknown            a forked scope that this server does not have (any more)
-│   └── OverlaysFull            the server has reached a limit on overlays; drop what is not needed
+│   ├── OverlaysFull            the server has reached a limit on overlays; drop what is not needed
+│   └── Exhausted               the server or its machine has no descriptors, memory or disk left for this
 ├── LaunchFailed                the operating system did not start the program
 ├── FileFailed                  the operating system refused a file operation
 ├── HostUnsupported             this machine lacks what the operation needs
@@ -431,6 +432,16 @@ class OverlaysFull(Refused):
 
     def __str__(self) -> str:
         return f"the limit of {self.limit} {self.what} is reached: free some with environment/overlay/drop"
+
+
+class Exhausted(Refused):
+    """Descriptors, memory or disk are spent; `errno_name` is the symbol (`EMFILE`). It may work later."""
+
+    slug = "exhausted"
+
+    def __init__(self, message: str, errno_name: str | None = None) -> None:
+        super().__init__(message)
+        self.errno_name = errno_name
 
 
 class LaunchFailed(OutfitterError):

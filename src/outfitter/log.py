@@ -1,17 +1,24 @@
 """Diagnostics through the standard `logging`, without importing it for nobody.
 
 Importing `logging` costs more than starting to listen. An application that wants to see our records has
-imported it; until somebody has, nobody can be listening, and a line goes nowhere. Marks as in websockets:
-`<` received, `>` sent, `=` state changed, `!` went wrong. Values of variables, file contents and
-command lines are never logged. What is logged may be a peer's words: they stay on their line, and steer no
-terminal.
+imported it; until somebody has, nobody can be listening: a note goes nowhere, and a warning to stderr, as
+`logging` itself would send it. Marks as in websockets: `<` received, `>` sent, `=` state changed, `!` went
+wrong. Values of variables, file contents and command lines are never logged. What is logged may be a peer's
+words: they stay on their line, and steer no terminal.
+
+A warning never raises and opens nothing: it is most needed where no descriptor and no memory is left.
 """
 
 from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
 _SHOWN = 1000  # characters of one argument: a peer may have chosen it
+_PLACES = 50  # of a traceback: the innermost ones, where a recursion has no end
 
 
 def note(side: str, mark: str, text: str, *args: object) -> None:
@@ -23,19 +30,40 @@ def note(side: str, mark: str, text: str, *args: object) -> None:
             logger.debug(f"{mark} {text}", *map(_safe, args))
 
 
-def warn(side: str, text: str, *args: object, exc_info: bool = False) -> None:
-    """Something went wrong that nobody is told otherwise."""
-    import logging
-
-    logging.getLogger(f"outfitter.{side}").warning(f"! {text}", *map(_safe, args), exc_info=exc_info)
+def warn(side: str, text: str, *args: object) -> None:
+    """Something went wrong that nobody is told otherwise. Never raises."""
+    try:
+        safe = tuple(map(_safe, args))
+        logging = sys.modules.get("logging")
+        if logging is not None:
+            logging.getLogger(f"outfitter.{side}").warning(f"! {text}", *safe)
+        else:
+            sys.stderr.write(f"! {text % safe if safe else text}\n")
+            sys.stderr.flush()
+    except Exception:
+        pass  # nobody is left to tell
 
 
 def fault(side: str, what: str, error: BaseException) -> None:
-    """A fault of our own: its kind and where it happened, but not its text, which may be sensitive."""
-    import traceback
+    """A fault of our own: its kind and where it happened, but not its text, which may be sensitive.
 
-    places = "".join(traceback.format_tb(error.__traceback__)).rstrip().replace("%", "%%")
-    warn(side, f"%s: internal error, %s\nTraceback:\n{places}", what, type(error).__name__)
+    Never raises.
+    """
+    try:
+        # Not `traceback`: its import needs descriptors, and it reads the sources.
+        places = _places(error.__traceback__).replace("%", "%%")
+        warn(side, f"%s: internal error, %s\nTraceback:\n{places}", what, type(error).__name__)
+    except Exception:
+        pass
+
+
+def _places(trace: TracebackType | None) -> str:
+    places = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}')
+        trace = trace.tb_next
+    return "\n".join(places[-_PLACES:])
 
 
 def _safe(argument: object) -> object:

@@ -12,7 +12,7 @@ import select
 import time
 
 from .earlyerrors import HostUnsupported
-from .log import warn
+from .log import fault, warn
 from .stdlib import heapify, heappop, heappush
 
 TYPE_CHECKING = False
@@ -45,6 +45,10 @@ _WRITE_OR_FAULT = _WRITE | _FAULT
 # A turn that takes longer is worth a line: nobody was served meanwhile. Ten times what anything should take.
 STALL_SECONDS = 0.25
 _NAMED = 3  # of what was done in such a turn
+# The kernel has no memory, or the user has no watches left: it is asked again. Everything else is a mistake.
+_ENOMEM, _ENOSPC, _ENOENT, _EBADF, _EINVAL = 12, 28, 2, 9, 22
+_MEND_SECONDS = 0.05  # until then; memory that is short comes back in such times, or not soon
+_WAKES = 3  # attempts to wake a loop that sleeps: nothing else would tell it
 _LONGEST_POLL = 86_400.0  # the kernel counts milliseconds in 31 bits; a timer further away polls again
 
 
@@ -100,6 +104,7 @@ class EpollLoop:
         self.can_wait: set[int] = set()  # descriptors whose input nobody waits for piece by piece
         self.turn: list[str] = []  # what was done in this turn, in words, for the log
         self._watches: dict[int, _Watch] = {}
+        self._amiss: set[int] = set()  # descriptors of which the kernel does not know what is wanted
         self._timers: list[_Handle] = []
         self._cancelled_hint = 0
         self._ready: list[_Handle] = []
@@ -123,16 +128,18 @@ class EpollLoop:
         """As `call_soon`, from any thread."""
         # Appending is atomic; the write makes the poll return.
         self._from_threads.append(_Handle(0.0, 0, callback, args))
-        try:
-            os.eventfd_write(self._wake_fd, 1)
-        except (OSError, ValueError):
-            pass  # the loop is closed: nobody is left to call
+        for _ in range(_WAKES):
+            try:
+                os.eventfd_write(self._wake_fd, 1)
+                return
+            except (OSError, ValueError):
+                continue  # the loop is closed: nobody is left to call
 
     def _woken(self) -> None:
         try:
             os.eventfd_read(self._wake_fd)
-        except BlockingIOError:
-            pass
+        except OSError:
+            pass  # nothing to read, or still to be read: then we are called again
         # One by one from the same list: another thread may be about to append to it.
         for _ in range(len(self._from_threads)):
             run_handle(self._from_threads.pop(0))
@@ -157,10 +164,10 @@ class EpollLoop:
     def add_reader(self, fd: int, callback: Callable[..., object], *args: Any) -> None:
         watch = self._watches.get(fd)
         if watch is None:
-            self._epoll.register(fd, _READ)  # first: a plain file is refused here
+            self._register(fd, _READ)  # first: a plain file is refused here
             watch = self._watches[fd] = _Watch()
         elif watch.read is None:
-            self._epoll.modify(fd, _READ | _WRITE)
+            self._modify(fd, _READ | _WRITE)
         watch.read = callback
         watch.read_args = args
 
@@ -176,10 +183,10 @@ class EpollLoop:
     def add_writer(self, fd: int, callback: Callable[..., object], *args: Any) -> None:
         watch = self._watches.get(fd)
         if watch is None:
-            self._epoll.register(fd, _WRITE)
+            self._register(fd, _WRITE)
             watch = self._watches[fd] = _Watch()
         elif watch.write is None:
-            self._epoll.modify(fd, _READ | _WRITE)
+            self._modify(fd, _READ | _WRITE)
         watch.write = callback
         watch.write_args = args
 
@@ -195,11 +202,54 @@ class EpollLoop:
     def _narrow(self, fd: int, watch: _Watch) -> None:
         mask = watch.mask()
         if mask:
-            self._epoll.modify(fd, mask)
+            self._modify(fd, mask)
         else:
             self.can_wait.discard(fd)
             del self._watches[fd]
-            self._epoll.unregister(fd)
+            try:
+                self._epoll.unregister(fd)
+            except OSError:
+                self._mend_later(fd)  # or it was closed, which ends a watch as well
+
+    def _register(self, fd: int, mask: int) -> None:
+        try:
+            self._epoll.register(fd, mask)
+        except FileExistsError:
+            self._modify(fd, mask)  # its last watch could not be ended yet
+        except OSError as error:
+            if error.errno not in (_ENOMEM, _ENOSPC):
+                raise
+            self._mend_later(fd)
+
+    def _modify(self, fd: int, mask: int) -> None:
+        try:
+            self._epoll.modify(fd, mask)
+        except OSError as error:
+            if error.errno not in (_ENOMEM, _ENOSPC, _ENOENT):
+                raise
+            self._mend_later(fd)
+
+    # Who watches a descriptor cannot do more about a kernel without memory than to try again; so it is done
+    # here, for everybody.
+
+    def _mend_later(self, fd: int) -> None:
+        if not self._amiss:
+            self.call_later(_MEND_SECONDS, self._mend)
+        self._amiss.add(fd)
+
+    def _mend(self) -> None:
+        amiss, self._amiss = self._amiss, set()
+        for fd in amiss:
+            try:
+                self._epoll.unregister(fd)
+            except OSError:
+                pass  # closed meanwhile, or the kernel did not know it
+            watch = self._watches.get(fd)
+            if watch is not None:
+                try:
+                    self._register(fd, watch.mask())
+                except OSError as error:
+                    fault("server", "a descriptor cannot be watched", error)
 
     # What can wait
 
@@ -212,7 +262,7 @@ class EpollLoop:
         """Has descriptors bring nothing for a while, or again what their readers want."""
         for fd in fds:
             mask = self._watches[fd].mask()
-            self._epoll.modify(fd, mask if on else mask & ~_READ)
+            self._modify(fd, mask if on else mask & ~_READ)
 
     # Whose turn it is
 
@@ -269,7 +319,14 @@ class EpollLoop:
                 timeout = min(max(0.0, self._timers[0].when - over), _LONGEST_POLL)
             else:
                 timeout = -1.0
-            events = self.poll(timeout)
+            try:
+                events = self.poll(timeout)
+            except (OSError, MemoryError) as error:
+                if isinstance(error, OSError) and error.errno in (_EBADF, _EINVAL):
+                    raise  # a mistake of ours, which would last for ever
+                warn("server", "cannot wait for events now: %s", type(error).__name__)
+                time.sleep(_MEND_SECONDS)  # it would fail again at once
+                events = []
             began = now()
             turn.clear()
             for fd, event in events:
@@ -283,14 +340,21 @@ class EpollLoop:
                         watch.read(*watch.read_args)
                     if event & _WRITE_OR_FAULT and watch.write is not None:
                         watch.write(*watch.write_args)
-                except Exception:
-                    warn("server", "a callback failed", exc_info=True)
-                    self.remove_reader(fd)
-                    self.remove_writer(fd)
+                except Exception as error:
+                    fault("server", "a callback failed", error)
+                    self._unwatch(fd)
             if self._timers and self._timers[0].when <= now():
                 self._run_due()
             if self._ready:
                 self.run_ready()
+        self._stopping = False  # so that it can be run again
+
+    def _unwatch(self, fd: int) -> None:
+        try:
+            self.remove_reader(fd)
+            self.remove_writer(fd)
+        except Exception as error:
+            fault("server", "a callback failed, and its descriptor is watched still", error)
 
     def _stalled(self, seconds: float) -> None:
         """Says that nobody was served for so long, and who had asked for what."""
@@ -327,5 +391,5 @@ def run_handle(handle: _Handle) -> None:
         return
     try:
         handle.callback(*handle.args)
-    except Exception:
-        warn("server", "a callback failed", exc_info=True)
+    except Exception as error:
+        fault("server", "a callback failed", error)

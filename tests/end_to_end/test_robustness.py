@@ -252,9 +252,9 @@ def test_stalled_reader_that_comes_back_gets_every_answer(server: Server) -> Non
 
 # Long lives
 
-# Standard streams, listener, questions to the kernel, epoll, what wakes it from threads and signals, the
-# watchdog's pipe and pidfd.
-IDLE_DESCRIPTORS = 11
+# Standard streams, listener, its reserve, questions to the kernel, epoll, what wakes it from threads and
+# signals, the watchdog's pipe and pidfd.
+IDLE_DESCRIPTORS = 12
 
 
 @pytest.mark.parametrize("flags", [("--process-retention", "0"), ()], ids=["forgets", "default retention"])

@@ -550,6 +550,23 @@ def test_end_that_was_asked_for_meanwhile_comes(server: Server) -> None:
     wait_gone([pid])
 
 
+def test_server_that_is_ended_while_it_sends_clients_away_is_not_replaced(server: Server) -> None:
+    """It waits for clients a little longer than for its next version: one that answers no close shows it."""
+    with Raw(server) as raw, Raw(server) as other:
+        for one in (raw, other):
+            one.handshake_unread()
+            one.frame()
+        raw.call_unread("process/start", {**_start("sleep"), "argv": ["/bin/sleep", "1000"]})
+        raw.frame()
+        pids = children(server.pid)
+        os.kill(server.pid, signal.SIGUSR2)
+        assert raw.close_frame()[0] == other.close_frame()[0] == 1012
+        os.kill(server.pid, signal.SIGTERM)
+        os.kill(server.pid, signal.SIGUSR2)
+        assert server.popen.wait(20 * SECOND) == 0
+    wait_gone(pids)
+
+
 @contextlib.contextmanager
 def installation(tmp_path: Path, *args: str, without: str = "") -> Iterator[tuple[Server, Path]]:
     """A server that is started from a copy of the package, which a test may replace."""

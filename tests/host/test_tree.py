@@ -17,7 +17,7 @@ from outfitter.host.spawn import Spawner, Stdio
 from outfitter.host.tree import Trees, kill_marked, kill_session_members, marked, new_nonce, usable
 from outfitter.loop import EpollLoop
 from tests.support.handloop import HandLoop
-from tests.support.machine import alive, running, wait_gone, wait_until
+from tests.support.machine import SECOND, alive, no_descriptors, running, wait_gone, wait_until
 
 pytestmark = pytest.mark.skipif(not usable(), reason="this machine does not let us set RLIMIT_RTTIME")
 
@@ -123,9 +123,34 @@ def test_end_of_a_session_leaves_other_sessions_alone(grove: Grove) -> None:
         _, _, mine = grove.plant(ESCAPE, 2, session=1)
         _, _, also_mine = grove.plant(ESCAPE, 2, session=1)
         _, _, theirs = grove.plant(ESCAPE, 2, session=2)
-        Trees(loop, grove.marks).kill_session(1)
+        Trees(loop, grove.marks).kill_session(1, loop.stop)
+        loop.run()
         wait_gone([*mine, *also_mine])
         assert [pid for pid in theirs if not alive(pid)] == []
+    finally:
+        loop.close()
+
+
+def test_session_that_cannot_be_looked_for_is_ended_later(
+    grove: Grove, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = EpollLoop()
+    ended: list[bool] = []
+    try:
+        _, _, pids = grove.plant(ESCAPE, 2, session=1)
+        with no_descriptors():
+            trees = Trees(loop, grove.marks)
+            trees.kill_session(1, lambda: ended.append(True))
+            loop.call_later(0.12 * SECOND, loop.stop)  # two more looks
+            loop.run()
+        assert (ended, [pid for pid in pids if not alive(pid)]) == ([], [])
+        assert trees.ending == {1}
+        assert caplog.text.count("cannot look for processes that are to be ended") == 1
+        loop.call_later(0.1 * SECOND, loop.stop)
+        loop.run()
+        wait_gone(pids)
+        assert ended == [True]
+        assert trees.ending == set()
     finally:
         loop.close()
 
@@ -160,12 +185,15 @@ def test_tree_that_grows_while_it_is_killed_is_looked_at_again(
     monkeypatch.setattr(tree, "_ROUNDS", 1)  # then any tree seems to grow
     loop = HandLoop()
     leader, mark, pids = grove.plant(ESCAPE, 2)
-    Trees(loop, grove.marks).kill(leader, mark, reaped=False)
+    trees = Trees(loop, grove.marks)
+    trees.kill(leader, mark, reaped=False)
     loop.advance(tree._SWEEP_SECONDS)
     assert loop.waiting == 1
+    assert trees.doomed == {mark}
     wait_gone(pids)
     loop.advance(tree._AGAIN_SECONDS)
     assert loop.waiting == 0
+    assert trees.doomed == set()
 
 
 def test_ourselves_and_the_unmarked_are_never_found(grove: Grove) -> None:

@@ -138,6 +138,10 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         ),
     ),
     (
+        errors.Exhausted("no descriptor is left", "EMFILE"),
+        (codes.INTERNAL, "no descriptor is left", {"error": "exhausted", "errno": "EMFILE"}),
+    ),
+    (
         errors.OverlaysFull("scopes", 256),
         (
             codes.INVALID_REQUEST,

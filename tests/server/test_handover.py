@@ -12,6 +12,7 @@ from outfitter.core.handover import Parcel, Received
 from outfitter.core.output import OutputLog
 from outfitter.core.stdin import StdinQueue, WriteIds
 from outfitter.host.process import Process
+from outfitter.host.tree import marked
 from outfitter.loop import EpollLoop
 from outfitter.protocol.jsontext import dumps, loads
 from outfitter.server import handover
@@ -19,7 +20,7 @@ from outfitter.server.server import Server
 from outfitter.server.session import Session
 from outfitter.server.settings import ServerSettings
 from outfitter.transport.memory import pair
-from tests.support.machine import SECOND
+from tests.support.machine import SECOND, wait_gone
 from tests.support.wire import b64, start_params
 
 # Of a process: what the new server brings itself, and what a process has only inside of a callback.
@@ -179,7 +180,7 @@ def test_everything_is_handed_over_or_named_here(client: Client, tmp_path: Any) 
     # As in an upgrade: nobody holds a session then, and commands are not read.
     [session] = ours._sessions.values()
     session.freeze()
-    for connection in client.server.connections:
+    for connection in client.server.open_connections:
         connection.close(1012, "upgrade")
     other = handed_over(client, tmp_path)
     theirs = other.services.sessions
@@ -245,6 +246,7 @@ def _sessions_alike(ours: Any, theirs: Any) -> None:
         "_numbers",
         "_budget",
         "_leaders",
+        "descriptors",  # counted anew
         "marks",
         "spawner",
         "trees",
@@ -259,6 +261,8 @@ def _sessions_alike(ours: Any, theirs: Any) -> None:
     assert theirs.marks.new(5) == ours.marks.new(5)
     assert theirs.spawner._child_files == ours.spawner._child_files
     assert theirs.trees.doomed == ours.trees.doomed
+    assert theirs.trees.ending == ours.trees.ending
+    assert theirs.descriptors.held == ours.descriptors.held > 0
     for name in ("_pid", "_pidfd", "_pipe", "_group"):
         assert getattr(theirs.watchdog, name) == getattr(ours.watchdog, name)
 
@@ -275,6 +279,30 @@ def test_what_was_to_be_killed_is_killed_by_the_next_version(client: Client, tmp
         other.services.loop.close()  # type: ignore[attr-defined]
 
 
+def test_session_that_was_to_be_ended_is_ended_by_the_next_version(client: Client, tmp_path: Any) -> None:
+    client.call("process/start", start_params("tree", ["sh", "-c", "setsid sleep 1000 & echo up; wait"]))
+    client.until(lambda: _printed(client, "tree"))
+    ours = client.server.services.sessions
+    [session] = ours._sessions.values()
+    ours.end(session)
+    assert ours.trees.ending == {session.number}
+    # A loop that does not run has killed nobody: the setsid of the tree has its mark still.
+    left = marked(lambda mark: ours.marks.is_of_session(mark, session.number))
+    other = handed_over(client, tmp_path)
+    theirs = other.services.sessions
+    try:
+        assert theirs.trees.ending == {session.number}
+        second = Client(theirs.loop, other)  # type: ignore[arg-type]
+        second.call("initialize", {"clientName": "second"})
+        [new] = theirs._sessions.values()
+        assert new.number != session.number
+        second.until(lambda: theirs._numbers == {new.number})
+        assert left
+        wait_gone(left)
+    finally:
+        theirs.loop.close()  # type: ignore[attr-defined]
+
+
 def test_nothing_is_changed_by_writing_it_down(client: Client, tmp_path: Any) -> None:
     fill(client)
     before = handover.told(client.server.services, Parcel())
@@ -287,7 +315,7 @@ def test_session_that_cannot_be_taken_over_does_not_stop_the_others(client: Clie
     fill(client)
     second = Client(client.loop, client.server)
     second.call("initialize", {"clientName": "second"})
-    for connection in client.server.connections:
+    for connection in client.server.open_connections:
         connection.close(1012, "upgrade")
     parcel = Parcel()
     told = handover.told(client.server.services, parcel)
@@ -304,7 +332,7 @@ def test_session_that_cannot_be_taken_over_does_not_stop_the_others(client: Clie
 
 def test_ended_process_is_forgotten_in_its_time(client: Client, tmp_path: Any) -> None:
     fill(client)
-    for connection in client.server.connections:
+    for connection in client.server.open_connections:
         connection.close(1012, "upgrade")
     parcel = Parcel()
     told = handover.told(client.server.services, parcel)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import os, signal
 from outfitter.errors import SettingInvalid
@@ -31,3 +33,23 @@ def test_sighup_reloads_every_part_and_sets_no_end() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert done.stdout == "['the second part'] (0.0, 0.0)\n"
     assert done.stderr == "! the first file is wrong; what was in use stays in use\n"
+
+
+ENDS = """
+import os, signal
+from outfitter.loop import EpollLoop
+from outfitter.server import listen
+
+loop, number = EpollLoop(), {number}
+listen._on_signals(loop, {{number: loop.stop}})
+os.kill(os.getpid(), number)
+loop.run()
+print(signal.alarm(0) > 0)
+"""
+
+
+@pytest.mark.parametrize(("number", "last"), [(1, False), (2, True), (10, False), (12, False), (15, True)])
+def test_only_signals_that_mean_the_end_set_a_time_for_it(number: int, last: bool) -> None:
+    code = ENDS.format(number=number)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{last}\n"

@@ -678,6 +678,9 @@ def test_the_end_of_a_session_comes_once_though_its_number_is_used_again(loop: E
     sessions = registry(loop, 60)
     first = sessions.create(Outlet())
     sessions.end(first)
+    assert sessions.create(Outlet()).number != first.number  # what it left may run still
+    loop.call_later(0.1 * SECOND, loop.stop)
+    loop.run()
     second = sessions.create(Outlet())
     assert second.number == first.number
     process = second.start("p", SLEEP)

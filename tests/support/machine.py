@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -88,3 +89,14 @@ def public_folder() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o777)
         yield folder
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """This process can open nothing meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -62,17 +62,20 @@ def serving(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     listen: str = "ws://127.0.0.1:0",
+    files: int | None = None,
 ) -> Iterator[Server]:
     """A server of this kind, listening on loopback, ended by pid when the block ends.
 
+    `files` is how many descriptors it may have.
     A traceback of ours in its log is a fault of the server, whatever the test looked at.
     """
     (home / ".codex").mkdir(parents=True, exist_ok=True)
     log = home / f"{kind}.stderr"
     with log.open("ab") as stderr:
         begin = stderr.tell()
+        limited = [] if files is None else ["/bin/sh", "-c", 'ulimit -n "$0"; exec "$@"', str(files)]
         popen = subprocess.Popen(
-            command(kind, "--listen", listen, *args),
+            [*limited, *command(kind, "--listen", listen, *args)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,

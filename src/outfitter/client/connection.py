@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..errors import Disconnected, InvalidParams, LocalProtocolError, Malformed, RequestFailed
-from ..log import note, warn
+from ..log import fault, note
 from ..protocol import codes, jsonrpc
 from ..protocol.notices import NOTICES
 from ..protocol.process import quick_output
@@ -101,8 +101,8 @@ class ClientConnection:
         except (Malformed, InvalidParams) as error:
             # As the reference's client: what cannot be read may have been output. The session has it still.
             self.transport.close(1002, f"unreadable message: {error}")
-        except Exception:
-            warn("client", "a message could not be handled", exc_info=True)
+        except Exception as error:
+            fault("client", "a message could not be handled", error)
             self.transport.close(1011, "internal error")
 
     def _message(self, data: Payload) -> None:

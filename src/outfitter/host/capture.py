@@ -132,8 +132,8 @@ class Reporter:
             raise
         finally:
             os.close(theirs)
-        os.set_blocking(ours, False)
         try:
+            os.set_blocking(ours, False)
             hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`
             outcome = attend(pid, deadline, hear, self._take)
         finally:
@@ -162,6 +162,8 @@ class Reporter:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
             return True
+        except OSError:
+            return False  # nothing more of it can be read
         self._said += data
         if len(self._said) > 2 * self._keep:
             self._cut = True
@@ -324,7 +326,11 @@ class _Run(Reporter):
 def _in_memory(text: str) -> int:
     """A descriptor to read a text from, which is on no disk."""
     fd = os.memfd_create("script", os.MFD_CLOEXEC)
-    with open(fd, "wb", closefd=False) as file:
-        file.write(text.encode("utf-8", "surrogateescape"))
-    os.lseek(fd, 0, os.SEEK_SET)
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
     return fd

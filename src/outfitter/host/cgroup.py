@@ -13,6 +13,7 @@ import os
 
 from ..core.marks import Marks
 from ..errors import HostUnsupported, LaunchFailed
+from ..log import warn
 
 
 class Cgroups:
@@ -116,8 +117,10 @@ def _mount_point() -> str:
 def _kill(path: str) -> None:
     try:
         _write(f"{path}/cgroup.kill", "1")
-    except OSError:
+    except FileNotFoundError:
         pass  # there is no such group (any more)
+    except OSError as error:
+        warn("server", "cannot end a control group, and rely on marks: %s", error.strerror)
 
 
 def _write(path: str, text: str) -> None:

@@ -8,6 +8,7 @@ server of its own only: an application that embeds one keeps its children to its
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 TYPE_CHECKING = False
@@ -35,31 +36,38 @@ class Orphans:
 
     def _sweep(self) -> None:
         """Reaps the orphans that have died."""
+        self._loop.call_later(_SWEEP_SECONDS, self._sweep)
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                break
-            # One that is waited for elsewhere hides those behind it until the next sweep.
-            if found is None or self._is_ours(found.si_pid):
-                break
-            os.waitpid(found.si_pid, os.WNOHANG)
-        self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+                # One that is waited for elsewhere hides those behind it until the next sweep.
+                if found is None or self._is_ours(found.si_pid):
+                    return
+                os.waitpid(found.si_pid, os.WNOHANG)
+            except OSError:
+                return  # no child at all, most often
 
-    def kill_all(self, spare: int) -> None:
-        """SIGKILL for everything below this process but `spare`, until a look finds nothing new."""
+    def kill_all(self, spare: int) -> bool:
+        """SIGKILL for everything below this process but `spare`, until a look finds nothing new.
+
+        False when it could not look.
+        """
         killed: set[int] = {spare}
         for _ in range(_ROUNDS):
-            fresh = below(os.getpid()) - killed
+            try:
+                fresh = below(os.getpid()) - killed
+            except OSError:
+                return False
             if not fresh:
-                return
+                return True
             for pid in fresh:
                 kill(pid)
             killed |= fresh
+        return False
 
 
 def pids() -> list[int]:
-    """Every process that can be seen."""
+    """Every process that can be seen. Raises OSError."""
     return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
 
 
@@ -72,14 +80,16 @@ def kill(pid: int) -> None:
 
 
 def below(ancestor: int) -> set[int]:
-    """All descendants of a process, by parentage."""
+    """All descendants of a process, by parentage. Raises OSError."""
     children: dict[int, list[int]] = {}
     for pid in pids():
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b") ")[2].split()[1])
-        except OSError:
+                parent = int((file.read() or b"").rpartition(b") ")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
             continue
+        except IndexError:
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None  # the kernel said nothing
         children.setdefault(parent, []).append(pid)
     found: set[int] = set()
     pending = [ancestor]

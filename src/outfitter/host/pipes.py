@@ -36,13 +36,15 @@ class Pipes:
 
 
 def _opened() -> Ends:
-    out_ours, out_theirs = os.pipe2(os.O_CLOEXEC)
+    opened: list[int] = []
     try:
-        err_ours, err_theirs = os.pipe2(os.O_CLOEXEC)
+        opened += os.pipe2(os.O_CLOEXEC)
+        opened += os.pipe2(os.O_CLOEXEC)
+        out_ours, out_theirs, err_ours, err_theirs = opened
+        os.set_blocking(out_ours, False)
+        os.set_blocking(err_ours, False)
     except OSError:
-        os.close(out_ours)
-        os.close(out_theirs)
+        for fd in opened:
+            os.close(fd)
         raise
-    os.set_blocking(out_ours, False)
-    os.set_blocking(err_ours, False)
     return out_ours, out_theirs, err_ours, err_theirs

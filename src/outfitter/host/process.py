@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 # The largest chunk. Of what is retained whole chunks are dropped, so it is an eighth of that.
 WIDE_CHUNK = 128 << 10
 SIGINT, SIGTERM = 2, 15
+DESCRIPTORS = 4  # that a command holds: stdout, stderr, its pidfd, and stdin or what its shell reports
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
 # How long `closed` waits, after a terminate, for the pipes to end: somebody we could not kill may hold them,
@@ -132,16 +133,20 @@ class Process:
         else:
             self._start_on_pipes(launch, spawner)
         self.log = OutputLog(len(self._fds), budget)
+        self._pidfd = -1
         try:
             self._pidfd = os.pidfd_open(self.pid)
+            for number, fd in enumerate(self._fds):
+                loop.add_reader(fd, self._readable, number)
+            loop.add_reader(self._pidfd, self._reap)
         except OSError as error:
+            # Nobody would hear of it: it must not run.
             trees.kill(self.pid, mark, reaped=False)
             os.waitpid(self.pid, 0)
-            ends = {*self._fds, self._stdin} - {-1}
+            ends = {*self._fds, self._stdin, self._pidfd} - {-1}
+            for fd in ends:
+                loop.remove_reader(fd)
             raise _no_descriptors(error, list(ends)) from None
-        for number, fd in enumerate(self._fds):
-            loop.add_reader(fd, self._readable, number)
-        loop.add_reader(self._pidfd, self._reap)
 
     # Starting
 

@@ -11,10 +11,15 @@ _SIZE = struct.Struct("HHHH")
 
 
 def open_terminal(rows: int, cols: int) -> tuple[int, int, str]:
-    """A terminal of that size: our end, the child's end, and the name of the child's end."""
+    """A terminal of that size: our end, the child's end, and the name of the child's end. Raises OSError."""
     ours, theirs = os.openpty()
-    resize(ours, rows, cols)
-    return ours, theirs, os.ttyname(theirs)
+    try:
+        resize(ours, rows, cols)
+        return ours, theirs, os.ttyname(theirs)
+    except BaseException:
+        os.close(ours)
+        os.close(theirs)
+        raise
 
 
 def resize(fd: int, rows: int, cols: int) -> None:

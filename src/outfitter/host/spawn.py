@@ -16,6 +16,7 @@ from array import array
 
 from ..core.launch import Launch, candidates
 from ..errors import HostUnsupported, LaunchFailed
+from ..log import warn
 from ..stdlib import allocate_lock
 from .pipes import Pipes
 
@@ -189,21 +190,29 @@ class Spawner:
         """posix_spawn with our limits set to what the child shall have; returns the errno."""
         # Limits belong to the process: a server on another thread waits, or its child would get our mark.
         with limits_are_ours:
-            if mark is not None:
-                resource.setrlimit(resource.RLIMIT_RTTIME, (mark, self._rtt[1]))
-            if self._child_files is not None:
-                resource.setrlimit(resource.RLIMIT_NOFILE, self._child_files)
             try:
+                if mark is not None:
+                    resource.setrlimit(resource.RLIMIT_RTTIME, (mark, self._rtt[1]))
+                if self._child_files is not None:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, self._child_files)
                 code: int = self._spawn(
                     self._pid_ref, program, actions, self._attributes, argv.address, env.address
                 )
                 return code
             finally:
                 if mark is not None:
-                    resource.setrlimit(resource.RLIMIT_RTTIME, self._rtt)
+                    _set_back(resource.RLIMIT_RTTIME, self._rtt)
                 if self._child_files is not None:
                     hard = self._child_files[1]
-                    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+                    _set_back(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _set_back(kind: int, limits: tuple[int, int]) -> None:
+    """A child may run already, so a failure is not one of its start. The next start sets the limit again."""
+    try:
+        resource.setrlimit(kind, limits)
+    except (OSError, ValueError):
+        warn("server", "cannot set back a limit of this process after a start")
 
 
 class _Above:

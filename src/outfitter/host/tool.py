@@ -70,17 +70,18 @@ def run_tool(
     sudden end takes the program with it; without one our own end does.
     """
     begun = time.monotonic()
-    if mark is not None:
-        return _run(argv, cwd, env, begun, timeout, mark, output)
-    marks = Marks(new_nonce())
-    watchdog = Watchdog(None, Spawner(), marks)
+    watchdog: Watchdog | None = None
     try:
-        watchdog.ensure()
-        return _run(argv, cwd, env, begun, timeout, marks.new(0), output)
-    except LaunchFailed as error:
-        return Ran(argv, "not-started", failure=f"/bin/sh was not started: {error.what or error}")
+        if mark is None:
+            marks = Marks(new_nonce())
+            watchdog, mark = Watchdog(None, Spawner(), marks), marks.new(0)
+            watchdog.ensure()
+        return _run(argv, cwd, env, begun, timeout, mark, output)
+    except (LaunchFailed, OSError) as error:
+        return _not_started(argv, error)
     finally:
-        watchdog.stop()
+        if watchdog is not None:
+            watchdog.stop()
 
 
 def _run(
@@ -92,20 +93,18 @@ def _run(
     carried: int,
     output: int,
 ) -> Ran:
-    out, out_theirs = os.pipe2(os.O_CLOEXEC)
-    err, err_theirs = os.pipe2(os.O_CLOEXEC)
+    spawner = Spawner()
+    out, out_theirs, err, err_theirs = spawner.pipes.take()
     try:
         launch, stdio = Launch(argv[0], list(argv), cwd, env), Stdio(stdout=out_theirs, stderr=err_theirs)
-        pid = Spawner().spawn(launch, stdio, carried if usable() else None)
-    except LaunchFailed as error:
+        pid = spawner.spawn(launch, stdio, carried if usable() else None)
+    except BaseException:
         os.close(out)
         os.close(err)
-        return Ran(argv, "not-started", failure=error.what or str(error))
+        raise
     finally:
         os.close(out_theirs)
         os.close(err_theirs)
-    os.set_blocking(out, False)
-    os.set_blocking(err, False)
     said, complaint = bytearray(), bytearray()
     hear = {out: lambda fd: _read(fd, said, output + 1), err: lambda fd: _read(fd, complaint, TAIL_BYTES)}
     try:
@@ -122,6 +121,12 @@ def _run(
     return Ran(argv, outcome, code, bytes(said[:output]), bytes(complaint[-TAIL_BYTES:]), seconds)
 
 
+def _not_started(argv: Sequence[str], error: LaunchFailed | OSError) -> Ran:
+    if isinstance(error, LaunchFailed):
+        return Ran(argv, "not-started", failure=error.what or str(error))
+    return Ran(argv, "not-started", failure=f"{error.strerror}; this process may have too many files open")
+
+
 def _read(fd: int, into: bytearray, keep: int) -> bool:
     """Takes what is there; of more than twice `keep` the end stays. False at the end of the pipe."""
     while True:
@@ -129,6 +134,8 @@ def _read(fd: int, into: bytearray, keep: int) -> bool:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
             return True
+        except OSError:
+            return False  # nothing more of it can be read
         if not data:
             return False
         into += data

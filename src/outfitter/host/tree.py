@@ -16,6 +16,7 @@ import os
 import resource
 
 from ..core.marks import FLAG, NONCE_BITS, Marks
+from ..log import warn
 from .orphans import below, kill, pids
 
 TYPE_CHECKING = False
@@ -52,7 +53,12 @@ class Trees:
         self._marks = marks
         self._cgroups = cgroups
         self._marking = usable()
-        self.doomed: set[int] = set()  # marks whose processes are to be killed
+        # For the next look: marks; sessions, and who is told.
+        self._doomed: set[int] = set()
+        self._ending: dict[int, Callable[[], None] | None] = {}
+        # Of looks that have to be repeated.
+        self._doomed_still: list[set[int]] = []
+        self._ending_still: list[set[int]] = []
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int) -> int:
         """Starts a program whose descendants can be found by the mark. Raises LaunchFailed."""
@@ -84,30 +90,79 @@ class Trees:
             return
         self.kill_marks((mark,))
 
-    def kill_marks(self, marks: Iterable[int], seconds: float = _SWEEP_SECONDS) -> None:
+    @property
+    def doomed(self) -> set[int]:
+        """Marks whose processes are still to be killed."""
+        return self._doomed.union(*self._doomed_still)
+
+    @property
+    def ending(self) -> set[int]:
+        """Numbers of sessions of which something may still run."""
+        return set(self._ending).union(*self._ending_still)
+
+    def kill_marks(self, marks: Iterable[int]) -> None:
         """SIGKILL for whoever carries one of these marks, a moment later."""
-        if not self.doomed:
-            self._loop.call_later(seconds, self._sweep)
-        self.doomed.update(marks)
+        if not self._doomed:
+            self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        self._doomed.update(marks)
 
     def _sweep(self) -> None:
-        doomed, self.doomed = self.doomed, set()
-        if not kill_marked(doomed.__contains__):
-            self.kill_marks(doomed, _AGAIN_SECONDS)
+        doomed, self._doomed = self._doomed, set()
+        self._doomed_still.append(doomed)
+        self._kill_until(doomed.__contains__, lambda: self._doomed_still.remove(doomed))
 
-    def kill_session(self, session: int) -> None:
-        """SIGKILL for whatever descends from any process of the session, closed ones included."""
+    def _kill_until(
+        self, wanted: Callable[[int], bool], done: Callable[[], None] | None = None, *, again: bool = False
+    ) -> bool:
+        """Kills those whose mark is wanted: now or, where that fails, as often as it takes. Then `done`."""
+        try:
+            all_killed = kill_marked(wanted)
+        except OSError as error:
+            # No descriptor to look at the process table with, say.
+            if not again:
+                why = error.strerror
+                warn("server", "cannot look for processes that are to be ended, and try again: %s", why)
+            all_killed = False
+        if not all_killed:
+            self._loop.call_later(_AGAIN_SECONDS, lambda: self._kill_until(wanted, done, again=True))
+        elif done is not None:
+            done()
+        return all_killed
+
+    def kill_session(self, session: int, done: Callable[[], None] | None = None) -> None:
+        """SIGKILL for whatever descends from any process of the session, closed ones included.
+
+        A moment later, so that many sessions that end at once share one look: a thousand looks at a thousand
+        processes take half a minute. `done` is called when nothing is left: until then no other session may
+        have its number.
+        """
         if self._cgroups is not None:
             self._cgroups.kill_session(session)
-        kill_marked(lambda mark: self._marks.is_of_session(mark, session))
-        if self._cgroups is not None:
-            self._cgroups.tidy(session)
+        if not self._ending:
+            self._loop.call_later(_SWEEP_SECONDS, self._end_sessions)
+        self._ending[session] = done
 
-    def kill_all(self) -> None:
-        """SIGKILL for whatever descends from any process of this server."""
+    def _end_sessions(self) -> None:
+        ending, self._ending = self._ending, {}
+        numbers = set(ending)
+        self._ending_still.append(numbers)
+
+        def ended() -> None:
+            self._ending_still.remove(numbers)
+            for session, done in ending.items():
+                if self._cgroups is not None:
+                    self._cgroups.tidy(session)
+                if done is not None:
+                    done()
+
+        marks = self._marks
+        self._kill_until(lambda mark: marks.is_ours(mark) and marks.session_of(mark) in numbers, ended)
+
+    def kill_all(self) -> bool:
+        """SIGKILL for whatever descends from any process of this server; False when some may be left."""
         if self._cgroups is not None:
             self._cgroups.kill_all()
-        kill_marked(self._marks.is_ours)
+        return self._kill_until(self._marks.is_ours)
 
     def stopped(self) -> None:
         """Everything was killed and reaped: nothing of ours stays behind."""
@@ -160,9 +215,11 @@ def runs(pid: int) -> bool:
 def _is_zombie(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b") ")[2][:1] in (b"Z", b"X")
-    except OSError:
+            return (file.read() or b"").rpartition(b") ")[2][:1] in (b"Z", b"X")
+    except (FileNotFoundError, ProcessLookupError):
         return True
+    except OSError:
+        return False  # who knows: then it is killed once more
 
 
 def _kill_if(pid: int, wanted: Callable[[int], bool]) -> None:
@@ -171,7 +228,12 @@ def _kill_if(pid: int, wanted: Callable[[int], bool]) -> None:
 
     try:
         fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
     except OSError:
+        # No descriptor is left. By its number, then: between the two calls nobody had time to reuse it.
+        if wanted(_mark_of(pid)):
+            kill(pid)
         return
     try:
         if wanted(_mark_of(pid)):
@@ -184,12 +246,17 @@ def _kill_if(pid: int, wanted: Callable[[int], bool]) -> None:
 
 def kill_session_members(leader: int, *, reaped: bool) -> None:
     """The way without marks: whoever is in the leader's session, or below it by parentage."""
-    doomed = set() if reaped else {leader} | below(leader)
-    for pid in pids():
-        try:
-            if os.getsid(pid) == leader:
-                doomed.add(pid)
-        except OSError:
-            continue
+    doomed = set() if reaped else {leader}
+    try:
+        doomed |= set() if reaped else below(leader)
+        for pid in pids():
+            try:
+                if os.getsid(pid) == leader:
+                    doomed.add(pid)
+            except OSError:
+                continue
+    except OSError as error:
+        # No descriptor to look at the process table with: those that are known.
+        warn("server", "cannot look for descendants that are to be ended: %s", error.strerror)
     for pid in doomed - {os.getpid()}:
         kill(pid)

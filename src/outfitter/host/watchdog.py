@@ -2,8 +2,8 @@
 
 A shell that holds the reading end of a pipe and waits. When the server dies, however it dies, the pipe
 ends, and the shell kills every process that carries this server's mark. It costs one idle process of
-about a megabyte, started with the first command; per command it costs nothing, which a parent-death
-signal set in each child would (and that reaches direct children only).
+about a megabyte, started while the server waits for its first client; per command it costs nothing, which a
+parent-death signal set in each child would (and that reaches direct children only).
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ class Watchdog:
         return self._pid
 
     def ensure(self) -> None:
-        """Starts it if it is not running; not where it could find nobody, without marks or a group."""
+        """Starts it if it is not running; not where it could find nobody, without marks or a group.
+
+        Raises OSError, LaunchFailed.
+        """
         if self._pid or not (usable() or self._group):
             return
         reading, writing = os.pipe2(os.O_CLOEXEC)
@@ -89,17 +92,32 @@ class Watchdog:
         finally:
             os.close(reading)
         self._pipe = writing
-        self._pidfd = os.pidfd_open(self._pid)
-        if self._loop is not None:
-            self._loop.add_reader(self._pidfd, self._died)
+        try:
+            self._pidfd = os.pidfd_open(self._pid)
+            if self._loop is not None:
+                self._loop.add_reader(self._pidfd, self._died)
+        except BaseException:
+            self.stop()  # nobody would hear of its end
+            raise
+
+    def try_to_ensure(self) -> None:
+        """As `ensure`, but a command starts all the same: the next one tries again."""
+        if self._pid:
+            return
+        try:
+            self.ensure()
+        except (OSError, LaunchFailed) as error:
+            warn(
+                "server",
+                "the watchdog was not started, so a killed server would leave its commands behind; it is "
+                "tried again with the next command: %s",
+                error,
+            )
 
     def _died(self) -> None:
         """Somebody killed it: another takes its place, now or with the next command."""
         self._forget()
-        try:
-            self.ensure()
-        except (OSError, LaunchFailed):
-            warn("server", "the watchdog ended and could not be restarted yet")
+        self.try_to_ensure()
 
     def stop(self) -> None:
         """Ends it without a sweep; the server has ended its processes itself."""
@@ -108,9 +126,10 @@ class Watchdog:
             self._forget()
 
     def _forget(self) -> None:
-        if self._loop is not None:
-            self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        if self._pidfd >= 0:
+            if self._loop is not None:
+                self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
         os.close(self._pipe)
         try:
             os.waitpid(self._pid, 0)

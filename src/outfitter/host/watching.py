@@ -11,7 +11,7 @@ from collections import deque
 
 from ..core.quotas import Sharing
 from ..errors import FileFailed
-from ..log import warn
+from ..log import fault, warn
 from ..stdlib import allocate_lock
 from .inotify import IGNORED, OVERFLOW, UNMOUNT, Inotify
 
@@ -51,6 +51,7 @@ class Watching:
         self._watches: dict[Watcher, set[int]] = {}
         self._ready: deque[tuple[Watcher, object, int, str]] = deque()
         self._pause: Timer | None = None
+        self._failing = False  # the last read failed, and the log says so
         loop.add_reader(self._inotify.fd, self._readable)
 
     def __len__(self) -> int:
@@ -134,7 +135,15 @@ class Watching:
 
     def _collect(self) -> bool:
         """Hands out what the kernel has, to those who are watching now; whether there may be more."""
-        events, more = self._inotify.read()
+        try:
+            events, more = self._inotify.read()
+        except OSError as error:
+            # They wait in the kernel, and everybody watches through this one descriptor: it is read again.
+            if not self._failing:
+                warn("server", "cannot read what has changed in watched directories now: %s", error.strerror)
+            self._failing = True
+            return False
+        self._failing = False
         for watch, bits, name in events:
             if bits & OVERFLOW:
                 self._ready.extend((watcher, None, OVERFLOW, "") for watcher in self._watches)
@@ -160,8 +169,8 @@ class Watching:
                     watcher.overflowed()
                 else:
                     watcher.event(key, bits, name)
-            except Exception:
-                warn("server", "a watch could not handle an event", exc_info=True)
+            except Exception as error:
+                fault("server", "a watch could not handle an event", error)
 
     def close(self) -> None:
         """Ends every watch, without a word."""

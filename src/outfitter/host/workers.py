@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 
+from ..log import warn
 from ..stdlib import Empty, SimpleQueue, allocate_lock, start_new_thread
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     Done = Callable[[Any, BaseException | None], None]
 
 THREADS = 64  # a stuck network file system takes one per request; a disk is busy with far fewer
+_BEGIN_SECONDS = 1.0  # then a thread that was started has begun, or never will
 _IDLE_SECONDS = 10.0  # then a thread ends: most servers do file work in bursts
 
 
@@ -36,6 +38,7 @@ class Workers:
         self._queue: SimpleQueue[tuple[Work, Done]] = SimpleQueue()
         self._threads = 0
         self._idle = 0  # threads that wait for work, less the work that waits for them
+        self._started = self._begun = 0  # threads, as the kernel and as they themselves say
         self._lock = allocate_lock()
 
     @property
@@ -52,6 +55,8 @@ class Workers:
                     start_new_thread(self._serve, ())
                     self._threads += 1
                     self._idle += 1
+                    self._started += 1
+                    self._loop.call_later(_BEGIN_SECONDS, self._look)
                 except RuntimeError:
                     # The machine has none to give. Those that there are will do it, or nobody.
                     if not self._threads:
@@ -60,7 +65,22 @@ class Workers:
                         return
         self._queue.put((work, done))
 
+    def _look(self) -> None:
+        """A thread for which there was no memory ends before it begins, without a word: others replace it."""
+        with self._lock:
+            missing = self._started - self._begun
+            self._started -= missing
+            self._threads -= missing
+            self._idle -= missing
+            waiting = min(missing, self._queue.qsize())
+        if missing > 0:
+            warn("server", "%d threads could not begin: no memory", missing)
+        for _ in range(waiting):
+            self.run(_nothing, _nobody)  # which starts a thread, and what waits comes first
+
     def _serve(self) -> None:
+        with self._lock:
+            self._begun += 1
         while True:
             try:
                 work, done = self._queue.get(timeout=_IDLE_SECONDS)
@@ -84,3 +104,11 @@ class Workers:
             except (RuntimeError, ValueError):
                 return  # a loop that was closed meanwhile: asyncio's, ours
             del work, done, result, failure
+
+
+def _nothing() -> None:
+    """Work that is none."""
+
+
+def _nobody(_: object, __: BaseException | None) -> None:
+    """Nobody waits for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import (
     EnvironmentTooLarge,
+    Exhausted,
     FileFailed,
     FileInvalid,
     InvalidParams,
@@ -38,6 +39,7 @@ _CODES: dict[type, int] = {
     OverlayRefused: INVALID_PARAMS,
     MethodUnknown: METHOD_NOT_FOUND,
     SessionAttached: SESSION_ATTACHED,
+    Exhausted: INTERNAL,
 }
 
 # As the reference maps them; everything else is INTERNAL.
@@ -65,6 +67,8 @@ def of(error: BaseException) -> tuple[int, str, Json]:
     if isinstance(error, FileFailed) and error.errno_name is not None:
         data["errno"] = error.errno_name
         code = _FILE_CODES.get(error.errno_name, code)
+    if isinstance(error, Exhausted) and error.errno_name is not None:
+        data["errno"] = error.errno_name
     if isinstance(error, LaunchFailed):
         if error.errno_name is not None:
             data["errno"] = error.errno_name

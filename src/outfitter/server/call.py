@@ -6,8 +6,11 @@ answer, and an answer that comes later is sent. Nothing below knows connections 
 
 from __future__ import annotations
 
-from ..errors import OutfitterError
-from ..log import fault, note
+import sys
+import time
+
+from ..errors import Exhausted, OutfitterError
+from ..log import fault, note, warn
 from ..protocol import codes, jsonrpc
 
 TYPE_CHECKING = False
@@ -146,6 +149,7 @@ class Call:
 
     def refuse(self, error: BaseException) -> None:
         """Answers with an error. A fault of our own is logged; its text may be sensitive, and stays here."""
+        error = _exhausted(error) or error
         if isinstance(error, OutfitterError):
             note("server", ">", "%s refused: %s", self.method, error.slug)
         else:
@@ -207,3 +211,44 @@ def _known(trace: dict[str, Json]) -> Json:
     """What is kept of a trace: its known members, unless they are longer than the standard has them."""
     told = {name: text for name in ("traceparent", "tracestate") if (text := trace.get(name)) is not None}
     return told if sum(map(len, told.values())) <= _TRACE_CHARACTERS else None
+
+
+_SAY_AGAIN_SECONDS = 10.0  # between two lines in the log: clients ask again at once
+_said = -_SAY_AGAIN_SECONDS
+# What a machine says that has nothing left: not a fault of ours, and another attempt may do better.
+_SPENT = {
+    5: "EIO",
+    11: "EAGAIN",
+    12: "ENOMEM",
+    23: "ENFILE",
+    24: "EMFILE",
+    28: "ENOSPC",
+    105: "ENOBUFS",
+    122: "EDQUOT",
+}
+
+
+def _exhausted(error: BaseException) -> Exhausted | None:
+    """What to tell for an error of the operating system that nobody expected."""
+    if isinstance(error, MemoryError):
+        name: str | None = "ENOMEM"
+        said = "Cannot allocate memory"
+    elif isinstance(error, OSError):
+        name, said = _SPENT.get(error.errno or 0), error.strerror or ""
+    elif isinstance(error, ImportError):
+        # All our modules are there: one could not be read now. That a folder could not be looked at must not
+        # be remembered.
+        name, said = "EIO", f"cannot load {error.name}"
+        for path in [path for path, finder in sys.path_importer_cache.items() if finder is None]:
+            del sys.path_importer_cache[path]
+    else:
+        return None
+    if name is None:
+        return None
+    told = f"the server's machine has run out of something ({said}); try again, or free files, memory or disk"
+    global _said
+    now = time.monotonic()
+    if now - _said >= _SAY_AGAIN_SECONDS:
+        _said = now
+        warn("server", "%s", told)
+    return Exhausted(told, name)

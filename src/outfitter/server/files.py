@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 
 from ..core.lanes import Claim, Lanes
-from ..errors import FileFailed, Refused
+from ..errors import Exhausted, FileFailed, Refused
 from ..host import files
-from ..log import fault
+from ..log import fault, warn
 from ..protocol import base64
 from ..protocol.fileresults import FILE_HEAD, FILE_TAIL
 from ..protocol.results import Result
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.shares import Shares
+    from ..host.descriptors import Descriptors
     from ..host.workers import Workers
     from ..transport.base import Serving
     from .call import Call, Channel, Later
@@ -35,15 +36,19 @@ if TYPE_CHECKING:
     Finish = Callable[[Any], "Result | None"]
     Done = Callable[[Any, BaseException | None], None]
 
+DESCRIPTORS = 2  # that a handle holds: its file, and the folder of one that is replaced
 _WRITES = "writes"  # the reason not to read on, while much waits for a disk
 
 
 class Handle:
-    """An open file of one connection."""
+    """An open file of one connection. Raises Exhausted."""
 
-    __slots__ = ("fd", "lost", "path", "replacement")
+    __slots__ = ("_descriptors", "_held", "fd", "lost", "path", "replacement")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, descriptors: Descriptors) -> None:
+        descriptors.take(DESCRIPTORS)
+        self._descriptors = descriptors
+        self._held = DESCRIPTORS
         self.path = path
         self.fd = -1
         self.lost = False  # a read of it failed, and the peer is told that there is no such handle
@@ -51,11 +56,13 @@ class Handle:
 
     def close(self) -> None:
         """Lets go; a replacement that was not committed leaves the old content."""
+        held, self._held = self._held, 0
+        self._descriptors.give_back(held)
+        fd, self.fd = self.fd, -1
         if self.replacement is not None:
             self.replacement.discard()
-        elif self.fd >= 0:
-            os.close(self.fd)
-        self.fd = -1
+        elif fd >= 0:
+            os.close(fd)
 
 
 class FileWork:
@@ -66,6 +73,7 @@ class FileWork:
         self._channel = channel
         self._workers: Workers = services.workers
         self._services = services
+        self._descriptors = services.sessions.descriptors
         self._lanes = Lanes(FILE_WIDTH)
         self._gone = False
         self._waiting_bytes = 0
@@ -174,20 +182,20 @@ class FileWork:
 
     def open(self, handle_id: str, path: str, opener: Callable[[Handle], None]) -> None:
         """Opens a handle, in a thread. Raises Refused, and what `opener` raises."""
-        handle = Handle(path)
         with self._reserving:
             old = self.handles.get(handle_id)
             if old is not None and not old.lost:
                 raise Refused(f"file handle `{handle_id}` already exists")
             if old is None and len(self.handles) >= FILE_HANDLES:
                 raise Refused(f"at most {FILE_HANDLES} file handles may be open per connection")
-            self.handles[handle_id] = handle
+            handle = self.handles[handle_id] = Handle(path, self._descriptors)
         try:
             if old is not None:
                 old.close()
             opener(handle)
         except BaseException:
             del self.handles[handle_id]
+            handle.close()
             raise
 
     def opened(self, handle_id: str, path: str) -> None:
@@ -227,7 +235,13 @@ class FileWork:
         if self._gone:
             self._workers.run(lambda: os.close(fd), _nothing)
             return
-        self._streams.append(_Stream(self, self._workers, call, fd, size))
+        try:
+            self._descriptors.take(1)  # it may have to wait for those before it
+        except Exhausted as error:
+            self._workers.run(lambda: os.close(fd), _nothing)
+            call.refuse(error)
+            return
+        self._streams.append(_Stream(self, self._workers, call, fd, size, self._descriptors))
         if len(self._streams) == 1:
             self._streams[0].begin()
 
@@ -254,8 +268,11 @@ class FileWork:
 class _Stream:
     """One large file on its way out, as fragments of one message."""
 
-    def __init__(self, owner: FileWork, workers: Workers, call: Call, fd: int, size: int) -> None:
+    def __init__(
+        self, owner: FileWork, workers: Workers, call: Call, fd: int, size: int, descriptors: Descriptors
+    ) -> None:
         self._owner = owner
+        self._descriptors = descriptors
         self._workers = workers
         self._call = call
         self._transport: Serving | None = None
@@ -282,7 +299,10 @@ class _Stream:
             return
         if failure is not None:
             # Half an answer is on its way; nothing but an end can follow it.
-            fault("server", "a file could not be read to its end", failure)
+            if isinstance(failure, OSError):
+                warn("server", "a file could not be read to its end: %s", failure.strerror)
+            else:
+                fault("server", "a file could not be read to its end", failure)
             self.abandon()
             assert self._transport is not None
             self._transport.close(1011, "a file could not be read to its end")
@@ -314,6 +334,7 @@ class _Stream:
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            self._descriptors.give_back(1)
             self._workers.run(lambda: os.close(fd), _nothing)
 
 

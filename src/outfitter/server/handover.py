@@ -17,7 +17,7 @@ from ..core.handover import ids_of, ids_told, log_of, log_told, queue_of, queue_
 from ..core.session import FOREVER
 from ..env.overlay import Overlay, encode, read
 from ..host.privatefifo import PrivateFifo
-from ..host.process import Process
+from ..host.process import DESCRIPTORS, Process
 from ..log import fault
 from ..protocol.process import Notices
 from ..record import fields
@@ -49,6 +49,7 @@ def told(services: Services, parcel: Parcel) -> Told:
         "watchdog": _watchdog_told(sessions.watchdog, parcel),
         "childFiles": sessions.spawner._child_files,
         "doomed": sorted(sessions.trees.doomed),
+        "ending": sorted(sessions.trees.ending),
         "sessions": [_session_told(sessions, one, parcel) for one in sessions._sessions.values()],
         "scopes": _scopes_told(services.environments.contract),
     }
@@ -70,7 +71,9 @@ def taken(services: Services, received: Received) -> None:
         except Exception as error:
             # The others go on. Nobody could read or end its commands any more.
             fault("server", "a session was not taken over", error)
-            sessions.trees.kill_session(one["number"])
+            sessions.end_number(one["number"])
+    for number in told["ending"]:
+        sessions.end_number(number)
     sessions.trees.kill_marks(told["doomed"])
     sessions._expire_later()
     _adopt_scopes(services.environments.contract, told["scopes"])
@@ -142,6 +145,7 @@ def _adopt_session(services: Services, told: Told, received: Received) -> None:
         session.processes[process.process_id] = process
         if not process.closed:
             session.running += 1
+            sessions.descriptors.adopt(DESCRIPTORS)
             session._notices[process] = Notices(process.process_id)
         if not process.exited:
             sessions._leaders.add(process.pid)

@@ -10,7 +10,7 @@ import os
 import sys
 
 from ..earlyerrors import FileInvalid, SettingInvalid
-from ..log import note, warn
+from ..log import fault, note, warn
 from ..loop import EpollLoop
 from ..transport.sockets import TcpPlace, is_ipv4
 
@@ -35,8 +35,13 @@ _UPGRADE_READY_SECONDS = 1.0
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
 _SWITCH_SECONDS = 0.00002
-_SIGHUP, _SIGINT, _SIGUSR2, _SIGTERM = 1, 2, 12, 15
+_SIGHUP, _SIGINT, _SIGUSR2, _SIGALRM, _SIGTERM = 1, 2, 12, 14, 15
 _UPGRADE = "OUTFITTER_UPGRADE"  # see `upgrading`, which is loaded when it is needed
+# Those after which we end, in any case. After all others the server may go on.
+_LAST = (_SIGINT, _SIGTERM)
+# From a signal to a hard end. An orderly one takes two seconds for clients and one for commands; who asked us
+# to end (a container engine, say) often waits for ten.
+_HARD_END_SECONDS = 8
 
 
 def parse_url(url: str, *, shared: bool = False) -> Place | None:
@@ -123,6 +128,7 @@ def serve_websocket(
     listener = Listener(
         loop, sock, gate(), lazy.connect, settings.max_connections, secure=secure, sharing=sharing
     )
+    lazy.made = lambda server: listener.narrow(*server.connections)
     if certificates is not None:
         reload.append(certificates.reload)
     if check is not None:
@@ -141,9 +147,11 @@ def serve_websocket(
     # Before another version is installed in the place of this one: half of each would fit nowhere.
     loop.call_later(_UPGRADE_READY_SECONDS, upgrade.prepare)
     loop.run()
+    upgrade.stop()  # clients are still told, on the same loop
     listener.stop()
     place.leave()
     lazy.stop()
+    listener.drain(loop)
     return 0
 
 
@@ -220,6 +228,7 @@ class _LazyServer:
         self._retain = retain
         self._left = left
         self._server: Server | None = None
+        self.made: Callable[[Server], None] | None = None
 
     def get(self) -> Server:
         if self._server is None:
@@ -234,7 +243,7 @@ class _LazyServer:
             executor = inherited.load()
             protect()
 
-            self._server = Server(
+            server = Server(
                 self._loop,
                 self._settings,
                 executor,
@@ -246,11 +255,14 @@ class _LazyServer:
             )
             try:
                 # A login shell that is to be asked is asked now, once, before any command.
-                self._server.contract.prepare()
+                server.contract.prepare()
             except FileInvalid:
                 # It was right when we started. Each command says what is wrong.
                 warn("server", "no snapshot of the login shell: the user's configuration has mistakes")
-            self._server.own_process()
+            server.own_process()
+            self._server = server
+            if self.made is not None:
+                self.made(server)
         return self._server
 
     def connect(self, transport: WebSocketTransport) -> None:
@@ -287,6 +299,7 @@ class _LazyUpgrade:
         self._loop = loop
         self.signals = -1
         self._upgrading: Upgrading | None = None
+        self._stopped = False
 
     def of(self, listening: Listening, listener: Listener, server: Callable[[], Server]) -> None:
         self._listening = listening
@@ -308,7 +321,15 @@ class _LazyUpgrade:
             )
         return self._upgrading
 
+    def stop(self) -> None:
+        """The server ends: nothing takes its place, whether it was under way or is asked for now."""
+        self._stopped = True
+        if self._upgrading is not None:
+            self._upgrading.stop()
+
     def begin(self) -> None:
+        if self._stopped:
+            return
         try:
             upgrading = self._get()
         except Exception as error:
@@ -321,19 +342,34 @@ class _LazyUpgrade:
 
 
 def _on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> int:
-    """Calls what a signal asks for, from the loop; returns the descriptor at which signals arrive."""
-    from ..stdlib import SIG_IGN, getsignal, set_wakeup_fd, signal
+    """Calls what a signal asks for, from the loop; returns the descriptor at which signals arrive.
+
+    A request that holds the loop holds up a stop as well, but not for ever: then the kernel ends us, and the
+    watchdog what we have started.
+    """
+    from ..stdlib import SIG_DFL, SIG_IGN, alarm, getsignal, set_wakeup_fd, signal
+
+    def end_in_any_case(*_: object) -> None:
+        alarm(_HARD_END_SECONDS)
 
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     for number in actions:
         if getsignal(number) != SIG_IGN:  # nohup means it
-            signal(number, lambda *_: None)
+            signal(number, end_in_any_case if number in _LAST else lambda *_: None)
+    signal(_SIGALRM, SIG_DFL)
     set_wakeup_fd(writing, warn_on_full_buffer=False)
     loop.add_reader(reading, _signalled, reading, actions)
     return reading
 
 
 def _signalled(reading: int, actions: dict[int, Callable[[], None]]) -> None:
-    for number in set(os.read(reading, 4096)):  # the interpreter writes the number of each
+    try:
+        numbers = set(os.read(reading, 4096))  # the interpreter writes the number of each
+    except OSError:
+        return  # we are called again
+    for number in numbers:
         if number in actions:
-            actions[number]()
+            try:
+                actions[number]()
+            except Exception as error:
+                fault("server", "a signal could not be heeded", error)  # the next one can be

@@ -6,6 +6,7 @@ its end is all there is to wait for.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     Over = Callable[["_Search", bytes, BaseException | None], None]
 
+DESCRIPTORS = 3  # that a search holds: its answer, its complaints, its pidfd
 _STDERR_SHOWN = 2000  # bytes of a failure in the log
 
 
@@ -96,18 +98,28 @@ class _Search:
         self._loop = services.loop
         if not sys.executable:
             raise HostUnsupported("searching needs the server's Python interpreter, whose path is unknown")
-        files = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("query", "answer", "complaint")]
+        self._descriptors = services.sessions.descriptors
+        self._descriptors.take(DESCRIPTORS)
+        files: list[int] = []
+        pid = 0
         try:
-            os.pwrite(files[0], params.text().encode(), 0)
+            for name in ("query", "answer", "complaint"):
+                files.append(os.memfd_create(name, os.MFD_CLOEXEC))
+            query = params.text().encode()
+            if os.pwrite(files[0], query, 0) != len(query):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             env = services.environments.for_ourselves()
             launch = Launch(sys.executable, own_program("server.searcher"), "/", env)
             pid = services.sessions.spawner.spawn(launch, Stdio(files[0], files[1], files[2]))
             self._pidfd = os.pidfd_open(pid)
         except BaseException:
-            for fd in files:
-                os.close(fd)
+            if pid:  # nobody would hear of its end
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            _close(*files)
+            self._descriptors.give_back(DESCRIPTORS)
             raise
-        os.close(files[0])
+        _close(files[0])
         self._answer, self._complaint = files[1:]
         self._killed = False
         seconds = params.timeout_ms / 1000 + SEARCH_GRACE_SECONDS
@@ -134,10 +146,15 @@ class _Search:
             pass  # reaped as an orphan, or by the application around us
         self._deadline.cancel()
         self._loop.remove_reader(self._pidfd)
-        answer = _content(self._answer)
-        failure = self._failure(answer)
-        for fd in (self._pidfd, self._answer, self._complaint):
-            os.close(fd)
+        answer = b""
+        failure: BaseException | None
+        try:
+            answer = _content(self._answer)
+            failure = self._failure(answer)
+        except (OSError, MemoryError) as error:
+            failure = error
+        _close(self._pidfd, self._answer, self._complaint)
+        self._descriptors.give_back(DESCRIPTORS)
         self._over(self, answer[1:], failure)
 
     def _failure(self, answer: bytes) -> BaseException | None:
@@ -158,6 +175,15 @@ class _Search:
             _content(self._complaint)[-_STDERR_SHOWN:].decode("utf-8", "replace"),
         )
         return FileFailed("the search failed")
+
+
+def _close(*fds: int) -> None:
+    """Whatever the kernel says, they are closed then, and the next ones have to be as well."""
+    for fd in fds:
+        try:
+            os.close(fd)
+        except OSError:
+            pass
 
 
 def _content(fd: int) -> bytes:

@@ -51,7 +51,7 @@ class Server:
         return self._services
 
     @property
-    def connections(self) -> list[Connection]:
+    def open_connections(self) -> list[Connection]:
         return list(self._connections)
 
     @property
@@ -62,6 +62,12 @@ class Server:
     def own_process(self) -> None:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self._services.sessions.own_process()
+
+    @property
+    def connections(self) -> tuple[int, int]:
+        """How many connections at a time the descriptors of this process suffice for: clients, strangers."""
+        descriptors = self._services.sessions.descriptors
+        return descriptors.connections, descriptors.strangers
 
     def connect(self, transport: Serving) -> None:
         """Serves one connection; the transport may start delivering after this."""
@@ -79,7 +85,7 @@ class Server:
             self._left()
 
     def stop(self, reason: str = "server is stopping") -> None:
-        """Ends every session and all descendants, then tells every peer."""
-        self._services.stop()
+        """Tells every peer, and ends every session and all descendants."""
         for connection in list(self._connections):
-            connection.close(1001, reason)
+            connection.close(1001, reason)  # first: nobody waits for what takes long to end
+        self._services.stop()

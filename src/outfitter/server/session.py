@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         def launch(self, session: Session, process_id: str, launch: Launch) -> Process: ...
         def reaped(self, process: Process) -> None: ...
         def settled(self, session: Session) -> None: ...
+        def closed(self) -> None: ...
 
 
 _SHORT = 2048  # of output, which is rather joined than sent in parts
@@ -292,6 +293,7 @@ class Session:
             self._wake(process)
         if closed_seq is not None:
             self.running -= 1
+            self._registry.closed()
             self._paused.discard(process)
             self._catching_up.discard(process)
             del self._notices[process]

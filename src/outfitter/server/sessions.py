@@ -10,8 +10,9 @@ from ..core.output import Budget, Share
 from ..core.quotas import Sharing
 from ..core.session import SessionBook
 from ..errors import HostUnsupported, QuotaReached
+from ..host.descriptors import Descriptors
 from ..host.orphans import Orphans
-from ..host.process import Process
+from ..host.process import DESCRIPTORS, Process
 from ..host.spawn import Spawner
 from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from .session import Outlet
     from .settings import ServerSettings
 
-# How long stopping waits for a killed process to be gone; only one in the kernel's hands takes longer.
+# How long stopping waits for killed processes to be gone; only those in the kernel's hands take longer.
 _REAP_SECONDS = 1.0
+# After what the first client waits for; a start takes the loop for a millisecond.
+_WATCHDOG_SECONDS = 0.05
 
 
 class Sessions:
@@ -54,6 +57,7 @@ class Sessions:
         if not hasattr(os, "pidfd_open"):
             raise HostUnsupported("the server needs Linux 5.3 or newer (process descriptors)")
         self.spawner = Spawner()
+        self.descriptors = Descriptors()
         self.marks = Marks(new_nonce())
         cgroups = None
         if settings.cgroup:
@@ -76,7 +80,10 @@ class Sessions:
     def own_process(self) -> None:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self.spawner.raise_file_limit()
+        self.descriptors.measure()
         self._orphans = Orphans(self.loop, self._is_waited_for)
+        # Soon, so that no command has to wait for it, and so that it is there when descriptors are short.
+        self.loop.call_later(_WATCHDOG_SECONDS, self.watchdog.try_to_ensure)
 
     def _is_waited_for(self, pid: int) -> bool:
         return bool(self._others) or pid in self._leaders or pid == self.watchdog.pid
@@ -220,22 +227,27 @@ class Sessions:
     # Running
 
     def launch(self, session: Session, process_id: str, launch: Launch) -> Process:
-        """Starts a command. Raises QuotaReached, LaunchFailed."""
+        """Starts a command. Raises QuotaReached, Exhausted, LaunchFailed."""
         budget = self._budget
         if self.sharing.several:
             budget = self._share(session.principal)
-        self.watchdog.ensure()
-        process = Process(
-            process_id,
-            launch,
-            self.marks.new(session.number),
-            loop=self.loop,
-            spawner=self.spawner,
-            trees=self.trees,
-            owner=session,
-            budget=budget,
-            started_ms=int(time.time() * 1000),
-        )
+        self.watchdog.try_to_ensure()
+        self.descriptors.take(DESCRIPTORS)
+        try:
+            process = Process(
+                process_id,
+                launch,
+                self.marks.new(session.number),
+                loop=self.loop,
+                spawner=self.spawner,
+                trees=self.trees,
+                owner=session,
+                budget=budget,
+                started_ms=int(time.time() * 1000),
+            )
+        except BaseException:
+            self.descriptors.give_back(DESCRIPTORS)
+            raise
         self.pace.started()
         self._leaders.add(process.pid)
         return process
@@ -260,6 +272,10 @@ class Sessions:
         self._leaders.discard(process.pid)
         self.pace.ended()
 
+    def closed(self) -> None:
+        """A process has closed: its descriptors are free."""
+        self.descriptors.give_back(DESCRIPTORS)
+
     # Ending
 
     def end(self, session: Session) -> None:
@@ -270,12 +286,16 @@ class Sessions:
             return
         session.detach()
         session.end()
-        self.trees.kill_session(session.number)
-        self._numbers.discard(session.number)
+        self.end_number(session.number)
         if session.principal in self._shares and not self.count(session.principal):
             del self._shares[session.principal]  # its logs may still have it; nobody else needs it
         if not self._sessions:
             self.spawner.pipes.close()
+
+    def end_number(self, number: int) -> None:
+        """Ends whatever descends from the session with this number; until then no other session has it."""
+        self._numbers.add(number)
+        self.trees.kill_session(number, lambda: self._numbers.discard(number))
 
     def stop(self) -> None:
         """Ends every session, every descendant and the watchdog."""
@@ -284,15 +304,19 @@ class Sessions:
         left = [p for s in self._sessions.values() for p in s.processes.values() if not p.closed]
         for session in list(self._sessions.values()):
             self.end(session)
-        self.trees.kill_all()
+        all_killed = self.trees.kill_all()
         if self._orphans is not None:
-            self._orphans.kill_all(spare=self.watchdog.pid)
+            all_killed &= self._orphans.kill_all(spare=self.watchdog.pid)
+        until = time.monotonic() + _REAP_SECONDS
         for process in left:
-            process.discard(_REAP_SECONDS)
+            process.discard(max(0.0, until - time.monotonic()))
         for ended in self._others:
-            ended.acquire(timeout=_REAP_SECONDS)  # what they waited for was killed; their pipes are on disk
+            # What they waited for was killed; their pipes are on disk.
+            ended.acquire(timeout=max(0.0, until - time.monotonic()))
         self.trees.stopped()
-        self.watchdog.stop()
+        if all_killed:
+            self.watchdog.stop()
+        # Else it outlives us, and ends what we could not.
 
 
 def _uuid4() -> str:

@@ -37,8 +37,8 @@ class Reporting:
     def __init__(self, env: Mapping[str, str]) -> None:
         from ..host.privatefifo import PrivateFifo
 
-        self.fifo: PrivateFifo = PrivateFifo(env)
         self.mark = os.urandom(16).hex()
+        self.fifo: PrivateFifo = PrivateFifo(env)
 
     @property
     def probe(self) -> Probe:
@@ -78,7 +78,12 @@ class ShellStart:
 
     def _more(self) -> None:
         assert self._fifo is not None
-        data = self._fifo.read_available()
+        try:
+            data = self._fifo.read_available()
+        except OSError as error:
+            warn("server", "no report about startup files: %s", error.strerror)
+            self.close()  # or the shell would wait for a reader
+            return
         if self._data is None:
             return
         self._data += data

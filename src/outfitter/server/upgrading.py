@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..host.tool import Ran
-    from ..loop import Loop
+    from ..loop import Loop, Timer
     from ..protocol.upgrade import Gate
     from ..transport.websocket import Listener
     from .server import Server
@@ -75,6 +75,17 @@ class Upgrading:
         self._command = reexec.own_command()
         self._under_way = False
         self._until = 0.0
+        self._next: Timer | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """The server ends: it is not replaced any more."""
+        self._stopped = True
+        if self._next is not None:
+            self._next.cancel()
+
+    def _look_again(self, step: Callable[[], None]) -> None:
+        self._next = self._loop.call_later(UPGRADE_LOOK_SECONDS, step)
 
     # 1. Asking the new version
 
@@ -111,6 +122,8 @@ class Upgrading:
         return _why(ran)
 
     def _checked(self, reason: str, failure: BaseException | None) -> None:
+        if self._stopped:
+            return
         if failure is not None:
             reason = f"the new version cannot be asked: {type(failure).__name__}"
         if reason:
@@ -125,7 +138,7 @@ class Upgrading:
         if not self._sessions.waits_for_others:
             self._fall_silent()
         elif self._loop.time() < self._until:
-            self._loop.call_later(UPGRADE_LOOK_SECONDS, self._wait_for_others)
+            self._look_again(self._wait_for_others)
         else:
             self._refuse(
                 f"a provider or a setup of a project did not end within {UPGRADE_PATIENCE_SECONDS:g} s; "
@@ -136,7 +149,7 @@ class Upgrading:
 
     def _fall_silent(self) -> None:
         self._listener.suspend()
-        for connection in self._server.connections:
+        for connection in self._server.open_connections:
             connection.hold("upgrade", True)
             if connection.session is not None:
                 connection.session.freeze()
@@ -144,9 +157,9 @@ class Upgrading:
         self._answer()
 
     def _answer(self) -> None:
-        busy = self._services.busy or not all(one.at_rest for one in self._server.connections)
+        busy = self._services.busy or not all(one.at_rest for one in self._server.open_connections)
         if busy and self._loop.time() < self._until:
-            self._loop.call_later(UPGRADE_LOOK_SECONDS, self._answer)
+            self._look_again(self._answer)
             return
         self._send_away()
 
@@ -154,7 +167,7 @@ class Upgrading:
 
     def _send_away(self) -> None:
         until = self._loop.time() + UPGRADE_RETURN_SECONDS
-        for connection in self._server.connections:
+        for connection in self._server.open_connections:
             session = connection.session
             if connection.at_rest:
                 connection.close(RESTARTING, RESTARTING_REASON)
@@ -167,7 +180,7 @@ class Upgrading:
 
     def _wait_for_clients(self) -> None:
         if self._listener.served and self._loop.time() < self._until:
-            self._loop.call_later(UPGRADE_LOOK_SECONDS, self._wait_for_clients)
+            self._look_again(self._wait_for_clients)
         else:
             self._replace()
 
@@ -178,7 +191,7 @@ class Upgrading:
         if _is_readable(self._signals):
             # One has come and was not heard yet: it may be the end.
             reexec.take_signals()
-            self._loop.call_later(UPGRADE_LOOK_SECONDS, self._replace)
+            self._look_again(self._replace)
             return
         memory = -1
         try:

@@ -59,6 +59,11 @@ class Attempts:
     def __len__(self) -> int:
         return self._pending
 
+    def narrow(self, limit: int) -> None:
+        """There may be no more than this: a process has only so many descriptors."""
+        self._limit = min(self._limit, limit)
+        self._per_source = min(self._per_source, max(1, limit // 2))
+
     def make_room(self) -> float:
         """Ends what has waited for too long if the budget is spent; how long the next one has to wait."""
         if self._pending < self._limit:

@@ -6,6 +6,8 @@ setsockopt, shutdown) is the same object.
 
 from __future__ import annotations
 
+import os
+
 from ..earlyerrors import SettingInvalid
 from ..stdlib import socket
 
@@ -115,14 +117,24 @@ def listen(host: str, port: int) -> socket:
 
 
 def accept(listening: socket) -> socket:
-    """The next connection. Raises BlockingIOError when there is none."""
+    """The next connection, which does not block. Raises BlockingIOError when there is none, OSError."""
     fd, _ = listening._accept()  # type: ignore[attr-defined]  # of _socket.socket
     return socket_of(listening, fd)
 
 
 def socket_of(listening: socket, fd: int) -> socket:
-    """A connection that was accepted from this socket."""
-    return socket(listening.family, _SOCK_STREAM, 0, fileno=fd)
+    """A connection that was accepted from this socket; it does not block. Raises OSError, and closes it."""
+    try:
+        sock = socket(listening.family, _SOCK_STREAM, 0, fileno=fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    try:
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def listening_on(fd: int) -> socket:

@@ -5,10 +5,11 @@ The framing is `protocol.websocket`; here are the socket, the queue, keep-alive 
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..earlyerrors import RemoteProtocolError
-from ..log import warn
+from ..log import fault, warn
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, Response, answer
 from ..stdlib import deque, socket
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from ..loop import Loop, Timer
+    from ..loop import EpollLoop, Loop, Timer
     from ..protocol.upgrade import Admitted, Gate
     from ..protocol.websocket import Payload
     from .sockets import Stream
@@ -45,6 +46,10 @@ READ_SIZE_LARGE = 1 << 20  # while a large message is under way
 # Messages handled in one go before other connections get their turn.
 _BATCH = 8
 _ACCEPT_AGAIN_SECONDS = 1.0
+_SAY_AGAIN_SECONDS = 10.0  # between two lines about it: a flood comes back at once
+_NO_DESCRIPTOR = (23, 24)  # ENFILE of the machine, EMFILE of this process
+_REMEDY = "end commands or connections, or raise the server's limit on open files (ulimit -n)"
+_SPENT = f"this exec-server has no descriptor left for another connection; {_REMEDY}"
 _HEAD_SECONDS = 10.0  # how long a connection may take to say what it wants
 _PING_SECONDS = 30.0  # the reference's interval
 _DEAD_SECONDS = 60.0  # without a byte from the peer after a ping: the connection is half open
@@ -86,6 +91,9 @@ class Listener:
         self._limit = limit
         self._suspended = False
         self._sharing = sharing  # without it there is one principal
+        self._emptied: Callable[[], None] | None = None  # called when the last connection has gone
+        self._reserve = _Reserve()
+        self._said = -_SAY_AGAIN_SECONDS
         self.open: set[WebSocketTransport | _Incoming] = set()
         self.attempts = Attempts(loop)
         self._paused: Timer | None = None
@@ -102,18 +110,25 @@ class Listener:
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):
             return
         except OSError as error:
-            # No descriptor or memory for it now: leave it in the backlog for a while.
-            warn("server", "cannot accept a connection now: %s", error.strerror)
-            self._pause(_ACCEPT_AGAIN_SECONDS)
+            if error.errno in _NO_DESCRIPTOR and self._reserve.fd >= 0:
+                self._turn_away(error)
+            else:
+                # No memory for it now: leave it in the backlog for a while.
+                self._say(error)
+                self._pause(_ACCEPT_AGAIN_SECONDS)
             return
-        raw.setblocking(False)
-        caller = SocketCaller(raw)
-        if caller.over_tcp:
-            try:
-                raw.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
-            except OSError:
-                pass  # a connection reset while it waited
-        sock: Stream = raw if self._secure is None else self._secure(raw, caller)
+        try:
+            caller = SocketCaller(raw)
+            if caller.over_tcp:
+                try:
+                    raw.setsockopt(_SOL_TCP, _TCP_NODELAY, 1)
+                except OSError:
+                    pass  # a connection reset while it waited
+            sock: Stream = raw if self._secure is None else self._secure(raw, caller)
+        except OSError as error:
+            self._say(error)
+            raw.close()
+            return
         self.open.add(_Incoming(self._loop, self, sock, caller))
 
     def _pause(self, seconds: float) -> None:
@@ -121,7 +136,31 @@ class Listener:
         self._loop.remove_reader(self._sock.fileno())
         self._paused = self._loop.call_later(seconds, self._accept_again)
 
+    def _turn_away(self, error: OSError) -> None:
+        """No descriptor is left but the one in reserve: whoever comes is told so, instead of waiting."""
+        self._reserve.give_up()
+        try:
+            sock = accept(self._sock)
+        except OSError:
+            self._say(error)
+            self._pause(_ACCEPT_AGAIN_SECONDS)  # somebody else took it
+        else:
+            self._say(error)
+            if self._secure is None:
+                _refuse(sock, Response(503, _SPENT))
+            else:
+                sock.close()  # a handshake would need more than there is
+        finally:
+            self._reserve.take()
+
+    def _say(self, error: OSError) -> None:
+        now = self._loop.time()
+        if now - self._said >= _SAY_AGAIN_SECONDS:
+            self._said = now
+            warn("server", "cannot accept a connection now: %s; %s", error.strerror, _REMEDY)
+
     def _accept_again(self) -> None:
+        self._reserve.take()
         if self._paused is not None and self._sock.fileno() >= 0 and not self._suspended:
             self._loop.add_reader(self._sock.fileno(), self._accept)
         self._paused = None
@@ -184,8 +223,11 @@ class Listener:
 
     def adopt(self, fd: int, head: bytes) -> None:
         """Goes on with somebody whom another listener has accepted."""
-        sock = socket_of(self._sock, fd)
-        sock.setblocking(False)
+        try:
+            sock = socket_of(self._sock, fd)
+        except OSError as error:
+            self._say(error)
+            return
         self.open.add(_Incoming(self._loop, self, sock, SocketCaller(sock), head))
 
     def holds_too_much(self, principal: str) -> bool:
@@ -199,7 +241,14 @@ class Listener:
     def upgrade(self, sock: Stream, rest: bytes, admitted: Admitted) -> None:
         transport = WebSocketTransport(self._loop, sock, self, admitted)
         self.open.add(transport)
-        self._connected(transport)
+        try:
+            self._connected(transport)
+        except Exception as error:
+            # What serves it could not be loaded or made: no descriptor, no memory.
+            fault("server", "a connection could not be served", error)
+            transport.receiver = _Nobody()
+            transport.close(1013, _SPENT)
+            return
         transport.begin(rest)
 
     def end_unless(self, admitted: Callable[[str], bool]) -> None:
@@ -212,11 +261,64 @@ class Listener:
         """Accepts no more. Open connections go on."""
         self._loop.remove_reader(self._sock.fileno())
         self._sock.close()
+        self._reserve.give_up()
+
+    def narrow(self, limit: int, strangers: int) -> None:
+        """Accepts no more connections at a time than this, and no more that are not admitted yet."""
+        self._limit = min(self._limit, limit)
+        self.attempts.narrow(strangers)
+
+    def drain(self, loop: EpollLoop) -> None:
+        """Runs the loop until every closing connection has gone: its client takes what is on its way, and
+        learns why it ends. None takes longer than a closing handshake may."""
+        for one in list(self.open):
+            if isinstance(one, _Incoming):
+                one.abort()
+        if self.open:
+            self._emptied = loop.stop
+            loop.call_later(_CLOSE_SECONDS, loop.stop)
+            loop.run()
+
+    def gone(self, transport: WebSocketTransport) -> None:
+        """An upgraded connection has ended."""
+        self.open.discard(transport)
+        if not self.open and self._emptied is not None:
+            self._emptied()
+
+
+class _Reserve:
+    """A descriptor that is kept for the moment when no other is left."""
+
+    def __init__(self) -> None:
+        self.fd = -1
+        self.take()
+
+    def take(self) -> None:
+        if self.fd < 0:
+            try:
+                self.fd = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                pass  # at the next opportunity
+
+    def give_up(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class _Nobody:
+    """The receiver of a connection that cannot be served."""
+
+    def message(self, data: Payload) -> None: ...
+    def drained(self) -> None: ...
+    def lost(self, reason: str) -> None: ...
 
 
 def _refuse(sock: Stream, response: Response) -> None:
     try:
         sock.send(response.encode())
+        sock.shutdown(1)
+        sock.recv(MAX_HEAD)  # what was sent and never read would turn the answer into a reset
     except OSError:
         pass
     sock.close()
@@ -279,7 +381,12 @@ class _Incoming:
             if len(self._head) > MAX_HEAD:
                 self._reply(Response(431, f"request head exceeds {MAX_HEAD} bytes"))
             return
-        response = self._listener.judge(head, self._caller)
+        try:
+            response = self._listener.judge(head, self._caller)
+        except Exception as error:
+            # Whoever asks is not to wait for an answer that never comes.
+            fault("server", "a request could not be judged", error)
+            response = Response(503, "the server could not look at this request now; try again later")
         if response.admitted is None:
             self._turn_away(response)
             return
@@ -642,5 +749,5 @@ class WebSocketTransport(Outgoing):
             self._outbox.clear()
             self._loop.remove_writer(self._fd)
         self.buffered = 0
-        self._listener.open.discard(self)
         self._sock.close()
+        self._listener.gone(self)
