@@ -11,11 +11,19 @@ import click
 from .. import VERSION
 from ..errors import OutfitterError
 from ..plain import plain
+from . import detachkeys
 from .env.commands import env_group
 from .flags import JSON, SERVE, WHERE, WISHES, Flag
 from .hook.commands import hook_group
 from .options import has
 
+_DETACH_KEYS = Flag(
+    "--detach-keys",
+    "text",
+    "On a terminal, the keys that leave the command running; `none` turns them off.",
+    "KEYS",
+    initial=detachkeys.DEFAULT,
+)
 _EVENTS = Flag("--json", "flag", "Print one JSON line per event instead of the output.")
 
 
@@ -88,13 +96,15 @@ def serve_command(**flags: Any) -> int:
     ),
     Flag("--cwd", "text", "Run the command in this directory of the executor.", "PATH"),
     Flag("--timeout", "seconds", "End the command after this many seconds.", "SECONDS"),
+    _DETACH_KEYS,
     _EVENTS,
 )
 @click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:
     """Run a command here or on another machine.
 
-    The command gets an environment in which every variable has a known origin; --explain shows it.
+    The command gets an environment in which every variable has a known origin; --explain shows it. On a
+    terminal, with --on, the keys ~d at the beginning of a line leave the command running.
 
     The exit status is the command's own, or 124 after a timeout, 125 if the command could not be started or
     the server was lost, 126 if it is not executable, and 127 if it was not found.
@@ -130,13 +140,15 @@ def ps_command(**flags: Any) -> int:
     *WHERE,
     Flag("--session", "text", "Look for the process ID in this session of the server --on.", "ID"),
     Flag("--take-over", "flag", "Take the command over from the client that is attached to it now."),
+    _DETACH_KEYS,
     _EVENTS,
 )
 @click.argument("ident", required=False, metavar="[ID]")
 def attach_command(ident: str | None, **flags: Any) -> int:
     """Follow a command that is already running.
 
-    Prints the output that the server still has, then new output as it comes.
+    Prints the output that the server still has, then new output as it comes. On a terminal, the keys ~d at
+    the beginning of a line leave the command running, and so does SIGTERM; ~~ stands for ~.
 
     ID is the first column of `outfitter ps`, or its first characters. It can be omitted if only one command
     is listed. The exit status is that of the command.
