@@ -21,6 +21,8 @@ OutfitterError
 │   │   └── LimitExceeded       they have more of something than this server takes
 │   ├── MethodUnknown           this server does not have the method
 │   ├── SessionAttached         another connection uses the session
+│   ├── Draining                the server takes no new sessions, because it is about to end
+│   ├── OperatorOnly            the request is for operators of the server
 │   ├── QuotaReached            this principal holds its share; what is left is for others
 │   ├── DetachRefused           the server does not keep a command for so long without a client
 │   ├── EnvironmentTooLarge     no program can start with this much; names the largest variable
@@ -220,6 +222,37 @@ class MethodUnknown(Refused):
     def __str__(self) -> str:
         # The reference's words: clients may look for them.
         return f"exec-server stub does not implement `{self.method}` yet"
+
+
+class Draining(Refused):
+    """`since` is when it began, in UTC, for people."""
+
+    slug = "draining"
+
+    def __init__(self, since: str) -> None:
+        super().__init__(since)
+        self.since = since
+
+    def __str__(self) -> str:
+        return (
+            f"this exec-server has been draining since {self.since} and takes no new sessions: use another "
+            "one, or try again when it has been started again"
+        )
+
+
+class OperatorOnly(Refused):
+    slug = "operator-only"
+
+    def __init__(self, principal: str, what: str) -> None:
+        super().__init__(principal, what)
+        self.principal = principal
+        self.what = what
+
+    def __str__(self) -> str:
+        return (
+            f"only an operator may {self.what}, and you are {self.principal}: connect as the server's own "
+            f"user, or start it with --operator {self.principal}"
+        )
 
 
 class SessionAttached(Refused):

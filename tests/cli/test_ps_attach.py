@@ -341,6 +341,8 @@ def test_states_are_what_the_servers_say(user: User, tmp_path: Path) -> None:
         wait_until(lambda: states(user)[exited] == "exited", "it has ended")
         assert states(user) == {running: "running", exited: "exited"}
         assert re.search(rb"exited 9 +\d+ s ago\n", user.run("ps").stdout)
+    for path in user.records():  # as if the server were on another machine: nobody knows that it has ended
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"server": 0}))
     assert states(user) == {running: "unreachable", exited: "unreachable"}
     assert b"unreachable: cannot connect to " in user.run("ps").stdout
     with serving("outfitter", tmp_path / "one", listen=server.url):

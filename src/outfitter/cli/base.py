@@ -34,7 +34,7 @@ def directory(client: Client, target: Target, given: str | None) -> str | None:
 
     Raises SettingInvalid.
     """
-    if target.declared is None or _why_stranger(client, target.declared) is not None:
+    if target.declared is None or why_stranger(client, target.declared) is not None:
         return given  # relative to where the server is
     if given is not None and given.startswith("file:"):
         return given
@@ -52,7 +52,7 @@ async def agree(client: Client, target: Target, wanted: str | None, *, compare: 
     """
     if target.declared is None:
         return None  # this machine's commands start from our environment anyway
-    stranger = _why_stranger(client, target.declared)
+    stranger = why_stranger(client, target.declared)
     if stranger is not None:
         if wanted in ("client", "merge"):
             raise SettingInvalid(
@@ -84,7 +84,7 @@ def _params(rule: str) -> BaseParams:
     return BaseParams(rule, os.getpid(), env)
 
 
-def _why_stranger(client: Client, declared: Declared) -> str | None:
+def why_stranger(client: Client, declared: Declared) -> str | None:
     """Why a server may not know our environment; None when it is one of ours, on this machine."""
     if declared.url is None:
         return "a server that is started as a program has an environment of its own"
@@ -100,6 +100,14 @@ def _why_stranger(client: Client, declared: Declared) -> str | None:
     if not _is_ours(base.get("pid")):
         return "this user has no such server process on this machine"
     return None
+
+
+def server_pid(client: Client, declared: Declared | None) -> int:
+    """The process of a server that is ours, on this machine; 0 for any other."""
+    if declared is None or why_stranger(client, declared) is not None:
+        return 0
+    base: Any = client.info.base if client.info is not None else None
+    return int(base["pid"])
 
 
 def _is_ours(pid: object) -> bool:

@@ -11,6 +11,7 @@ import click
 from .. import VERSION
 from ..errors import OutfitterError
 from ..plain import plain
+from ..protocol.operating import SIGNALS
 from . import detachkeys
 from .env.commands import env_group
 from .flags import JSON, SERVE, WHERE, WISHES, Flag
@@ -123,13 +124,17 @@ def run_command(argv: tuple[str, ...], **flags: Any) -> int:
 @has(
     *WHERE,
     Flag("--session", "text", "List the processes of this session instead.", "ID"),
+    Flag("--server", "text", "List every command on this server that you may see.", "NAME|URL"),
     Flag("--json", "flag", "Print a JSON list."),
 )
 def ps_command(**flags: Any) -> int:
     """List commands that `outfitter run --on` started.
 
-    A command stays on the list while its server may still know it.
+    A command stays on the list while its server may still know it. With --server, list what runs there,
+    whoever started it: your own commands, or, for an operator of the server, everybody's.
     """
+    if flags["server"] is not None and (flags["session"] is not None or flags["on"] is not None):
+        raise click.UsageError("--server cannot be used with --on or --session")
     from .ps import ps
 
     return ps(flags)
@@ -156,6 +161,56 @@ def attach_command(ident: str | None, **flags: Any) -> int:
     from .attach import attach
 
     return attach(ident, flags)
+
+
+@cli.command("sessions")
+@has(*WHERE[1:], Flag("--json", "flag", "Print a JSON object."))
+@click.argument("server", required=False, metavar="[NAME|URL]")
+def sessions_command(server: str | None, **flags: Any) -> int:
+    """List the sessions of a server.
+
+    You see your own sessions; an operator of the server sees everybody's.
+    """
+    from .operating import sessions
+
+    return sessions(server, flags)
+
+
+@cli.command("kill")
+@has(
+    *WHERE,
+    Flag("--session", "text", "ID is a process of this session of the server --on.", "ID"),
+    Flag("--server", "text", "ID is a PID of `outfitter ps --server` on this server.", "NAME|URL"),
+    Flag("--signal", "text", "Send this signal instead, to the command's group.", choices=tuple(SIGNALS)),
+    Flag("--grace", "seconds", "Send SIGTERM first and wait this long.", "SECONDS"),
+)
+@click.argument("ident", metavar="ID")
+def kill_command(ident: str, **flags: Any) -> int:
+    """End a command on a server, with everything that it started.
+
+    ID is the first column of `outfitter ps`, or its first characters. The exit status is 1 if nothing was
+    ended.
+    """
+    if flags["server"] is not None and (flags["session"] is not None or flags["on"] is not None):
+        raise click.UsageError("--server cannot be used with --on or --session")
+    if flags["signal"] is not None and flags["grace"] is not None:
+        raise click.UsageError("--signal and --grace cannot be used together")
+    from .operating import kill
+
+    return kill(ident, flags)
+
+
+@cli.command("drain")
+@has(*WHERE[1:])
+@click.argument("server", metavar="NAME|URL")
+def drain_command(server: str, **flags: Any) -> int:
+    """Have a server take no new sessions and end when none is in use.
+
+    Clients that have a session go on and may come back to it. SIGUSR1 does the same.
+    """
+    from .operating import drain
+
+    return drain(server, flags)
 
 
 @cli.command("cp")

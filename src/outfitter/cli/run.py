@@ -149,6 +149,7 @@ class _Run:
                 tls_ca=self._flags["tls_ca"],
                 tls_cert=self._flags["tls_cert"],
                 tls_key=self._flags["tls_key"],
+                server=base.server_pid(client, self._target.declared),
             )
         except OutfitterError as error:
             say(f"`outfitter attach` will not find this command: {error}")

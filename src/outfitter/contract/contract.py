@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .selection import ProviderSelection, Use
     from .settings import Settings
     from .setup.setups import Setups
+    from .trust import Grant
 
 # Stacks that are remembered: clients send the same policy with every command, from a few directories.
 REMEMBERED_STACKS = 32
@@ -119,6 +120,8 @@ class Contract:
         self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
         # What `stack` does around a question, for those who watch: it may take its time.
         self.around: Callable[[str], AbstractContextManager[object]] | None = None
+        # Gets every grant of trust that is made use of, in any thread.
+        self.on_grant: Callable[[Grant], None] | None = None
 
     # Settings
 
@@ -302,7 +305,7 @@ class Contract:
         from .providers import Projects
         from .trust import TrustStore
 
-        return Projects(TrustStore(self._state_folder), self._home)
+        return Projects(TrustStore(self._state_folder, self.on_grant), self._home)
 
     def watched(self, asked: Asked) -> list[str]:
         """The paths whose change makes an answer of providers stale. Raises FileInvalid, SettingInvalid."""

@@ -421,6 +421,10 @@ class Process:
 
     def interrupt(self) -> None:
         """SIGINT for the command's group; on a terminal, for the job in its foreground."""
+        self.signal(SIGINT)
+
+    def signal(self, number: int) -> None:
+        """The same for any signal."""
         if self.closed or self._discarded:
             return
         group: int | None = None if self.exited else self.pid
@@ -429,7 +433,7 @@ class Process:
 
             group = pty.foreground_group(self._stdin) or group
         if group is not None:
-            kill_group(group, SIGINT)
+            kill_group(group, number)
 
     def terminate(self, grace: float = 0.0) -> bool:
         """Ends the whole tree; True if the leader was still running.

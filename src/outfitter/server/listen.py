@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from .. import VERSION
 from ..earlyerrors import FileInvalid, SettingInvalid
 from ..log import fault, note, warn
 from ..loop import EpollLoop
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..core.quotas import Sharing
+    from ..observe.audit import Audit, Observer
     from ..protocol.upgrade import Gate
     from ..stdlib import socket
     from ..transport.caller import SocketCaller
@@ -33,7 +35,7 @@ _WARM_UP_SECONDS = 0.05
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
 _SWITCH_SECONDS = 0.00002
-_SIGHUP, _SIGINT, _SIGALRM, _SIGTERM = 1, 2, 14, 15
+_SIGHUP, _SIGINT, _SIGUSR1, _SIGALRM, _SIGTERM = 1, 2, 10, 14, 15
 # From a signal to a hard end. An orderly one takes two seconds for clients and one for commands; who asked us
 # to end (a container engine, say) often waits for ten.
 _HARD_END_SECONDS = 8
@@ -73,11 +75,13 @@ def serve_websocket(
     gate: Callable[[], Gate],
     check: Check | None,
     certificates: Certificates | None = None,
+    audit: Audit | None = None,
 ) -> int:
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported.
 
-    SIGHUP has `check` read its files again, and ends the connections that it does not admit any more. With
-    `certificates`, every connection speaks TLS.
+    SIGHUP has `check` read its files again, and ends the connections that it does not admit any more; `audit`
+    opens its file again. SIGUSR1 drains: the server ends when no session is in use. With `certificates`,
+    every connection speaks TLS.
     """
     if settings.cgroup:
         from ..host.cgroup import check as check_cgroup
@@ -88,20 +92,36 @@ def serve_websocket(
     _check_configuration()
     loop = EpollLoop()
     reload: list[Callable[[], None]] = []  # what SIGHUP does, in this order; each may raise SettingInvalid
-    _on_signals(loop, {_SIGHUP: _hang_up(loop.stop, reload), _SIGINT: loop.stop, _SIGTERM: loop.stop})
+    _on_signals(
+        loop,
+        {
+            _SIGHUP: _hang_up(loop.stop, reload),
+            _SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
+            _SIGINT: loop.stop,
+            _SIGTERM: loop.stop,
+        },
+    )
     sys.stdout.write(f"{place.url}\n")
     sys.stdout.flush()
     from ..core.quotas import Sharing
     from ..transport.websocket import Listener
 
     sharing = Sharing(settings.several_principals)
-    lazy = _LazyServer(loop, settings, sharing=sharing)
+
+    def drains(why: str) -> None:
+        listener.draining = why
+
+    lazy = _LazyServer(loop, settings, sharing=sharing, observer=audit, drains=drains)
     secure = None if certificates is None else _secured(loop, certificates)
     listener = Listener(
         loop, sock, gate(), lazy.connect, settings.max_connections, secure=secure, sharing=sharing
     )
     if certificates is not None:
         reload.append(certificates.reload)
+    listener.software = f"outfitter/{VERSION}"
+    if audit is not None:
+        reload.append(audit.reopen)
+        listener.on_refusal = lambda peer, why: audit.happened("refused", "", peer, "", reason=why)
     if check is not None:
 
         def share() -> None:
@@ -118,6 +138,8 @@ def serve_websocket(
     place.leave()
     lazy.stop()
     listener.drain(loop)
+    if audit is not None:
+        audit.close()
     return 0
 
 
@@ -127,7 +149,7 @@ def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket, S
     return lambda sock, caller: TlsSocket(loop, sock, certificates.context(), caller)
 
 
-def serve_stdio(settings: ServerSettings) -> int:
+def serve_stdio(settings: ServerSettings, audit: Audit | None = None) -> int:
     """Serves one connection over stdin and stdout; its end is ours."""
     from ..transport.stdio import StdioTransport
 
@@ -135,7 +157,7 @@ def serve_stdio(settings: ServerSettings) -> int:
     _check_configuration()
     loop = EpollLoop()
     # A pipe cannot be dialled again: no session outlives it. Whoever holds it has started us for itself.
-    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher")
+    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher", observer=audit)
     transport = StdioTransport(loop, 0, 1)
     lazy.get().connect(transport)
     # There is nothing to reload, and a terminal that is gone takes its pipe along.
@@ -143,6 +165,8 @@ def serve_stdio(settings: ServerSettings) -> int:
     transport.begin()
     loop.run()
     lazy.stop()
+    if audit is not None:
+        audit.close()
     return 0
 
 
@@ -185,8 +209,12 @@ class _LazyServer:
         left: Callable[[], None] | None = None,
         base: str = "daemon",
         sharing: Sharing | None = None,
+        observer: Observer | None = None,
+        drains: Callable[[str], None] | None = None,
     ) -> None:
         self._base = base
+        self._observer = observer
+        self._drains = drains
         self._sharing = sharing
         self._loop = loop
         self._settings = settings
@@ -217,7 +245,10 @@ class _LazyServer:
                 base=self._base,
                 pace=EpollPace(self._loop),
                 sharing=self._sharing,
+                observer=self._observer,
             )
+            if self._drains is not None:
+                server.drains(self._drains, self._loop.stop)
             try:
                 # A login shell that is to be asked is asked now, once, before any command.
                 server.contract.prepare()

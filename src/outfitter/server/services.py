@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..core.quotas import Sharing
 from ..core.shares import Shares
 from ..pace import Pace
+from ..transport.base import own_principal
 from .environment import Environments
 from .limits import (
     ANSWERS_TOTAL_BYTES,
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     from ..host.watching import Watching
     from ..host.workers import Done, Workers
     from ..loop import Loop
+    from ..observe.audit import Observer
     from ..protocol.session import EnvironmentInfo
     from ..transport.base import Transport
     from .asking import Asking
+    from .draining import Drain
     from .room import Room
     from .settings import ServerSettings
     from .walking import Walkers
@@ -55,13 +58,17 @@ class Services:
         base: str,
         pace: Pace,
         sharing: Sharing | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.loop = loop
+        self.observer = observer
+        self.drain: Drain | None = None  # where the server can end by itself
+        self._operators = settings.operators
         self.pace = pace
         self.connections: Collection[Waiting] = ()
         self.sharing = sharing or Sharing(settings.several_principals)
         self.sharing.when_several(self._shared)
-        self.sessions = Sessions(loop, settings, pace, self.sharing)
+        self.sessions = Sessions(loop, settings, pace, self.sharing, observer)
         self.retains = retains  # sessions outlive their connections
         retention = settings.session_retention if retains else 0.0
         self.environments = Environments(executor, retention, base)
@@ -92,6 +99,10 @@ class Services:
         waiting = [(one.principal, one.transport.buffered) for one in self.connections]
         mine = sum(size for whose, size in waiting if whose == principal)
         return not self.sharing.allows(ANSWERS_TOTAL_BYTES, sum(size for _, size in waiting), mine, 0)
+
+    def is_operator(self, principal: str) -> bool:
+        """Whether it may see and end what belongs to others: the server's own user, and who was named."""
+        return principal in self._operators or principal == own_principal()
 
     @property
     def info(self) -> EnvironmentInfo:

@@ -61,13 +61,17 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
         for plan in notes:
             reports = report if plan.probe else None
             started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
-        session.start(params.process_id, final, started, unattended)
+        process = session.start(params.process_id, final, started, unattended)
     except BaseException:
         if report is not None:
             report.fifo.close()
         raise
     if report is not None and (started is None or not started.reports):
         report.fifo.close()
+    observer = call.services.observer
+    if observer is not None:
+        who = (call.principal, call.channel.address, session.id)
+        observer.started(*who, process, params.argv, launch.cwd)
     told = environments.summary(resolved, session.base, started) if session.summaries else None
     if params.contract is not None:
         return StartResult(params.process_id, warnings=ready.warnings, environment=told)
