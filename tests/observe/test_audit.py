@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -192,3 +193,41 @@ def test_disk_that_takes_nothing_holds_up_nobody(tmp_path: Path, monkeypatch: py
     assert lost > 0
     assert len(numbers) + lost == 5000
     assert numbers == sorted(numbers)
+
+
+def test_line_that_was_torn_spoils_no_other(tmp_path: Path) -> None:
+    fifo = tmp_path / "audit"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)
+    log = Audit(str(fifo))
+    log.happened("torn", "x" * 4096, "y" * 4096, "")  # more than there is room for
+    wait_until(lambda: log._failing, "it was torn")
+    got = os.read(reading, 65536)
+    log.happened("whole", "", "", "")
+    log.close()
+    got += os.read(reading, 65536)
+    os.close(log._fd)
+    os.close(reading)
+    torn, *others = got.splitlines()
+    assert torn.startswith(b'{"time"')
+    assert [json.loads(line)["event"] for line in others] == ["audit-lost", "whole"]
+
+
+def test_machine_without_room_for_a_thread_loses_lines_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    log = Audit(str(tmp_path / "audit"))
+    with monkeypatch.context() as patched:
+        patched.setattr(audit, "start_new_thread", none)
+        log.happened("lost", "", "", "")
+        log.close()
+    log.happened("kept", "", "", "")
+    log.close()
+    assert [(one["event"], one.get("lines")) for one in lines(tmp_path / "audit")] == [
+        ("audit-lost", 1),
+        ("kept", None),
+    ]
