@@ -316,17 +316,26 @@ class EnvironmentTooLarge(Refused):
 
 
 class LoginRejected(Refused):
-    """A command asks for a login shell, by its flag `flag` or, if `by_name`, by its argv[0]."""
+    """A command asks for a login shell, by its flag `flag` or, if `by_name`, by its argv[0].
+
+    `in_text`: not the command itself asks, but what it visibly starts; then `flag` is a sentence about it.
+    """
 
     slug = "login-rejected"
 
-    def __init__(self, shell: str, flag: str, *, by_name: bool = False) -> None:
+    def __init__(self, shell: str, flag: str, *, by_name: bool = False, in_text: bool = False) -> None:
         super().__init__(shell, flag)
         self.shell = shell
         self.flag = flag
         self.by_name = by_name
+        self.in_text = in_text
 
     def __str__(self) -> str:
+        if self.in_text:
+            return (
+                f"{self.flag}, which is not allowed here: start a non-login shell in it, or set "
+                'login = "strip" or "allow" (both let it run)'
+            )
         how = f"its argv[0] is `{self.flag}`" if self.by_name else f"`{self.flag}`"
         return (
             f"the command asks for a login shell of {self.shell} ({how}), which is not allowed here: start "

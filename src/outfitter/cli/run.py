@@ -186,8 +186,7 @@ class _Run:
             say(str(error))  # and the status stays the command's
             return
         paint = Paint(wants_colour(sys.stderr))
-        shell = None if process.environment is None else process.environment.get("shell")
-        for line in explain.report(told, shell, process.startup, self._differences, paint):
+        for line in explain.report(told, process.environment, process.startup, self._differences, paint):
             print(line, file=sys.stderr)
 
 

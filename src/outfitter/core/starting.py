@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from ..errors import InvalidParams
 from ..record import replace
-from ..shell.start import prepare
+from ..shell.look import is_plain
+from ..shell.start import is_shell, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ..shell.look import Look
     from ..shell.start import Probe, ShellPlan
+    from ..shell.wrappers import Account
     from .launch import Launch
 
     Note = ShellPlan
@@ -31,24 +34,40 @@ def through(launch: Launch, steps: Iterable[Step]) -> tuple[Launch, tuple[Note, 
     return launch, tuple(notes)
 
 
-def shell(login: str, startup: str, probe: Probe | None) -> Step:
+def shell(login: str, startup: str, probe: Probe | None, look: Look, account: Callable[[], Account]) -> Step:
     """A shell does not undo the contract: its flags and its environment keep startup files out, or make good
-    what they do. Anything but a shell stays as it is. Raises LoginRejected."""
+    what they do. So does one behind `env`, `nice` and the like, and that of a script. Anything else stays as
+    it is. Raises LoginRejected."""
 
     def step(launch: Launch) -> tuple[Launch, Note | None]:
-        plan = prepare(
-            launch.program,
-            launch.argv,
-            login=login,
-            startup=startup,
-            env=launch.env,
-            cwd=launch.cwd,
-            probe=probe,
-        )
+        if is_shell(launch.program) and is_plain(launch.argv):
+            plan = prepare(
+                launch.program,
+                launch.argv,
+                login=login,
+                startup=startup,
+                env=launch.env,
+                cwd=launch.cwd,
+                probe=probe,
+            )
+        else:
+            from ..shell.chain import arrange
+
+            plan = arrange(
+                launch.program,
+                launch.argv,
+                login=login,
+                startup=startup,
+                env=launch.env,
+                cwd=launch.cwd,
+                probe=probe,
+                look=look,
+                account=account,
+            )
         if plan is None:
             return launch, None
         env = plan.environment(launch.env) if plan.withheld or plan.added else launch.env
-        return replace(launch, argv=plan.argv, env=env), plan
+        return replace(launch, program=plan.program or launch.program, argv=plan.argv, env=env), plan
 
     return step
 

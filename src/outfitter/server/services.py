@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
     from typing import Protocol
 
+    from ..host.programs import Programs
     from ..host.statx import CachedLookup
     from ..host.watching import Watching
     from ..host.workers import Done, Workers
@@ -76,6 +77,7 @@ class Services:
         self._workers: Workers | None = None
         self._watching: Watching | None = None
         self._cached: CachedLookup | None = None
+        self._programs: Programs | None = None
         self._walkers: Walkers | None = None
         self._asking: Asking | None = None
         self._explaining: Shares | None = None
@@ -175,6 +177,15 @@ class Services:
 
             self._cached = CachedLookup()
         return self._cached
+
+    @property
+    def programs(self) -> Programs:
+        """What the files of programs are."""
+        if self._programs is None:
+            from ..host.programs import Programs
+
+            self._programs = Programs()
+        return self._programs
 
     @property
     def watching(self) -> Watching:

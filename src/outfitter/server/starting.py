@@ -6,6 +6,7 @@ from ..core.launch import Launch
 from ..core.session import FOREVER
 from ..core.starting import shell, through, wrap
 from ..errors import DetachRefused, InvalidParams
+from ..host.programs import account
 from ..protocol.process import StartResult
 from ..shell.start import is_shell
 from .shells import ShellStart, modes, reporting
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..contract.contract import Asked, Ready
     from ..core.starting import Step
     from ..protocol.process import DetachedParams, StartParams
+    from ..shell.start import ContractFlag
     from .call import Call
 
 DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
@@ -48,19 +50,24 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
     launch = _launch(params, ready.asked.cwd, resolved.values)
     steps: list[Step] = []
     report = None
-    if is_shell(launch.program):
+    programs = call.services.programs
+    if is_shell(launch.program) or programs.concerns(launch.program, launch.env, launch.cwd):
         settings = ready.settings or environments.contract.settings(launch.cwd)
         login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix))
         report = reporting(startup, launch.env, wanted=session.summaries)
-        steps.append(shell(login, startup, None if report is None else report.probe))
+        probe = None if report is None else report.probe
+        steps.append(shell(login, startup, probe, programs.look, account))
     if ready.prefix:
         steps.append(wrap(ready.prefix))
     started = None
+    flags: tuple[ContractFlag, ...] = ()
     try:
         final, notes = through(launch, steps) if steps else (launch, ())
         for plan in notes:
-            reports = report if plan.probe else None
-            started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
+            flags += plan.flags
+            if plan.shell:
+                reports = report if plan.probe else None
+                started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
         process = session.start(params.process_id, final, started, unattended)
     except BaseException:
         if report is not None:
@@ -72,10 +79,11 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
     if observer is not None:
         who = (call.principal, call.channel.address, session.id)
         observer.started(*who, process, params.argv, launch.cwd)
-    told = environments.summary(resolved, session.base, started) if session.summaries else None
+    told = environments.summary(resolved, session.base, started, flags) if session.summaries else None
     if params.contract is not None:
         return StartResult(params.process_id, warnings=ready.warnings, environment=told)
-    environments.say(ready.warnings)  # its protocol has no place for them
+    # Its protocol has no place for them.
+    environments.say((*ready.warnings, *(flag.what for flag in flags)))
     return StartResult(params.process_id, environment=told)
 
 
