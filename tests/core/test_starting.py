@@ -8,12 +8,14 @@ import pytest
 
 from outfitter.core.launch import Launch
 from outfitter.core.starting import shell, through, wrap
+from outfitter.env.behind import Behind
 from outfitter.errors import InvalidParams, LoginRejected
 from outfitter.record import replace
 from outfitter.shell.look import Looked
 from outfitter.shell.start import ShellPlan
 from outfitter.shell.wrappers import Account
 
+NOTHING = Behind(("--",), {})
 ENV = {"PATH": "/usr/bin:/bin", "BASH_ENV": "/evil"}
 BASH = Launch("/bin/bash", ["bash", "-lc", "make"], "/srv", ENV, pipe_stdin=True)
 
@@ -71,17 +73,29 @@ def test_a_login_shell_can_be_rejected() -> None:
 
 def test_a_tool_goes_in_front_and_starts_the_program_that_was_asked_for() -> None:
     prefix = ("/usr/bin/direnv", "exec", "/srv")
-    launch, notes = through(BASH, [wrap(prefix)])
-    argv = ["/usr/bin/direnv", "exec", "/srv", "/bin/bash", "-lc", "make"]
-    assert (launch, notes) == (replace(BASH, program="/usr/bin/direnv", argv=argv), ())
+    launch, notes = through(
+        BASH,
+        [
+            wrap(
+                prefix,
+                ("again",),
+                Behind(
+                    ("deny", "*X", "--"), {"__OUTFITTER_KEPT_PATH": "/x", "__OUTFITTER_KEPT_GONE": "1"}, ENV
+                ),
+            )
+        ],
+    )
+    argv = [*prefix, "again", "deny", "*X", "--", "/bin/bash", "-lc", "make"]
+    env = {**ENV, "__OUTFITTER_KEPT_PATH": "/x"}  # what was withheld meanwhile stays so
+    assert (launch, notes) == (replace(BASH, program="/usr/bin/direnv", argv=argv, env=env), ())
 
 
 def test_steps_work_from_the_inside_out() -> None:
-    launch, [plan] = through(BASH, [step("strip"), wrap(("/usr/bin/tool",))])
-    assert launch.argv == ["/usr/bin/tool", "/bin/bash", *plan.argv[1:]]
+    launch, [plan] = through(BASH, [step("strip"), wrap(("/usr/bin/tool",), (), NOTHING)])
+    assert launch.argv == ["/usr/bin/tool", "--", "/bin/bash", *plan.argv[1:]]
     assert "--noprofile" in launch.argv
 
 
 def test_a_tool_in_front_would_lose_the_name_that_was_chosen() -> None:
     with pytest.raises(InvalidParams, match="arg0 is lost"):
-        through(replace(BASH, renamed=True), [wrap(("/usr/bin/tool",))])
+        through(replace(BASH, renamed=True), [wrap(("/usr/bin/tool",), (), NOTHING)])

@@ -151,8 +151,15 @@ def _merge_providers(merged: Settings, user: FileSettings, project: FileSettings
             merged.required_providers |= frozenset(said.required_providers)
             merged.sources["providers.required"] = said.source("providers.required")
         merged.provider_options.update(said.provider_options)
-        merged.provider_modes.update(said.provider_modes)
-        _place(merged, said, "providers.modes", list(said.provider_modes))
+        modes = dict(said.provider_modes)
+        for id, mode in said.provider_modes.items():
+            if mode == "wrap" and said.kind == "project" and merged.provider_modes.get(id) != "wrap":
+                # What starts every command is a person's choice.
+                setting = f"providers.modes.{id}"
+                merged.ignored += ((setting, mode, said.source(setting)),)
+                del modes[id]
+        merged.provider_modes.update(modes)
+        _place(merged, said, "providers.modes", list(modes))
     merged.needed_providers = frozenset(project.required_providers)
     if user.allowed_providers is not None:
         merged.allowed_providers = frozenset(user.allowed_providers)

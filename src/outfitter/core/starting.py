@@ -13,8 +13,9 @@ from ..shell.start import is_shell, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from ..env.behind import Behind
     from ..shell.look import Look
     from ..shell.start import Probe, ShellPlan
     from ..shell.wrappers import Account
@@ -72,13 +73,14 @@ def shell(login: str, startup: str, probe: Probe | None, look: Look, account: Ca
     return step
 
 
-def wrap(prefix: tuple[str, ...]) -> Step:
-    """A tool in front of the command makes its environment. Raises InvalidParams."""
+def wrap(prefix: tuple[str, ...], between: Sequence[str], holds: Behind) -> Step:
+    """A tool in front of the command makes its environment; `between` the two stands a program of ours, which
+    makes good what a layer has refused. Raises InvalidParams."""
 
     def step(launch: Launch) -> tuple[Launch, Note | None]:
         if launch.renamed:
             raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")
-        argv = [*prefix, launch.program, *launch.argv[1:]]
-        return replace(launch, program=prefix[0], argv=argv), None
+        argv = [*prefix, *between, *holds.words, launch.program, *launch.argv[1:]]
+        return replace(launch, program=prefix[0], argv=argv, env=holds.given(launch.env)), None
 
     return step

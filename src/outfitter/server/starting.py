@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..contract.contract import Asked, Ready
     from ..core.starting import Step
+    from ..env.resolve import Resolved
     from ..protocol.process import DetachedParams, StartParams
     from ..shell.start import ContractFlag
     from .call import Call
@@ -58,7 +59,7 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
         probe = None if report is None else report.probe
         steps.append(shell(login, startup, probe, programs.look, account))
     if ready.prefix:
-        steps.append(wrap(ready.prefix))
+        steps.append(_wrapping(ready.prefix, resolved))
     started = None
     flags: tuple[ContractFlag, ...] = ()
     try:
@@ -104,6 +105,13 @@ def _unattended(call: Call, detached: DetachedParams) -> float:
             limit,
         )
     return asked
+
+
+def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:
+    from ..env.behind import behind
+    from ..host.behind import program_words
+
+    return wrap(prefix, program_words(), behind(resolved))
 
 
 def _launch(params: StartParams, cwd: str, env: Mapping[str, str]) -> Launch:
