@@ -27,6 +27,7 @@ OutfitterError
 │   ├── DetachRefused           the server does not keep a command for so long without a client
 │   ├── EnvironmentTooLarge     no program can start with this much; names the largest variable
 │   ├── LoginRejected           a command asks for a login shell, which the contract does not allow
+│   ├── MasksUnavailable        startup files are to be masked, which this machine does not allow
 │   ├── ProviderBlocked         a required provider may not run the project's code: nobody allowed it
 │   ├── ProviderFailed          a required provider gave no environment
 │   ├── SetupBlocked            the project's setup is required and may not run: nobody allowed it
@@ -340,6 +341,23 @@ class LoginRejected(Refused):
         return (
             f"the command asks for a login shell of {self.shell} ({how}), which is not allowed here: start "
             'a non-login shell, or set login = "strip" (drops the flag) or "allow"'
+        )
+
+
+class MasksUnavailable(Refused):
+    """Startup files cannot be masked on this machine; `why` is what the kernel said."""
+
+    slug = "masks-unavailable"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f'descendants = "mask" does not work on this machine ({self.why}): allow user namespaces '
+            "(`sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0`, or "
+            'in a container the capability SYS_ADMIN), or write descendants = "flag" under [shell]'
         )
 
 

@@ -281,7 +281,8 @@ class Contract:
         return Overlays(self._state_folder)
 
     @lazy
-    def _home(self) -> str:
+    def home(self) -> str:
+        """Whose files are the user's."""
         from ..host import facts
 
         return facts.home(self.base.values)
@@ -290,14 +291,14 @@ class Contract:
     def _state_folder(self) -> str:
         from ..host import installkey
 
-        return installkey.state_folder(self.base.values, self._home)
+        return installkey.state_folder(self.base.values, self.home)
 
     @lazy
     def setups(self) -> Setups:
         """The setups of this executor's worktrees."""
         from .setup.setups import Setups
 
-        return Setups(self.projects.store, self._state_folder, self._home)
+        return Setups(self.projects.store, self._state_folder, self.home)
 
     @lazy
     def projects(self) -> Projects:
@@ -305,7 +306,7 @@ class Contract:
         from .providers import Projects
         from .trust import TrustStore
 
-        return Projects(TrustStore(self._state_folder, self.on_grant), self._home)
+        return Projects(TrustStore(self._state_folder, self.on_grant), self.home)
 
     def watched(self, asked: Asked) -> list[str]:
         """The paths whose change makes an answer of providers stale. Raises FileInvalid, SettingInvalid."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .settings import (
     DEFAULT,
+    DESCENDANTS,
     FIELDS,
     LOGINS,
     ON_FAILURES,
@@ -75,6 +76,8 @@ def _tighten(merged: Settings, project: FileSettings, setting: str, strictness: 
 def _merge_shell(merged: Settings, user: FileSettings, project: FileSettings, codex: FileSettings) -> None:
     _take(merged, user, "shell.startup")
     _tighten(merged, project, "shell.startup", STARTUPS.index)
+    _take(merged, user, "shell.descendants")
+    _tighten(merged, project, "shell.descendants", DESCENDANTS.index)
     # Where startup files are let in, a login shell is no wonder; where they are kept out, it is pointless.
     merged.login = "strip" if merged.startup == "enforce" else "allow"
     _take(merged, codex, "shell.login")

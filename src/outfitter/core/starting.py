@@ -6,6 +6,7 @@ the steps is the order of the words in front of the command, from the inside out
 
 from __future__ import annotations
 
+from ..env.behind import KEPT
 from ..errors import InvalidParams
 from ..record import replace
 from ..shell.look import is_plain
@@ -69,6 +70,24 @@ def shell(login: str, startup: str, probe: Probe | None, look: Look, account: Ca
             return launch, None
         env = plan.environment(launch.env) if plan.withheld or plan.added else launch.env
         return replace(launch, program=plan.program or launch.program, argv=plan.argv, env=env), plan
+
+    return step
+
+
+# What names a startup file, or a folder of them, wherever that is.
+_NAMES_FILES = ("BASH_ENV", "ENV", "ZDOTDIR")
+
+
+def mask(paths: tuple[str, ...]) -> Step:
+    """Startup files look empty, for the command and all its descendants."""
+
+    def step(launch: Launch) -> tuple[Launch, Note | None]:
+        env = {
+            name: value
+            for name, value in launch.env.items()
+            if name.removeprefix(KEPT) not in _NAMES_FILES  # behind a tool, too
+        }
+        return replace(launch, masks=paths, env=env), None
 
     return step
 

@@ -128,6 +128,14 @@ class Environments:
             ],
         }
 
+    def startup_files(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """The startup files that there are for a command with this environment."""
+        from ..host.masks import existing
+        from ..shell.startup import all_startup_files
+
+        homes = [home for home in (env.get("HOME", ""), self.contract.home) if home.startswith("/")]
+        return existing(all_startup_files(homes, env))
+
     # About this machine
 
     def info(self) -> EnvironmentInfo:

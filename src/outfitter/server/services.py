@@ -73,6 +73,7 @@ class Services:
         self.retains = retains  # sessions outlive their connections
         retention = settings.session_retention if retains else 0.0
         self.environments = Environments(executor, retention, base)
+        self.sessions.spawner.for_ourselves = self.environments.for_ourselves()
         self._info: EnvironmentInfo | None = None
         self._workers: Workers | None = None
         self._watching: Watching | None = None

@@ -112,7 +112,12 @@ class Sessions:
         self.loop.call_later(_WATCHDOG_SECONDS, self.watchdog.try_to_ensure)
 
     def _is_waited_for(self, pid: int) -> bool:
-        return bool(self._others) or pid in self._leaders or pid == self.watchdog.pid
+        return (
+            bool(self._others)
+            or pid in self._leaders
+            or pid == self.watchdog.pid
+            or (self.trees.masks is not None and pid in self.trees.masks.pids)
+        )
 
     def other_begins(self, ended: LockType) -> None:
         """A thread waits for children of its own: meanwhile nobody else's are reaped.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..core.launch import Launch
 from ..core.session import FOREVER
-from ..core.starting import shell, through, wrap
-from ..errors import DetachRefused, InvalidParams
+from ..core.starting import mask, shell, through, wrap
+from ..errors import DetachRefused, FileInvalid, InvalidParams
 from ..host.programs import account
 from ..protocol.process import StartResult
 from ..shell.start import is_shell
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from ..protocol.process import DetachedParams, StartParams
     from ..shell.start import ContractFlag
     from .call import Call
+    from .environment import Environments
 
+# What masked startup files make good.
+_HELPED = ("login-shell", "startup-files")
 DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
 
 
@@ -52,20 +55,23 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
     steps: list[Step] = []
     report = None
     programs = call.services.programs
+    masked = _masks(ready, environments)
     if is_shell(launch.program) or programs.concerns(launch.program, launch.env, launch.cwd):
         settings = ready.settings or environments.contract.settings(launch.cwd)
-        login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix))
+        login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
         report = reporting(startup, launch.env, wanted=session.summaries)
         probe = None if report is None else report.probe
         steps.append(shell(login, startup, probe, programs.look, account))
     if ready.prefix:
         steps.append(_wrapping(ready.prefix, resolved))
+    if masked:
+        steps.append(mask(environments.startup_files(launch.env)))
     started = None
     flags: tuple[ContractFlag, ...] = ()
     try:
         final, notes = through(launch, steps) if steps else (launch, ())
         for plan in notes:
-            flags += plan.flags
+            flags += tuple([one for one in plan.flags if not masked or one.code not in _HELPED])
             if plan.shell:
                 reports = report if plan.probe else None
                 started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
@@ -105,6 +111,18 @@ def _unattended(call: Call, detached: DetachedParams) -> float:
             limit,
         )
     return asked
+
+
+def _masks(ready: Ready, environments: Environments) -> bool:
+    """Whether startup files are masked for the command."""
+    settings = ready.settings
+    if settings is None:
+        # A client that says all about its environment is not told of mistakes in files that it does not use.
+        try:
+            settings = environments.contract.settings(ready.asked.cwd)
+        except FileInvalid:
+            return False
+    return settings.descendants == "mask"
 
 
 def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:
