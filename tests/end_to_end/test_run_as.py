@@ -122,3 +122,24 @@ def test_an_interpreter_that_the_user_cannot_read_is_refused(tmp_path: Path) -> 
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "this user cannot read" in ran.stderr
+
+
+def test_startup_files_can_be_masked_for_the_other_user() -> None:
+    with serving("--run-as", "nobody") as (wire, folder):
+        project = folder / "project"
+        project.mkdir()
+        (project / "outfitter.toml").write_text('[shell]\ndescendants = "mask"\n')
+        project.chmod(0o755)
+        params = {"env": {}, "cwd": project.as_uri(), "contract": {}}
+        message = wire.answer(
+            wire.request(
+                "process/start",
+                {**start_params("p", ["sh", "-c", "wc -c </etc/profile; id -un; exec sleep 1000"]), **params},
+            )
+        )
+        if message.get("error", {}).get("data") == {"error": "masks-unavailable"}:
+            pytest.skip("this kernel gives ordinary users no namespaces")
+        wire.until(lambda m: m["method"] == "process/output" and b"nobody" in wire.output("p"))
+        assert wire.output("p") == b"0\nnobody\n"
+        assert wire.call("process/terminate", {"processId": "p"}) == {"running": True}
+        wire.closed("p")
