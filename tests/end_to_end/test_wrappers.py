@@ -377,6 +377,20 @@ def test_a_program_with_no_shell_behind_it_is_none_of_our_business(own: Home, wo
     assert own.plan(*words) is None
 
 
+@pytest.mark.parametrize("login", ["strip", "reject"])
+def test_a_login_shell_behind_a_program_that_is_not_in_the_table_is_flagged(own: Home, login: str) -> None:
+    words = ["strace", "-f", "-o", "/dev/null", "bash", "-lc", SHOW]
+    plan = own.plan(*words, login=login)
+    assert plan is not None
+    assert ([flag.code for flag in plan.flags], plan.argv, plan.shell) == (["unseen"], words, "")
+    for other in (
+        ["grep", "-r", "bash", "-l"],
+        ["git", "grep", "bash", "src"],
+        ["strace", "bash", "-c", "x"],
+    ):
+        assert own.plan(*other, login=login) is None
+
+
 # Files
 
 

@@ -55,11 +55,18 @@ def test_only_a_shell_a_script_and_what_starts_others_concern_us(tmp_path: Path)
     os.symlink("/bin/bash", tmp_path / "other")
     os.symlink("/usr/bin/env", tmp_path / "also")
     programs = Programs()
-    for name in ("env", "nice", "/nowhere/su", str(tmp_path / "other"), str(tmp_path / "also")):
-        assert programs.concerns(name, ENV, "/"), name
-    assert programs.concerns(script(tmp_path / "x", b"#!/usr/bin/python3"), ENV, "/")
-    for name in ("true", "/bin/ls", "nowhere", str(tmp_path)):
-        assert not programs.concerns(name, ENV, "/"), name
+
+    def concerns(name: str) -> bool:
+        found = programs.look(name, ENV, "/")
+        assert found is not None
+        return found.concerns
+
+    for name in ("env", "nice", str(tmp_path / "other"), str(tmp_path / "also")):
+        assert concerns(name), name
+    assert concerns(script(tmp_path / "x", b"#!/usr/bin/python3"))
+    for name in ("true", "/bin/ls"):
+        assert not concerns(name), name
+    assert programs.look(str(tmp_path), ENV, "/") is None
 
 
 def test_the_account_is_ours() -> None:

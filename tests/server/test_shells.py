@@ -171,6 +171,8 @@ def test_what_can_be_seen_and_not_helped_is_flagged_in_the_summary(place: Place,
     ran = Ran(wire, place, ["nice", "--unheard-of", "bash", "-lc", ENV])
     assert [flag["code"] for flag in ran.started["environment"]["flags"]] == ["unknown-option"]
     assert "shell" not in ran.started["environment"]
+    ran = Ran(wire, place, [program("strace"), "-fqo/dev/null", "bash", "-lc", ENV])
+    assert [flag["code"] for flag in ran.started["environment"]["flags"]] == ["unseen"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ class Launch:
     `program` is what is looked for: in `env`'s PATH if it has no slash, else relative to `cwd`.
     `rows` and `cols` give it a terminal; without them it gets pipes, and a writable stdin if asked.
     `descriptors` are ours that it gets as 3, 4 and so on. `renamed`: its caller chose `argv[0]`. `masks` are
-    files and folders that exist and are to look empty, for it and for all its descendants.
+    files and folders that exist and are to look empty, for it and for all its descendants. `found` is the
+    file that `program` means, if somebody has looked for it already.
     """
 
     program: str
@@ -30,6 +31,7 @@ class Launch:
     descriptors: tuple[int, ...] = ()
     renamed: bool = False
     masks: tuple[str, ...] = ()
+    found: str = ""
 
     @property
     def tty(self) -> bool:

@@ -69,7 +69,9 @@ def shell(login: str, startup: str, probe: Probe | None, look: Look, account: Ca
         if plan is None:
             return launch, None
         env = plan.environment(launch.env) if plan.withheld or plan.added else launch.env
-        return replace(launch, program=plan.program or launch.program, argv=plan.argv, env=env), plan
+        if plan.program:
+            return replace(launch, program=plan.program, found="", argv=plan.argv, env=env), plan
+        return replace(launch, argv=plan.argv, env=env), plan
 
     return step
 
@@ -100,6 +102,7 @@ def wrap(prefix: tuple[str, ...], between: Sequence[str], holds: Behind) -> Step
         if launch.renamed:
             raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")
         argv = [*prefix, *between, *holds.words, launch.program, *launch.argv[1:]]
-        return replace(launch, program=prefix[0], argv=argv, env=holds.given(launch.env)), None
+        env = holds.given(launch.env)
+        return replace(launch, program=prefix[0], found="", argv=argv, env=env), None
 
     return step

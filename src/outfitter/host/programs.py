@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from ..core.launch import candidates
-from ..shell.look import WRAPPERS, Looked
+from ..core.launch import DEFAULT_PATH
+from ..shell.look import Looked
 from ..shell.start import shell_called, shell_names
 
 TYPE_CHECKING = False
@@ -35,36 +35,30 @@ class Programs:
         """The file that a program's name means for a command; None if there is none."""
         if "/" in program:
             return self._file(program, cwd)
-        if "\0" in program or "\0" in env.get("PATH", ""):
-            return None  # nothing can be started so
-        for path in candidates(program, env):
-            if os.access(path if path.startswith("/") else f"{cwd}/{path}", os.X_OK):
-                found = self._file(path, cwd)
-                if found is not None:
-                    return found
+        access = os.access
+        try:
+            # As `candidates` has them, but most are found before the list would be made.
+            for folder in env.get("PATH", DEFAULT_PATH).split(":"):
+                path = f"{folder}/{program}" if folder else program
+                if access(path if path[:1] == "/" else f"{cwd}/{path}", os.X_OK):
+                    found = self._file(path, cwd)
+                    if found is not None:
+                        return found
+        except ValueError:  # a NUL: nothing can be started so
+            pass
         return None
 
-    def concerns(self, program: str, env: Mapping[str, str], cwd: str) -> bool:
-        """Whether a program is, or starts, a shell: by its file, in front of one, or by its first line."""
-        if program.rpartition("/")[2] in WRAPPERS:
-            return True
-        found = self.look(program, env, cwd)
-        return found is not None and bool(
-            found.interpreter or found.shell or shell_called(found.name) or found.name in WRAPPERS
-        )
-
     def _file(self, path: str, cwd: str) -> Looked | None:
-        whole = path if path.startswith("/") else f"{cwd}/{path}"
+        whole = path if path[:1] == "/" else f"{cwd}/{path}"
         try:
             status = os.stat(whole)
         except (OSError, ValueError):
             return None
-        key = (path, status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+        # A file that is written has another time or size; one that takes its place another number.
+        key = (path, status.st_ino, status.st_mtime_ns, status.st_size, status.st_dev)
         known = self._known.get(key)
         if known is None:
-            if (
-                not status.st_mode & 0o100000 or status.st_mode & 0o040000
-            ):  # no file, but a folder or the like
+            if status.st_mode & 0o170000 != 0o100000:  # no file, but a folder or the like
                 return None
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()

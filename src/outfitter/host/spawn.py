@@ -271,6 +271,8 @@ def find(launch: Launch, *, careful: bool = False) -> bytes:
         raise LaunchFailed("nul byte found in provided data")
     if "/" in launch.program:
         return os.fsencode(launch.program)
+    if launch.found and not careful:
+        return os.fsencode(launch.found)
     tried = []
     for path in candidates(launch.program, launch.env):
         # The child is in its directory when it executes; we are not.

@@ -8,6 +8,7 @@ from ..core.starting import mask, shell, through, wrap
 from ..errors import DetachRefused, FileInvalid, InvalidParams
 from ..host.programs import account
 from ..protocol.process import StartResult
+from ..shell.look import WRAPPERS, names_shell
 from ..shell.start import is_shell
 from .shells import ShellStart, modes, reporting
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..contract.contract import Asked, Ready
     from ..core.starting import Step
     from ..env.resolve import Resolved
+    from ..host.programs import Programs
     from ..protocol.process import DetachedParams, StartParams
     from ..shell.start import ContractFlag
     from .call import Call
@@ -51,12 +53,12 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
     session, environments = call.session, call.services.environments
     unattended = None if params.detached is None else _unattended(call, params.detached)
     resolved = environments.contract.environment(ready)
-    launch = _launch(params, ready.asked.cwd, resolved.values)
+    programs = call.services.programs
+    launch, concerns = _launch(params, ready.asked.cwd, resolved.values, programs)
     steps: list[Step] = []
     report = None
-    programs = call.services.programs
     masked = _masks(ready, environments)
-    if is_shell(launch.program) or programs.concerns(launch.program, launch.env, launch.cwd):
+    if concerns:
         settings = ready.settings or environments.contract.settings(launch.cwd)
         login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
         report = reporting(startup, launch.env, wanted=session.summaries)
@@ -117,9 +119,10 @@ def _masks(ready: Ready, environments: Environments) -> bool:
     """Whether startup files are masked for the command."""
     settings = ready.settings
     if settings is None:
-        # A client that says all about its environment is not told of mistakes in files that it does not use.
+        # For a client that says all about its environment the user's word counts, not the project's; and it
+        # is not told of mistakes in files that it does not use.
         try:
-            settings = environments.contract.settings(ready.asked.cwd)
+            settings = environments.contract.settings(None)
         except FileInvalid:
             return False
     return settings.descendants == "mask"
@@ -132,15 +135,25 @@ def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:
     return wrap(prefix, program_words(), behind(resolved))
 
 
-def _launch(params: StartParams, cwd: str, env: Mapping[str, str]) -> Launch:
+def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Programs) -> tuple[Launch, bool]:
+    """The launch as it was asked for, and whether a shell is in it."""
     rows = cols = 0
     if params.tty:
         rows, cols = DEFAULT_ROWS, DEFAULT_COLS
         if params.size is not None:
             rows, cols = params.size.rows, params.size.cols
     argv = params.argv if params.arg0 is None else [params.arg0, *params.argv[1:]]
-    return Launch(
-        params.argv[0],
+    program = params.argv[0]
+    found = ""
+    concerns = is_shell(program)
+    if not concerns:
+        looked = programs.look(program, env, cwd)
+        concerns = program.rpartition("/")[2] in WRAPPERS or names_shell(params.argv)
+        if looked is not None:
+            found = looked.path
+            concerns = concerns or looked.concerns
+    launch = Launch(
+        program,
         argv,
         cwd,
         env,
@@ -148,4 +161,6 @@ def _launch(params: StartParams, cwd: str, env: Mapping[str, str]) -> Launch:
         rows=rows,
         cols=cols,
         renamed=params.arg0 is not None,
+        found=found,
     )
+    return launch, concerns

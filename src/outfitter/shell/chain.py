@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..errors import LoginRejected
 from ..record import replace
-from .look import SOURCED, Looked, mentions_shell
+from .look import SOURCED, Looked, mentions_shell, names_shell
 from .start import ContractFlag, ShellPlan, family_of, prepare, shell_called
 from .texts import LONGEST, commands, quotable, quoted, simple_words
 from .wrappers import Inner, Unreadable, is_wrapper, unwrap
@@ -173,7 +173,7 @@ class _Chain:
             name = looked.name
         if is_wrapper(name):
             return self._wrapper(name, argv, env, cwd, exact, depth)
-        return None
+        return _flagged(argv, _suspected(name, argv, env)) if names_shell(argv) else None
 
     def _shell(
         self, program: str, argv: list[str], env: Mapping[str, str], cwd: str, exact: bool, shell: str
@@ -358,6 +358,21 @@ class _Chain:
         found = visible(text, inner.env, self._account)
         self._check(name, found)
         flags += found
+
+
+def _suspected(name: str, argv: list[str], env: Mapping[str, str]) -> list[ContractFlag]:
+    """A login shell behind a program that is not in the table, as far as words tell: with a text or a script.
+
+    It may be something else, such as words to look for; so it is flagged and never refused.
+    """
+    for at in range(1, len(argv)):
+        shell = shell_called(argv[at].rpartition("/")[2])
+        if shell:
+            call = family_of(shell).read(argv[at:], env)
+            if call.login and call.text >= 0:
+                what = f"{name} seems to start a login shell (`{argv[at]} {call.login}`)"
+                return [ContractFlag("unseen", what)]
+    return []
 
 
 def text_of(shell: str, argv: Sequence[str], env: Mapping[str, str]) -> str:

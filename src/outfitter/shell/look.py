@@ -31,6 +31,7 @@ SOURCED = frozenset(
 # Shells that read nothing of the user's unless a flag says so.
 _QUIET = frozenset(name for name in shell_names() if shell_called(name) in ("bash", "sh", "dash", "ksh"))
 _LOUD = frozenset((*shell_names(), *SOURCED, "su", "sudo", "runuser")) - _QUIET
+_ALL = frozenset(shell_names())
 # Every word of these has one of those in it: to look for six is faster than to look for forty.
 _STEMS = ("sh", "su", "SHELL", "profile", "zlogin", "runuser")
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789")
@@ -49,6 +50,16 @@ class Looked:
     name: str
     shell: str = ""
     interpreter: tuple[str, ...] = ()
+
+    @property
+    def concerns(self) -> bool:
+        """Whether it is, or starts, a shell: by its file, in front of one, or by its first line."""
+        return bool(self.interpreter or self.shell or shell_called(self.name)) or self.name in WRAPPERS
+
+
+def names_shell(argv: Sequence[str]) -> bool:
+    """Whether a shell stands among the words of a command behind its first one."""
+    return bool([word for word in argv[1:] if word[-2:] == "sh" and word.rpartition("/")[2] in _ALL])
 
 
 def is_plain(argv: Sequence[str]) -> bool:
