@@ -23,6 +23,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_serving_does_not_import_what_is_slow() -> None:
     """Each of these costs a launcher more than the interpreter's own start-up modules."""
     slow = {"asyncio", "typing", "re", "json", "logging", "dataclasses", "enum", "inspect", "click", "socket"}
+    slow |= {"outfitter.observe.audit"}  # who does not want to watch does not pay for it
     code = (
         "import sys; sys.argv = ['outfitter', 'serve', '--listen', 'nowhere']\n"
         "from outfitter.cli.main import main\n"

@@ -45,7 +45,11 @@ LAYERS: dict[str, set[str]] = {
     "blocking": GROUND | {"core", "client"},
     # Above `local`: this machine is one of the environments.
     "environments": GROUND | {"formats", "protocol", "core", "transport", "client", "local"},
-    "server": GROUND | READERS | {"protocol", "env", "core", "transport", "host", "providers", "contract"},
+    # Watching changes nothing: an observer knows what goes over the wire, and no more.
+    "observe": GROUND | {"protocol"},
+    "server": GROUND
+    | READERS
+    | {"protocol", "env", "core", "transport", "host", "providers", "contract", "observe"},
 }
 # Composition lives at the edge: these may import everything.
 EDGE = {"__init__", "__main__", "local", "sync", "cli"}

@@ -41,6 +41,7 @@ PUBLIC: dict[str, Any] = {
     "sha256": hashlib.sha256,
     "signal": signal.signal,
     "socket": socket.socket,
+    "socketpair": socket.socketpair,
     "start_new_thread": threading.Thread,
 }
 

@@ -193,6 +193,9 @@ def test_breaking_off_a_read_leaves_the_file_usable(tmp_path: Path) -> None:
 def test_run_collects_output_and_exit_code(client: sync.Client) -> None:
     assert client.run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == Completed(3, b"out\n", b"err\n")
     assert client.run(["cat"], input=b"given") == Completed(0, b"given", b"")
+    assert client.run(["cat"], input="grün") == Completed(0, "grün".encode(), b"")
+    with pytest.raises(TypeError, match="a command's input is bytes or text, not int"):
+        client.run(["cat"], input=7, on_output=print)  # type: ignore[arg-type]
     assert client.run(["pwd"], cwd="/usr") == Completed(0, b"/usr\n", b"")
 
 

@@ -41,6 +41,8 @@ ORDER = (
     "process/resize",
     "process/list",
     "process/attach",
+    "server/sessions",
+    "server/kill",
     "process/signal",
     "process/terminate",
     "fs/watchMissing",
@@ -185,7 +187,10 @@ def test_a_server_answers_as_the_messages_say(tmp_path: Path) -> None:
             if name == "fs/readBlock":  # the one example of opening is for the other way
                 read = {"handleId": "download", "path": f"{EXAMPLE}/notes/todo.txt", "mode": "read"}
                 wire.call("fs/open", placed(read))
-            answers[name] = shown(wire.call(name, placed(REQUESTS[name]["params"])))
+            params = placed(REQUESTS[name]["params"])
+            if name == "server/kill":
+                params["pid"] = answers["process/attach"]["pid"]
+            answers[name] = shown(wire.call(name, params))
     assert {name: shape_of(name, answer) for name, answer in answers.items()} == {
         name: shape_of(name, message["result"]) for name, message in REQUESTS.items()
     }

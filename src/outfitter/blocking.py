@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from .client.client import ClientState
 from .client.commands import MAX_OUTPUT, Completed, feed
 from .client.environment import CONTRACT
-from .client.process import ProcessState
+from .client.process import ProcessState, octets
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
 
@@ -138,7 +138,7 @@ class BlockingClient(ClientState, Blocking["Client"]):
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
-        input: bytes | None = None,
+        input: bytes | str | None = None,
         timeout: float | None = None,
         max_output: int = MAX_OUTPUT,
         on_output: Callable[[Output], object] | None = None,
@@ -148,6 +148,7 @@ class BlockingClient(ClientState, Blocking["Client"]):
         See `outfitter.Client.run`.
         """
         client = self._wrapped
+        given = None if input is None else octets(input)
         if on_output is None:
             return self._background.call(
                 lambda: client.run(
@@ -156,18 +157,18 @@ class BlockingClient(ClientState, Blocking["Client"]):
                     env=env,
                     policy=policy,
                     contract=contract,
-                    input=input,
+                    input=given,
                     timeout=timeout,
                     max_output=max_output,
                 )
             )
-        if input is not None:
+        if given is not None:
             client.require("processStdinEof", "end a command's input")
         started: list[RemoteProcess] = []  # filled over there: an interruption here cannot lose it
         feeding = None
 
         async def begin() -> RemoteProcess:
-            stdin = input is not None
+            stdin = given is not None
             started.append(
                 await client.start(argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=stdin)
             )
@@ -179,8 +180,8 @@ class BlockingClient(ClientState, Blocking["Client"]):
 
         try:
             process = self._background.call(begin)
-            if input is not None:
-                feeding = self._background.begin(lambda: feed(process, input))
+            if given is not None:
+                feeding = self._background.begin(lambda: feed(process, given))
             for event in BlockingProcess(self._background, process)._take(timeout):
                 if isinstance(event, Output):
                     on_output(event)

@@ -21,10 +21,13 @@ OutfitterError
 │   │   └── LimitExceeded       they have more of something than this server takes
 │   ├── MethodUnknown           this server does not have the method
 │   ├── SessionAttached         another connection uses the session
+│   ├── Draining                the server takes no new sessions, because it is about to end
+│   ├── OperatorOnly            the request is for operators of the server
 │   ├── QuotaReached            this principal holds its share; what is left is for others
 │   ├── DetachRefused           the server does not keep a command for so long without a client
 │   ├── EnvironmentTooLarge     no program can start with this much; names the largest variable
 │   ├── LoginRejected           a command asks for a login shell, which the contract does not allow
+│   ├── MasksUnavailable        startup files are to be masked, which this machine does not allow
 │   ├── ProviderBlocked         a required provider may not run the project's code: nobody allowed it
 │   ├── ProviderFailed          a required provider gave no environment
 │   ├── SetupBlocked            the project's setup is required and may not run: nobody allowed it
@@ -222,6 +225,37 @@ class MethodUnknown(Refused):
         return f"exec-server stub does not implement `{self.method}` yet"
 
 
+class Draining(Refused):
+    """`since` is when it began, in UTC, for people."""
+
+    slug = "draining"
+
+    def __init__(self, since: str) -> None:
+        super().__init__(since)
+        self.since = since
+
+    def __str__(self) -> str:
+        return (
+            f"this exec-server has been draining since {self.since} and takes no new sessions: use another "
+            "one, or try again when it has been started again"
+        )
+
+
+class OperatorOnly(Refused):
+    slug = "operator-only"
+
+    def __init__(self, principal: str, what: str) -> None:
+        super().__init__(principal, what)
+        self.principal = principal
+        self.what = what
+
+    def __str__(self) -> str:
+        return (
+            f"only an operator may {self.what}, and you are {self.principal}: connect as the server's own "
+            f"user, or start it with --operator {self.principal}"
+        )
+
+
 class SessionAttached(Refused):
     slug = "session-attached"
 
@@ -283,21 +317,47 @@ class EnvironmentTooLarge(Refused):
 
 
 class LoginRejected(Refused):
-    """A command asks for a login shell, by its flag `flag` or, if `by_name`, by its argv[0]."""
+    """A command asks for a login shell, by its flag `flag` or, if `by_name`, by its argv[0].
+
+    `in_text`: not the command itself asks, but what it visibly starts; then `flag` is a sentence about it.
+    """
 
     slug = "login-rejected"
 
-    def __init__(self, shell: str, flag: str, *, by_name: bool = False) -> None:
+    def __init__(self, shell: str, flag: str, *, by_name: bool = False, in_text: bool = False) -> None:
         super().__init__(shell, flag)
         self.shell = shell
         self.flag = flag
         self.by_name = by_name
+        self.in_text = in_text
 
     def __str__(self) -> str:
+        if self.in_text:
+            return (
+                f"{self.flag}, which is not allowed here: start a non-login shell in it, or set "
+                'login = "strip" or "allow" (both let it run)'
+            )
         how = f"its argv[0] is `{self.flag}`" if self.by_name else f"`{self.flag}`"
         return (
             f"the command asks for a login shell of {self.shell} ({how}), which is not allowed here: start "
             'a non-login shell, or set login = "strip" (drops the flag) or "allow"'
+        )
+
+
+class MasksUnavailable(Refused):
+    """Startup files cannot be masked on this machine; `why` is what the kernel said."""
+
+    slug = "masks-unavailable"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f'descendants = "mask" does not work on this machine ({self.why}): allow user namespaces '
+            "(`sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0`, or "
+            'in a container the capability SYS_ADMIN), or write descendants = "flag" under [shell]'
         )
 
 

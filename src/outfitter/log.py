@@ -30,6 +30,15 @@ def note(side: str, mark: str, text: str, *args: object) -> None:
             logger.debug(f"{mark} {text}", *map(_safe, args))
 
 
+def tell(side: str, mark: str, text: str, *args: object) -> None:
+    """A line for people who want to know who comes and goes (level info)."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logger = logging.getLogger(f"outfitter.{side}")
+        if logger.isEnabledFor(logging.INFO):
+            logger.info(f"{mark} {text}", *map(_safe, args))
+
+
 def warn(side: str, text: str, *args: object) -> None:
     """Something went wrong that nobody is told otherwise. Never raises."""
     try:

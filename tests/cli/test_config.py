@@ -74,6 +74,7 @@ def test_every_setting_is_shown_with_its_place(user: User, project: Path) -> Non
         ["SETTING", "VALUE", "FROM"],
         ["shell.login", "strip", f"{theirs}:2"],
         ["shell.startup", "repair", f"{mine}:2"],
+        ["shell.descendants", "flag", "default"],
         ["shell.snapshot", "none", "default"],
         ["shell.snapshot_timeout", "10.0", "default"],
         ["daemon.environment", "daemon", "default"],

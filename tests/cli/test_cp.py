@@ -198,6 +198,93 @@ def test_source_that_was_changed_is_copied_from_the_start(user: User, server: Se
     assert stale.read_bytes() == b"x" * MIB  # whose it is, is not known
 
 
+def plant_large(folder: Path) -> None:
+    """A tree with a few files that are quick to copy, and one that is not."""
+    (folder / "sub").mkdir(parents=True)
+    for name in ("a", "b", "sub/c"):
+        (folder / name).write_bytes(name.encode() * 1000)
+    with (folder / "sub" / "large").open("wb") as file:
+        for number in range(96):
+            file.write(number.to_bytes(4, "big") * (MIB // 4))
+
+
+@pytest.mark.parametrize(
+    ("number", "slash", "direction"),
+    [(signal.SIGINT, "", "there"), (signal.SIGKILL, "/", "there"), (signal.SIGKILL, "", "back")],
+)
+def test_tree_whose_copy_was_ended_goes_on_in_the_same_place(
+    number: signal.Signals, slash: str, direction: str, user: User, server: Server
+) -> None:
+    up = direction == "there"
+    source, folder = (user.home, server.home / "w") if up else (server.home, user.home / "w")
+    plant_large(source / "tree")
+    target = folder / "tree"
+    # By the name that it is to have, or into a folder.
+    given = f"{folder}/" if slash else f"{target}"
+    args = ("-r", "tree", f":{given}") if up else ("-r", f":{server.home}/tree", given)
+    running = user.start("cp", "--on", server.url, *args)
+    wait_until(
+        lambda: any(one.stat().st_size > 8 * MIB for one in partials(target / "sub")), "some of it", SECONDS
+    )
+    running.send_signal(number)
+    running.wait()
+    assert not (target / "sub" / "large").exists()
+    status, told = cp(user, server, *args)
+    assert (status, told) == (0, "")
+    assert tree(target) == tree(source / "tree")
+    assert [one.name for one in folder.iterdir()] == ["tree"]  # no mark is left
+    # Once it is whole, it is a folder as any other.
+    status, told = cp(user, server, *args)
+    if slash:
+        assert (status, told.endswith("exists: add --force to copy into it\n")) == (1, True)
+    else:
+        assert (status, told) == (0, "")
+        assert tree(target / "tree") == tree(source / "tree")
+
+
+def test_tree_on_a_stock_server_goes_on_in_the_same_place(
+    user: User, any_server: Server, there: Path
+) -> None:
+    plant_large(user.home / "tree")
+    args = ("-r", "tree", f":{there}/copy")
+    running = user.start("cp", "--on", any_server.url, *args)
+    wait_until(lambda: (there / "copy" / "a").exists(), "some of it", SECONDS)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert cp(user, any_server, *args) == (0, "")
+    assert tree(there / "copy") == tree(user.home / "tree")
+    assert [one.name for one in there.iterdir()] == ["copy"]
+
+
+def test_tree_that_goes_on_replaces_nothing_that_differs(user: User, server: Server) -> None:
+    plant_large(user.home / "tree")
+    args = ("-r", "tree", f":{server.home}/copy")
+    running = user.start("cp", "--on", server.url, *args)
+    copied = server.home / "copy"
+    wait_until(lambda: partials(copied / "sub") and (copied / "a").exists(), "some of it", SECONDS)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    (copied / "a").write_bytes(b"of somebody else")
+    status, told = cp(user, server, *args)
+    assert (status, told.endswith(f"{copied}/a exists: add --force to replace it\n")) == (1, True)
+    assert (copied / "a").read_bytes() == b"of somebody else"
+    assert cp(user, server, "-f", *args) == (0, "")
+    assert tree(copied) == tree(user.home / "tree")
+
+
+def test_another_tree_does_not_go_on_where_one_has_begun(user: User, server: Server) -> None:
+    plant_large(user.home / "tree")
+    (user.home / "other").mkdir()
+    (user.home / "other" / "x").write_text("x")
+    running = user.start("cp", "--on", server.url, "-r", "tree", f":{server.home}/copy")
+    wait_until(lambda: bool(partials(server.home / "copy" / "sub")), "some of it", SECONDS)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert cp(user, server, "-r", "other", f":{server.home}/copy") == (0, "")
+    assert tree(server.home / "copy" / "other") == {"x": b"x"}
+    assert not (server.home / "copy" / "x").exists()
+
+
 # What is shown
 
 

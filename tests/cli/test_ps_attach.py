@@ -192,19 +192,99 @@ def test_attached_terminal_has_the_size_of_ours(server: Server, user: User) -> N
         screen.close()
 
 
-def test_sigterm_ends_an_attached_command_and_a_closed_terminal_does_not(server: Server, user: User) -> None:
-    detach(user, server.url, "echo $$; exec sleep 60")
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_signal_to_attach_leaves_the_command_and_says_how_to_come_back(
+    number: signal.Signals, server: Server, user: User
+) -> None:
+    ident = detach(user, server.url, "echo $$; exec sleep 60")
     popen = user.start("attach")
     pid = int(read_line(popen))
-    popen.send_signal(signal.SIGHUP)
-    assert popen.wait(SECONDS) == 129
+    popen.send_signal(number)
+    why = {
+        signal.SIGHUP: "the terminal was closed; the command may still run",
+        signal.SIGTERM: "detached by a signal; the command goes on",
+    }
+    status, rest, told = read_rest(popen)
+    assert (status, rest) == (128 + number, b"")
+    assert told.startswith(f"outfitter: {why[number]}, ".encode())
+    assert told.endswith(f": outfitter attach {ident}\n".encode())
     assert alive(pid)
     popen = user.start("attach")
     assert int(read_line(popen)) == pid
+
+
+def test_signal_to_attach_in_a_session_names_the_session(server: Server, user: User) -> None:
+    detach(user, server.url, "echo $$; exec sleep 60")
+    [record] = [json.loads(path.read_bytes()) for path in user.records()]
+    back = ("attach", "--on", server.url, "--session", record["session_id"], record["process_id"])
+    popen = user.start(*back)
+    pid = int(read_line(popen))
+    popen.send_signal(signal.SIGTERM)
+    status, _, told = read_rest(popen)
+    assert status == 143
+    assert told.endswith(f": outfitter {' '.join(back)}\n".encode())
+    assert alive(pid)
+
+
+def test_sigterm_to_run_ends_the_command(server: Server, user: User) -> None:
+    popen = user.start("run", "--on", server.url, "--", "sh", "-c", "echo $$; exec sleep 60")
+    pid = int(read_line(popen))
     popen.send_signal(signal.SIGTERM)
     assert popen.wait(SECONDS) == 143
     wait_gone([pid])
     assert user.records() == []
+
+
+def test_detach_keys_leave_the_command_of_run_and_of_attach(server: Server, user: User) -> None:
+    screen = Terminal()
+    before = screen.mode
+    try:
+        popen = screen.start(
+            user, "run", "--on", server.url, "--tty", "--", "sh", "-c", "echo ready; exec cat"
+        )
+        screen.until(b"ready\r\n")
+        wait_until(lambda: screen.is_raw, "the terminal is raw")
+        screen.type(b"a~d\r")
+        screen.until(b"a~d\r\na~d\r\n")  # echoed by the terminal, and by cat
+        screen.type(b"~~d\r")
+        screen.until(b"~d\r\n~d\r\n")
+        screen.type(b"~d")
+        status, shown = screen.rest(popen)
+        [record] = user.records()
+        assert status == 0
+        assert shown.startswith(b"outfitter: detached; the command goes on, ")
+        assert shown.rstrip().endswith(f": outfitter attach {record.stem}".encode())
+        assert screen.mode == before
+        assert states(user) == {record.stem: "running"}
+
+        popen = screen.start(user, "attach", "--detach-keys", "ctrl-p,ctrl-q")
+        screen.until(b"~d\r\n~d\r\n")
+        wait_until(lambda: screen.is_raw, "the terminal is raw")
+        screen.type(b"~d\r")
+        screen.until(b"~d\r\n~d\r\n")
+        screen.type(b"b\x10\x11")
+        screen.until(b"outfitter: detached; ")
+        assert popen.wait(SECONDS) == 0
+        assert states(user) == {record.stem: "running"}
+    finally:
+        screen.close()
+
+
+def test_detach_keys_are_none_of_a_pipe_and_none_without_a_server(server: Server, user: User) -> None:
+    done = user.run("run", "--on", server.url, "--tty", "--", "head", "-n1", input=b"~d\n")
+    assert (done.returncode, done.stdout) == (0, b"~d\r\n~d\r\n")
+    done = user.run("run", "--detach-keys", "x-y", "--", "true")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert b"--detach-keys 'x-y' names no keys: write them as" in done.stderr
+    screen = Terminal()
+    try:
+        popen = screen.start(user, "run", "--tty", "--", "sh", "-c", "echo ready; read x; echo got $x")
+        screen.until(b"ready\r\n")
+        wait_until(lambda: screen.is_raw, "the terminal is raw")
+        screen.type(b"~d\r")  # nothing could be left: the command ends with us
+        assert screen.rest(popen) == (0, b"~d\r\ngot ~d\r\n")
+    finally:
+        screen.close()
 
 
 # Two who want it
@@ -261,6 +341,8 @@ def test_states_are_what_the_servers_say(user: User, tmp_path: Path) -> None:
         wait_until(lambda: states(user)[exited] == "exited", "it has ended")
         assert states(user) == {running: "running", exited: "exited"}
         assert re.search(rb"exited 9 +\d+ s ago\n", user.run("ps").stdout)
+    for path in user.records():  # as if the server were on another machine: nobody knows that it has ended
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"server": 0}))
     assert states(user) == {running: "unreachable", exited: "unreachable"}
     assert b"unreachable: cannot connect to " in user.run("ps").stdout
     with serving("outfitter", tmp_path / "one", listen=server.url):

@@ -150,6 +150,14 @@ def test_explain_says_what_the_environment_was_made_of_but_never_a_value(tmp_pat
     )
 
 
+def test_explain_has_a_line_for_each_flag(tmp_path: Path) -> None:
+    done = run(tmp_path, "--explain", "--", "nice", "sh", "-c", "exec bash -lc true")
+    assert done.stderr.decode().splitlines()[-2:] == [
+        "shell: sh, startup files off, behind nice",
+        "flagged login-shell: the command text starts a login shell (`bash -lc`)",
+    ]
+
+
 def test_explain_has_a_line_for_each_refused_entry(tmp_path: Path) -> None:
     args = ("--author", "model", "--env", "LD_PRELOAD=/hush.so", "--unset", "HOME", "--explain")
     done = run(tmp_path, *args, "--", "sh", "-c", 'echo "$LD_PRELOAD"; test -n "$HOME"')

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machine import SECOND, alive, wait_gone, wait_until
+from tests.support.machine import SECOND, alive, wait_until
 from tests.support.proxy import Cutter, cutting
 from tests.support.servers import Server, serving
 
@@ -134,10 +134,7 @@ def test_hung_up_terminal_leaves_the_command_running(server: Server, user: User)
     wait_until(lambda: not alive(popen.pid), "it is gone")
     taken = user.start("attach", record.stem)
     assert taken.stdout is not None
-    pid = int(taken.stdout.readline())
-    taken.send_signal(signal.SIGTERM)
-    assert taken.wait(SECONDS) == 143
-    wait_gone([pid])
+    assert alive(int(taken.stdout.readline()))
 
 
 # Waiting

@@ -27,6 +27,7 @@ from outfitter import (
     connect,
 )
 from outfitter.client import link
+from outfitter.client.commands import feed
 from tests.client.peer import Peer, events, with_a_peer
 from tests.client.ways import NAMES, Way, opened
 from tests.support.machine import SECOND, alive, running, wait_gone
@@ -392,6 +393,34 @@ async def test_run_gives_a_command_its_input_where_the_server_knows_how(client: 
     assert await client.run(["cat"], input=b"") == Completed(0, b"", b"")
     # One that does not want it is not held up by it.
     assert await client.run(["true"], input=data) == Completed(0, b"", b"")
+
+
+@over_every_way
+async def test_input_as_text_is_utf8_and_anything_else_is_refused_at_once(client: Client, way: Way) -> None:
+    with pytest.raises(TypeError, match="a command's input is bytes or text, not int"):
+        await client.run(["cat"], input=7)  # type: ignore[arg-type]
+    process = await client.start(["cat"], stdin=True)
+    with pytest.raises(TypeError, match="a command's input is bytes or text, not list"):
+        await process.write(["x"])  # type: ignore[arg-type]
+    assert await process.write("grün") == "accepted"
+    assert await anext(aiter(process)) == Output("stdout", "grün".encode())
+    await process.terminate()
+    if way.ours:
+        assert await client.run(["cat"], input="hi, grün") == Completed(0, "hi, grün".encode(), b"")
+        assert await client.run(["cat"], input=bytearray(b"hi")) == Completed(0, b"hi", b"")  # type: ignore[arg-type]
+
+
+@over_every_way
+async def test_input_that_cannot_be_given_ends_the_run(client: Client, way: Way) -> None:
+    if not way.ours:
+        return
+    with pytest.raises(UnicodeEncodeError):
+        await client.run(["cat"], input="\udc80")
+    # Whatever else the feeding dies of: who waits for the command does not wait for ever.
+    process = await client.start(["cat"], stdin=True)
+    await feed(process, None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        await process.wait()
 
 
 # Terminals

@@ -203,6 +203,18 @@ def test_the_projects_modes_go_over_the_users() -> None:
     assert str(settings.sources["providers.modes.direnv"]) == "/p:5"
 
 
+def test_a_project_cannot_choose_what_starts_every_command() -> None:
+    theirs = project(provider_modes={"direnv": "wrap", "nix": "capture"}, lines={"providers.modes.direnv": 5})
+    settings = merge(user(), theirs)
+    assert settings.provider_modes == {"nix": "capture"}
+    assert [(name, value, str(source)) for name, value, source in settings.ignored] == [
+        ("providers.modes.direnv", "wrap", "/p:5")
+    ]
+    settings = merge(user(provider_modes={"direnv": "wrap"}), theirs)  # a person has
+    assert settings.provider_modes == {"direnv": "wrap", "nix": "capture"}
+    assert settings.ignored == ()
+
+
 def test_values_of_variables_are_in_no_repr() -> None:
     env = EnvSettings("/u", set=(("A", "hush", 2),))
     policy = PolicySettings("/u", set=(("A", "hush"),), rules=rules("/u", "user", set=1, set__A=1))

@@ -180,7 +180,8 @@ def test_one_that_is_named_and_missing_is_told_with_each_command(place: Place) -
 
 def test_unknown_ones_are_mistakes_at_their_lines(place: Place, notes: Notes) -> None:
     place.says(
-        '[providers]\nuse = ["nonesuch", "notes", "drenv"]\nrequired = ["pyhton"]\nmodes = { nxi = "wrap" }\n'
+        '[providers]\nuse = ["nonesuch", "notes", "drenv"]\nrequired = ["pyhton"]\n'
+        'modes = { nxi = "capture" }\n'
     )
     with pytest.raises(FileInvalid) as caught:
         resolved(place, place.contract())

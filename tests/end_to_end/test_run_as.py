@@ -134,3 +134,24 @@ def test_upgrade_is_refused() -> None:
         said = "a server with --run-as cannot replace itself; stop it and start the new version"
         assert (told["outcome"], told["reason"]) == ("refused", said)
         assert wire.call("environment/status") == {"status": "ready"}
+
+
+def test_startup_files_can_be_masked_for_the_other_user() -> None:
+    with serving("--run-as", "nobody") as (wire, folder):
+        project = folder / "project"
+        project.mkdir()
+        (project / "outfitter.toml").write_text('[shell]\ndescendants = "mask"\n')
+        project.chmod(0o755)
+        params = {"env": {}, "cwd": project.as_uri(), "contract": {}}
+        message = wire.answer(
+            wire.request(
+                "process/start",
+                {**start_params("p", ["sh", "-c", "wc -c </etc/profile; id -un; exec sleep 1000"]), **params},
+            )
+        )
+        if message.get("error", {}).get("data") == {"error": "masks-unavailable"}:
+            pytest.skip("this kernel gives ordinary users no namespaces")
+        wire.until(lambda m: m["method"] == "process/output" and b"nobody" in wire.output("p"))
+        assert wire.output("p") == b"0\nnobody\n"
+        assert wire.call("process/terminate", {"processId": "p"}) == {"running": True}
+        wire.closed("p")

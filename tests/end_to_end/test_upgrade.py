@@ -567,6 +567,71 @@ def test_server_that_is_ended_while_it_sends_clients_away_is_not_replaced(server
     wait_gone(pids)
 
 
+def test_every_line_of_the_audit_log_is_written(tmp_path: Path) -> None:
+    log = tmp_path / "audit"
+    with serving("outfitter", tmp_path / "home", "--audit", str(log)) as server:
+        with Wire(server.url) as wire:
+            session = wire.handshake()["sessionId"]
+            for number in range(200):
+                wire.start(f"p{number}", ["/bin/true"])
+            os.kill(server.pid, signal.SIGUSR2)
+            wire.ended()
+        with Wire(server.url) as wire:
+            wire.handshake(session)
+            wire.start("after", ["/bin/true"])
+            wire.closed("after")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    started = [one["process"] for one in events if one["event"] == "command-started"]
+    assert started == [*(f"p{number}" for number in range(200)), "after"]
+    assert [one["event"] for one in events if one["event"].startswith("session-")] == [
+        "session-opened",
+        "session-resumed",
+        "session-closed",
+    ]
+
+
+def test_commands_with_masked_startup_files_go_on(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "outfitter.toml").write_text('[shell]\ndescendants = "mask"\n')
+    masked = {"env": {}, "cwd": tmp_path.as_uri(), "contract": {}, "pipeStdin": True}
+    count = ["sh", "-c", "while read line; do wc -c </etc/profile; done"]
+    with Wire(server.url) as wire:
+        session = wire.handshake()["sessionId"]
+        message = wire.answer(wire.request("process/start", {**_start("old"), "argv": count, **masked}))
+        if message.get("error", {}).get("data") == {"error": "masks-unavailable"}:
+            pytest.skip("this kernel gives ordinary users no namespaces")
+        assert "result" in message, message
+        os.kill(server.pid, signal.SIGUSR2)
+        wire.ended()
+    with Wire(server.url) as wire:
+        wire.handshake(session)
+        wire.call("process/start", {**_start("new"), "argv": count, **masked})
+        for process in ("old", "new"):
+            wire.call("process/write", {"processId": process, "chunk": b64(b"\n"), "writeId": "1"})
+            wire.call("process/read", {"processId": process, "waitMs": 20_000})
+            wire.until(lambda m, p=process: m["method"] == "process/output" and m["params"]["processId"] == p)
+            assert wire.output(process) == b"0\n"
+        # The one that kept the masks of the version before has ended, and is no zombie for long.
+        wait_until(lambda: len(children(server.pid)) == 4, "two commands, a watchdog, and who keeps masks")
+
+
+def test_server_that_drains_still_does_and_ends(server: Server) -> None:
+    with Wire(server.url) as wire:
+        session = wire.handshake()["sessionId"]
+        since = wire.call("server/drain")["sinceMs"]
+        os.kill(server.pid, signal.SIGUSR2)
+        wire.ended()
+    with Wire(server.url) as wire:
+        wire.handshake(session)
+        assert wire.call("server/drain") == {"sinceMs": since, "sessions": 1}
+        with Wire(server.url) as other:
+            assert other.error("initialize", {"clientName": "new"})["data"] == {"error": "draining"}
+        wire.start("sleep", ["sleep", "1000"])
+        wire.call("process/terminate", {"processId": "sleep"})
+        wire.closed("sleep")
+        wire.socket.close(4002)  # it has left
+    assert server.popen.wait(20 * SECOND) == 0
+
+
 @contextlib.contextmanager
 def installation(tmp_path: Path, *args: str, without: str = "") -> Iterator[tuple[Server, Path]]:
     """A server that is started from a copy of the package, which a test may replace."""

@@ -43,7 +43,12 @@ def hide(wire: Wire, path: Path) -> int:
     return hidden
 
 
-def test_terminate_ends_a_program_that_hides(home: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("descendants", ["flag", "mask"])
+def test_terminate_ends_a_program_that_hides(home: str, tmp_path: Path, descendants: str) -> None:
+    config = tmp_path / ".config/outfitter/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[shell]\ndescendants = "{descendants}"\n')
+    (tmp_path / ".profile").write_text("hush")
     with serving("outfitter", tmp_path, "--cgroup") as server, Wire(server.url) as wire:
         hidden = hide(wire, tmp_path / "pid")
         assert wire.call("process/terminate", {"processId": "p"}) == {"running": True}

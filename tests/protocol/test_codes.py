@@ -38,6 +38,24 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         SessionAttached("s"),
         (-32010, "session s is already attached to another connection", {"error": "session-attached"}),
     ),
+    (
+        errors.Draining("2026-01-01T00:00:00Z"),
+        (
+            -32600,
+            "this exec-server has been draining since 2026-01-01T00:00:00Z and takes no new sessions: use "
+            "another one, or try again when it has been started again",
+            {"error": "draining"},
+        ),
+    ),
+    (
+        errors.OperatorOnly("uid:7", "drain this server"),
+        (
+            -32600,
+            "only an operator may drain this server, and you are uid:7: connect as the server's own user, or "
+            "start it with --operator uid:7",
+            {"error": "operator-only"},
+        ),
+    ),
     (LaunchFailed("no"), (-32603, "no", {"error": "launch-failed"})),
     (
         LaunchFailed("no", "ENOENT", "program"),

@@ -25,7 +25,7 @@ def test_every_row_has_a_handler_and_every_handler_a_row() -> None:
             for name, value in vars(loaded).items()
             if isfunction(value) and value.__module__ == loaded.__name__ and not name.startswith("_")
         }
-        assert public - {"native", "doing"} == names, module
+        assert public - {"native", "doing", "summary"} == names, module
 
 
 def test_flags_follow_from_the_rows() -> None:
@@ -46,7 +46,7 @@ def test_a_row_is_found_by_its_own_name() -> None:
     assert [name for name, method in METHODS.items() if method.name != name] == []
 
 
-FAMILIES = {"process": "exec", "initialize": "initialize", "fs": "filesystem"}
+FAMILIES = {"process": "exec", "initialize": "initialize", "fs": "filesystem", "server": "server"}
 
 
 def test_families_are_what_the_handshake_refusals_call_them() -> None:

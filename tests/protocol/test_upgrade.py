@@ -80,7 +80,18 @@ def ask(data: bytes) -> Response:
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("query", ["", "?x=1"])
 def test_readiness_is_an_empty_200(method: str, query: str) -> None:
-    assert ask(plain(f"{method} /readyz{query} HTTP/1.1", "Host: x")) == Response(200)
+    assert ask(plain(f"{method} /readyz{query} HTTP/1.1", "Host: x")) == Response(200, asked=True)
+
+
+def test_readiness_says_who_answers_and_why_it_is_not_ready() -> None:
+    head = plain("GET /readyz HTTP/1.1", "Host: x")
+    named = (("server", "outfitter/1"),)
+    answered = answer(head, open_gate, NOBODY, software="outfitter/1")
+    assert answered == Response(200, headers=named, asked=True)
+    answered = answer(head, open_gate, NOBODY, software="outfitter/1", draining="draining since noon")
+    assert answered == Response(503, "draining since noon", named, asked=True)
+    assert answered.refusal is None
+    assert Response(503, "full").refusal == "503 full"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "get"])

@@ -44,6 +44,7 @@ SESSIONS_LEFT = {
     "loop",
     "pace",
     "settings",
+    "observer",
     "_limit",
     "_expiry",
     "_expires",
@@ -208,7 +209,20 @@ def test_everything_is_handed_over_or_named_here(client: Client, tmp_path: Any) 
 
 
 def _session_alike(session: Session, taken: Session) -> None:
-    simple = {"id", "number", "principal", "running", "summaries", "base", "frozen", "left"}
+    simple = {
+        "id",
+        "number",
+        "principal",
+        "running",
+        "summaries",
+        "base",
+        "frozen",
+        "left",
+        "client_name",
+        "opened_ms",
+        "detached_at",
+        "operates",
+    }
     by_process = {"processes", "_notices", "_shells", "_closed", "_unattended", "_readable"}
     assert set(vars(session)) == simple | by_process | {"_forgetting"} | SESSION_LEFT
     assert (taken._forgetting is None) == (session._forgetting is None)
@@ -247,6 +261,7 @@ def _sessions_alike(ours: Any, theirs: Any) -> None:
         "_budget",
         "_leaders",
         "descriptors",  # counted anew
+        "draining",
         "marks",
         "spawner",
         "trees",
@@ -256,6 +271,7 @@ def _sessions_alike(ours: Any, theirs: Any) -> None:
     assert theirs._book._deadlines == ours._book._deadlines
     assert theirs._book._owners == ours._book._owners
     assert theirs.sharing.several == ours.sharing.several
+    assert theirs.draining == ours.draining
     assert (theirs._numbers, theirs._leaders) == (ours._numbers, ours._leaders)
     assert (theirs._budget.used, theirs._budget.limit) == (ours._budget.used, ours._budget.limit)
     assert theirs.marks.new(5) == ours.marks.new(5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ import pytest
 import outfitter
 from outfitter.contract.contract import Asked
 from outfitter.providers import registry
-from tests.support.contracts import Place, environment_of, wait_for
+from tests.support.contracts import PATH, Place, environment_of, variables, wait_for
 from tests.support.machine import running, wait_gone, wait_until
 from tests.support.notes import Notes
 from tests.support.servers import serving
+from tests.support.tools import program
 
 
 @pytest.fixture
@@ -67,6 +69,74 @@ def test_what_a_wrapper_cannot_keep_is_refused(wrapped: Place) -> None:
         async with outfitter.local(environment=wrapped.environ()) as client:
             with pytest.raises(outfitter.RequestFailed, match="arg0 is lost"):
                 await client.start(["sh"], arg0="-sh", cwd=str(wrapped.project))
+
+    wait_for(scenario())
+
+
+ENVRC = """\
+export SECRET_TOKEN=hush-back BASH_ENV=/hush LD_AUDIT=/hush OUTFITTER_SCOPE=hush PYTHONPATH=/from/envrc
+export GIVEN=hush OVERRIDDEN=hush NEW=1 CUT=hush
+unset HOME
+PATH_add bin
+"""
+
+
+@pytest.mark.parametrize("mode", ["snapshot", "capture", "wrap"])
+def test_no_mode_brings_back_what_a_layer_refused(place: Place, mode: str) -> None:
+    direnv = program("direnv")
+    place.user(
+        '[shell_environment_policy]\nexclude = ["SECRET_*"]\n'
+        '[env]\nset = { OVERRIDDEN = "by the user", LD_LIBRARY_PATH = "/mine" }\nunset = ["CUT"]\n'
+        f'[providers]\nmodes = {{ direnv = "{mode}" }}\n'
+        '[names]\nallow_code_loading = { direnv = ["PYTHONPATH"] }\n'
+    )
+    place.write(place.project / ".envrc", ENVRC)
+    environ = place.environ(SECRET_TOKEN="hush-base", PATH=f"{os.path.dirname(direnv)}:{PATH}")
+    subprocess.run([direnv, "allow", str(place.project)], env=environ, check=True)
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=environ) as client:
+            ran = await client.run(["env", "-0"], cwd=str(place.project), env={"GIVEN": "by the request"})
+            seen = variables(ran.stdout)
+            told = await client.explain(cwd=str(place.project), env={"GIVEN": "by the request"})
+        assert {name for name in seen if "hush" in seen[name] or name.startswith("__OUTFITTER")} == set()
+        assert (seen["OVERRIDDEN"], seen["GIVEN"], seen["NEW"]) == ("by the user", "by the request", "1")
+        assert (seen["LD_LIBRARY_PATH"], seen["PYTHONPATH"]) == ("/mine", "/from/envrc")
+        assert (seen["HOME"], "CUT" in seen) == (str(place.home), False)
+        assert seen["PATH"].split(":")[0] == str(place.project / "bin")
+        refused = {one["name"]: one["why"] for one in told["refused"] if one["layer"] == "L3"}
+        assert {"SECRET_TOKEN", "BASH_ENV", "LD_AUDIT", "OUTFITTER_SCOPE"} <= set(refused)
+        assert ("taken away again behind the tool" in refused["SECRET_TOKEN"]) == (mode == "wrap")
+
+    wait_for(scenario())
+
+
+def test_a_command_that_is_not_there_is_told_behind_a_wrapper(wrapped: Place) -> None:
+    async def scenario() -> None:
+        async with outfitter.local(environment=wrapped.environ()) as client:
+            ran = await client.run(["not-there"], cwd=str(wrapped.project))
+            assert ran.exit_code == 127
+            assert ran.stderr == b"outfitter: not-there: No such file or directory\n"
+
+    wait_for(scenario())
+
+
+def test_a_project_cannot_have_its_commands_started_by_a_tool(place: Place) -> None:
+    direnv = program("direnv")
+    place.says('[providers]\nmodes = { direnv = "wrap" }\n')
+    place.write(place.project / ".envrc", "export SECRET_TOKEN=1 MADE=1\n")
+    environ = place.environ(PATH=f"{os.path.dirname(direnv)}:{PATH}")
+    subprocess.run([direnv, "allow", str(place.project)], env=environ, check=True)
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=environ) as client:
+            [layer] = [
+                one
+                for one in (await client.explain(cwd=str(place.project)))["layers"]
+                if one["id"].startswith("direnv")
+            ]
+            assert "prefix" not in layer
+            assert (await environment_of(client, cwd=str(place.project)))["MADE"] == "1"
 
     wait_for(scenario())
 

@@ -135,6 +135,78 @@ def test_enforced_a_shell_reads_nothing(place: Place, wire: Wire, shell: str) ->
     assert "environment" not in ran.exited
 
 
+# In front of a shell, and inside of it
+
+
+def test_a_shell_behind_a_program_reads_nothing_and_the_summary_says_through_what(
+    place: Place, wire: Wire
+) -> None:
+    ran = Ran(wire, place, ["nice", "env", "A=1", "bash", "-lc", ENV])
+    seen = variables(ran.output)
+    assert seen.pop("A") == "1"
+    assert given(place, "bash", seen) == given(place, "bash")
+    assert (ran.shell["name"], ran.shell["loginAsked"], ran.shell["through"]) == (
+        "bash",
+        True,
+        ["nice", "env"],
+    )
+    assert "flags" not in ran.started["environment"]
+
+
+def test_a_script_with_a_login_flag_reads_nothing(place: Place, wire: Wire, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(f"#!/bin/bash -l\n{ENV}\n")
+    script.chmod(0o755)
+    ran = Ran(wire, place, [str(script)])
+    assert given(place, "bash", variables(ran.output)) == given(place, "bash")
+    assert (ran.shell["loginAsked"], ran.shell["login"]) == (True, False)
+
+
+def test_what_can_be_seen_and_not_helped_is_flagged_in_the_summary(place: Place, wire: Wire) -> None:
+    ran = Ran(wire, place, ["bash", "-c", f"exec bash -lc '{ENV}'"])
+    assert variables(ran.output)["FILTERED"] == "hush-back"  # it did run
+    assert ran.started["environment"]["flags"] == [
+        {"code": "login-shell", "what": "the command text starts a login shell (`bash -lc`)"}
+    ]
+    ran = Ran(wire, place, ["nice", "--unheard-of", "bash", "-lc", ENV])
+    assert [flag["code"] for flag in ran.started["environment"]["flags"]] == ["unknown-option"]
+    assert "shell" not in ran.started["environment"]
+    ran = Ran(wire, place, [program("strace"), "-fqo/dev/null", "bash", "-lc", ENV])
+    assert [flag["code"] for flag in ran.started["environment"]["flags"]] == ["unseen"]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["env", "bash", "-lc", "true"],
+        ["bash", "-c", "exec bash -lc true"],
+        ["nice", "sh", "-c", "cd / && bash --login"],
+    ],
+)
+@pytest.mark.parametrize("said", ["allow_login_shell = false\n", '[shell]\nlogin = "reject"\n'])
+def test_a_login_shell_that_can_be_seen_is_refused(
+    place: Place, wire: Wire, argv: list[str], said: str
+) -> None:
+    place.project_file.write_text(said)
+    params = {**start_params("refused", argv), "env": {}, "cwd": place.project.as_uri(), "contract": {}}
+    error = wire.error("process/start", params)
+    assert error["data"] == {"error": "login-rejected"}
+    assert "not allowed here" in error["message"]
+
+
+def test_a_flag_for_a_client_that_knows_no_summary_is_in_the_log_once(server: Server, place: Place) -> None:
+    with Wire(server.url) as wire:
+        greet(wire, summaries=False)
+        for process in ("one", "two"):
+            policy = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {}}
+            argv = ["sh", "-c", "true; bash --login -c true"]
+            params = {**start_params(process, argv), "env": {}, "cwd": place.project.as_uri()}
+            wire.call("process/start", {**params, "envPolicy": {**policy, "includeOnly": []}})
+            wire.closed(process)
+    said = "the command text starts a login shell (`bash --login`)"
+    assert (server.home / "outfitter.stderr").read_text().count(said) == 1
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_repaired_a_shell_reads_them_and_the_command_does_not_see_it(
     place: Place, wire: Wire, shell: str

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.codes import SESSION_ATTACHED
+from . import detachkeys
 from .console import say
 from .follow import NOT_STARTED, LeftRunning
 from .records import Records
@@ -25,6 +26,7 @@ def attach(ident: str | None, flags: dict[str, Any]) -> int:
     records = Records(os.environ)
     started: Started | None = None
     try:
+        detachkeys.parse(flags["detach_keys"])  # a mistake is told before anything is taken
         if flags["session"] is None:
             started = records.find(ident, flags["on"])
             if started.held and not flags["take_over"]:
@@ -68,8 +70,17 @@ async def _attach(
             say(f"the server no longer has {process.missed} earlier events")
         name = started.program if started is not None else process_id
         pass_input = process.tty or client.offers("processStdinEof")
+        back = f"outfitter attach --on {target.name} --session {session} {process_id}"
         return await follow(
-            client, process, name, started, records, flags, pass_input=pass_input, attached=True
+            client,
+            process,
+            name,
+            started,
+            records,
+            flags,
+            pass_input=pass_input,
+            leave_keys=detachkeys.parse(flags["detach_keys"]),
+            found=back,
         )
 
 

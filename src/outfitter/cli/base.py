@@ -102,6 +102,14 @@ def why_stranger(client: Client, declared: Declared) -> str | None:
     return None
 
 
+def server_pid(client: Client, declared: Declared | None) -> int:
+    """The process of a server that is ours, on this machine; 0 for any other."""
+    if declared is None or why_stranger(client, declared) is not None:
+        return 0
+    base: Any = client.info.base if client.info is not None else None
+    return int(base["pid"])
+
+
 def _is_ours(pid: object) -> bool:
     if type(pid) is not int or pid <= 0:
         return False

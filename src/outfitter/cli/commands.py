@@ -11,11 +11,20 @@ import click
 from .. import VERSION
 from ..errors import OutfitterError
 from ..plain import plain
+from ..protocol.operating import SIGNALS
+from . import detachkeys
 from .env.commands import env_group
 from .flags import JSON, SERVE, WHERE, WISHES, Flag
 from .hook.commands import hook_group
 from .options import has
 
+_DETACH_KEYS = Flag(
+    "--detach-keys",
+    "text",
+    "On a terminal, the keys that leave the command running; `none` turns them off.",
+    "KEYS",
+    initial=detachkeys.DEFAULT,
+)
 _EVENTS = Flag("--json", "flag", "Print one JSON line per event instead of the output.")
 
 
@@ -88,13 +97,15 @@ def serve_command(**flags: Any) -> int:
     ),
     Flag("--cwd", "text", "Run the command in this directory of the executor.", "PATH"),
     Flag("--timeout", "seconds", "End the command after this many seconds.", "SECONDS"),
+    _DETACH_KEYS,
     _EVENTS,
 )
 @click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:
     """Run a command here or on another machine.
 
-    The command gets an environment in which every variable has a known origin; --explain shows it.
+    The command gets an environment in which every variable has a known origin; --explain shows it. On a
+    terminal, with --on, the keys ~d at the beginning of a line leave the command running.
 
     The exit status is the command's own, or 124 after a timeout, 125 if the command could not be started or
     the server was lost, 126 if it is not executable, and 127 if it was not found.
@@ -113,13 +124,17 @@ def run_command(argv: tuple[str, ...], **flags: Any) -> int:
 @has(
     *WHERE,
     Flag("--session", "text", "List the processes of this session instead.", "ID"),
+    Flag("--server", "text", "List every command on this server that you may see.", "NAME|URL"),
     Flag("--json", "flag", "Print a JSON list."),
 )
 def ps_command(**flags: Any) -> int:
     """List commands that `outfitter run --on` started.
 
-    A command stays on the list while its server may still know it.
+    A command stays on the list while its server may still know it. With --server, list what runs there,
+    whoever started it: your own commands, or, for an operator of the server, everybody's.
     """
+    if flags["server"] is not None and (flags["session"] is not None or flags["on"] is not None):
+        raise click.UsageError("--server cannot be used with --on or --session")
     from .ps import ps
 
     return ps(flags)
@@ -130,13 +145,15 @@ def ps_command(**flags: Any) -> int:
     *WHERE,
     Flag("--session", "text", "Look for the process ID in this session of the server --on.", "ID"),
     Flag("--take-over", "flag", "Take the command over from the client that is attached to it now."),
+    _DETACH_KEYS,
     _EVENTS,
 )
 @click.argument("ident", required=False, metavar="[ID]")
 def attach_command(ident: str | None, **flags: Any) -> int:
     """Follow a command that is already running.
 
-    Prints the output that the server still has, then new output as it comes.
+    Prints the output that the server still has, then new output as it comes. On a terminal, the keys ~d at
+    the beginning of a line leave the command running, and so does SIGTERM; ~~ stands for ~.
 
     ID is the first column of `outfitter ps`, or its first characters. It can be omitted if only one command
     is listed. The exit status is that of the command.
@@ -144,6 +161,56 @@ def attach_command(ident: str | None, **flags: Any) -> int:
     from .attach import attach
 
     return attach(ident, flags)
+
+
+@cli.command("sessions")
+@has(*WHERE[1:], Flag("--json", "flag", "Print a JSON object."))
+@click.argument("server", required=False, metavar="[NAME|URL]")
+def sessions_command(server: str | None, **flags: Any) -> int:
+    """List the sessions of a server.
+
+    You see your own sessions; an operator of the server sees everybody's.
+    """
+    from .operating import sessions
+
+    return sessions(server, flags)
+
+
+@cli.command("kill")
+@has(
+    *WHERE,
+    Flag("--session", "text", "ID is a process of this session of the server --on.", "ID"),
+    Flag("--server", "text", "ID is a PID of `outfitter ps --server` on this server.", "NAME|URL"),
+    Flag("--signal", "text", "Send this signal instead, to the command's group.", choices=tuple(SIGNALS)),
+    Flag("--grace", "seconds", "Send SIGTERM first and wait this long.", "SECONDS"),
+)
+@click.argument("ident", metavar="ID")
+def kill_command(ident: str, **flags: Any) -> int:
+    """End a command on a server, with everything that it started.
+
+    ID is the first column of `outfitter ps`, or its first characters. The exit status is 1 if nothing was
+    ended.
+    """
+    if flags["server"] is not None and (flags["session"] is not None or flags["on"] is not None):
+        raise click.UsageError("--server cannot be used with --on or --session")
+    if flags["signal"] is not None and flags["grace"] is not None:
+        raise click.UsageError("--signal and --grace cannot be used together")
+    from .operating import kill
+
+    return kill(ident, flags)
+
+
+@cli.command("drain")
+@has(*WHERE[1:])
+@click.argument("server", metavar="NAME|URL")
+def drain_command(server: str, **flags: Any) -> int:
+    """Have a server take no new sessions and end when none is in use.
+
+    Clients that have a session go on and may come back to it. SIGUSR1 does the same.
+    """
+    from .operating import drain
+
+    return drain(server, flags)
 
 
 @cli.command("upgrade")

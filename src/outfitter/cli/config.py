@@ -50,6 +50,10 @@ def show(flags: dict[str, Any]) -> int:
     print(table(("SETTING", "VALUE", "FROM"), lines))
     for setting, value, source in settings.ignored:
         print(f"\n{source}: {setting} = {value} is ignored: a project's file cannot loosen a setting")
+    if settings.descendants == "mask" and os.geteuid() != 0:
+        from ..contract.doctor.shell import SETUID
+
+        print(f"\n{settings.sources['shell.descendants']}: shell.descendants = mask: {SETUID}")
     return 0
 
 
@@ -57,6 +61,7 @@ def _rows(settings: Settings) -> Iterator[Row]:
     plain = {
         "shell.login": settings.login,
         "shell.startup": settings.startup,
+        "shell.descendants": settings.descendants,
         "shell.snapshot": settings.snapshot,
         "shell.snapshot_timeout": settings.snapshot_timeout,
         "daemon.environment": settings.daemon_environment,

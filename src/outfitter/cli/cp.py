@@ -1,7 +1,8 @@
 """outfitter cp SRC DST: files and trees between here and any environment.
 
 A file goes to a partial one beside its destination first, named after what is copied; a copy that broke off
-goes on there. It takes its place when its hash is that of the source.
+goes on there. It takes its place when its hash is that of the source. A tree has an empty file of that kind
+beside it until all of it is there: the same command again goes on in that tree, instead of copying into it.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class _Copy:
         self._progress = progress
         self._force = force
         self._recursive = recursive
+        self._goes_on = False  # into a tree that an earlier copy of ours has begun
         self.skipped: list[str] = []
 
     async def run(self, path: str, destination: str) -> None:
@@ -108,7 +110,12 @@ class _Copy:
         if thing is None:
             raise SettingInvalid(f"{self._source.shown(path)} does not exist")
         there = await self._target.find(destination or ".")
-        if destination.endswith("/") or not destination or (there is not None and there.is_directory):
+        into = destination.endswith("/") or not destination
+        if not into and there is not None and there.is_directory:
+            into = not thing.is_directory or not await self._is_begun(
+                path, self._target.absolute(destination)
+            )
+        if into:
             # Into a folder, under its own name.
             name = os.path.basename(path.rstrip("/"))
             if not name:
@@ -133,8 +140,13 @@ class _Copy:
         found = await self._target.find(destination)
         if found is not None and not found.is_directory:
             raise SettingInvalid(f"{self._target.shown(destination)} exists and is not a directory")
-        if found is not None and not self._force:
+        self._goes_on = found is not None and await self._is_begun(path, destination)
+        if found is not None and not self._force and not self._goes_on:
             raise SettingInvalid(f"{self._target.shown(destination)} exists: add --force to copy into it")
+        marked = found is None or self._goes_on
+        if marked:
+            await self._target.make_directory(destination.rpartition("/")[0] or "/")
+            await self._target.touch(self._begun_mark(path, destination))
         files: list[tuple[str, Thing, str]] = []
         await self._plan(path, destination, files)
         self._progress.expect(len(files), sum(thing.size for _, thing, _ in files))
@@ -150,6 +162,15 @@ class _Copy:
                     group.create_task(one(file))
         except* (OutfitterError, OSError) as errors:
             raise errors.exceptions[0] from None  # the first one says enough
+        if marked:
+            await self._target.remove(self._begun_mark(path, destination))
+
+    async def _is_begun(self, path: str, destination: str) -> bool:
+        """Whether a copy of this tree to there has begun, made the folder, and not ended."""
+        return await self._target.find(self._begun_mark(path, destination)) is not None
+
+    def _begun_mark(self, path: str, destination: str) -> str:
+        return _beside(destination, f"{self._source.shown(path)}\0tree")
 
     async def _plan(self, path: str, destination: str, files: list[tuple[str, Thing, str]]) -> None:
         """Makes the folders, and lists what is to be copied."""
@@ -181,7 +202,12 @@ class _Copy:
         if there is not None:
             if there.is_directory:
                 raise SettingInvalid(f"{self._target.shown(destination)} is a directory")
-            if not self._force:
+            if self._goes_on and await self._is_copied(path, thing, destination, there):
+                self._progress.resumed(thing.size)
+                self._progress.done(path)
+                return
+            # Where files are written in place, a torn one is ours.
+            if not self._force and (self._target.resumable or not self._goes_on):
                 raise SettingInvalid(f"{self._target.shown(destination)} exists: add --force to replace it")
         partial = self._partial(path, thing, destination)
         offset = await self._begun(partial, thing) if self._target.resumable else 0
@@ -201,10 +227,13 @@ class _Copy:
         """Named after what is copied, so that another file, or another state of it, never goes on there."""
         if not self._target.resumable:
             return destination
-        identity = f"{self._source.shown(path)}\\0{thing.size}\\0{thing.modified_ms}"
-        mark = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-        folder, _, name = destination.rpartition("/")
-        return f"{folder}/.{name[:200]}.{mark}.partial"
+        return _beside(destination, f"{self._source.shown(path)}\\0{thing.size}\\0{thing.modified_ms}")
+
+    async def _is_copied(self, path: str, thing: Thing, destination: str, there: Thing) -> bool:
+        """Whether a file of a tree that was begun is there already, as it is here."""
+        if not there.is_file or there.size != thing.size:
+            return False
+        return await self._target.digest(destination) == await self._source.digest(path)
 
     async def _begun(self, partial: str, thing: Thing) -> int:
         """How much of it is there already, in whole blocks."""
@@ -228,3 +257,10 @@ class _Copy:
             digest.update(block)
             yield block
             self._progress.moved(len(block))
+
+
+def _beside(destination: str, identity: str) -> str:
+    """The name of what is under way, in the folder of its destination."""
+    mark = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    folder, _, name = destination.rpartition("/")
+    return f"{folder}/.{name[:200]}.{mark}.partial"

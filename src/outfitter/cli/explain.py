@@ -19,18 +19,22 @@ _STARTUP = {"enforce": "startup files off", "repair": "startup files repaired", 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
 
 
-def report(told: Json, shell: Json, startup: Json, differences: Json, paint: Paint) -> Iterator[str]:
-    """The lines: a summary, what was refused, the shell, its startup files, the server.
+def report(told: Json, started: Json, startup: Json, differences: Json, paint: Paint) -> Iterator[str]:
+    """The lines: a summary, what was refused, the shell, its startup files, what is flagged, the server.
 
-    `told` is the explanation; `shell` is how a shell was started and `startup` what came of it, None for
-    other programs; `differences` is in what the server's own environment differs from ours, None if it was
-    not compared.
+    `told` is the explanation; `started` is the summary of the command's start, and `startup` what came of a
+    shell's startup files; `differences` is in what the server's own environment differs from ours. Each is
+    None if nobody knows.
     """
+    started = started if isinstance(started, dict) else {}
+    shell = started.get("shell")
     yield paint("bold", printable(str(told["summary"])))
     for line in refusals(told):
         yield f"  {paint('red', 'refused')} {line}"
     if isinstance(shell, dict):
         yield from _shell(shell, startup if isinstance(startup, dict) else {}, paint)
+    for flag in started.get("flags") or ():
+        yield f"{paint('yellow', 'flagged')} " + printable(f"{flag.get('code')}: {flag.get('what')}")
     if isinstance(differences, dict):
         yield from _differences(differences)
 
@@ -42,6 +46,8 @@ def _shell(shell: dict[str, Any], startup: dict[str, Any], paint: Paint) -> Iter
     parts.append(_STARTUP.get(str(shell.get("startup")), str(shell.get("startup"))))
     if shell.get("withheld"):
         parts.append(f"without {', '.join(map(str, shell['withheld']))}")
+    if shell.get("through"):
+        parts.append(f"behind {', '.join(map(str, shell['through']))}")
     yield printable(f"shell: {', '.join(parts)}")
     for note in shell.get("notes") or ():
         yield printable(f"  {note}")

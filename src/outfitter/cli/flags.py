@@ -156,8 +156,21 @@ SERVE: tuple[Flag, ...] = (
         "cgroup v2).",
     ),
     Flag("--run-as", "text", "As root: run commands and open files as this user.", "USER"),
+    Flag(
+        "--operator",
+        "list",
+        "Also let this principal see, end and drain what is on the server (repeatable).",
+        "PRINCIPAL",
+    ),
+    Flag("--audit", "text", "Write who does what to this file, as JSON lines (`-`: stderr).", "FILE"),
+    Flag(
+        "--audit-commands",
+        "text",
+        "Write commands to --audit by digest (the default) or in full.",
+        choices=("digest", "full"),
+    ),
     Flag("--exit-on-stdin-close", "flag", "Reserved for --remote, which does not exist yet."),
-    Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "warning")),
+    Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
 )
 
 # On which environment.

@@ -17,6 +17,7 @@ from ..core.events import Exited, Output
 from ..errors import CapabilityMissing, Disconnected, OutfitterError
 from . import terminal
 from .console import make_way, say
+from .detachkeys import DetachKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -36,18 +37,20 @@ _PIECES_AHEAD = 2
 
 
 class LeftRunning(Exception):
-    """We go, the command stays: our terminal was closed, or somebody gave up waiting for its server."""
+    """We go, the command stays: somebody wants it so, our terminal was closed, or its server is silent."""
 
-    def __init__(self, status: int, why: str, *, silent: bool = False) -> None:
+    def __init__(self, status: int, why: str, *, silent: bool = False, wanted: bool = False) -> None:
         super().__init__(why)
         self.status = status
         self.silent = silent  # its server does not answer, and will not say goodbye either
+        self.wanted = wanted  # and the command goes on for all we know
 
 
 class Follower:
     """Follows one command to its end.
 
-    `pass_input` gives it our standard input; with `may_leave` it outlives a closed terminal.
+    `pass_input` gives it our standard input; with `may_leave` it outlives a closed terminal, and
+    `leave_keys`, typed at ours, leave it; with `found` it was there before us and outlives a SIGTERM as well.
     """
 
     def __init__(
@@ -58,6 +61,8 @@ class Follower:
         *,
         pass_input: bool,
         may_leave: bool,
+        found: bool = False,
+        leave_keys: bytes = b"",
         as_json: bool = False,
         timeout: float | None = None,
     ) -> None:
@@ -66,6 +71,9 @@ class Follower:
         self._name = name
         self._pass_input = pass_input
         self._may_leave = may_leave
+        self._found = found
+        watched = may_leave and process.tty and terminal.is_terminal()
+        self._leave_keys = DetachKeys(leave_keys if watched else b"")
         self._json = as_json
         self._timeout = timeout
         self.lost = False  # its end was not seen: it may still run
@@ -198,7 +206,14 @@ class Follower:
         async for data in terminal.standard_input():
             if self._process.tty and terminal.INTERRUPT in data:
                 self._typed_interrupt(data.count(terminal.INTERRUPT))
-            await pieces.put(data)
+            data, leave = self._leave_keys.feed(data)
+            if data:
+                await pieces.put(data)
+            if leave:
+                self._leave(LeftRunning(0, "detached", wanted=True))
+                return
+        if held := self._leave_keys.rest():
+            await pieces.put(held)
         await pieces.put(None)
 
     def _typed_interrupt(self, times: int) -> None:
@@ -224,6 +239,9 @@ class Follower:
     def _told_to_end(self, number: int) -> None:
         if number == signal.SIGHUP and self._may_leave:
             self._leave(LeftRunning(128 + number, "the terminal was closed"))
+        elif self._found:
+            # Who wants it to end says so with Ctrl-C or `outfitter kill`.
+            self._leave(LeftRunning(128 + number, "detached by a signal", wanted=True))
         else:
             self._spawn(self._stop(128 + number))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,11 @@ from ..environments.file import shown_url
 from ..errors import OutfitterError, RequestFailed
 from ..protocol.codes import SESSION_ATTACHED
 from ..protocol.process import ReadParams, ReadResult
+from . import operating
 from .console import say, waiting
 from .follow import NOT_STARTED
 from .records import Records
-from .table import table
+from .table import ago, table
 from .target import named, reach, recorded
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ _END = (1 << 53) - 1  # after every event there can be: asks for the state and n
 
 def ps(flags: dict[str, Any]) -> int:
     """Prints the list; returns the exit status. Raises SettingInvalid."""
+    if flags["server"] is not None:
+        return operating.ps(flags["server"], flags)
     try:
         if flags["session"] is not None:
             return asyncio.run(_session(flags))
@@ -49,15 +51,15 @@ async def _records(flags: dict[str, Any]) -> int:
     if flags["json"]:
         print(dumps([_entry(one, state) for one, state in found]))
         return 0
-    rows = [
-        (one.id, shown_url(one.on), one.program, _shown(state), _ago(one.started)) for one, state in found
-    ]
+    rows = [(one.id, shown_url(one.on), one.program, _shown(state), ago(one.started)) for one, state in found]
     print(table(("ID", "ENVIRONMENT", "PROGRAM", "STATE", "STARTED"), rows))
     return 0
 
 
 async def _state(started: Started) -> dict[str, object]:
     """How a command is. Asking resumes its session for a moment, which gives it its full time again."""
+    if started.server_ended:
+        return {"state": "gone", "reason": "its server has ended"}
     if started.held:
         return {"state": "attached", "pid": started.holder}
     try:
@@ -116,14 +118,6 @@ async def _session(flags: dict[str, Any]) -> int:
     rows = []
     for one in found:
         state = f"exited {one.exit_code}" if one.exited else "running"
-        rows.append((one.process_id, str(one.pid), one.program, state, _ago(one.started_at_ms / 1000)))
+        rows.append((one.process_id, str(one.pid), one.program, state, ago(one.started_at_ms / 1000)))
     print(table(("PROCESS", "PID", "PROGRAM", "STATE", "STARTED"), rows))
     return 0
-
-
-def _ago(moment: float) -> str:
-    seconds = max(0, int(time.time() - moment))
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"

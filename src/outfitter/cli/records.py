@@ -43,6 +43,13 @@ class Started:
     tls_ca: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
+    server: int = 0  # the server's pid, where it is a process of this user on this machine
+    server_since: str = ""
+
+    @property
+    def server_ended(self) -> bool:
+        """Whether its server, and with it every command, is known to have ended."""
+        return self.server != 0 and _since(self.server) != self.server_since
 
     @property
     def held(self) -> bool:
@@ -73,6 +80,7 @@ class Records:
         tls_ca: str | None = None,
         tls_cert: str | None = None,
         tls_key: str | None = None,
+        server: int = 0,
     ) -> Started:
         """Writes down a command that this process follows. Raises SettingInvalid."""
         started = Started(
@@ -85,10 +93,13 @@ class Records:
             time.time(),
             os.getpid(),
             _since(os.getpid()),
-            *(
-                None if path is None else os.path.abspath(path)
-                for path in (codex_home, token_file, tls_ca, tls_cert, tls_key)
-            ),
+            _absolute(codex_home),
+            _absolute(token_file),
+            _absolute(tls_ca),
+            _absolute(tls_cert),
+            _absolute(tls_key),
+            server,
+            _since(server) if server else "",
         )
         self._write(started)
         return started
@@ -157,6 +168,10 @@ class Records:
             return None
 
 
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else os.path.abspath(path)
+
+
 def _fits(started: Started, path: str) -> bool:
     """Whether what a file says has the right types, and is about itself."""
     maybe = (str, type(None))
@@ -169,6 +184,7 @@ def _fits(started: Started, path: str) -> bool:
         "tls_ca": maybe,
         "tls_cert": maybe,
         "tls_key": maybe,
+        "server": (int,),
     }
     return os.path.basename(path) == f"{started.id}.json" and all(
         type(getattr(started, name)) in others.get(name, (str,)) for name in fields(Started)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..client.environment import CONTRACT
 from ..errors import OutfitterError, RequestFailed
-from . import base, explain, terminal
+from . import base, detachkeys, explain, terminal
 from .colour import Paint, wants_colour
 from .console import say
 from .follow import NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, Follower, LeftRunning
@@ -52,6 +52,7 @@ class _Run:
         self._argv = argv
         self._flags = flags
         self._target = target
+        self._leave_keys = detachkeys.parse(flags["detach_keys"])
         self._records = Records(os.environ)
         names = _TERMINAL_NAMES if flags["tty"] else ()
         self._env = {name: os.environ[name] for name in names if os.environ.get(name)}
@@ -93,7 +94,14 @@ class _Run:
             if flags["detach"]:
                 return await self._detach(client, process, started)
             status = await follow(
-                client, process, self._argv[0], started, self._records, flags, pass_input=pass_input
+                client,
+                process,
+                self._argv[0],
+                started,
+                self._records,
+                flags,
+                pass_input=pass_input,
+                leave_keys=self._leave_keys,
             )
             if flags["explain"]:
                 await self._explain(client, process)
@@ -141,6 +149,7 @@ class _Run:
                 tls_ca=self._flags["tls_ca"],
                 tls_cert=self._flags["tls_cert"],
                 tls_key=self._flags["tls_key"],
+                server=base.server_pid(client, self._target.declared),
             )
         except OutfitterError as error:
             say(f"`outfitter attach` will not find this command: {error}")
@@ -177,8 +186,7 @@ class _Run:
             say(str(error))  # and the status stays the command's
             return
         paint = Paint(wants_colour(sys.stderr))
-        shell = None if process.environment is None else process.environment.get("shell")
-        for line in explain.report(told, shell, process.startup, self._differences, paint):
+        for line in explain.report(told, process.environment, process.startup, self._differences, paint):
             print(line, file=sys.stderr)
 
 
@@ -191,28 +199,37 @@ async def follow(
     flags: dict[str, Any],
     *,
     pass_input: bool,
-    attached: bool = False,
+    leave_keys: bytes,
+    found: str | None = None,
 ) -> int:
-    """Follows a command; returns the exit status. Raises LeftRunning, after it said how to come back."""
+    """Follows a command; returns the exit status. Raises LeftRunning, after it said how to come back.
+
+    `found` is how to come back to one that was there before and has no record.
+    """
     follower = Follower(
         client,
         process,
         name,
         pass_input=pass_input,
-        may_leave=attached or started is not None,
+        may_leave=found is not None or started is not None,
+        found=found is not None,
+        leave_keys=leave_keys,
         as_json=flags["json"],
         timeout=flags.get("timeout"),
     )
     try:
         status = await follower.run()
     except LeftRunning as left:
-        if started is None:
-            left.silent = left.silent and attached  # else it is ended, which takes its time
-            say(str(left))
-        else:
+        if started is not None:
             process.keep()
             records.leave(started)
-            say(f"{left}; the command may still run, {_kept_for(client)}: outfitter attach {started.id}")
+            found = f"outfitter attach {started.id}"
+        if found is None:
+            left.silent = False  # it is ended, which takes its time
+            say(str(left))
+        else:
+            goes_on = "goes on" if left.wanted else "may still run"
+            say(f"{left}; the command {goes_on}, {_kept_for(client)}: {found}")
         raise
     # A command whose end was not seen may be somebody else's by now: `ps` clears up after it.
     if started is not None and not follower.lost:

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..observe.audit import Audit
     from ..protocol.upgrade import Gate
     from ..server.auth import Check
     from ..transport.certificates import Certificates
@@ -41,6 +42,7 @@ def serve(flags: Flags) -> int:
         concurrent_requests=flags["concurrent_requests"],
         cgroup=flags["cgroup"],
         run_as=flags["run_as"],
+        operators=(*flags["operator"], f"uid:{os.getuid()}"),
         several_principals=bool(flags["allow_user"]) or flags["tls_client_ca"] is not None,
     )
     if settings.run_as is not None and settings.cgroup:
@@ -50,7 +52,7 @@ def serve(flags: Flags) -> int:
     if place is None:
         if flags["ws_auth"] is not None:
             raise SettingInvalid("--ws-auth needs --listen ws://IP:PORT: a client on stdio sends no token")
-        return serve_stdio(settings)
+        return serve_stdio(settings, _audit(flags))
     check = _check(flags)
     is_open = check is None and flags["tls_client_ca"] is None
     if is_open and not place.local and not flags["allow_unauthenticated"]:
@@ -71,7 +73,7 @@ def serve(flags: Flags) -> int:
         # With --run-as, who we have become may come as well as who has started us.
         return gate(hosts, check, None if users is None else users | {os.geteuid()})
 
-    return serve_websocket(place, settings, make_gate, check, certificates)
+    return serve_websocket(place, settings, make_gate, check, certificates, _audit(flags))
 
 
 def _certificates(flags: Flags) -> Certificates | None:
@@ -89,6 +91,17 @@ def _certificates(flags: Flags) -> Certificates | None:
     from ..transport.certificates import Certificates
 
     return Certificates(cert, key, client_ca, monotonic)
+
+
+def _audit(flags: Flags) -> Audit | None:
+    """The audit log, opened now, so that a mistake is told before anybody is served."""
+    if flags["audit"] is None:
+        if flags["audit_commands"] is not None:
+            raise SettingInvalid("--audit-commands needs --audit FILE")
+        return None
+    from ..observe.audit import Audit
+
+    return Audit(flags["audit"], flags["audit_commands"] or "digest")
 
 
 def _users(flags: Flags) -> frozenset[int] | None:

@@ -128,6 +128,7 @@ async def reach(
     take_over: bool = False,
     quiet: bool = False,
     summaries: bool = False,
+    operate: bool = False,
 ) -> AsyncIterator[Client]:
     """A client of the target; a broken connection is reported as it should be on a command line."""
     declared = target.declared
@@ -141,7 +142,12 @@ async def reach(
     watch = None if quiet else LinkWatch(target.name)
     with contextlib.nullcontext() if quiet else waiting(f"connecting to {target.name}"):
         client = await open_declared(
-            declared, resume=resume, take_over=take_over, on_state=watch, summaries=summaries
+            declared,
+            resume=resume,
+            take_over=take_over,
+            on_state=watch,
+            summaries=summaries,
+            operate=operate,
         )
     patience: float | None = None
     try:

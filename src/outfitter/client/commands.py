@@ -10,7 +10,7 @@ from ..errors import ConnectionLost, InvalidParams, OutfitterError, OutputTooLar
 from ..protocol.process import DetachedParams, ListResult, StartParams, StartResult, TerminalSize
 from ..record import record
 from .environment import CONTRACT, wire_policy
-from .process import ProcessFeed, RemoteProcess
+from .process import ProcessFeed, RemoteProcess, octets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,31 +119,32 @@ class CommandCalls:
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
-        input: bytes | None = None,
+        input: bytes | str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - it also ends the command
         max_output: int = MAX_OUTPUT,
         on_output: Callable[[Output], object] | None = None,
     ) -> Completed:
         """Runs a command to its end and collects its output.
 
-        `input` is what the command reads from stdin; without it, stdin is empty. `on_output` gets each piece
-        of output as it comes, and the output is then not collected. The command and everything it started are
-        ended if the call is cancelled, after `timeout` seconds (TimedOut, which is a TimeoutError), or if
-        there are more than `max_output` bytes to collect (OutputTooLarge).
+        `input` is what the command reads from stdin, text as UTF-8; without it, stdin is empty. `on_output`
+        gets each piece of output as it comes, and the output is then not collected. The command and
+        everything it started are ended if the call is cancelled, after `timeout` seconds (TimedOut, which is
+        a TimeoutError), or if there are more than `max_output` bytes to collect (OutputTooLarge).
         """
-        if input is not None:
+        given = None if input is None else octets(input)
+        if given is not None:
             self._session.require("processStdinEof", "end a command's input")
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         try:
             # A server that does not answer takes of the same time.
             async with asyncio.timeout_at(deadline):
                 process = await self.start(
-                    argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=input is not None
+                    argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=given is not None
                 )
         except TimeoutError:
             raise TimedOut(timeout or 0.0) from None
         parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
-        feeding = None if input is None else asyncio.create_task(feed(process, input))
+        feeding = None if given is None else asyncio.create_task(feed(process, given))
         collected = 0
         try:
             async with asyncio.timeout_at(deadline) as time_limit:
@@ -219,9 +220,14 @@ def _detached(session: RemoteSession, detach: bool | float) -> DetachedParams | 
 
 
 async def feed(process: RemoteProcess, data: bytes) -> None:
-    """Gives a command its input; one that does not want it is not an error."""
+    """Gives a command its input; one that does not want it is not an error.
+
+    Another failure fails the process: it would wait for ever for the rest.
+    """
     try:
         if await process.write(data) == "accepted":
             await process.close_stdin()
     except OutfitterError:
         pass  # the stream of its output tells
+    except Exception as error:
+        process._feed.fail(error)

@@ -57,6 +57,7 @@ def connect(
     client_key: str | PathLike[str] | None = None,
     tls: SSLContext | None = None,
     summaries: bool = False,
+    operate: bool = False,
 ) -> Opening:
     """A client of the server at a `ws://`, `wss://` or `unix:` URL: Outfitter's or `codex exec-server`.
 
@@ -64,8 +65,9 @@ def connect(
     resume; with `take_over`, also a session that another client still uses. A lost connection is dialled
     again for `recovery_timeout` seconds; the default is a little less than the server keeps sessions, or 25 s
     if the server does not say. `on_state` is called with "recovering", "connected" and "failed". With
-    `summaries`, each command reports where its environment came from. At the end of the block, every command
-    that this client started is ended, unless `keep()` was called on its handle.
+    `summaries`, each command reports where its environment came from. With `operate`, the client only looks
+    after the server: it can start nothing, and a server that drains accepts it. At the end of the block,
+    every command that this client started is ended, unless `keep()` was called on its handle.
 
     For `wss://`, `ca` is a file with the certificates of the CAs to trust, instead of the machine's or those
     of SSL_CERT_FILE. `client_cert` and `client_key` are files for a server that asks for a certificate. `tls`
@@ -97,6 +99,7 @@ def connect(
         recovery_timeout=recovery_timeout,
         on_state=on_state,
         summaries=summaries,
+        operate=operate,
     )
     return Opening(session, resume, take_over)
 

@@ -51,8 +51,10 @@ class Link:
         catch_up: CatchUp,
         changed: Callable[[str], None],
         summaries: bool = False,
+        operate: bool = False,
     ) -> None:
         self._summaries = summaries
+        self._operate = operate
         self.session_id = ""
         self.connection: ClientConnection | None = None
         self._dial = dial
@@ -112,7 +114,9 @@ class Link:
         )
         try:
             async with asyncio.timeout(self._initialize_timeout):
-                params = InitializeParams(CLIENT_NAME, resume, take_over, self._summaries).encode()
+                params = InitializeParams(
+                    CLIENT_NAME, resume, take_over, self._summaries, self._operate
+                ).encode()
                 result = InitializeResult.decode(await connection.call("initialize", params))
                 connection.notify("initialized", {})
             if resume is not None and result.session_id != resume:

@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 
 
+def octets(data: bytes | str) -> bytes:
+    """Input as a command reads it: text becomes UTF-8. Raises TypeError."""
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise TypeError(f"a command's input is bytes or text, not {type(data).__name__}")
+
+
 class ProcessState:
     """What is known of a command, in both kinds of clients: as its feed has it now."""
 
@@ -108,11 +117,13 @@ class RemoteProcess(ProcessState):
 
     # Control
 
-    async def write(self, data: bytes) -> str:
+    async def write(self, data: bytes | str) -> str:
         """Sends input; returns the server's status ("accepted", "stdinClosed", "unknownProcess", ...).
 
-        Large input is sent in pieces, and the call waits for a command that reads slowly.
+        Text is sent as UTF-8. Large input is sent in pieces, and the call waits for a command that reads
+        slowly.
         """
+        data = octets(data)
         async with self._writing:
             status = await self._write(data[:_PIECE], eof=False)
             for place in range(_PIECE, len(data), _PIECE):
@@ -186,7 +197,7 @@ class ProcessFeed:
         self._on_waiting = on_waiting
         self._order = EventOrder()
         self._queued = 0
-        self._failure: OutfitterError | None = None
+        self._failure: Exception | None = None
         self._news = asyncio.Event()
         self._readers = 0
         self._abandoned = False
@@ -295,7 +306,7 @@ class ProcessFeed:
         self.fail(error)
         self._session.end(self.process_id)
 
-    def fail(self, error: OutfitterError) -> None:
+    def fail(self, error: Exception) -> None:
         """No more events will come."""
         if not self.over:
             self._failure = error

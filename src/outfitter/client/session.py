@@ -85,6 +85,7 @@ class RemoteSession:
         on_state: Callable[[str], None] | None = None,
         same_machine: bool = False,
         summaries: bool = False,
+        operate: bool = False,
     ) -> None:
         self.where = where  # for people
         self.info: EnvironmentInfo | None = None
@@ -100,6 +101,7 @@ class RemoteSession:
             catch_up=self._catch_up,
             changed=self._changed,
             summaries=summaries,
+            operate=operate,
         )
         # Nothing of the session is wanted when the client is closed. What somebody else has begun is not ours
         # to give up, and what is kept is wanted.

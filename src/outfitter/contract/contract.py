@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .selection import ProviderSelection, Use
     from .settings import Settings
     from .setup.setups import Setups
+    from .trust import Grant
 
 # Stacks that are remembered: clients send the same policy with every command, from a few directories.
 REMEMBERED_STACKS = 32
@@ -119,6 +120,8 @@ class Contract:
         self._defaults = Layer(RUNTIME_LEVEL, "runtime", RUNTIME, _DEFAULTS, where_unset=True)
         # What `stack` does around a question, for those who watch: it may take its time.
         self.around: Callable[[str], AbstractContextManager[object]] | None = None
+        # Gets every grant of trust that is made use of, in any thread.
+        self.on_grant: Callable[[Grant], None] | None = None
 
     # Settings
 
@@ -278,7 +281,8 @@ class Contract:
         return Overlays(self._state_folder)
 
     @lazy
-    def _home(self) -> str:
+    def home(self) -> str:
+        """Whose files are the user's."""
         from ..host import facts
 
         return facts.home(self.base.values)
@@ -287,14 +291,14 @@ class Contract:
     def _state_folder(self) -> str:
         from ..host import installkey
 
-        return installkey.state_folder(self.base.values, self._home)
+        return installkey.state_folder(self.base.values, self.home)
 
     @lazy
     def setups(self) -> Setups:
         """The setups of this executor's worktrees."""
         from .setup.setups import Setups
 
-        return Setups(self.projects.store, self._state_folder, self._home)
+        return Setups(self.projects.store, self._state_folder, self.home)
 
     @lazy
     def projects(self) -> Projects:
@@ -302,7 +306,7 @@ class Contract:
         from .providers import Projects
         from .trust import TrustStore
 
-        return Projects(TrustStore(self._state_folder), self._home)
+        return Projects(TrustStore(self._state_folder, self.on_grant), self.home)
 
     def watched(self, asked: Asked) -> list[str]:
         """The paths whose change makes an answer of providers stale. Raises FileInvalid, SettingInvalid."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .settings import (
     DEFAULT,
+    DESCENDANTS,
     FIELDS,
     LOGINS,
     ON_FAILURES,
@@ -75,6 +76,8 @@ def _tighten(merged: Settings, project: FileSettings, setting: str, strictness: 
 def _merge_shell(merged: Settings, user: FileSettings, project: FileSettings, codex: FileSettings) -> None:
     _take(merged, user, "shell.startup")
     _tighten(merged, project, "shell.startup", STARTUPS.index)
+    _take(merged, user, "shell.descendants")
+    _tighten(merged, project, "shell.descendants", DESCENDANTS.index)
     # Where startup files are let in, a login shell is no wonder; where they are kept out, it is pointless.
     merged.login = "strip" if merged.startup == "enforce" else "allow"
     _take(merged, codex, "shell.login")
@@ -151,8 +154,15 @@ def _merge_providers(merged: Settings, user: FileSettings, project: FileSettings
             merged.required_providers |= frozenset(said.required_providers)
             merged.sources["providers.required"] = said.source("providers.required")
         merged.provider_options.update(said.provider_options)
-        merged.provider_modes.update(said.provider_modes)
-        _place(merged, said, "providers.modes", list(said.provider_modes))
+        modes = dict(said.provider_modes)
+        for id, mode in said.provider_modes.items():
+            if mode == "wrap" and said.kind == "project" and merged.provider_modes.get(id) != "wrap":
+                # What starts every command is a person's choice.
+                setting = f"providers.modes.{id}"
+                merged.ignored += ((setting, mode, said.source(setting)),)
+                del modes[id]
+        merged.provider_modes.update(modes)
+        _place(merged, said, "providers.modes", list(modes))
     merged.needed_providers = frozenset(project.required_providers)
     if user.allowed_providers is not None:
         merged.allowed_providers = frozenset(user.allowed_providers)

@@ -197,6 +197,7 @@ def _layer(use: Use, said: Resolution, begun: float) -> Layer:
         digest=effects.producer,
         cost_ms=(time.monotonic() - begun) * 1000,
         prefix=effects.prefix,
+        makes=effects.makes,
         lost=[(one.kind, one.name, one.kept_by) for one in effects.lost],
     )
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from ..providers.base import MODES
 from ..record import KW_ONLY, record
-from .settings import LOGINS, ON_FAILURES, SETUP_SECONDS, SNAPSHOT_SECONDS, STARTUPS, TOTAL_BYTES
+from .settings import (
+    DESCENDANTS,
+    LOGINS,
+    ON_FAILURES,
+    SETUP_SECONDS,
+    SNAPSHOT_SECONDS,
+    STARTUPS,
+    TOTAL_BYTES,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +71,10 @@ KEYS: dict[str, tuple[Key, ...]] = {
             choices=LOGINS),
         Key("startup", "choice", "What to do with a shell's startup files.",
             choices=STARTUPS, default="enforce"),
+        Key("descendants", "choice",
+            "What to do about shells that a command starts itself: flag what can be seen, or mask startup "
+            "files for the command and all its descendants.",
+            choices=DESCENDANTS, default="flag"),
         Key("snapshot", "choice", "Capture the environment that the user's shell builds, once.",
             choices=("none", "loginShell", "interactiveShell", "loginInteractiveShell"), default="none",
             user_only=True),

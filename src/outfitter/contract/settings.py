@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # Each from the loosest to the strictest.
 LOGINS = ("allow", "strip", "reject")
 STARTUPS = ("report", "repair", "enforce")
+DESCENDANTS = ("flag", "mask")
 ON_FAILURES = ("without", "warn", "fail")
 
 SNAPSHOT_SECONDS = 10.0  # a profile that takes longer is not waited for; the reference's
@@ -117,6 +118,7 @@ class FileSettings:
     _: KW_ONLY
     login: str | None = None
     startup: str | None = None
+    descendants: str | None = None
     snapshot: str | None = None
     snapshot_timeout: float | None = None
     policy: PolicySettings | None = None
@@ -158,6 +160,7 @@ class Settings:
         self.startup = "enforce"
         self.snapshot = "none"
         self.snapshot_timeout = SNAPSHOT_SECONDS
+        self.descendants = "flag"
         self.daemon_environment = "daemon"
         self.list_names: frozenset[str] = frozenset()
         self.secret_names: tuple[str, ...] = ()
@@ -188,6 +191,7 @@ class Settings:
 FIELDS = {
     "shell.startup": "startup",
     "shell.login": "login",
+    "shell.descendants": "descendants",
     "shell.snapshot": "snapshot",
     "shell.snapshot_timeout": "snapshot_timeout",
     "daemon.environment": "daemon_environment",

@@ -19,7 +19,7 @@ from .worktree import source_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _LARGEST = 16 << 10  # a grant is a few hundred bytes
 
@@ -37,8 +37,9 @@ class Grant:
 class TrustStore:
     """The grants of one user."""
 
-    def __init__(self, state_folder: str) -> None:
+    def __init__(self, state_folder: str, used: Callable[[Grant], None] | None = None) -> None:
         self.folder = f"{state_folder}/trust"
+        self._used = used  # gets every grant on whose strength something may run, in any thread
 
     def path(self, provider: str, root: str) -> str:
         """Where a grant stands; a provider's watch list has it, so that a new one is noticed."""
@@ -59,7 +60,10 @@ class TrustStore:
         """Whether it may run, and what to type. A grant in the main checkout is offered, not taken."""
         from shlex import quote
 
-        if self.holds(provider, root, digest):
+        granted = self.find(provider, root)
+        if granted is not None and granted.digest == digest:
+            if self._used is not None:
+                self._used(granted)
             return Trust("trusted", "outfitter", digest)
         grant, main = f"outfitter trust {quote(root)}", source_tree(root)
         if main != root and self.holds(provider, main, digest):

@@ -15,7 +15,9 @@ class Launch:
 
     `program` is what is looked for: in `env`'s PATH if it has no slash, else relative to `cwd`.
     `rows` and `cols` give it a terminal; without them it gets pipes, and a writable stdin if asked.
-    `descriptors` are ours that it gets as 3, 4 and so on. `renamed`: its caller chose `argv[0]`.
+    `descriptors` are ours that it gets as 3, 4 and so on. `renamed`: its caller chose `argv[0]`. `masks` are
+    files and folders that exist and are to look empty, for it and for all its descendants. `found` is the
+    file that `program` means, if somebody has looked for it already.
     """
 
     program: str
@@ -28,6 +30,8 @@ class Launch:
     cols: int = 0
     descriptors: tuple[int, ...] = ()
     renamed: bool = False
+    masks: tuple[str, ...] = ()
+    found: str = ""
 
     @property
     def tty(self) -> bool:

@@ -6,15 +6,20 @@ the steps is the order of the words in front of the command, from the inside out
 
 from __future__ import annotations
 
+from ..env.behind import KEPT
 from ..errors import InvalidParams
 from ..record import replace
-from ..shell.start import prepare
+from ..shell.look import is_plain
+from ..shell.start import is_shell, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from ..env.behind import Behind
+    from ..shell.look import Look
     from ..shell.start import Probe, ShellPlan
+    from ..shell.wrappers import Account
     from .launch import Launch
 
     Note = ShellPlan
@@ -31,35 +36,73 @@ def through(launch: Launch, steps: Iterable[Step]) -> tuple[Launch, tuple[Note, 
     return launch, tuple(notes)
 
 
-def shell(login: str, startup: str, probe: Probe | None) -> Step:
+def shell(login: str, startup: str, probe: Probe | None, look: Look, account: Callable[[], Account]) -> Step:
     """A shell does not undo the contract: its flags and its environment keep startup files out, or make good
-    what they do. Anything but a shell stays as it is. Raises LoginRejected."""
+    what they do. So does one behind `env`, `nice` and the like, and that of a script. Anything else stays as
+    it is. Raises LoginRejected."""
 
     def step(launch: Launch) -> tuple[Launch, Note | None]:
-        plan = prepare(
-            launch.program,
-            launch.argv,
-            login=login,
-            startup=startup,
-            env=launch.env,
-            cwd=launch.cwd,
-            probe=probe,
-        )
+        if is_shell(launch.program) and is_plain(launch.argv):
+            plan = prepare(
+                launch.program,
+                launch.argv,
+                login=login,
+                startup=startup,
+                env=launch.env,
+                cwd=launch.cwd,
+                probe=probe,
+            )
+        else:
+            from ..shell.chain import arrange
+
+            plan = arrange(
+                launch.program,
+                launch.argv,
+                login=login,
+                startup=startup,
+                env=launch.env,
+                cwd=launch.cwd,
+                probe=probe,
+                look=look,
+                account=account,
+            )
         if plan is None:
             return launch, None
         env = plan.environment(launch.env) if plan.withheld or plan.added else launch.env
+        if plan.program:
+            return replace(launch, program=plan.program, found="", argv=plan.argv, env=env), plan
         return replace(launch, argv=plan.argv, env=env), plan
 
     return step
 
 
-def wrap(prefix: tuple[str, ...]) -> Step:
-    """A tool in front of the command makes its environment. Raises InvalidParams."""
+# What names a startup file, or a folder of them, wherever that is.
+_NAMES_FILES = ("BASH_ENV", "ENV", "ZDOTDIR")
+
+
+def mask(paths: tuple[str, ...]) -> Step:
+    """Startup files look empty, for the command and all its descendants."""
+
+    def step(launch: Launch) -> tuple[Launch, Note | None]:
+        env = {
+            name: value
+            for name, value in launch.env.items()
+            if name.removeprefix(KEPT) not in _NAMES_FILES  # behind a tool, too
+        }
+        return replace(launch, masks=paths, env=env), None
+
+    return step
+
+
+def wrap(prefix: tuple[str, ...], between: Sequence[str], holds: Behind) -> Step:
+    """A tool in front of the command makes its environment; `between` the two stands a program of ours, which
+    makes good what a layer has refused. Raises InvalidParams."""
 
     def step(launch: Launch) -> tuple[Launch, Note | None]:
         if launch.renamed:
             raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")
-        argv = [*prefix, launch.program, *launch.argv[1:]]
-        return replace(launch, program=prefix[0], argv=argv), None
+        argv = [*prefix, *between, *holds.words, launch.program, *launch.argv[1:]]
+        env = holds.given(launch.env)
+        return replace(launch, program=prefix[0], found="", argv=argv, env=env), None
 
     return step

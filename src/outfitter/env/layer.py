@@ -37,6 +37,7 @@ class Layer:
     `origin` is where its values come from, `origins` where particular ones do. `root` makes relative list
     entries absolute. `where_unset` layers only fill gaps. `digest` stands for the inputs (a file's content).
     `prefix` goes in front of a command's argv: a tool that makes the environment itself, for each command.
+    `makes` is what such a tool was seen to set: it is judged as if the layer set it, and not applied.
     `lost` is what of it is no data, as (kind, name, what would keep it): ("function", "greet", "wrap").
     """
 
@@ -58,6 +59,7 @@ class Layer:
     digest: str = ""
     cost_ms: float = 0.0
     prefix: Sequence[str] = ()
+    makes: Mapping[str, str] = EMPTY
     lost: Sequence[tuple[str, str, str]] = ()
 
     def __post_init__(self) -> None:

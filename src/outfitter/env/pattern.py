@@ -59,13 +59,14 @@ def check(patterns: Sequence[str], what: str) -> None:
 class Patterns:
     """A compiled list of patterns; `match` gives the first one that fits a name."""
 
-    __slots__ = ("_exact", "_together", "_wild")
+    __slots__ = ("_exact", "_together", "_wild", "texts")
 
     def __init__(self, patterns: Iterable[str]) -> None:
+        self.texts = tuple(patterns)
         self._exact: dict[str, tuple[int, str]] = {}
         self._wild: list[tuple[int, str, str]] = []
         self._together: Callable[[str], int] | None = None  # made when it is first needed
-        for place, pattern in enumerate(patterns):
+        for place, pattern in enumerate(self.texts):
             folded = fold(pattern)
             if not folded:
                 continue  # the empty pattern matches nothing

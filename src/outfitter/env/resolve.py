@@ -8,7 +8,7 @@ are never explained.
 from __future__ import annotations
 
 from ..errors import EnvironmentTooLarge
-from ..record import EMPTY, KW_ONLY, record
+from ..record import EMPTY, KW_ONLY, record, replace
 from .layer import BASE, OVERRIDE, POLICY, PROVIDER, REQUESTED, RUNTIME_LEVEL, SESSION, SETUP, SNAPSHOT, Layer
 from .lists import LIST_NAMES, ListValue, leads_somewhere
 from .names import REQUIRED, SETUP_NAMES, SHELL_MAINTAINED, is_name, is_runtime, loads_code
@@ -299,6 +299,10 @@ class _Fold:
                     self._from.setdefault(name, layer)
                 else:
                     self._from.pop(name, None)
+        for name, value in layer.makes.items():
+            refusal = self._judge(layer, name, value)
+            if refusal is not None and refusal.reason != "shell-maintained":
+                self._refuse(layer, replace(refusal, why=f"{refusal.why}; {_TAKEN_AWAY}"))
 
     def _set(self, layer: Layer, name: str, value: str) -> None:
         why = "was not set before" if layer.where_unset else "set"
@@ -444,6 +448,7 @@ def _is_gap(values: Mapping[str, str], name: str) -> bool:
     return name not in values or (name == "PATH" and not values[name])
 
 
+_TAKEN_AWAY = "taken away again behind the tool"  # by `env.behind`
 # Reasons that are given in more than one place.
 _WITHHELD = ("withheld", "never passed to a command")
 _MAINTAINED = ("shell-maintained", "shells set this variable themselves")

@@ -266,6 +266,7 @@ async def open_declared(
     take_over: bool = False,
     on_state: Callable[[str], None] | None = None,
     summaries: bool = False,
+    operate: bool = False,
 ) -> Client:
     """Connects to a declared environment; `resume` and `take_over` apply only to those with a URL.
 
@@ -284,6 +285,7 @@ async def open_declared(
             initialize_timeout=declared.initialize_timeout,
             on_state=on_state,
             summaries=summaries,
+            operate=operate,
         )
     return await open_program(
         [declared.program or "", *declared.args],

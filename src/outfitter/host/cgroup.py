@@ -49,12 +49,20 @@ class Cgroups:
 
         Moving the command afterwards would be too late: it may have forked. Raises LaunchFailed.
         """
-        path = self._path(mark)
+        path = self.made(mark)
         try:
-            os.makedirs(path, exist_ok=True)
             _write(f"{path}/cgroup.procs", "0")
         except OSError as error:
             raise LaunchFailed(f"cannot enter the command's control group: {error.strerror}") from None
+
+    def made(self, mark: int) -> str:
+        """The group of a command, for a child that enters it by itself. Raises LaunchFailed."""
+        path = self._path(mark)
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise LaunchFailed(f"cannot create the command's control group: {error.strerror}") from None
+        return path
 
     def leave(self) -> None:
         """Moves this process back."""

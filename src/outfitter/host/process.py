@@ -11,7 +11,7 @@ import select
 
 from ..core.output import Budget, OutputLog
 from ..core.stdin import StdinQueue, WriteIds
-from ..errors import LaunchFailed
+from ..errors import LaunchFailed, MasksUnavailable
 from ..pace import READ_SIZE, WIDE_READ_SIZE
 from .spawn import Spawner, Stdio
 from .tree import Trees, kill_group
@@ -106,7 +106,7 @@ class Process:
         budget: Budget,
         started_ms: int,
     ) -> None:
-        """Starts the command. Raises LaunchFailed, leaving nothing behind."""
+        """Starts the command. Raises LaunchFailed, MasksUnavailable, leaving nothing behind."""
         self.process_id = process_id
         self.argv0 = launch.argv[0]
         self.cwd = launch.cwd
@@ -165,7 +165,7 @@ class Process:
             self.pid = self._trees.spawn(spawner, launch, stdio, self.mark)
         except OSError as error:
             raise _no_descriptors(error, opened) from None
-        except LaunchFailed:
+        except (LaunchFailed, MasksUnavailable):
             _close(opened)
             raise
         os.close(out_theirs)
@@ -187,7 +187,7 @@ class Process:
             self.pid = self._trees.spawn(spawner, launch, Stdio(terminal=name), self.mark)
         except OSError as error:
             raise _no_descriptors(error, opened) from None
-        except LaunchFailed:
+        except (LaunchFailed, MasksUnavailable):
             _close(opened)
             raise
         os.close(theirs)
@@ -421,6 +421,10 @@ class Process:
 
     def interrupt(self) -> None:
         """SIGINT for the command's group; on a terminal, for the job in its foreground."""
+        self.signal(SIGINT)
+
+    def signal(self, number: int) -> None:
+        """The same for any signal."""
         if self.closed or self._discarded:
             return
         group: int | None = None if self.exited else self.pid
@@ -429,7 +433,7 @@ class Process:
 
             group = pty.foreground_group(self._stdin) or group
         if group is not None:
-            kill_group(group, SIGINT)
+            kill_group(group, number)
 
     def terminate(self, grace: float = 0.0) -> bool:
         """Ends the whole tree; True if the leader was still running.

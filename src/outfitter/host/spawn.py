@@ -89,6 +89,7 @@ class Spawner:
         with limits_are_ours:
             self._rtt = resource.getrlimit(resource.RLIMIT_RTTIME)
         self._child_files: tuple[int, int] | None = None
+        self.for_ourselves: Mapping[str, str] = {}  # what our own interpreter needs, if anything
 
     def raise_file_limit(self) -> None:
         """Lets this process open as many files as it may; children keep the limit we started with."""
@@ -115,14 +116,14 @@ class Spawner:
     def _start(self, launch: Launch, stdio: Stdio, mark: int | None) -> int:
         argv = _Vector(list(launch.argv), "nul byte found in provided data")
         env = self._environment(launch.env)
-        program = _find(launch)
+        program = find(launch)
         failed = self._run(program, launch, stdio, argv, env, mark)
         if failed == errno.EACCES and "/" not in launch.program:
             # A folder of that name can be entered, which is all that was looked at. The next may be a file.
-            program = _find(launch, careful=True)
+            program = find(launch, careful=True)
             failed = self._run(program, launch, stdio, argv, env, mark)
         if failed:
-            raise _failure(failed, launch, program)
+            raise failure(failed, launch, program)
         return self._pid.value
 
     def _run(
@@ -262,7 +263,7 @@ class _Vector:
         self.address = ctypes.c_void_p(pointers.buffer_info()[0])
 
 
-def _find(launch: Launch, *, careful: bool = False) -> bytes:
+def find(launch: Launch, *, careful: bool = False) -> bytes:
     """The file to execute, looked for in the *child's* PATH. Careful, it is no folder."""
     if not launch.program:
         raise LaunchFailed(f"missing program for {'PTY' if launch.tty else 'pipe'} spawn")
@@ -270,6 +271,8 @@ def _find(launch: Launch, *, careful: bool = False) -> bytes:
         raise LaunchFailed("nul byte found in provided data")
     if "/" in launch.program:
         return os.fsencode(launch.program)
+    if launch.found and not careful:
+        return os.fsencode(launch.found)
     tried = []
     for path in candidates(launch.program, launch.env):
         # The child is in its directory when it executes; we are not.
@@ -289,7 +292,7 @@ def _find(launch: Launch, *, careful: bool = False) -> bytes:
     raise LaunchFailed(_text(errno.ENOENT), "ENOENT", what, "program")
 
 
-def _failure(code: int, launch: Launch, program: bytes) -> LaunchFailed:
+def failure(code: int, launch: Launch, program: bytes) -> LaunchFailed:
     """posix_spawn gives one number for the directory, the program and its interpreter; look again."""
     subject, what = "program", None
     if not os.path.isdir(launch.cwd):

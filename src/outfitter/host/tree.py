@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..core.launch import Launch
     from ..loop import Loop
     from .cgroup import Cgroups
+    from .masks import Masks
     from .spawn import Spawner, Stdio
 
 # A tree that forks while it is killed needs another look. One that outruns this many is a fork bomb;
@@ -59,10 +60,16 @@ class Trees:
         # Of looks that have to be repeated.
         self._doomed_still: list[set[int]] = []
         self._ending_still: list[set[int]] = []
+        self.masks: Masks | None = None  # made with the first command that needs them
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int) -> int:
-        """Starts a program whose descendants can be found by the mark. Raises LaunchFailed."""
+        """Starts a program whose descendants can be found by the mark.
+
+        Raises LaunchFailed, and MasksUnavailable for one with `masks`.
+        """
         limit = mark if self._marking else None
+        if launch.masks:
+            return self._masked(spawner, launch, stdio, limit, mark)
         if self._cgroups is None:
             return spawner.spawn(launch, stdio, limit)
         self._cgroups.enter(mark)
@@ -70,6 +77,14 @@ class Trees:
             return spawner.spawn(launch, stdio, limit)
         finally:
             self._cgroups.leave()
+
+    def _masked(self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int) -> int:
+        if self.masks is None:
+            from .masks import Masks
+
+            self.masks = Masks(spawner)
+        group = "" if self._cgroups is None else self._cgroups.made(mark)
+        return self.masks.spawn(launch, stdio, limit, group)
 
     def let_go(self, mark: int) -> None:
         """A process closed; what it left running belongs to the session."""
@@ -166,6 +181,8 @@ class Trees:
 
     def stopped(self) -> None:
         """Everything was killed and reaped: nothing of ours stays behind."""
+        if self.masks is not None:
+            self.masks.close()
         if self._cgroups is not None:
             self._cgroups.tidy()
 

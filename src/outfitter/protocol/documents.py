@@ -185,7 +185,7 @@ class LayerState(TypedDict):
 
 
 class ShellDocument(TypedDict):
-    """How a shell was started."""
+    """How a shell was started; `through` are the programs in front of it."""
 
     name: str
     loginAsked: bool
@@ -194,6 +194,14 @@ class ShellDocument(TypedDict):
     changed: bool
     withheld: list[str]
     notes: list[str]
+    through: NotRequired[list[str]]
+
+
+class FlagDocument(TypedDict):
+    """Something by which the contract may not hold for all of a command: a stable code, and a sentence."""
+
+    code: str
+    what: str
 
 
 class EnvironmentSummary(TypedDict):
@@ -206,6 +214,7 @@ class EnvironmentSummary(TypedDict):
     rejected: int
     stale: bool
     shell: NotRequired[ShellDocument]
+    flags: NotRequired[list[FlagDocument]]
 
 
 class StartupChange(TypedDict):

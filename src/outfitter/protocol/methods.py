@@ -52,6 +52,9 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("initialize", "session.InitializeParams", "session.InitializeResult", "initialize", "session.initialize", "sessionTakeOver", "sessionLeave"),
+        Method("server/sessions", "environment.NoParams", "operating.SessionsResult", "server", "operating.sessions", "serverSessions"),
+        Method("server/kill", "operating.KillParams", "operating.KillResult", "server", "operating.kill", "serverKill"),
+        Method("server/drain", "environment.NoParams", "operating.DrainResult", "server", "operating.drain", "serverDrain"),
         Method("server/upgrades", "session.UpgradesParams", "session.UpgradesResult", "server", "session.upgrades", "serverUpgrade"),
         Method("environment/info", "environment.NoParams", "session.EnvironmentInfo", "environment info", "environment.info"),
         Method("environment/status", "environment.NoParams", "session.StatusResult", "environment status", "environment.status"),

@@ -45,12 +45,14 @@ RESTARTING_REASON = "the server restarts and keeps its commands; what it has not
 @shape()
 class InitializeParams(Shape):
     """initialize. Ours: `take_over` resumes a session that another connection holds, and ends that one;
-    `environment_summary` asks for a summary of each command's environment."""
+    `environment_summary` asks for a summary of each command's environment; `operate` opens a session that can
+    start nothing and that a server accepts while it drains."""
 
     client_name: str = member(Fields.ident)
     resume_session_id: str | None = member(Fields.ident_or_none, default=None)
     take_over: bool = member(said, default=False, omit=True)
     environment_summary: bool = member(said, default=False, omit=True)
+    operate: bool = member(said, default=False, omit=True)
 
 
 @record

@@ -56,7 +56,8 @@ class Admitted:
 class Response:
     """An answer after which the connection ends; status 101 upgrades it instead, for who was `admitted`.
 
-    `why` is for the log, where the body does not say it.
+    `why` is for the log, where the body does not say it; `asked` is the state that was asked for, which turns
+    nobody away.
     """
 
     status: int
@@ -64,11 +65,12 @@ class Response:
     headers: tuple[tuple[str, str], ...] = ()
     admitted: Admitted | None = None
     why: str = ""
+    asked: bool = False
 
     @property
     def refusal(self) -> str | None:
         """Why somebody was turned away, for the log; None for an answer, or a request that makes no sense."""
-        if self.status not in (401, 403, 503):
+        if self.status not in (401, 403, 503) or self.asked:
             return None
         return f"{self.status} {self.why or self.body or _REASONS[self.status]}"
 
@@ -83,8 +85,11 @@ class Response:
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body if self.status != 101 else b"")
 
 
-def answer(head: bytes, gate: Gate, caller: Caller) -> Response:
-    """What to reply to a request head (without its final blank line)."""
+def answer(head: bytes, gate: Gate, caller: Caller, *, software: str = "", draining: str = "") -> Response:
+    """What to reply to a request head (without its final blank line).
+
+    `software` is who answers /readyz, and `draining` why it is not ready.
+    """
     parsed = parse_head(head)
     if parsed is None:
         return Response(400, "invalid HTTP request")
@@ -94,7 +99,8 @@ def answer(head: bytes, gate: Gate, caller: Caller) -> Response:
         return Response(403, why="the request has an Origin header, as browsers send it")
     if path == "/readyz":
         if method in ("GET", "HEAD"):
-            return Response(200)
+            named = (("server", software),) if software else ()
+            return Response(503 if draining else 200, draining, named, asked=True)
         return Response(405, headers=(("allow", "GET,HEAD"),))
     if path != "/":
         return Response(404)

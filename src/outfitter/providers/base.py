@@ -108,7 +108,8 @@ class Resolution:
     the tool with its version.
 
     In the mode "wrap" the answer has no variables but a `prefix`, which goes in front of each command's argv;
-    its programs are absolute paths. The repr shows no values.
+    its programs are absolute paths. `makes` is what the tool sets then, as far as it was seen. The repr shows
+    no values.
     """
 
     state: str
@@ -124,7 +125,8 @@ class Resolution:
     note: str = ""
     stderr_tail: str = ""
     prefix: Sequence[str] = ()
-    hidden = ("set", "operations", "stderr_tail")
+    makes: Mapping[str, str] = EMPTY
+    hidden = ("set", "operations", "stderr_tail", "makes")
 
 
 def modes_of(provider: Provider) -> tuple[str, ...]:

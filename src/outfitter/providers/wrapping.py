@@ -27,6 +27,7 @@ def wrapped(snapshot: Resolution, prefix: Sequence[str]) -> Resolution:
         note=f"commands are run as: {join(prefix)} COMMAND",
         stderr_tail=snapshot.stderr_tail,
         prefix=prefix,
+        makes={**snapshot.set, **{one.variable: ":".join(one.values) for one in snapshot.operations}},
     )
 
 

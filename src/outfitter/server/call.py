@@ -55,6 +55,8 @@ if TYPE_CHECKING:
         @property
         def principal(self) -> str: ...
         @property
+        def address(self) -> str: ...
+        @property
         def full(self) -> bool: ...
         def greet(self, session: Session, client_name: str) -> None: ...
         def wait(self, call: Call) -> None: ...
@@ -67,6 +69,10 @@ if TYPE_CHECKING:
         def close(self, code: int, reason: str) -> None: ...
         def hold(self, reason: str, on: bool) -> None: ...
         def feature(self, kind: type[F]) -> F: ...
+
+
+# The requests whose refusals are worth an observer's while: who wanted in, to run something, or to rule.
+_WATCHED = ("initialize", "process/start", "server/sessions", "server/kill", "server/drain")
 
 
 class Later:
@@ -154,8 +160,11 @@ class Call:
             note("server", ">", "%s refused: %s", self.method, error.slug)
         else:
             fault("server", f"{self.method} failed", error)
+        code, text, data = codes.of(error)
+        if self.services.observer is not None and self.method in _WATCHED:
+            self.observe("refused", method=self.method, error=data["error"])
         if self._settle():
-            self._channel.reply(jsonrpc.error(self.id, *codes.of(error)))
+            self._channel.reply(jsonrpc.error(self.id, code, text, data))
 
     def done(self, result: Result | None, failure: BaseException | None) -> None:
         """Answers with what came of work in a thread."""
@@ -184,6 +193,14 @@ class Call:
         return self._channel.open
 
     # Beside it
+
+    def observe(self, event: str, **facts: Json) -> None:
+        """Tells whoever watches the server what this request did."""
+        observer = self.services.observer
+        if observer is not None:
+            session = self._channel.session
+            ident = "" if session is None else session.id
+            observer.happened(event, self._channel.principal, self._channel.address, ident, **facts)
 
     def tell(self, notice: Notice) -> None:
         if self._channel.open:

@@ -179,6 +179,11 @@ class Connection:
         return self.transport.principal
 
     @property
+    def address(self) -> str:
+        """Where it comes from, for people."""
+        return self.transport.address
+
+    @property
     def full(self) -> bool:
         """Whether output should wait until `drained`."""
         return self.transport.buffered >= HIGH

@@ -17,12 +17,13 @@ from ..stdlib import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..contract.base import Base
     from ..env.resolve import Resolved
     from ..protocol.environment import BaseParams, ContractParams, EnvPolicyParams
     from ..protocol.jsontext import Json
+    from ..shell.start import ContractFlag
     from .shells import ShellStart
 
 _REMEMBERED = 256  # warnings that are not said again; then all are forgotten
@@ -80,7 +81,13 @@ class Environments:
             overlays=contract.overlays,
         )
 
-    def summary(self, resolved: Resolved, base: Base | None, shell: ShellStart | None) -> Json:
+    def summary(
+        self,
+        resolved: Resolved,
+        base: Base | None,
+        shell: ShellStart | None,
+        flags: Sequence[ContractFlag] = (),
+    ) -> Json:
         """What goes with a command's answer: fingerprints and states, no names and no values."""
         from ..env.explain import summary
 
@@ -88,6 +95,8 @@ class Environments:
         told = summary(resolved, (base or self.contract.base).kind, env_fp, contract_fp)
         if shell is not None:
             told["shell"] = shell.summary()
+        if flags:
+            told["flags"] = [{"code": flag.code, "what": flag.what} for flag in flags]
         return told
 
     def base_of(self, params: BaseParams) -> Base | None:
@@ -118,6 +127,14 @@ class Environments:
                 if name in ours and name in theirs and ours[name] != theirs[name]
             ],
         }
+
+    def startup_files(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """The startup files that there are for a command with this environment."""
+        from ..host.masks import existing
+        from ..shell.startup import all_startup_files
+
+        homes = [home for home in (env.get("HOME", ""), self.contract.home) if home.startswith("/")]
+        return existing(all_startup_files(homes, env))
 
     # About this machine
 

@@ -21,7 +21,7 @@ from ..host.process import DESCRIPTORS, Process
 from ..log import fault
 from ..protocol.process import Notices
 from ..record import fields
-from ..shell.start import ShellPlan
+from ..shell.start import ContractFlag, ShellPlan
 from .session import Session
 from .shells import ShellStart
 
@@ -46,6 +46,7 @@ def told(services: Services, parcel: Parcel) -> Told:
         "pid": os.getpid(),
         "several": sessions.sharing.several,
         "marks": [sessions.marks.prefix, sessions.marks._next_process],
+        "draining": None if services.drain is None else [services.drain.since_ms, sessions.draining],
         "watchdog": _watchdog_told(sessions.watchdog, parcel),
         "childFiles": sessions.spawner._child_files,
         "doomed": sorted(sessions.trees.doomed),
@@ -77,6 +78,9 @@ def taken(services: Services, received: Received) -> None:
     sessions.trees.kill_marks(told["doomed"])
     sessions._expire_later()
     _adopt_scopes(services.environments.contract, told["scopes"])
+    since_ms, since = told["draining"] or (0, "")
+    if services.drain is not None and since_ms:
+        services.drain.go_on(since_ms, since)
 
 
 # What all sessions share
@@ -120,6 +124,10 @@ def _session_told(sessions: Sessions, session: Session, parcel: Parcel) -> Told:
         "deadline": _told(sessions._book.deadline(session.id)),
         "frozen": session.frozen,
         "left": session.left,
+        "client": session.client_name,
+        "openedMs": session.opened_ms,
+        "detachedAt": session.detached_at,
+        "operates": session.operates,
         "summaries": session.summaries,
         "base": None if base is None else {name: getattr(base, name) for name in fields(base)},
         "processes": [_process_told(one, parcel) for one in session.processes.values()],
@@ -138,6 +146,10 @@ def _adopt_session(services: Services, told: Told, received: Received) -> None:
     sessions.sharing.seen(session.principal)
     session.frozen = told["frozen"]
     session.left = told["left"]
+    session.client_name = told["client"]
+    session.opened_ms = told["openedMs"]
+    session.detached_at = told["detachedAt"]
+    session.operates = told["operates"]
     session.summaries = told["summaries"]
     session.base = _base_of(told["base"])
     for one in told["processes"]:
@@ -245,9 +257,10 @@ def _process_of(told: Told, received: Received, sessions: Sessions, session: Ses
 
 
 def _shell_told(shell: ShellStart, parcel: Parcel) -> Told:
-    fifo = shell._fifo
+    fifo, plan = shell._fifo, shell._plan
     return {
-        "plan": {name: getattr(shell._plan, name) for name in fields(shell._plan)},
+        "plan": {name: getattr(plan, name) for name in fields(plan)}
+        | {"flags": [[flag.code, flag.what] for flag in plan.flags]},
         "given": dict(shell._given),
         "told": shell._told,
         "asked": shell._asked,
@@ -259,7 +272,9 @@ def _shell_told(shell: ShellStart, parcel: Parcel) -> Told:
 
 
 def _shell_of(services: Services, told: Told, received: Received) -> ShellStart:
-    plan = ShellPlan(**{**told["plan"], "added": tuple(map(tuple, told["plan"]["added"]))})
+    said = told["plan"]
+    flags = [ContractFlag(*flag) for flag in said["flags"]]
+    plan = ShellPlan(**{**said, "added": tuple(map(tuple, said["added"])), "flags": flags})
     shell = ShellStart(plan, told["given"], services.environments.contract, None, told["told"])
     shell._asked = told["asked"]
     shell._mark = told["mark"]

@@ -121,3 +121,9 @@ SEARCH_MEMORY_BYTES = 2 << 30
 WALKERS = 2
 # How long such a process waits for the next walk; it holds 10 MB.
 WALKER_IDLE_SECONDS = 60
+# How often a server that drains looks whether it is still needed: nobody notices a quarter of a second, and
+# who has asked for it has its answer by then.
+DRAIN_LOOK_SECONDS = 0.25
+# Grants of trust that an observer has been told about: as many as people have projects. After that some are
+# told about again.
+GRANTS_KNOWN = 1024

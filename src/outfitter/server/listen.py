@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from .. import VERSION
 from ..earlyerrors import FileInvalid, SettingInvalid
 from ..log import fault, note, warn
 from ..loop import EpollLoop
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..core.quotas import Sharing
+    from ..observe.audit import Audit, Observer
     from ..protocol.upgrade import Gate
     from ..stdlib import socket
     from ..transport.caller import SocketCaller
@@ -31,11 +33,12 @@ if TYPE_CHECKING:
     from .upgrading import Listening, Upgrading
 
 _WARM_UP_SECONDS = 0.05
+_WARM_UP_AGAIN_SECONDS = 0.5  # where descriptors or memory are short: a flood of strangers comes and goes
 _UPGRADE_READY_SECONDS = 1.0
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
 _SWITCH_SECONDS = 0.00002
-_SIGHUP, _SIGINT, _SIGUSR2, _SIGALRM, _SIGTERM = 1, 2, 12, 14, 15
+_SIGHUP, _SIGINT, _SIGUSR1, _SIGUSR2, _SIGALRM, _SIGTERM = 1, 2, 10, 12, 14, 15
 _UPGRADE = "OUTFITTER_UPGRADE"  # see `upgrading`, which is loaded when it is needed
 # Those after which we end, in any case. After all others the server may go on.
 _LAST = (_SIGINT, _SIGTERM)
@@ -78,12 +81,14 @@ def serve_websocket(
     gate: Callable[[], Gate],
     check: Check | None,
     certificates: Certificates | None = None,
+    audit: Audit | None = None,
 ) -> int:
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported.
 
-    SIGHUP has `check` read its files again, and ends the connections that it does not admit any more. With
-    `certificates`, every connection speaks TLS. On SIGUSR2 the server replaces itself by a new version, which
-    comes here again, with what it was left.
+    SIGHUP has `check` read its files again, and ends the connections that it does not admit any more; `audit`
+    opens its file again. SIGUSR1 drains: the server ends when no session is in use. On SIGUSR2 the server
+    replaces itself by a new version, which comes here again, with what it was left. With `certificates`,
+    every connection speaks TLS.
     """
     left = None
     said = os.environ.pop(_UPGRADE, None)
@@ -111,6 +116,7 @@ def serve_websocket(
         loop,
         {
             _SIGHUP: _hang_up(loop.stop, reload),
+            _SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
             _SIGINT: loop.stop,
             _SIGTERM: loop.stop,
             _SIGUSR2: upgrade.begin,
@@ -123,7 +129,11 @@ def serve_websocket(
     from ..transport.websocket import Listener
 
     sharing = Sharing(settings.several_principals)
-    lazy = _LazyServer(loop, settings, sharing=sharing)
+
+    def drains(why: str) -> None:
+        listener.draining = why
+
+    lazy = _LazyServer(loop, settings, sharing=sharing, observer=audit, drains=drains)
     secure = None if certificates is None else _secured(loop, certificates)
     listener = Listener(
         loop, sock, gate(), lazy.connect, settings.max_connections, secure=secure, sharing=sharing
@@ -131,6 +141,10 @@ def serve_websocket(
     lazy.made = lambda server: listener.narrow(*server.connections)
     if certificates is not None:
         reload.append(certificates.reload)
+    listener.software = f"outfitter/{VERSION}"
+    if audit is not None:
+        reload.append(audit.reopen)
+        listener.on_refusal = lambda peer, why: audit.happened("refused", "", peer, "", reason=why)
     if check is not None:
 
         def share() -> None:
@@ -140,10 +154,12 @@ def serve_websocket(
         share()
         reload += [check.reload, share, lambda: listener.end_unless(check.admits)]
     upgrade.of(lambda: (sock.fileno(), place.identity), listener, lazy.get)
+    if audit is not None:
+        upgrade.last = audit.close
     if left is not None:
         upgrading.take_over(lazy.get(), listener, left, loop)
     # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
-    loop.call_later(_WARM_UP_SECONDS, lazy.get)
+    loop.call_later(_WARM_UP_SECONDS, lazy.warm_up)
     # Before another version is installed in the place of this one: half of each would fit nowhere.
     loop.call_later(_UPGRADE_READY_SECONDS, upgrade.prepare)
     loop.run()
@@ -152,6 +168,8 @@ def serve_websocket(
     place.leave()
     lazy.stop()
     listener.drain(loop)
+    if audit is not None:
+        audit.close()
     return 0
 
 
@@ -161,7 +179,7 @@ def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket, S
     return lambda sock, caller: TlsSocket(loop, sock, certificates.context(), caller)
 
 
-def serve_stdio(settings: ServerSettings) -> int:
+def serve_stdio(settings: ServerSettings, audit: Audit | None = None) -> int:
     """Serves one connection over stdin and stdout; its end is ours."""
     from ..transport.stdio import StdioTransport
 
@@ -169,7 +187,7 @@ def serve_stdio(settings: ServerSettings) -> int:
     _check_configuration()
     loop = EpollLoop()
     # A pipe cannot be dialled again: no session outlives it. Whoever holds it has started us for itself.
-    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher")
+    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher", observer=audit)
     transport = StdioTransport(loop, 0, 1)
     lazy.get().connect(transport)
     # There is nothing to reload, and a terminal that is gone takes its pipe along.
@@ -178,6 +196,8 @@ def serve_stdio(settings: ServerSettings) -> int:
     transport.begin()
     loop.run()
     lazy.stop()
+    if audit is not None:
+        audit.close()
     return 0
 
 
@@ -220,8 +240,12 @@ class _LazyServer:
         left: Callable[[], None] | None = None,
         base: str = "daemon",
         sharing: Sharing | None = None,
+        observer: Observer | None = None,
+        drains: Callable[[str], None] | None = None,
     ) -> None:
         self._base = base
+        self._observer = observer
+        self._drains = drains
         self._sharing = sharing
         self._loop = loop
         self._settings = settings
@@ -252,7 +276,10 @@ class _LazyServer:
                 base=self._base,
                 pace=EpollPace(self._loop),
                 sharing=self._sharing,
+                observer=self._observer,
             )
+            if self._drains is not None:
+                server.drains(self._drains, self._loop.stop)
             try:
                 # A login shell that is to be asked is asked now, once, before any command.
                 server.contract.prepare()
@@ -264,6 +291,13 @@ class _LazyServer:
             if self.made is not None:
                 self.made(server)
         return self._server
+
+    def warm_up(self) -> None:
+        """Makes it before anybody needs it: now, or when the machine has what it takes."""
+        try:
+            self.get()
+        except (OSError, ImportError, MemoryError):
+            self._loop.call_later(_WARM_UP_AGAIN_SECONDS, self.warm_up)
 
     def connect(self, transport: WebSocketTransport) -> None:
         self.get().connect(transport)
@@ -292,12 +326,17 @@ def _refuse_upgrade() -> None:
     warn("server", "no upgrade, this version goes on: a client on stdio could not come back")
 
 
+def _nothing() -> None:
+    pass
+
+
 class _LazyUpgrade:
     """The way to the next version, made when it is first needed."""
 
     def __init__(self, loop: EpollLoop) -> None:
         self._loop = loop
         self.signals = -1
+        self.last: Callable[[], None] = _nothing  # what must not wait for the next version
         self._upgrading: Upgrading | None = None
         self._stopped = False
 
@@ -317,7 +356,7 @@ class _LazyUpgrade:
             from .upgrading import Upgrading
 
             self._upgrading = Upgrading(
-                self._loop, self._listening, self._listener, self._server, self.signals
+                self._loop, self._listening, self._listener, self._server, self.signals, self.last
             )
         return self._upgrading
 

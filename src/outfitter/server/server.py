@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ..pace import Pace
 from ..protocol.session import LEFT
+from ..transport.base import own_principal
 from .connection import Connection
+from .limits import GRANTS_KNOWN
 from .services import Services
 from .settings import ServerSettings
 
@@ -13,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..contract.contract import Contract
+    from ..contract.trust import Grant
     from ..core.quotas import Sharing
     from ..loop import Loop
+    from ..observe.audit import Observer
     from ..transport.base import Serving
 
 
@@ -23,6 +27,7 @@ class Server:
 
     `retain=False` ends a session with its connection, for carriers that cannot be dialled again.
     `left` is called after each connection that is gone. `base` says whose environment `executor` is.
+    `observer` is told what happens.
     """
 
     def __init__(
@@ -36,10 +41,20 @@ class Server:
         base: str = "daemon",
         pace: Pace | None = None,
         sharing: Sharing | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._services = Services(
-            loop, settings, executor, retains=retain, base=base, pace=pace or Pace(), sharing=sharing
+            loop,
+            settings,
+            executor,
+            retains=retain,
+            base=base,
+            pace=pace or Pace(),
+            sharing=sharing,
+            observer=observer,
         )
+        if observer is not None:
+            self.contract.on_grant = _told_once(observer)
         self._connections: set[Connection] = set()
         self._services.connections = self._connections
         self._retain = retain
@@ -69,6 +84,18 @@ class Server:
         descriptors = self._services.sessions.descriptors
         return descriptors.connections, descriptors.strangers
 
+    def drains(self, begun: Callable[[str], None], over: Callable[[], None]) -> None:
+        """The server can end by itself: see `draining.Drain`."""
+        from .draining import Drain
+
+        self._services.drain = Drain(self._services.loop, self._services.sessions, begun, over)
+
+    def drain(self, why: str) -> None:
+        """Takes no more sessions, and ends when none is in use, where it can."""
+        drain, observer = self._services.drain, self._services.observer
+        if drain is not None and drain.begin() and observer is not None:
+            observer.happened("draining", "", "", "", reason=why)
+
     def connect(self, transport: Serving) -> None:
         """Serves one connection; the transport may start delivering after this."""
         self._connections.add(Connection(self._services, transport, self._disconnected))
@@ -76,7 +103,7 @@ class Server:
     def _disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
         session, connection.session = connection.session, None
-        if session is not None and self._retain:
+        if session is not None and self._retain and not session.operates:
             left = connection.transport.close_code == LEFT
             self._services.sessions.detach(session, connection, left=left)
         elif session is not None:
@@ -89,3 +116,19 @@ class Server:
         for connection in list(self._connections):
             connection.close(1001, reason)  # first: nobody waits for what takes long to end
         self._services.stop()
+
+
+def _told_once(observer: Observer) -> Callable[[Grant], None]:
+    """Tells an observer of the trust that people have granted, when the server first makes use of it."""
+    known: set[Grant] = set()
+
+    def used(grant: Grant) -> None:
+        if grant in known:
+            return
+        if len(known) >= GRANTS_KNOWN:
+            known.clear()
+        known.add(grant)
+        facts = {"provider": grant.provider, "root": grant.root, "digest": grant.digest}
+        observer.happened("trust-granted", own_principal(), "", "", grantedAtMs=grant.granted_ms, **facts)
+
+    return used

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..core.quotas import Sharing
 from ..core.shares import Shares
 from ..pace import Pace
+from ..transport.base import own_principal
 from .environment import Environments
 from .limits import (
     ANSWERS_TOTAL_BYTES,
@@ -22,13 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
     from typing import Protocol
 
+    from ..host.programs import Programs
     from ..host.statx import CachedLookup
     from ..host.watching import Watching
     from ..host.workers import Done, Workers
     from ..loop import Loop
+    from ..observe.audit import Observer
     from ..protocol.session import EnvironmentInfo
     from ..transport.base import Transport
     from .asking import Asking
+    from .draining import Drain
     from .room import Room
     from .settings import ServerSettings
     from .upgrades import Upgrades
@@ -56,20 +60,26 @@ class Services:
         base: str,
         pace: Pace,
         sharing: Sharing | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.loop = loop
+        self.observer = observer
+        self.drain: Drain | None = None  # where the server can end by itself
+        self._operators = settings.operators
         self.pace = pace
         self.connections: Collection[Waiting] = ()
         self.sharing = sharing or Sharing(settings.several_principals)
         self.sharing.when_several(self._shared)
-        self.sessions = Sessions(loop, settings, pace, self.sharing)
+        self.sessions = Sessions(loop, settings, pace, self.sharing, observer)
         self.retains = retains  # sessions outlive their connections
         retention = settings.session_retention if retains else 0.0
         self.environments = Environments(executor, retention, base)
+        self.sessions.spawner.for_ourselves = self.environments.for_ourselves()
         self._info: EnvironmentInfo | None = None
         self._workers: Workers | None = None
         self._watching: Watching | None = None
         self._cached: CachedLookup | None = None
+        self._programs: Programs | None = None
         self._walkers: Walkers | None = None
         self._asking: Asking | None = None
         self._explaining: Shares | None = None
@@ -94,6 +104,10 @@ class Services:
         waiting = [(one.principal, one.transport.buffered) for one in self.connections]
         mine = sum(size for whose, size in waiting if whose == principal)
         return not self.sharing.allows(ANSWERS_TOTAL_BYTES, sum(size for _, size in waiting), mine, 0)
+
+    def is_operator(self, principal: str) -> bool:
+        """Whether it may see and end what belongs to others: the server's own user, and who was named."""
+        return principal in self._operators or principal == own_principal()
 
     @property
     def info(self) -> EnvironmentInfo:
@@ -175,6 +189,15 @@ class Services:
 
             self._cached = CachedLookup()
         return self._cached
+
+    @property
+    def programs(self) -> Programs:
+        """What the files of programs are."""
+        if self._programs is None:
+            from ..host.programs import Programs
+
+            self._programs = Programs()
+        return self._programs
 
     @property
     def watching(self) -> Watching:

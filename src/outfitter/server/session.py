@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         @property
         def principal(self) -> str: ...
         @property
+        def address(self) -> str: ...
+        @property
         def full(self) -> bool: ...
         def push(self, *messages: bytes) -> bool: ...
         def push_parts(self, *messages: tuple[bytes, ...]) -> bool: ...
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
         @property
         def spawner(self) -> Spawner: ...
         def launch(self, session: Session, process_id: str, launch: Launch) -> Process: ...
-        def reaped(self, process: Process) -> None: ...
+        def reaped(self, session: Session, process: Process) -> None: ...
         def settled(self, session: Session) -> None: ...
         def closed(self) -> None: ...
 
@@ -96,6 +98,10 @@ class Session:
         self.base: Base | None = None  # the environment that it brought along
         self.frozen = False  # output waits for a client that was sent away and will be back
         self.left = False  # its last client will not come back
+        self.client_name = ""  # what its last client calls itself
+        self.opened_ms = 0
+        self.detached_at: float | None = None  # on the loop's clock, while no client holds it
+        self.operates = False  # it only looks after what others have started
         self._registry = registry
         self._loop = registry.loop
         self._notices: dict[Process, Notices] = {}
@@ -134,6 +140,7 @@ class Session:
     def attach(self, connection: Outlet) -> None:
         self.connection = connection
         self.left = False
+        self.detached_at = None
 
     def reattach(self, connection: Outlet) -> None:
         """Attaches a client that comes back and will ask, process by process, for what it missed.
@@ -223,6 +230,8 @@ class Session:
         return process
 
     def _start(self, process_id: str, launch: Launch) -> Process:
+        if self.operates:
+            raise Refused("this session was opened to operate the server and can start nothing")
         if process_id in self.processes:
             raise Refused(f"process {process_id} already exists")
         limit = self._registry.settings.max_processes
@@ -274,7 +283,7 @@ class Session:
     def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
         told = b""
         if exited_seq is not None:
-            self._registry.reaped(process)
+            self._registry.reaped(self, process)
             shell = self._shells.pop(process, None)
             if shell is not None:
                 told = shell.report_text()

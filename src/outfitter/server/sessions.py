@@ -9,15 +9,17 @@ from ..core.marks import NO_SESSION, Marks
 from ..core.output import Budget, Share
 from ..core.quotas import Sharing
 from ..core.session import SessionBook
-from ..errors import HostUnsupported, QuotaReached
+from ..errors import Draining, HostUnsupported, QuotaReached, Refused
 from ..host.descriptors import Descriptors
 from ..host.orphans import Orphans
 from ..host.process import DESCRIPTORS, Process
 from ..host.spawn import Spawner
 from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
-from ..log import note
+from ..log import note, tell
+from ..plain import unbroken
 from ..protocol.session import TAKEN_OVER
+from ..record import record
 from .limits import PROCESSES
 from .session import Session
 
@@ -25,7 +27,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.launch import Launch
     from ..loop import Loop, Timer
+    from ..observe.audit import Observer
     from ..pace import Pace
+    from ..protocol.jsontext import Json
     from ..stdlib import LockType
     from .session import Outlet
     from .settings import ServerSettings
@@ -36,15 +40,37 @@ _REAP_SECONDS = 1.0
 _WATCHDOG_SECONDS = 0.05
 
 
+@record
+class SessionView:
+    """What there is to know of a session: `peer` is None while nobody holds it, `detached_ms` while somebody
+    does."""
+
+    id: str
+    principal: str
+    client: str
+    peer: str | None
+    opened_ms: int
+    detached_ms: int | None
+    operates: bool
+    processes: tuple[Process, ...]
+
+
 class Sessions:
     """All sessions of a server, and what they share to run processes."""
 
     def __init__(
-        self, loop: Loop, settings: ServerSettings, pace: Pace, sharing: Sharing | None = None
+        self,
+        loop: Loop,
+        settings: ServerSettings,
+        pace: Pace,
+        sharing: Sharing | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.loop = loop
         self.pace = pace
         self.settings = settings
+        self.observer = observer
+        self.draining = ""  # since when no new sessions are taken
         self._limit = min(settings.max_sessions, NO_SESSION)
         self.sharing = sharing or Sharing()
         self._book = SessionBook(self._limit)
@@ -86,7 +112,12 @@ class Sessions:
         self.loop.call_later(_WATCHDOG_SECONDS, self.watchdog.try_to_ensure)
 
     def _is_waited_for(self, pid: int) -> bool:
-        return bool(self._others) or pid in self._leaders or pid == self.watchdog.pid
+        return (
+            bool(self._others)
+            or pid in self._leaders
+            or pid == self.watchdog.pid
+            or (self.trees.masks is not None and pid in self.trees.masks.pids)
+        )
 
     def other_begins(self, ended: LockType) -> None:
         """A thread waits for children of its own: meanwhile nobody else's are reaped.
@@ -100,8 +131,13 @@ class Sessions:
 
     # Holding
 
-    def create(self, connection: Outlet) -> Session:
-        """A new session for this connection. Raises Refused at the limit."""
+    def create(self, connection: Outlet, *, operates: bool = False) -> Session:
+        """A new session for this connection. Raises Draining, Refused at the limit.
+
+        One that `operates` can start nothing; it is accepted at any time.
+        """
+        if self.draining and not operates:
+            raise Draining(self.draining)
         session_id, principal = _uuid4(), connection.principal
         self.sharing.seen(principal)
         if self.sharing.several or len(self._book) >= self._limit:
@@ -110,10 +146,35 @@ class Sessions:
         number = next(n for n in range(NO_SESSION) if n not in self._numbers)
         self._numbers.add(number)
         session = self._sessions[session_id] = Session(session_id, number, principal, self)
+        session.opened_ms = int(time.time() * 1000)
+        session.operates = operates
         session.attach(connection)
         self.pace.clients = self._book.held
         note("server", "=", "session opened, %d in all", len(self._sessions))
         return session
+
+    def opened(self, session: Session, connection: Outlet, *, resumed: bool) -> None:
+        """A client has a session: those who watch are told."""
+        what = "resumed" if resumed else "opened"
+        client = unbroken(session.client_name[:80])
+        tell(
+            "server",
+            "=",
+            "session %s %s by %s at %s (%s)",
+            session.id[:8],
+            what,
+            session.principal,
+            connection.address,
+            client,
+        )
+        facts: dict[str, Json] = {"client": session.client_name}
+        if session.operates:
+            facts["operates"] = True
+        self._observe(f"session-{what}", session, connection.address, **facts)
+
+    def _observe(self, event: str, session: Session, peer: str, **facts: Json) -> None:
+        if self.observer is not None:
+            self.observer.happened(event, session.principal, peer, session.id, **facts)
 
     def _make_room(self, principal: str) -> None:
         """A session that nobody holds and in which nothing runs yields to a new one: the oldest does, where
@@ -127,8 +188,7 @@ class Sessions:
                 raise QuotaReached("sessions in use", mine, "close one")
             idle.sort(key=lambda one: -self.count(one.principal))
         if idle and len(self._book) >= self._limit:
-            note("server", "=", "a session in which nothing runs makes room")
-            self.end(idle[0])
+            self.end(idle[0], "made room")
 
     def count(self, principal: str) -> int:
         """How many sessions it has."""
@@ -153,6 +213,7 @@ class Sessions:
         held = self._sessions.get(session_id)
         if held is not None and held.connection is not None:
             if take_over:
+                self._observe("session-taken-over", held, connection.address, before=held.connection.address)
                 held.connection.close(TAKEN_OVER, "another client has taken the session over")
             else:
                 held.connection.probe(probe)
@@ -174,8 +235,9 @@ class Sessions:
             return
         session.detach()
         session.left = left
+        session.detached_at = self.loop.time()
         if left and session.idle:
-            self.end(session)
+            self.end(session, "left")
         else:
             self._expire_later()
 
@@ -184,7 +246,7 @@ class Sessions:
         if session.connection is not None or session.id not in self._sessions:
             return
         if session.left and session.idle:
-            self.end(session)
+            self.end(session, "left")
             return
         self._book.postpone(session.id, session.deadline(self.loop.time()))
         self._expire_later()
@@ -203,8 +265,7 @@ class Sessions:
     def _expire(self) -> None:
         self._expiry = None
         for session_id in self._book.expire(self.loop.time()):
-            note("server", "=", "session expired")
-            self.end(self._sessions[session_id])
+            self.end(self._sessions[session_id], "expired")
         self._expire_later()
 
     # Sent away for a moment
@@ -268,9 +329,60 @@ class Sessions:
             share = self._shares[principal] = Share(self._budget)
         return share
 
-    def reaped(self, process: Process) -> None:
+    def reaped(self, session: Session, process: Process) -> None:
         self._leaders.discard(process.pid)
         self.pace.ended()
+        if self.observer is not None:
+            ended = {"process": process.process_id, "pid": process.pid, "exit": process.log.exit_code}
+            self._observe("command-ended", session, "", **ended)
+
+    # Looking at all of them
+
+    def overview(self, principal: str | None) -> list[SessionView]:
+        """Every session, oldest first, or those of one principal."""
+        now = self.loop.time()
+        return [
+            SessionView(
+                one.id,
+                one.principal,
+                one.client_name,
+                None if one.connection is None else one.connection.address,
+                one.opened_ms,
+                None if one.detached_at is None else int((now - one.detached_at) * 1000),
+                one.operates,
+                tuple(one.processes.values()),
+            )
+            for one in self._sessions.values()
+            if principal in (None, one.principal)
+        ]
+
+    def find_process(
+        self, principal: str | None, pid: int | None, session_id: str | None, process_id: str | None
+    ) -> tuple[Session, Process]:
+        """A process that has not closed, by its pid, or by its session and its own id; of one principal, if
+        one is given. Raises Refused."""
+        for session in self._sessions.values():
+            if principal not in (None, session.principal) or session_id not in (None, session.id):
+                continue
+            for process in session.processes.values():
+                if not process.closed and (process.pid == pid or process.process_id == process_id):
+                    return session, process
+        name = f"pid {pid}" if pid is not None else f"id {process_id} in session {session_id}"
+        raise Refused(f"no running command of yours has the {name}")
+
+    def in_use(self, now: float) -> int:
+        """How many sessions somebody holds, runs something in, or may still come back to after a break."""
+        kept = self.settings.session_retention
+        return sum(
+            not one.operates
+            and (
+                one.frozen
+                or not one.idle
+                or one.detached_at is None
+                or (not one.left and now < one.detached_at + kept)
+            )
+            for one in self._sessions.values()
+        )
 
     def closed(self) -> None:
         """A process has closed: its descriptors are free."""
@@ -278,12 +390,15 @@ class Sessions:
 
     # Ending
 
-    def end(self, session: Session) -> None:
+    def end(self, session: Session, why: str = "its connection ended") -> None:
         """The end of a session: its processes and whatever descends from them."""
         self._book.forget(session.id)
         self.pace.clients = self._book.held
         if self._sessions.pop(session.id, None) is None:
             return
+        tell("server", "=", "session %s of %s closed: %s", session.id[:8], session.principal, why)
+        peer = "" if session.connection is None else session.connection.address
+        self._observe("session-closed", session, peer, reason=why)
         session.detach()
         session.end()
         self.end_number(session.number)
@@ -303,7 +418,7 @@ class Sessions:
             self._expiry.cancel()
         left = [p for s in self._sessions.values() for p in s.processes.values() if not p.closed]
         for session in list(self._sessions.values()):
-            self.end(session)
+            self.end(session, "the server ends")
         all_killed = self.trees.kill_all()
         if self._orphans is not None:
             all_killed &= self._orphans.kill_all(spare=self.watchdog.pid)

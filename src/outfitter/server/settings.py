@@ -24,3 +24,4 @@ class ServerSettings:
     concurrent_requests: int = 1
     cgroup: bool = False
     run_as: str | None = None
+    operators: tuple[str, ...] = ()  # principals who may see and end what belongs to others, and drain

@@ -126,6 +126,7 @@ class ShellStart:
             "changed": plan.changed,
             "withheld": list(plan.withheld),
             "notes": list(plan.notes),
+            **({"through": list(plan.through)} if plan.through else {}),
         }
 
     def report(self) -> Json:

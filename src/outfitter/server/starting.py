@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ..core.launch import Launch
 from ..core.session import FOREVER
-from ..core.starting import shell, through, wrap
-from ..errors import DetachRefused, InvalidParams
+from ..core.starting import mask, shell, through, wrap
+from ..errors import DetachRefused, FileInvalid, InvalidParams
+from ..host.programs import account
 from ..protocol.process import StartResult
+from ..shell.look import WRAPPERS, names_shell
 from ..shell.start import is_shell
 from .shells import ShellStart, modes, reporting
 
@@ -16,9 +18,15 @@ if TYPE_CHECKING:
 
     from ..contract.contract import Asked, Ready
     from ..core.starting import Step
+    from ..env.resolve import Resolved
+    from ..host.programs import Programs
     from ..protocol.process import DetachedParams, StartParams
+    from ..shell.start import ContractFlag
     from .call import Call
+    from .environment import Environments
 
+# What masked startup files make good.
+_HELPED = ("login-shell", "startup-files")
 DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
 
 
@@ -45,33 +53,46 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
     session, environments = call.session, call.services.environments
     unattended = None if params.detached is None else _unattended(call, params.detached)
     resolved = environments.contract.environment(ready)
-    launch = _launch(params, ready.asked.cwd, resolved.values)
+    programs = call.services.programs
+    launch, concerns = _launch(params, ready.asked.cwd, resolved.values, programs)
     steps: list[Step] = []
     report = None
-    if is_shell(launch.program):
+    masked = _masks(ready, environments)
+    if concerns:
         settings = ready.settings or environments.contract.settings(launch.cwd)
-        login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix))
+        login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
         report = reporting(startup, launch.env, wanted=session.summaries)
-        steps.append(shell(login, startup, None if report is None else report.probe))
+        probe = None if report is None else report.probe
+        steps.append(shell(login, startup, probe, programs.look, account))
     if ready.prefix:
-        steps.append(wrap(ready.prefix))
+        steps.append(_wrapping(ready.prefix, resolved))
+    if masked:
+        steps.append(mask(environments.startup_files(launch.env)))
     started = None
+    flags: tuple[ContractFlag, ...] = ()
     try:
         final, notes = through(launch, steps) if steps else (launch, ())
         for plan in notes:
-            reports = report if plan.probe else None
-            started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
-        session.start(params.process_id, final, started, unattended)
+            flags += tuple([one for one in plan.flags if not masked or one.code not in _HELPED])
+            if plan.shell:
+                reports = report if plan.probe else None
+                started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
+        process = session.start(params.process_id, final, started, unattended)
     except BaseException:
         if report is not None:
             report.fifo.close()
         raise
     if report is not None and (started is None or not started.reports):
         report.fifo.close()
-    told = environments.summary(resolved, session.base, started) if session.summaries else None
+    observer = call.services.observer
+    if observer is not None:
+        who = (call.principal, call.channel.address, session.id)
+        observer.started(*who, process, params.argv, launch.cwd)
+    told = environments.summary(resolved, session.base, started, flags) if session.summaries else None
     if params.contract is not None:
         return StartResult(params.process_id, warnings=ready.warnings, environment=told)
-    environments.say(ready.warnings)  # its protocol has no place for them
+    # Its protocol has no place for them.
+    environments.say((*ready.warnings, *(flag.what for flag in flags)))
     return StartResult(params.process_id, environment=told)
 
 
@@ -94,15 +115,45 @@ def _unattended(call: Call, detached: DetachedParams) -> float:
     return asked
 
 
-def _launch(params: StartParams, cwd: str, env: Mapping[str, str]) -> Launch:
+def _masks(ready: Ready, environments: Environments) -> bool:
+    """Whether startup files are masked for the command."""
+    settings = ready.settings
+    if settings is None:
+        # For a client that says all about its environment the user's word counts, not the project's; and it
+        # is not told of mistakes in files that it does not use.
+        try:
+            settings = environments.contract.settings(None)
+        except FileInvalid:
+            return False
+    return settings.descendants == "mask"
+
+
+def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:
+    from ..env.behind import behind
+    from ..host.behind import program_words
+
+    return wrap(prefix, program_words(), behind(resolved))
+
+
+def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Programs) -> tuple[Launch, bool]:
+    """The launch as it was asked for, and whether a shell is in it."""
     rows = cols = 0
     if params.tty:
         rows, cols = DEFAULT_ROWS, DEFAULT_COLS
         if params.size is not None:
             rows, cols = params.size.rows, params.size.cols
     argv = params.argv if params.arg0 is None else [params.arg0, *params.argv[1:]]
-    return Launch(
-        params.argv[0],
+    program = params.argv[0]
+    found = ""
+    concerns = is_shell(program)
+    if not concerns:
+        looked = programs.look(program, env, cwd)
+        concerns = program.rpartition("/")[2] in WRAPPERS or names_shell(params.argv)
+        if looked is not None:
+            found = looked.path
+            concerns = concerns or looked.concerns
+    launch = Launch(
+        program,
         argv,
         cwd,
         env,
@@ -110,4 +161,6 @@ def _launch(params: StartParams, cwd: str, env: Mapping[str, str]) -> Launch:
         rows=rows,
         cols=cols,
         renamed=params.arg0 is not None,
+        found=found,
     )
+    return launch, concerns

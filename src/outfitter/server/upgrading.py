@@ -62,16 +62,24 @@ class Upgrading:
     """One server's way to its next version, begun by a signal."""
 
     def __init__(
-        self, loop: Loop, listening: Listening, listener: Listener, server: Callable[[], Server], signals: int
+        self,
+        loop: Loop,
+        listening: Listening,
+        listener: Listener,
+        server: Callable[[], Server],
+        signals: int,
+        last: Callable[[], None],
     ) -> None:
         """`listening` tells the descriptor at which connections arrive, and the identity of its place;
-        `server` makes the server if there was no need for it yet; `signals` is where signals arrive.
+        `server` makes the server if there was no need for it yet; `signals` is where signals arrive; `last`
+        writes what threads have not written yet.
         """
         self._loop = loop
         self._listening = listening
         self._listener = listener
         self._get = server
         self._signals = signals
+        self._last = last
         self._command = reexec.own_command()
         self._under_way = False
         self._until = 0.0
@@ -197,6 +205,7 @@ class Upgrading:
         try:
             parcel = Parcel()
             memory = reexec.sealed(parcel.pieces(self._told(parcel)))
+            self._last()
             reexec.replace(self._command, self._environment(str(parcel.keep(memory))), parcel.descriptors)
         except Exception as error:
             why = error.strerror if isinstance(error, OSError) else type(error).__name__

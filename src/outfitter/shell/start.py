@@ -56,11 +56,23 @@ class Probe:
 
 
 @record
+class ContractFlag:
+    """Something about a command by which the contract may not hold for all of it.
+
+    `code` is for programs: "login-shell", "startup-files", "new-environment", "other-user", "unknown-option"
+    or "unseen". `what` says it for people; no value of a variable is in it.
+    """
+
+    code: str
+    what: str
+
+
+@record
 class ShellPlan:
     """How a shell is really started.
 
     `argv`         the words to execute; argv[0] as given, less the dash of a login shell that is none
-    `shell`        "bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh" or "csh"
+    `shell`        "bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh" or "csh"; "" for no shell, but flags
     `login_asked`  the caller asked for a login shell
     `login`        it still is one
     `interactive`  it is interactive, or will be if its stdin is a terminal
@@ -70,6 +82,9 @@ class ShellPlan:
     `probe`        the shell reports its environment after its startup files
     `changed`      the words are not those that were asked for
     `notes`        what could not be done, and what cannot be kept out
+    `program`      what is executed instead of the program that was asked for: the interpreter of a script
+    `through`      the programs in front of the shell, outermost first
+    `flags`        where the contract may not hold for all of the command
     """
 
     argv: list[str]
@@ -84,6 +99,9 @@ class ShellPlan:
     probe: bool = False
     changed: bool = False
     notes: tuple[str, ...] = ()
+    program: str = ""
+    through: tuple[str, ...] = ()
+    flags: tuple[ContractFlag, ...] = ()
 
     def __repr__(self) -> str:
         # Of what is added, the names: this may end up in a log.
@@ -117,6 +135,16 @@ def is_shell(program: str) -> bool:
     return program.rpartition("/")[2] in _SHELLS
 
 
+def shell_called(name: str) -> str:
+    """The shell whose ways a program of this base name has; "" for none."""
+    return _SHELLS.get(name, "")
+
+
+def shell_names() -> tuple[str, ...]:
+    """All base names of shells."""
+    return tuple(_SHELLS)
+
+
 def prepare(
     program: str,
     argv: Sequence[str],
@@ -126,20 +154,22 @@ def prepare(
     env: Mapping[str, str],
     cwd: str,
     probe: Probe | None = None,
+    shell: str = "",
 ) -> ShellPlan | None:
     """How to start a shell so that its command gets `env` and `cwd`; None if the program is no shell.
 
-    `login` is "allow", "strip" or "reject"; `startup` is "enforce", "repair" or "report". Raises
-    `LoginRejected` for a login shell that is not allowed.
+    `shell` is the kind of shell that the program is, where its name does not tell. `login` is "allow",
+    "strip" or "reject"; `startup` is "enforce", "repair" or "report". Raises `LoginRejected` for a login
+    shell that is not allowed.
     """
     usual = len(argv) == 3 and argv[1] in _USUAL and argv[2][:1] not in _NO_TEXT and _TEXT not in argv[0]
     if probe is not None or not usual:
-        return _prepare(program, argv, login, startup, env, cwd, probe)
+        return _prepare(program, argv, login, startup, env, cwd, probe, shell)
     # What agents send differs in the text alone, and all else has been thought of before.
-    known = (program, argv[0], argv[1], login, startup, cwd, *env.items())
+    known = (program, argv[0], argv[1], login, startup, cwd, shell, *env.items())
     form = _forms.get(known)
     if form is None:
-        form = _prepare(program, [argv[0], argv[1], _TEXT], login, startup, env, cwd, None)
+        form = _prepare(program, [argv[0], argv[1], _TEXT], login, startup, env, cwd, None, shell)
         if form is None:
             return None
         if sum(len(value) for _, value in form.added) <= _REMEMBERED_SIZE:
@@ -157,11 +187,12 @@ def _prepare(
     env: Mapping[str, str],
     cwd: str,
     probe: Probe | None,
+    shell: str,
 ) -> ShellPlan | None:
-    shell = _SHELLS.get(program.rpartition("/")[2])
-    if shell is None:
+    shell = shell or shell_called(program.rpartition("/")[2])
+    if not shell:
         return None
-    family = _family(shell)
+    family = family_of(shell)
     argv = list(argv) or [program]
     call = family.read(argv, env)
     asked = call.login != ""
@@ -271,7 +302,7 @@ def seen(report: bytes, mark: str) -> Seen | None:
 
 def maintained(shell: str) -> frozenset[str]:
     """The names that a shell sets by itself: nobody changed them, whatever they are."""
-    family = _family(shell)
+    family = family_of(shell)
     return family.maintained | family.supplied
 
 
@@ -312,7 +343,8 @@ def _carried(text: str, names: list[str]) -> list[tuple[str, str]]:
 _MODULES = {"sh": "posix", "dash": "posix", "ksh": "posix", "tcsh": "csh"}
 
 
-def _family(shell: str) -> Family:
+def family_of(shell: str) -> Family:
+    """What is particular about a kind of shell."""
     # Only what is needed: most servers meet one kind of shell.
     name = shell.upper()
     family: Family = getattr(

@@ -10,7 +10,7 @@ from ..env.names import is_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 def startup_files(
@@ -36,6 +36,27 @@ def startup_files(
     elif interactive and shell == "ksh":
         groups += [("/etc/ksh.kshrc",), (f"{home}/.kshrc", f"{home}/.mkshrc")]
     return groups
+
+
+def all_startup_files(homes: Iterable[str], env: Mapping[str, str]) -> list[str]:
+    """Every file and folder from which a shell takes what it does before a command, whatever its flags: the
+    system's, and those of an account with these home directories."""
+    found = [
+        *("/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/bashrc", "/etc/ksh.kshrc"),
+        *("/etc/zsh", "/etc/zshenv", "/etc/zprofile", "/etc/zshrc", "/etc/zlogin", "/etc/zlogout"),
+        *("/etc/fish", "/etc/csh.cshrc", "/etc/csh.login", "/etc/csh.logout"),
+    ]
+    for home in dict.fromkeys(homes):
+        found += [f"{home}/{name}" for name in _OF_THE_USER]
+    folder = env.get("XDG_CONFIG_HOME", "")
+    return [*found, f"{folder}/fish"] if folder.startswith("/") else found
+
+
+_OF_THE_USER = (
+    *(".profile", ".bash_profile", ".bash_login", ".bashrc", ".bash_aliases", ".bash_logout"),
+    *(".zshenv", ".zprofile", ".zshrc", ".zlogin", ".zlogout", ".kshrc", ".mkshrc"),
+    *(".tcshrc", ".cshrc", ".login", ".logout", ".config/fish"),
+)
 
 
 def _bash(login: bool, interactive: bool, home: str, env: Mapping[str, str]) -> list[tuple[str, ...]]:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         """
 
         principal: str  # whose connection it is: see `protocol.upgrade.Admitted`
+        address: str  # where it comes from, for people
         expires: float | None  # when it has to end, as the wall clock shows it
         close_code: int | None  # with which the client has ended it, where it could say
 

@@ -22,6 +22,7 @@ class MemoryTransport:
     def __init__(self, loop: Loop) -> None:
         self.close_code: int | None = None
         self.principal = own_principal()
+        self.address = "memory"
         self.expires: float | None = None
         self._loop = loop
         self._other: MemoryTransport | None = None

@@ -30,6 +30,7 @@ class StdioTransport(Outgoing):
     ) -> None:
         super().__init__(loop)
         self.principal = own_principal()
+        self.address = "stdio"
         self.expires: float | None = None
         self._names = names  # what the two are called when they fail
         self._in = reading

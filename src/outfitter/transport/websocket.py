@@ -97,6 +97,9 @@ class Listener:
         self.open: set[WebSocketTransport | _Incoming] = set()
         self.attempts = Attempts(loop)
         self._paused: Timer | None = None
+        self.software = ""  # what /readyz says that we are
+        self.draining = ""  # why new clients should go elsewhere
+        self.on_refusal: Callable[[str, str], None] | None = None  # gets every address and reason
         sock.setblocking(False)
         loop.add_reader(sock.fileno(), self._accept)
 
@@ -175,7 +178,7 @@ class Listener:
 
     def judge(self, head: bytes, caller: SocketCaller) -> Response:
         """What to answer to a request head."""
-        response = answer(head, self.gate, caller)
+        response = answer(head, self.gate, caller, software=self.software, draining=self.draining)
         if response.admitted is None:
             return response
         held, principal = len(self.open) - len(self.attempts), response.admitted.principal
@@ -238,8 +241,8 @@ class Listener:
         mine = sum(one.held for one in self.open if one.principal == principal)
         return not self._sharing.allows(MAX_HELD, held, mine, 0)
 
-    def upgrade(self, sock: Stream, rest: bytes, admitted: Admitted) -> None:
-        transport = WebSocketTransport(self._loop, sock, self, admitted)
+    def upgrade(self, sock: Stream, rest: bytes, admitted: Admitted, address: str) -> None:
+        transport = WebSocketTransport(self._loop, sock, self, admitted, address)
         self.open.add(transport)
         try:
             self._connected(transport)
@@ -399,13 +402,15 @@ class _Incoming:
         if sent != len(head):  # the first bytes of a connection: only a broken one does not take them
             self._sock.close()
             return
-        self._listener.upgrade(self._sock, rest, response.admitted)
+        self._listener.upgrade(self._sock, rest, response.admitted, self._caller.address)
 
     def _turn_away(self, response: Response) -> None:
         reason, wait = response.refusal, 0.0
         if reason is not None:
             attempts = self._listener.attempts
             attempts.log_refusal(self._caller.address, reason)
+            if self._listener.on_refusal is not None:
+                self._listener.on_refusal(self._caller.address, reason)
             if response.status != 503:  # who comes when we are full has done nothing wrong
                 wait = attempts.failed(self.source)
         if not wait:
@@ -433,9 +438,12 @@ class _Incoming:
 class WebSocketTransport(Outgoing):
     """The server's end of one upgraded connection."""
 
-    def __init__(self, loop: Loop, sock: Stream, listener: Listener, admitted: Admitted) -> None:
+    def __init__(
+        self, loop: Loop, sock: Stream, listener: Listener, admitted: Admitted, address: str
+    ) -> None:
         super().__init__(loop)
         self.principal = admitted.principal
+        self.address = address
         self.expires = admitted.expires
         self._sock = sock
         self._fd = sock.fileno()

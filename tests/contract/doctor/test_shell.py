@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from outfitter.contract.doctor.machine import Given
-from outfitter.contract.doctor.shell import Shells, shell_agreement, shell_bash_env, shell_modes, shell_shlvl
+from outfitter.contract.doctor.shell import (
+    Masking,
+    Shells,
+    shell_agreement,
+    shell_bash_env,
+    shell_descendants,
+    shell_modes,
+    shell_shlvl,
+)
 from outfitter.contract.settings import Source
 
 from .build import FILE, configured, given, seen
@@ -53,3 +61,14 @@ def test_those_that_the_policy_removes_do_no_harm() -> None:
 def test_a_missing_shlvl_is_told(value: str | None, status: str) -> None:
     base = {} if value is None else {"SHLVL": value}
     assert seen(shell_shlvl(Given(base, base)))[0] == status
+
+
+def test_masks_that_do_not_work_are_an_error_and_those_that_do_have_a_price() -> None:
+    assert seen(shell_descendants(configured(), Masking(False)))[0] == "ok"
+    finding = shell_descendants(configured(), Masking(True, "unshare: Operation not permitted"))
+    assert finding.status == "error"
+    assert "unshare: Operation not permitted" in finding.summary
+    assert 'write descendants = "flag"' in finding.remedy
+    assert shell_descendants(configured(), Masking(True, root=True)).details == ()
+    [detail] = shell_descendants(configured(), Masking(True)).details
+    assert detail.startswith("sudo and other programs")

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 
+# What else it means for an ordinary user that startup files are masked.
+SETUID = "sudo and other programs that become another user do nothing in commands"
+
+
 @record
 class Shells:
     """The shell that SHELL names, the account's, and the one that clients are told to use; links followed."""
@@ -59,7 +63,7 @@ def shell_modes(configured: Configured) -> Finding:
     settings = configured.settings
     told = [
         f"shell.{name} = {getattr(settings, name)} ({settings.sources[f'shell.{name}']})"
-        for name in ("startup", "login", "snapshot")
+        for name in ("startup", "login", "descendants", "snapshot")
     ]
     if settings.startup == "enforce":
         return Finding("ok", "shells run no startup files", told)
@@ -71,6 +75,48 @@ def shell_modes(configured: Configured) -> Finding:
         told,
         f'Write startup = "enforce" at {source}, unless you rely on startup files.',
     )
+
+
+@record
+class Masking:
+    """Whether startup files are to be masked, and can be, as tried: `why` not."""
+
+    asked: bool
+    why: str = ""
+    root: bool = False
+
+
+def masking(machine: Machine) -> Masking:
+    """Tries it where it is switched on."""
+    settings = machine.part(configured).settings
+    if settings.descendants != "mask":
+        return Masking(False)
+    from ...errors import LaunchFailed, MasksUnavailable
+    from ...host.masks import check, existing
+    from ...shell.startup import all_startup_files
+
+    try:
+        check(existing(all_startup_files([machine.home], machine.environ)))
+    except (MasksUnavailable, LaunchFailed) as error:
+        return Masking(True, getattr(error, "why", str(error)))
+    return Masking(True, root=os.geteuid() == 0)
+
+
+def shell_descendants(configured: Configured, masking: Masking) -> Finding:
+    if not masking.asked:
+        return Finding("ok", "shells that commands start are flagged where they can be seen")
+    source = configured.settings.sources["shell.descendants"]
+    if masking.why:
+        return Finding(
+            "error",
+            f"startup files cannot be masked here, so no command starts: {masking.why}",
+            [f"shell.descendants = mask ({source})"],
+            "Allow user namespaces (`sysctl kernel.unprivileged_userns_clone=1 "
+            "kernel.apparmor_restrict_unprivileged_userns=0`; in a container the capability SYS_ADMIN), or "
+            f'write descendants = "flag" at {source}.',
+        )
+    told = [] if masking.root else [SETUID]
+    return Finding("ok", "startup files are masked for commands and all their descendants", told)
 
 
 def shell_bash_env(configured: Configured, given: Given) -> Finding:
@@ -109,6 +155,7 @@ def shell_shlvl(given: Given) -> Finding:
 CHECKS = (
     Check("shell.agreement", (configured, shells), shell_agreement),
     Check("shell.modes", (configured,), shell_modes),
+    Check("shell.descendants", (configured, masking), shell_descendants),
     Check("shell.bash-env", (configured, given), shell_bash_env),
     Check("shell.shlvl", (given,), shell_shlvl),
 )

@@ -117,19 +117,19 @@ def resize(call: Call, params: ResizeParams) -> Done:
 
 def list_processes(call: Call, params: NoParams) -> ListResult:
     """The processes of this session, oldest first. Command lines are not shown: they may hold secrets."""
-    return ListResult([_summary(process) for process in call.session.processes.values()])
+    return ListResult([summary(process) for process in call.session.processes.values()])
 
 
 def attach(call: Call, params: AttachParams) -> Later:
     """Answers with the state, then sends what is retained after `afterSeq` again."""
     session = call.session
     process = session.get(params.process_id)
-    call.answer(_summary(process))
+    call.answer(summary(process))
     call.push(session.replay(process, params.after_seq))
     return LATER
 
 
-def _summary(process: Process) -> ProcessSummary:
+def summary(process: Process) -> ProcessSummary:
     log = process.log
     return ProcessSummary(
         process.process_id,

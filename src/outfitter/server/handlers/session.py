@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 def initialize(call: Call, params: InitializeParams) -> InitializeResult:
     sessions = call.services.sessions
     if params.resume_session_id is None:
-        session = sessions.create(call.channel)
+        session = sessions.create(call.channel, operates=params.operate)
     else:
         session = sessions.resume(
             params.resume_session_id, call.channel, PROBE_SECONDS, take_over=params.take_over
         )
+    session.client_name = params.client_name
     session.summaries = params.environment_summary
     call.greet(session, params.client_name)
+    sessions.opened(session, call.channel, resumed=params.resume_session_id is not None)
     return InitializeResult(session.id, call.services.info)
 
 

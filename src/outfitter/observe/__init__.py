@@ -1,0 +1,1 @@
+"""Who watches a server: nothing here is imported unless somebody does."""

@@ -1,0 +1,199 @@
+"""The audit log: who did what on a server, one JSON object per line.
+
+Values of variables are never written, arguments only on request. The loop hands lines to a thread and never
+waits for a disk: what does not fit is counted, and the log says how much is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..errors import SettingInvalid
+from ..log import warn
+from ..protocol.jsontext import dumps
+from ..stdlib import SimpleQueue, allocate_lock, sha256, start_new_thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from ..protocol.jsontext import Json
+
+    class Observer(Protocol):
+        """What a server tells of itself. Called from the loop or a thread; must not wait and must not raise.
+
+        `principal` is whose act it was, `peer` where its connection comes from, `session` its session's id.
+        """
+
+        def happened(self, event: str, principal: str, peer: str, session: str, **facts: Json) -> None: ...
+        def started(
+            self, principal: str, peer: str, session: str, process: Process, argv: Sequence[str], cwd: str
+        ) -> None:
+            """A command has been started."""
+
+    class Process(Protocol):
+        @property
+        def process_id(self) -> str: ...
+        @property
+        def pid(self) -> int: ...
+
+
+_WAITING_BYTES = 4 << 20  # that wait for the disk: some ten seconds of a busy server
+_LONGEST = 4096  # characters of one text; what is longer is cut, but its digest is that of the whole
+_WORDS = 256  # of a command line that is written in full
+_SESSION = 8  # characters of a session's id: enough to find it again, too few to resume it
+_CLOSE_SECONDS = 2.0  # for a disk that does not take the last lines
+
+
+class Audit:
+    """An Observer that writes to `path` ("-" is standard error), commands by "digest" or in "full".
+
+    Raises SettingInvalid when the file cannot be opened.
+    """
+
+    def __init__(self, path: str, commands: str = "digest") -> None:
+        self._path = path
+        self._full = commands == "full"
+        self._fd = self._open()
+        self._queue: SimpleQueue[bytes | None] = SimpleQueue()
+        self._lock = allocate_lock()  # for the next three
+        self._waiting = 0
+        self._lost = 0  # lines that were never written
+        self._running = False  # the thread; it is started with the first line
+        self._ended = allocate_lock()
+        self._failing = False
+        self._torn = False
+
+    def _open(self) -> int:
+        if self._path == "-":
+            return 2
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+        try:
+            return os.open(self._path, flags, 0o600)
+        except OSError as error:
+            raise SettingInvalid(f"cannot open --audit {self._path}: {error.strerror}") from None
+
+    # What happens (Observer)
+
+    def happened(self, event: str, principal: str, peer: str, session: str, **facts: Json) -> None:
+        now = time.time()
+        told = {
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03}Z",
+            "event": event,
+            "principal": principal or None,
+            "peer": peer or None,
+            "session": session[:_SESSION] or None,
+            **{name: _cut(value) for name, value in facts.items()},
+        }
+        self._put(dumps(told).encode() + b"\n")
+
+    def started(
+        self, principal: str, peer: str, session: str, process: Process, argv: Sequence[str], cwd: str
+    ) -> None:
+        # No argument has a NUL in it, so two command lines are never the same text.
+        digest = sha256("\0".join(argv).encode("utf-8", "surrogatepass")).hexdigest()
+        facts: dict[str, Json] = {"program": os.path.basename(argv[0]), "sha256": digest}
+        if self._full:
+            words = [_cut(word) for word in argv[:_WORDS]]
+            facts.update(argv=words if len(argv) <= _WORDS else [*words, "…"], cwd=cwd)
+        self.happened(
+            "command-started",
+            principal,
+            peer,
+            session,
+            process=process.process_id,
+            pid=process.pid,
+            **facts,
+        )
+
+    # The way to the disk
+
+    def _put(self, line: bytes | None) -> None:
+        """Hands a line to the thread; b"" has it open the file again, None has it end."""
+        with self._lock:
+            if line and self._waiting > _WAITING_BYTES:
+                self._lost += 1
+                return
+            if not self._running:
+                try:
+                    start_new_thread(self._write_all, ())
+                except RuntimeError:  # the machine has no room for a thread now
+                    self._lost += 1
+                    return
+                self._running = True
+                self._ended.acquire()
+            self._waiting += len(line or b"")
+            self._queue.put(line)
+
+    def _write_all(self) -> None:
+        try:
+            while (line := self._queue.get()) is not None:
+                with self._lock:
+                    self._waiting -= len(line)
+                    lost, self._lost = (self._lost, 0) if line else (0, self._lost)
+                if not line:
+                    self._open_again()
+                elif not self._write(self._missing(lost) + line):
+                    with self._lock:
+                        self._lost += lost + 1
+        finally:
+            with self._lock:
+                self._running = False  # whatever comes now starts another
+            self._ended.release()
+
+    @staticmethod
+    def _missing(lost: int) -> bytes:
+        return dumps({"event": "audit-lost", "lines": lost}).encode() + b"\n" if lost else b""
+
+    def _write(self, data: bytes) -> bool:
+        """Whether all of it is there. A disk that is full is told about once, until it is not."""
+        rest = b"\n" + data if self._torn else data
+        try:
+            while rest:
+                written = os.write(self._fd, rest)
+                self._torn = written < len(rest)
+                rest = rest[written:]
+        except OSError as error:
+            if not self._failing:
+                self._failing = True
+                warn(
+                    "server",
+                    "the audit log %s cannot be written: %s; the server goes on, and the log will say how "
+                    "many lines are missing",
+                    self._path,
+                    error.strerror,
+                )
+            return False
+        self._failing = False
+        return True
+
+    def _open_again(self) -> None:
+        try:
+            fd = self._open()
+        except SettingInvalid as error:
+            warn("server", "%s; the audit log goes on in the file that was open", error)
+            return
+        if fd != self._fd:
+            os.close(self._fd)
+        self._fd, self._torn, self._failing = fd, False, False
+
+    # From the server
+
+    def reopen(self) -> None:
+        """Goes on in the file that has the name now: for whoever rotates logs."""
+        self._put(b"")
+
+    def close(self) -> None:
+        """Writes what waits, as far as the disk takes it in time. If something comes later, it goes on."""
+        with self._lock:
+            running = self._running
+        if running:
+            self._put(None)
+            if self._ended.acquire(timeout=_CLOSE_SECONDS):
+                self._ended.release()
+
+
+def _cut(value: Json) -> Json:
+    return f"{value[:_LONGEST]}…" if isinstance(value, str) and len(value) > _LONGEST else value
