@@ -231,3 +231,13 @@ def test_machine_without_room_for_a_thread_loses_lines_and_nothing_else(
         ("audit-lost", 1),
         ("kept", None),
     ]
+
+
+def test_what_comes_after_a_close_is_written_as_well(tmp_path: Path) -> None:
+    """A server closes it before it is replaced, and goes on if it is not."""
+    audit = Audit(str(tmp_path / "log"))
+    for number in range(3):
+        audit.happened("tested", "", "", "", number=number)
+        audit.close()
+        written = [json.loads(line)["number"] for line in (tmp_path / "log").read_text().splitlines()]
+        assert written == list(range(number + 1))
