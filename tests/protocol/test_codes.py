@@ -97,6 +97,10 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         (codes.INVALID_REQUEST, str(errors.LoginRejected("bash", "-lc")), {"error": "login-rejected"}),
     ),
     (
+        errors.MasksUnavailable("EPERM"),
+        (codes.INVALID_REQUEST, str(errors.MasksUnavailable("EPERM")), {"error": "masks-unavailable"}),
+    ),
+    (
         errors.ProviderBlocked("nix", "/srv", "outfitter trust /srv", "it was edited"),
         (
             codes.INVALID_REQUEST,
