@@ -62,11 +62,16 @@ def test_the_longest_identifier_works(wire: Wire) -> None:
     assert wire.call("process/terminate", {"processId": FITS}) == {"running": True}
 
 
-def test_the_id_of_a_request_has_256_bytes_at_most(wire: Wire) -> None:
-    wire.send({"id": LONG, "method": "environment/status"})
-    refused(wire.answer(LONG)["error"], "the request's id: 257 bytes")
-    wire.send({"id": FITS, "method": "environment/status"})
-    assert wire.answer(FITS)["result"] == {"status": "ready"}
+def test_the_id_of_a_request_that_waits_has_256_bytes_at_most(wire: Wire) -> None:
+    wire.send({"id": LONG, "method": "environment/status"})  # answered at once, and forgotten
+    assert wire.answer(LONG)["result"] == {"status": "ready"}
+    wire.start("p", ["/bin/cat"], pipeStdin=True)
+    params = {"processId": "p", "waitMs": 60_000}
+    wire.send({"id": LONG, "method": "process/read", "params": params})
+    refused(wire.answer(LONG)["error"], "the id of a request that waits: 257 bytes")
+    wire.send({"id": FITS, "method": "process/read", "params": params})
+    assert wire.call("process/terminate", {"processId": "p"}) == {"running": True}
+    assert "result" in wire.answer(FITS)
 
 
 def asked(**members: Any) -> Message:

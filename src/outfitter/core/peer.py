@@ -8,6 +8,7 @@ new ──initialize──▶ greeted ──initialized──▶ ready
 from __future__ import annotations
 
 from ..errors import Refused, RemoteProtocolError
+from ..protocol.fields import check_identifier
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ class Peer:
             raise Refused(f"request id {ident!r} is still in use: wait for its answer or choose another")
 
     def wait(self, ident: RequestId) -> None:
-        """Registers a request that will be answered later. Raises Refused at the bound."""
+        """Registers a request that will be answered later. Raises Refused at the bound, LimitExceeded."""
+        if type(ident) is str:
+            check_identifier(ident, "the id of a request that waits")  # one that is answered is forgotten
         if len(self.waiting) >= WAITING_LIMIT:
             raise Refused(
                 f"{WAITING_LIMIT} requests of this connection are waiting already; wait for one of them first"

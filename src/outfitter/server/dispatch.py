@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ..errors import MethodUnknown
 from ..log import note
-from ..protocol.fields import check_identifier
 from ..protocol.loading import load
 from ..protocol.methods import METHODS
 from .call import Call
@@ -39,8 +38,6 @@ def dispatch(connection: Asking, request: Request) -> None:
     call = Call(connection, request)
     connection.services.pace.turn.append(request.method)
     try:
-        if type(request.id) is str:
-            check_identifier(request.id, "the request's id")
         method = METHODS.get(request.method)
         if method is None:
             raise MethodUnknown(request.method)
