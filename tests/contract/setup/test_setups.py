@@ -632,6 +632,33 @@ def test_each_worktree_is_set_up_once_and_knows_where_it_comes_from(site: Site, 
     assert site.runs() == 2
 
 
+@pytest.mark.parametrize("same_process", [True, False])
+def test_a_worktree_that_was_made_again_is_set_up_again(
+    site: Site, repository: Path, same_process: bool
+) -> None:
+    site.allow(repository)
+    site.layer(at=repository)
+    git("worktree", "remove", "--force", str(repository), at=site.project)
+    git("worktree", "add", "-q", "-f", str(repository), "project-2", at=site.project)
+    setups = site.setups if same_process else site.process()
+    status = setups.status(site.use(repository))
+    assert (status.state, "made again" in status.note) == ("new", True)
+    site.layer(setups, at=repository)
+    assert site.runs() == 2
+    site.layer(site.process(), at=repository)
+    assert (site.runs(), setups.status(site.use(repository)).state) == (2, "applied")
+
+
+def test_a_repository_that_is_begun_later_is_no_other_worktree(site: Site) -> None:
+    (site.project / ".git").rmdir()
+    site.script("export A=1")
+    site.allow()
+    site.layer()
+    git("init", "-q", at=site.project)
+    site.layer(site.process())
+    assert site.runs() == 1
+
+
 def test_a_grant_of_the_main_checkout_is_offered_and_not_taken(site: Site, repository: Path) -> None:
     site.allow()
     layer = site.layer(at=repository)

@@ -1,7 +1,7 @@
 """The setup of a worktree: run once, allowed by a person, and captured as layer 4.
 
 It runs again when what it depends on changes: its declaration, its script, its inputs. A change of the layers
-below is none of these. A failed one is remembered and not repeated either. A warm command costs a few calls
+below is none of these. A worktree that was removed and made again at the same path is another one. A failed one is remembered and not repeated either. A warm command costs a few calls
 of stat. Values that are secret stay in the memory of the process that ran it; another process runs it again.
 """
 
@@ -22,7 +22,7 @@ from ...record import record, replace
 from ...shell.sourced import MaskedLines, changes
 from ..freshness import Fresh, settled, stamps
 from ..trust import blocked
-from ..worktree import source_tree
+from ..worktree import identity, source_tree
 from . import inputs
 from .plan import make_plan, watched
 from .runs import SetupFiles, SetupRun
@@ -178,6 +178,8 @@ class Setups:
             return told("blocked", blocked(trust))
         if kept is None:
             return told("new", "it runs before the first command")
+        if kept.identity != identity(use.worktree):
+            return told("new", "the worktree was made again: it runs before the first command")
         if kept.state == "running":
             return told("interrupted", "it was interrupted, and runs again before the next command")
         if kept.digest != digest:
@@ -221,6 +223,7 @@ class _Work:
         # What a layer below calls secret is, whatever its name.
         named = [name for layer in lower.layers for name in layer.secrets]
         self._secrets = Secrets((*settings.secret_names, *named))
+        self._identity = identity(use.worktree)
         source = source_tree(use.worktree)
         self._own = {WORKTREE: use.worktree, SOURCE_TREE: source}
         if use.declared.source == "codex":
@@ -261,7 +264,7 @@ class _Work:
 
     def _still_holds(self, old: _Known, digest: str) -> bool:
         """Whether nothing but stamps has changed; or another process is at it, or has secrets of its own."""
-        if old.kept is None or old.kept.digest != digest:
+        if old.kept is None or not self._is_about(old.kept, digest):
             return False
         kept = self._place.read()
         if kept is None or kept.run == old.kept.run:
@@ -270,6 +273,10 @@ class _Work:
             return self._place.is_locked()
         return bool(kept.withheld) and old.kept.state == "applied"
 
+    def _is_about(self, kept: SetupRun, digest: str) -> bool:
+        """Whether it ran in this worktree, not in a former one of the same path, with the same inputs."""
+        return kept.digest == digest and kept.identity == self._identity
+
     def _once(self, look: _Look, *, again: bool) -> _Known:
         """Under the lock: what another process has made of it, or what we make of it."""
         try:
@@ -277,7 +284,9 @@ class _Work:
         except SettingInvalid:
             # Nobody can write there, as in a sandbox: the record that is there is used all the same.
             kept = None if again else self._place.read()
-            if kept is None or kept.digest != look.digest or kept.state == "running" or kept.withheld:
+            if kept is None or not self._is_about(kept, look.digest):
+                raise
+            if kept.state == "running" or kept.withheld:
                 raise
             return self._known(kept, look)
         if lock is None:
@@ -292,7 +301,7 @@ class _Work:
     def _alone(self, look: _Look, *, again: bool) -> _Known:
         kept = self._place.read()
         why = ""
-        if kept is not None and kept.digest == look.digest and kept.state != "running" and not again:
+        if kept is not None and not again and kept.state != "running" and self._is_about(kept, look.digest):
             if not kept.withheld:
                 return self._known(kept, look)
             why = f"run again: {', '.join(kept.withheld)} is secret and never written to disk"
@@ -305,7 +314,15 @@ class _Work:
         begun_ms, run = int(time.time() * 1000), os.urandom(8).hex()
         # Who finds this one, and nobody at it, knows that it was cut off.
         self._place.write(
-            SetupRun(use.worktree, "running", look.digest, plan.label, run=run, begun_ms=begun_ms)
+            SetupRun(
+                use.worktree,
+                "running",
+                look.digest,
+                plan.label,
+                run=run,
+                begun_ms=begun_ms,
+                identity=self._identity,
+            )
         )
         env = {"HOME": self._home, **self._lower.values, **self._own}
         lines = None if self._log is None else MaskedLines(env, self._secrets, self._log)
@@ -334,6 +351,7 @@ class _Work:
             plan.label,
             run=run,
             begun_ms=begun_ms,
+            identity=self._identity,
             seconds=result.seconds,
             outcome=result.state,
             exit_code=result.status,
