@@ -298,7 +298,9 @@ class Contract:
         """The setups of this executor's worktrees."""
         from .setup.setups import Setups
 
-        return Setups(self.projects.store, self._state_folder, self.home)
+        # A server has secrets in its memory, where no command can look.
+        shares = self.base.kind != "daemon"
+        return Setups(self.projects.store, self._state_folder, self.home, shares_secrets=shares)
 
     @lazy
     def projects(self) -> Projects:

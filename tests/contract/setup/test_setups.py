@@ -23,7 +23,8 @@ from outfitter.env.layer import BASE, PROVIDER, SESSION, Layer
 from outfitter.env.origin import Origin
 from outfitter.env.resolve import Rules, Stack
 from outfitter.errors import FileInvalid, SettingInvalid, SetupBlocked, SetupFailed
-from tests.support.machine import SECOND, wait_until
+from outfitter.host import keyring
+from tests.support.machine import KEYRING, SECOND, wait_until
 from tests.support.tools import program
 
 HERE = Origin("test", "here")
@@ -581,6 +582,29 @@ def test_with_secrets_each_process_runs_it_for_itself_and_once(site: Site) -> No
         assert site.layer() is layer
         assert site.layer(other) is second
     assert site.runs() == 2
+
+
+@KEYRING
+def test_processes_without_a_server_share_secrets_in_the_keyring(site: Site) -> None:
+    site.script(f'export API_TOKEN={SECRET} PLAIN=p PATH="/opt/{SECRET}/bin:$PATH:/usr/games"')
+    site.allow()
+    first, second = site.process(), site.process()
+    first.shares_secrets = second.shares_secrets = True
+    layer = site.layer(first)
+    later = site.layer(second)
+    assert site.runs() == 1
+    assert values(site, later) == values(site, layer)
+    assert later.secrets == layer.secrets == {"API_TOKEN", "PATH"}
+    assert (later.values["API_TOKEN"], later.values["PLAIN"]) == (SECRET, "p")
+    assert SECRET.encode() not in site.kept()
+    # A server has its own in its memory, and takes what is there.
+    assert site.layer(site.process()).values["API_TOKEN"] == SECRET
+    assert site.runs() == 1
+    # Another run has other secrets; those of this one are no longer meant.
+    site.layer(site.process(), again=True)
+    assert site.layer(second, again=False) is later
+    assert "run again" in site.layer(site.process()).note
+    keyring.forget(f"outfitter:setup:{second.place(site.use()).name}")
 
 
 def test_a_log_is_bounded(site: Site) -> None:

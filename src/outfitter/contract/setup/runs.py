@@ -67,12 +67,14 @@ class SetupRun:
 class SetupFiles:
     """The files of one worktree."""
 
-    __slots__ = ("_folder", "lock", "log", "record", "worktree")
+    __slots__ = ("_folder", "lock", "log", "name", "record", "worktree")
 
     def __init__(self, state_folder: str, worktree: str) -> None:
         self.worktree = worktree
         self._folder = f"{state_folder}/setups"
         name = sha256(worktree.encode("utf-8", "surrogateescape")).hexdigest()
+        # Another state folder is another user's, or another test's.
+        self.name = sha256(f"{state_folder}\0{worktree}".encode("utf-8", "surrogateescape")).hexdigest()
         self.record = f"{self._folder}/{name}.json"
         self.log = f"{self._folder}/{name}.log"
         self.lock = f"{self._folder}/{name}.lock"

@@ -2,7 +2,8 @@
 
 It runs again when what it depends on changes: its declaration, its script, its inputs. A change of the layers
 below is none of these. A worktree that was removed and made again at the same path is another one. A failed one is remembered and not repeated either. A warm command costs a few calls
-of stat. Values that are secret stay in the memory of the process that ran it; another process runs it again.
+of stat. Values that are secret are in no file: a server has them in its memory, other processes in the
+kernel's keyring. Where they are in neither, another process runs it again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ...shell.sourced import MaskedLines, changes
 from ..freshness import Fresh, settled, stamps
 from ..trust import blocked
 from ..worktree import identity, source_tree
-from . import inputs
+from . import inputs, secrets
 from .plan import make_plan, watched
 from .runs import SetupFiles, SetupRun
 
@@ -94,11 +95,15 @@ class Setups:
     """The setups of one executor.
 
     `log` gets the lines that a setup prints while it runs, without known secrets; `again` makes the next one
-    run whatever is known of it. Both are for a command of our own.
+    run whatever is known of it. Both are for a command of our own. `shares_secrets`: what it exports and may
+    not be on a disk is kept in the kernel's keyring, for the processes that follow this one.
     """
 
-    def __init__(self, store: TrustStore, state_folder: str, home: str) -> None:
+    def __init__(
+        self, store: TrustStore, state_folder: str, home: str, *, shares_secrets: bool = False
+    ) -> None:
         self.store = store
+        self.shares_secrets = shares_secrets
         self.log: Callable[[str], None] | None = None
         self.again = False
         self._state_folder = state_folder
@@ -217,6 +222,7 @@ class _Work:
         self._lower = lower
         self._mark = mark
         self._log = setups.log
+        self._shares_secrets = setups.shares_secrets
         self._home = setups.home
         self._place = setups.place(use)
         self._list_names = LIST_NAMES | settings.list_names
@@ -286,9 +292,12 @@ class _Work:
             kept = None if again else self._place.read()
             if kept is None or not self._is_about(kept, look.digest):
                 raise
-            if kept.state == "running" or kept.withheld:
+            if kept.state == "running":
                 raise
-            return self._known(kept, look)
+            found = self._recalled(kept)
+            if found is None:
+                raise
+            return self._known(kept, look, found)
         if lock is None:
             why = "another process has been running it for longer than its timeout"
             return self._for_now(why, look.watch, self._stamped(look))
@@ -302,8 +311,9 @@ class _Work:
         kept = self._place.read()
         why = ""
         if kept is not None and not again and kept.state != "running" and self._is_about(kept, look.digest):
-            if not kept.withheld:
-                return self._known(kept, look)
+            found = self._recalled(kept)
+            if found is not None:
+                return self._known(kept, look, found)
             why = f"run again: {', '.join(kept.withheld)} is secret and never written to disk"
         return self._run(look, why)
 
@@ -376,7 +386,13 @@ class _Work:
             self._place.write(kept)
         except SettingInvalid as error:
             why = f"{why}; {error}" if why and str(error) not in why else str(error)
+        if self._shares_secrets:
+            secrets.keep(self._place, kept, said)
         return self._known(kept, look, said, why)
+
+    def _recalled(self, kept: SetupRun) -> ScriptChanges | SetupRun | None:
+        """All that a run exports; None when what is secret of it is not to be had."""
+        return secrets.recalled(self._place, kept) if kept.withheld else kept
 
     def _changed(self, look: _Look) -> tuple[_Look, tuple[str, ...]]:
         """The inputs that are others now than before it ran. From now on they count as they are.
@@ -408,7 +424,7 @@ class _Work:
 
     # What it comes to
 
-    def _known(self, kept: SetupRun, look: _Look, said: ScriptChanges | None = None, why: str = "") -> _Known:
+    def _known(self, kept: SetupRun, look: _Look, said: ScriptChanges | SetupRun, why: str = "") -> _Known:
         """`said` has everything; a record lacks what is secret."""
         tail = ""
         if kept.state == "failed":
@@ -416,7 +432,7 @@ class _Work:
             layer = self._empty("failed", f"{note}; fix it, then type: {self._use.remedy}")
             tail = self._place.read_log(_TAIL)
         else:
-            layer = self._applied(kept, look.plan, said or kept, why)
+            layer = self._applied(kept, look.plan, said, why)
         fresh = Fresh(look.watch, self._stamped(look))
         return _Known(self._use.declared, layer, fresh, kept, tail)
 
