@@ -106,6 +106,7 @@ def test_later_producers_win_in_their_declared_order(wire: Wire, place: Place, s
 def test_what_is_refused_is_told_to_its_producer(wire: Wire, place: Place, scope: str) -> None:
     # O2
     values = {"": "x", "A=B": "x", "N": 1, "OUTFITTER_X": "x", "LD_PRELOAD": "x", "OK": "1"}
+    values["CODEX_THREAD_ID"] = "x"
     told = put(wire, scope, "hook:h", set=values, unset=["HOME"], bogus=1)
     assert told["names"] == ["OK"]
     assert {(one["producer"], one["name"], one["reason"]) for one in told["rejected"]} == {
@@ -114,6 +115,7 @@ def test_what_is_refused_is_told_to_its_producer(wire: Wire, place: Place, scope
         ("hook:h", "A=B", "name"),
         ("hook:h", "N", "value"),
         ("hook:h", "OUTFITTER_X", "runtime"),
+        ("hook:h", "CODEX_THREAD_ID", "runtime"),
         ("hook:h", "LD_PRELOAD", "code-loading"),
         ("hook:h", "HOME", "required"),
     }

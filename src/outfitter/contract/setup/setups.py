@@ -1,9 +1,10 @@
 """The setup of a worktree: run once, allowed by a person, and captured as layer 4.
 
 It runs again when what it depends on changes: its declaration, its script, its inputs. A change of the layers
-below is none of these. A worktree that was removed and made again at the same path is another one. A failed one is remembered and not repeated either. A warm command costs a few calls
-of stat. Values that are secret are in no file: a server has them in its memory, other processes in the
-kernel's keyring. Where they are in neither, another process runs it again.
+below is none of these. A worktree that was removed and made again at the same path is another one. A failed
+setup is remembered and not repeated either. A warm command costs a few calls of stat. Values that are secret
+are in no file: a server has them in its memory, other processes in the kernel's keyring. Where they are in
+neither, another process runs it again.
 """
 
 from __future__ import annotations
