@@ -209,6 +209,53 @@ async def test_output_may_precede_the_answer_to_its_start(peer: Peer) -> None:
 
 
 @with_a_peer()
+async def test_an_event_that_did_not_come_is_read_once(peer: Peer) -> None:
+    # X3
+    process, ident = await peer.started()
+    peer.output(ident, 1, b"a")
+    peer.output(ident, 3, b"c")
+    peer.output(ident, 4, b"d")
+    read = await peer.request("process/read")
+    assert read["params"]["afterSeq"] == 1
+    chunks = [{"seq": seq, "stream": "stdout", "chunk": b64(data)} for seq, data in ((2, b"b"), (3, b"c"))]
+    known = {"exited": False, "exitCode": None, "closed": False, "failure": None, "sandboxDenied": False}
+    peer.answer(read, {"chunks": chunks, "nextSeq": 4, **known})
+    peer.exited(ident, 5)
+    peer.closed(ident, 6)
+    pieces = [b"a", b"b", b"c", b"d"]
+    assert await events(process) == [*(Output("stdout", piece) for piece in pieces), Exited(0)]
+    assert peer.requests == []
+
+
+@with_a_peer()
+async def test_an_exit_that_did_not_come_is_read(peer: Peer) -> None:
+    process, ident = await peer.started()
+    peer.closed(ident, 2)
+    known = {"exited": True, "exitCode": 3, "closed": True, "failure": None, "sandboxDenied": False}
+    peer.answer(await peer.request("process/read"), {"chunks": [], "nextSeq": 3, **known})
+    assert await process.wait() == 3
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_event_that_is_not_retained_is_an_error(again: bool) -> None:
+    @with_a_peer()
+    async def scenario(peer: Peer) -> None:
+        process, ident = await peer.started()
+        peer.output(ident, 2, b"b")
+        read = await peer.request("process/read")
+        if again:
+            peer.refuse(read, -32600, "unknown process id")
+        else:
+            chunks = [{"seq": 2, "stream": "stdout", "chunk": b64(b"b")}]
+            known = {"exited": False, "exitCode": None, "closed": False, "failure": None}
+            peer.answer(read, {"chunks": chunks, "nextSeq": 3, "sandboxDenied": False, **known})
+        with pytest.raises(OutputLost):
+            await process.wait()
+
+    scenario()
+
+
+@with_a_peer()
 async def test_hole_that_is_never_filled_is_an_error_not_silence(peer: Peer) -> None:
     # X3
     process, ident = await peer.started()
