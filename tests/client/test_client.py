@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outfitter.core.events import Exited, Output
-from outfitter.errors import OutputLost, ProtocolError, RequestFailed, SessionExpired
+from outfitter.errors import InvalidParams, OutputLost, ProtocolError, RequestFailed, SessionExpired
 from tests.client.peer import INFO, Peer, events, with_a_peer
 from tests.support.wire import b64
 
@@ -206,6 +206,18 @@ async def test_output_may_precede_the_answer_to_its_start(peer: Peer) -> None:
     peer.closed(ident, 3)
     peer.answer(request, {"processId": ident, "sandboxType": "none"})
     assert await events(await starting) == [Output("stdout", b"quick"), Exited(0)]
+
+
+@pytest.mark.parametrize("env", [{"A=B": "1"}, {"": "1"}, {"A\0": "1"}, {"A": "1\0"}])
+def test_a_variable_that_no_command_can_be_given_is_refused(env: dict[str, str]) -> None:
+    @with_a_peer()
+    async def scenario(peer: Peer) -> None:
+        for call in (peer.client.start(["x"], env=env), peer.client.explain(env=env)):
+            with pytest.raises(InvalidParams, match="env: .*(name of a variable|value of A contains a NUL)"):
+                await call
+        assert peer.requests == []
+
+    scenario()
 
 
 @with_a_peer()

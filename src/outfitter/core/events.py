@@ -1,8 +1,8 @@
 """The events of one process as its caller sees them: in order, each once, none missing.
 
 A client is pushed numbered events and, after a broken connection or when one did not come, reads what it
-missed. Both come together here. An event is handed out when every earlier one has been; what cannot be had any more is
-an error, never a silent hole.
+missed. Both come together here. An event is handed out when every earlier one has been; what cannot be had
+any more is an error, never a silent hole.
 """
 
 from __future__ import annotations

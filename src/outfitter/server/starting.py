@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..core.launch import Launch
 from ..core.session import FOREVER
 from ..core.starting import mask, shell, through, wrap
+from ..env.layer import REQUESTED
 from ..errors import DetachRefused, FileInvalid, InvalidParams
 from ..host.programs import account
 from ..protocol.process import StartResult
@@ -90,10 +91,25 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
         observer.started(*who, process, params.argv, launch.cwd)
     told = environments.summary(resolved, session.base, started, flags) if session.summaries else None
     if params.contract is not None:
-        return StartResult(params.process_id, warnings=ready.warnings, environment=told)
+        warnings = ready.warnings
+        if params.env and resolved.refused:
+            warnings = (*warnings, *_not_set(resolved))
+        return StartResult(params.process_id, warnings=warnings, environment=told)
     # Its protocol has no place for them.
     environments.say((*ready.warnings, *(flag.what for flag in flags)))
     return StartResult(params.process_id, environment=told)
+
+
+def _not_set(resolved: Resolved) -> list[str]:
+    """What the request asked for and the command does not have, but for what shells set themselves."""
+    from ..env.explain import shown
+    from ..plain import unbroken
+
+    return [
+        f"{unbroken(shown(one.name))} is not as the request says: {one.why}"
+        for one in resolved.refused
+        if one.level == REQUESTED and one.reason != "shell-maintained"
+    ]
 
 
 def _unattended(call: Call, detached: DetachedParams) -> float:
