@@ -16,6 +16,8 @@ import pytest
 from tests.support.machine import SECOND, alive, running, wait_gone, wait_until
 from tests.support.servers import environment
 
+from .commandline import User
+
 RUN = [sys.executable, "-m", "outfitter", "run"]
 
 

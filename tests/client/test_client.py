@@ -213,7 +213,7 @@ def test_a_variable_that_no_command_can_be_given_is_refused(env: dict[str, str])
     @with_a_peer()
     async def scenario(peer: Peer) -> None:
         for call in (peer.client.start(["x"], env=env), peer.client.explain(env=env)):
-            with pytest.raises(InvalidParams, match="env: .*(name of a variable|value of A contains a NUL)"):
+            with pytest.raises(InvalidParams, match=r"env: .*(name of a variable|value of A contains a NUL)"):
                 await call
         assert peer.requests == []
 

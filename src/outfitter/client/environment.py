@@ -144,5 +144,7 @@ def wire_env(env: Mapping[str, str] | None) -> dict[str, str]:
                 f"env: {name!r} cannot be the name of a variable: it is empty, or contains `=` or NUL"
             )
         if "\0" in value:
-            raise InvalidParams(f"env: the value of {name} contains a NUL byte, which no command can be given")
+            raise InvalidParams(
+                f"env: the value of {name} contains a NUL byte, which no command can be given"
+            )
     return told
