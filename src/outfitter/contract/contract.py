@@ -280,6 +280,10 @@ class Contract:
 
         return Overlays(self._state_folder)
 
+    def knows_scope(self, principal: str, scope: str) -> bool:
+        """Whether a session of this id was given something; most servers never hear of any."""
+        return "overlays" in self.__dict__ and scope in self.overlays.scopes.of(principal)
+
     @lazy
     def home(self) -> str:
         """Whose files are the user's."""

@@ -11,19 +11,21 @@ from ..host.programs import account
 from ..protocol.process import StartResult
 from ..shell.look import WRAPPERS, names_shell
 from ..shell.start import is_shell
+from .call import LATER
 from .shells import ShellStart, modes, reporting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ..contract.contract import Asked, Ready
+    from ..contract.settings import Settings
     from ..core.starting import Step
     from ..env.resolve import Resolved
     from ..host.programs import Programs
     from ..protocol.process import DetachedParams, StartParams
     from ..shell.start import ContractFlag
-    from .call import Call
+    from .call import Call, Later
     from .environment import Environments
 
 # What masked startup files make good.
@@ -44,10 +46,12 @@ def asked(call: Call, params: StartParams) -> Asked:
     if not params.argv:
         raise InvalidParams("argv must not be empty")
     environments = call.services.environments
-    return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty, call.principal)
+    return environments.asked(
+        cwd, params.env, params.env_policy, params.contract, params.tty, call.principal, params.thread_id
+    )
 
 
-def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
+def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     """Starts the command. Raises Refused, LaunchFailed, LoginRejected, InvalidParams, EnvironmentTooLarge,
     DetachRefused.
     """
@@ -95,9 +99,28 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
         if params.env and resolved.refused:
             warnings = (*warnings, *_not_set(resolved))
         return StartResult(params.process_id, warnings=warnings, environment=told)
-    # Its protocol has no place for them.
-    environments.say((*ready.warnings, *(flag.what for flag in flags)))
-    return StartResult(params.process_id, environment=told)
+    result = StartResult(params.process_id, environment=told)
+    if ready.warnings or flags:
+        # Its protocol has no place for them.
+        texts = (*ready.warnings, *(flag.what for flag in flags))
+        environments.say(texts)
+        settings = _settings(ready, environments)
+        if settings is not None and settings.stock_notices == "stderr":
+            news = environments.news(call.principal, params.thread_id or session.id, texts)
+            if news:
+                call.answer(result)  # before anything that the command says
+                process.remark(notice(news, tty=params.tty))
+                return LATER
+    return result
+
+
+def notice(texts: Iterable[str], *, tty: bool) -> bytes:
+    """What a command's stderr begins with: a line for each, that says whose it is."""
+    from ..env.explain import shown
+    from ..plain import unbroken
+
+    end = "\r\n" if tty else "\n"
+    return "".join([f"[outfitter] {unbroken(shown(text))}{end}" for text in texts]).encode()
 
 
 def _not_set(resolved: Resolved) -> list[str]:
@@ -133,15 +156,19 @@ def _unattended(call: Call, detached: DetachedParams) -> float:
 
 def _masks(ready: Ready, environments: Environments) -> bool:
     """Whether startup files are masked for the command."""
-    settings = ready.settings
-    if settings is None:
-        # For a client that says all about its environment the user's word counts, not the project's; and it
-        # is not told of mistakes in files that it does not use.
-        try:
-            settings = environments.contract.settings(None)
-        except FileInvalid:
-            return False
-    return settings.descendants == "mask"
+    settings = _settings(ready, environments)
+    return settings is not None and settings.descendants == "mask"
+
+
+def _settings(ready: Ready, environments: Environments) -> Settings | None:
+    """For a client that says all about its environment the user's word counts, not the project's; and it is
+    not told of mistakes in files that it does not use."""
+    if ready.settings is not None:
+        return ready.settings
+    try:
+        return environments.contract.settings(None)
+    except FileInvalid:
+        return None
 
 
 def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:
