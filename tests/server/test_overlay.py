@@ -336,3 +336,33 @@ def test_a_copy_that_is_not_there_is_refused_and_has_not_everything(wire: Wire, 
     forked = {"scope": "parent", "event": "fork", "to": "other/child"}
     error = wire.answer(wire.request("environment/overlay/event", forked))["error"]
     assert "write `parent/NAME`" in error["message"]
+
+
+def test_a_put_of_what_a_fork_shall_not_have_is_rejected(wire: Wire, place: Place, scope: str) -> None:
+    # O8
+    put(wire, scope, "user", set={"U": "1"})
+    child = f"{scope}/child"
+    event(wire, scope, "fork", to=child, unset=["U"])
+    told = put(wire, child, "hook:h", set={"U": "2", "MORE": "1"}, prepend={"PATH": ["/x"]})
+    assert told["names"] == ["MORE", "PATH"]
+    assert [(one["name"], one["reason"]) for one in told["rejected"]] == [("U", "narrowed")]
+    assert "removed when this session was forked" in told["rejected"][0]["why"]
+    got = run(wire, place, scope=child)
+    assert ("U" in got, got["MORE"]) == (False, "1")
+    strict = {"scope": child, "producer": "hook:s", "set": {"U": "2"}, "strict": True}
+    assert wire.error("environment/overlay/put", strict)["data"] == {"error": "overlay-refused"}
+
+
+def test_a_scope_that_was_given_nothing_is_told(wire: Wire, place: Place, scope: str) -> None:
+    params = start_params("lost", ["true"], cwd=place.project.as_uri(), contract={"scope": scope})
+    [warning] = wire.call("process/start", params)["warnings"]
+    assert warning.startswith(f"scope is missing: nothing was given to `{scope}` on this server")
+    question = {"cwd": place.project.as_uri(), "env": {}, "contract": {"scope": scope}}
+    layers = wire.call("environment/explain", question)["layers"]
+    [found] = [one for one in layers if one["id"] == "scope" and one["layer"] == "L5"]
+    assert found["state"] == "missing"
+    put(wire, scope, "hook:h", set={})  # somebody is there, and has nothing to say
+    params["processId"] = "known"
+    assert not wire.call("process/start", params).get("warnings")
+    for process in ("lost", "known"):
+        wire.closed(process)

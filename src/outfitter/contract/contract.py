@@ -196,12 +196,14 @@ class Contract:
                     return Questions(use.key, what, lambda mark: run(use, stack, settings, mark))
                 layers = (*layers, self.setups.layer(use))
                 stack = self._stack(settings, base, asked, layers, provided=bool(uses))
+        lost: tuple[str, ...] = ()
         if asked.scope is not None or asked.overlays or self._may_keep():
             session = self.overlays.layers(asked.cwd, asked.scope, asked.overlays, settings, asked.principal)
             if session:
                 stack = self._stack(settings, base, asked, (*layers, *session), provided=bool(uses))
+                lost = tuple([trouble(layer) for layer in session if layer.state == "missing"])
         if not layers:
-            return Ready(asked, stack, settings)
+            return Ready(asked, stack, settings, warnings=lost)
         wrong = settings.on_provider_failure == "warn"
         return Ready(
             asked,
@@ -211,6 +213,7 @@ class Contract:
             (
                 *(trouble(layer) for layer in layers if wrong and _is_wrong(layer, settings)),
                 *(self.projects.news(uses) if uses and asked.contract else ()),
+                *lost,
             ),
         )
 

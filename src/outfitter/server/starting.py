@@ -104,8 +104,8 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
         # Its protocol has no place for them.
         texts = (*ready.warnings, *(flag.what for flag in flags))
         environments.say(texts)
-        settings = _settings(ready, environments)
-        if settings is not None and settings.stock_notices == "stderr":
+        said = _settings(ready, environments)
+        if said is not None and said.stock_notices == "stderr":
             news = environments.news(call.principal, params.thread_id or session.id, texts)
             if news:
                 call.answer(result)  # before anything that the command says

@@ -25,11 +25,13 @@ def put(call: Call, params: PutParams) -> PutResult:
         raise InvalidParams(why)
     contribution, rejected = read(params.producer, params.told)
     # Whether an entry is allowed is decided anew for every command; its producer is told now.
-    refused = refusals(contribution, _settings(call))
+    scopes = _scopes(call)
+    withheld = scopes.get(params.scope).withheld
+    refused = refusals(contribution, _settings(call), withheld)
     rejected = (*rejected, *refused)
     if params.strict and rejected:
         raise OverlayRefused(params.producer, tuple(map(str, rejected)))
-    _scopes(call).put(params.scope, contribution, _owner(call), merge=params.merge, order=params.order)
+    scopes.put(params.scope, contribution, _owner(call), merge=params.merge, order=params.order)
     not_taken = {one.name for one in refused}
     return PutResult(
         [name for name in contribution.names if name not in not_taken],
