@@ -339,3 +339,15 @@ async def test_discarded_output_is_neither_kept_nor_waited_for(peer: Peer) -> No
     peer.closed(ident, 2 * count + 2)
     assert await events(process) == [Exited(3)]
     assert peer.session.waiting == 0
+
+
+@with_a_peer()
+async def test_a_start_that_failed_says_why(peer: Peer) -> None:
+    starting = asyncio.ensure_future(peer.client.start(["nosuch"], cwd="/"))
+    data = {"error": "launch-failed", "reason": "`nosuch` was not found in the command's PATH"}
+    peer.refuse(await peer.request("process/start"), -32603, "No such file or directory (os error 2)", data)
+    with pytest.raises(RequestFailed) as raised:
+        await starting
+    assert str(raised.value) == (
+        "No such file or directory (os error 2): `nosuch` was not found in the command's PATH (code -32603)"
+    )

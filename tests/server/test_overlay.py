@@ -366,3 +366,39 @@ def test_a_scope_that_was_given_nothing_is_told(wire: Wire, place: Place, scope:
     assert not wire.call("process/start", params).get("warnings")
     for process in ("lost", "known"):
         wire.closed(process)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"set": {"PATH": "/x:$PATH"}},
+        {"set": {"PATH": "/x"}},
+        {"set": {"PATH": "/usr/bin::/bin"}},
+        {"prepend": {"PATH": ["/fine", "bin"]}},
+        {"append": {"PATH": ["$HOME/bin"]}},
+    ],
+)
+def test_a_path_that_would_be_useless_is_rejected(
+    wire: Wire, place: Place, scope: str, told: dict[str, dict[str, object]]
+) -> None:
+    # P9
+    answer = put(wire, scope, "hook:h", **{"set": {"OK": "1"} | told.get("set", {}), **_but_set(told)})
+    assert answer["names"] == ["OK"]
+    assert [(one["name"], one["reason"]) for one in answer["rejected"]] == [("PATH", "path")]
+    got = run(wire, place, scope=scope)
+    assert (got["OK"], got["PATH"]) == ("1", run(wire, place)["PATH"])
+
+
+def _but_set(told: dict[str, dict[str, object]]) -> dict[str, object]:
+    return {name: value for name, value in told.items() if name != "set"}
+
+
+def test_a_request_s_path_that_is_probably_a_mistake_is_told(wire: Wire, place: Place) -> None:
+    params = start_params("p", ["/bin/true"], cwd=place.project.as_uri(), contract={})
+    [warning] = wire.call("process/start", {**params, "env": {"PATH": "/x:$PATH"}})["warnings"]
+    assert warning.startswith("PATH of the request is probably a mistake: `$PATH` is not expanded here")
+    wire.closed("p")
+    # And the command that is not found says so.
+    failed = start_params("q", ["true"], cwd=place.project.as_uri(), contract={}) | {"env": {"PATH": "/x"}}
+    error = wire.error("process/start", failed)
+    assert "`true` was not found in the command's PATH, which has neither" in error["data"]["reason"]

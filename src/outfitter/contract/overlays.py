@@ -99,14 +99,22 @@ def refusals(
 ) -> tuple[Rejection, ...]:
     """What the rules for scripts are against, in words for its producer; those of a project come on top.
 
-    `withheld` are the names that a fork shall not have.
+    `withheld` are the names that a fork shall not have. What would make PATH useless is refused as "path".
     """
+    from ..env.lists import entry_mistake, path_mistake
     from ..env.resolve import Stack
 
     said = settings.user_policy
     policies = [] if said is None else [policy_of("user", said)]
     refused = Stack((contribution.layer(),), policies, rules_of(settings)).refused
     found = [Rejection(contribution.producer, one.name, one.reason, one.why) for one in refused]
+    path = contribution.values.get("PATH")
+    wrong = [] if path is None else [path_mistake(path)]
+    for operation in contribution.operations:
+        if operation.variable == "PATH" and operation.op != "remove":
+            wrong += map(entry_mistake, operation.values)
+    if why := next(filter(None, wrong), ""):
+        found.append(Rejection(contribution.producer, "PATH", "path", why))
     why = "removed when this session was forked; a fork may have less than its parent, never more"
     names = [name for name in contribution.names if name in withheld]
     return (*found, *(Rejection(contribution.producer, name, "narrowed", why) for name in names))

@@ -96,8 +96,8 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     told = environments.summary(resolved, session.base, started, flags) if session.summaries else None
     if params.contract is not None:
         warnings = ready.warnings
-        if params.env and resolved.refused:
-            warnings = (*warnings, *_not_set(resolved))
+        if params.env and (resolved.refused or "PATH" in params.env):
+            warnings = (*warnings, *_not_set(resolved, params.env))
         return StartResult(params.process_id, warnings=warnings, environment=told)
     result = StartResult(params.process_id, environment=told)
     if ready.warnings or flags:
@@ -123,16 +123,21 @@ def notice(texts: Iterable[str], *, tty: bool) -> bytes:
     return "".join([f"[outfitter] {unbroken(shown(text))}{end}" for text in texts]).encode()
 
 
-def _not_set(resolved: Resolved) -> list[str]:
-    """What the request asked for and the command does not have, but for what shells set themselves."""
+def _not_set(resolved: Resolved, env: Mapping[str, str]) -> list[str]:
+    """What the request asked for and the command does not have, but for what shells set themselves; and a
+    PATH that is probably a mistake."""
     from ..env.explain import shown
+    from ..env.lists import path_mistake
     from ..plain import unbroken
 
-    return [
+    found = [
         f"{unbroken(shown(one.name))} is not as the request says: {one.why}"
         for one in resolved.refused
         if one.level == REQUESTED and one.reason != "shell-maintained"
     ]
+    if why := path_mistake(env["PATH"]) if "PATH" in env else "":
+        found.append(f"PATH of the request is probably a mistake: {unbroken(shown(why))}")
+    return found
 
 
 def _unattended(call: Call, detached: DetachedParams) -> float:

@@ -31,6 +31,7 @@ def put(call: Call, params: PutParams) -> PutResult:
     rejected = (*rejected, *refused)
     if params.strict and rejected:
         raise OverlayRefused(params.producer, tuple(map(str, rejected)))
+    contribution = contribution.without([one.name for one in refused if one.reason == "path"])
     scopes.put(params.scope, contribution, _owner(call), merge=params.merge, order=params.order)
     not_taken = {one.name for one in refused}
     return PutResult(
