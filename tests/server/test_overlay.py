@@ -402,3 +402,26 @@ def test_a_request_s_path_that_is_probably_a_mistake_is_told(wire: Wire, place: 
     failed = start_params("q", ["true"], cwd=place.project.as_uri(), contract={}) | {"env": {"PATH": "/x"}}
     error = wire.error("process/start", failed)
     assert "`true` was not found in the command's PATH, which has neither" in error["data"]["reason"]
+
+
+def test_a_fork_s_session_does_not_widen_itself(wire: Wire, server: Server, place: Place, scope: str) -> None:
+    # O8
+    put(wire, scope, "user", set={"U": "1"})
+    child = f"{scope}/child"
+    event(wire, scope, "fork", to=child, unset=["U"])
+    with Wire(server.url) as other:
+        other.handshake()
+        assert "U" not in run(other, place, scope=child)
+        parent = start_params("wide", ["true"], cwd=place.project.as_uri(), contract={"scope": scope})
+        for method, params in (
+            ("process/start", parent),
+            ("environment/resolve", {"cwd": place.project.as_uri(), "env": {}, "contract": {"scope": scope}}),
+            ("environment/overlay/put", {"scope": scope, "producer": "user", "set": {"A": "1"}}),
+            ("environment/overlay/event", {"scope": scope, "event": "fork", "to": f"{scope}/more"}),
+        ):
+            assert f"belongs to the fork `{child}`" in other.error(method, params)["message"]
+        event(other, child, "fork", to=f"{child}/inner")  # but less is fine
+        assert "U" not in run(other, place, scope=f"{child}/inner")
+    # Who made it has both.
+    assert "U" not in run(wire, place, scope=child)
+    assert run(wire, place, scope=scope)["U"] == "1"

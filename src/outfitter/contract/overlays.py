@@ -190,6 +190,12 @@ class Scopes:
             self._scopes[key] = self._scopes.pop(key)
         return known.overlay
 
+    def is_made_by(self, owner: object, scope: str) -> bool:
+        """Whether this owner made a scope, or the one that it is a copy of."""
+        names = (scope, scope.rpartition(_COPY)[0])
+        found = [self._scopes.get((self.principal, name)) for name in names]
+        return any(one is not None and one.owner == owner for one in found)
+
     def missing(self, scope: str) -> Layer:
         """A layer that says that a session was given nothing; the same object for the same name."""
         known = self._shelf.missing.get(scope)
