@@ -131,7 +131,9 @@ class RequestFailed(OutfitterError):
         self.data: ErrorData | None = data if isinstance(data, dict) else None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return f"{self.message} (code {self.code})"
+        reason = None if self.data is None else self.data.get("reason")
+        said = f"{self.message}: {reason}" if isinstance(reason, str) else self.message
+        return f"{said} (code {self.code})"
 
 
 class CapabilityMissing(OutfitterError):

@@ -78,6 +78,7 @@ def test_every_setting_is_shown_with_its_place(user: User, project: Path) -> Non
         ["shell.snapshot", "none", "default"],
         ["shell.snapshot_timeout", "10.0", "default"],
         ["daemon.environment", "daemon", "default"],
+        ["notices.stock", "stderr", "default"],
         ["limits.total_bytes", "1048576", "default"],
         ["providers.use", "auto", "default"],
         ["providers.allow", "all", "default"],

@@ -14,6 +14,8 @@ from tests.support.tap import tapping
 from .commandline import Completed, User
 from .project import SECRETS, make, words
 
+ALL = ("--tool", "nonesuch", "--layers", "all")
+
 
 @pytest.fixture
 def project(user: User) -> Path:
@@ -139,7 +141,7 @@ def test_values_of_a_server_are_told_when_asked_for_but_no_secret(user: User, tm
 
 
 def test_lock_is_compared_with_here_and_with_directories(user: User, project: Path) -> None:
-    assert user.run("env", "lock", "--cwd", "project", "--tool", "nonesuch", env=SECRETS).returncode == 0
+    assert user.run("env", "lock", "--cwd", "project", *ALL, env=SECRETS).returncode == 0
     done = user.run("env", "diff", "--cwd", "project", "lock", "here", env=SECRETS)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"lock and here are the same\n", b"")
     changed = {**SECRETS, "PLAIN": "other", "NEW": "hush", "API_TOKEN": "hush-2"}
@@ -154,7 +156,7 @@ def test_lock_is_compared_with_here_and_with_directories(user: User, project: Pa
 
 
 def test_locks_are_compared_with_each_other(user: User, project: Path) -> None:
-    lock = ("env", "lock", "--cwd", "project", "--tool", "nonesuch", "--file")
+    lock = ("env", "lock", "--cwd", "project", *ALL, "--file")
     for name, env in (("a.lock", SECRETS), ("b.lock", {**SECRETS, "NEW": "1"})):
         assert user.run(*lock, name, env=env).returncode == 0
     done = user.run("env", "diff", "a.lock", "b.lock")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from .commandline import User
-from .project import SECRETS, make, words
+from .project import FILE, SECRETS, make, words
 
 NO_TOOLS = ("--tool", "nonesuch")
+ALL = (*NO_TOOLS, "--layers", "all")
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def tool(folder: Path, name: str, script: str) -> Path:
 
 def test_lock_is_beside_the_projects_file_and_check_finds_it(user: User, project: Path) -> None:
     (project / "sub").mkdir()
-    done = user.run("env", "lock", "--cwd", "project/sub", *NO_TOOLS, env=SECRETS)
+    done = user.run("env", "lock", "--cwd", "project/sub", *ALL, env=SECRETS)
     assert (done.returncode, done.stderr) == (0, b"")
     lock = project / "outfitter.lock"
     assert done.stdout.decode() == f"{lock}: 8 variables, 0 tools\n"
@@ -37,14 +39,14 @@ def test_lock_is_beside_the_projects_file_and_check_finds_it(user: User, project
 
 
 def test_without_a_project_it_is_in_the_directory(user: User) -> None:
-    assert user.run("env", "lock", *NO_TOOLS).returncode == 0
+    assert user.run("env", "lock", *ALL).returncode == 0
     assert (user.home / "outfitter.lock").is_file()
-    assert user.run("env", "lock", "--file", "other.lock", *NO_TOOLS).returncode == 0
+    assert user.run("env", "lock", "--file", "other.lock", *ALL).returncode == 0
     assert user.run("env", "check", "--file", "other.lock").returncode == 0
 
 
 def test_no_value_is_written(user: User, project: Path) -> None:
-    user.run("env", "lock", "--cwd", "project", *NO_TOOLS, env=SECRETS)
+    user.run("env", "lock", "--cwd", "project", *ALL, env=SECRETS)
     text = (project / "outfitter.lock").read_text()
     assert "API_TOKEN" in text
     assert "hush" not in text
@@ -53,7 +55,7 @@ def test_no_value_is_written(user: User, project: Path) -> None:
 
 
 def test_drift_is_told_by_name(user: User, project: Path) -> None:
-    user.run("env", "lock", "--cwd", "project", *NO_TOOLS, env=SECRETS)
+    user.run("env", "lock", "--cwd", "project", *ALL, env=SECRETS)
     changed = {**SECRETS, "PLAIN": "hush-other", "NEW": "hush", "PATH": "/new:/usr/bin"}
     del changed["API_TOKEN"]
     done = user.run("env", "check", "--cwd", "project", env=changed)
@@ -72,10 +74,67 @@ def test_drift_is_told_by_name(user: User, project: Path) -> None:
     assert told["drift"][0] == {"subject": "variable", "kind": "missing", "name": "API_TOKEN", "detail": ""}
 
 
+def test_a_lock_of_the_project_holds_on_another_machine(user: User, project: Path) -> None:
+    tool(project / "bin", "python3", "echo Python of the project")
+    (project / "outfitter.toml").write_text(
+        FILE + '[setup]\nrun = "export ROOT=$PWD; PATH=$PWD/more:$PATH"\n'
+    )
+    user.run("trust", "--yes", "project")
+    done = user.run("env", "lock", "--cwd", "project", env=SECRETS)
+    assert (done.returncode, done.stderr) == (0, b"")
+    told = json.loads((project / "outfitter.lock").read_text())
+    assert told["covers"] == ["L3", "L4"]
+    assert (sorted(told["variables"]), told["tools"]) == (
+        ["CI", "PATH", "ROOT"],
+        {"python3": "Python of the project"},
+    )
+    assert told["variables"]["PATH"]["segments"] == ["./more", "./bin"]
+    # Another home, another folder, another environment, and a user with wishes of his own.
+    home = user.home / "elsewhere" / "home"
+    shutil.copytree(project, home / "work" / "checkout")
+    (home / "config").mkdir()
+    (home / "config" / "config.toml").write_text('[env]\nset = { MINE = "1" }\n')
+    other = {
+        "HOME": str(home),
+        "PLAIN": "other",
+        "PATH": "/usr/bin:/bin",
+        "OUTFITTER_HOME": str(home / "config"),
+    }
+    here = ("--cwd", str(home / "work" / "checkout"))
+    blocked = user.run("env", "check", *here, env=other)
+    assert b"applied, now blocked" in blocked.stdout
+    user.run("trust", "--yes", here[1], env=other)
+    done = user.run("env", "check", *here, env=other)
+    assert (done.returncode, done.stdout) == (0, f"same as {here[1]}/outfitter.lock\n".encode())
+    (home / "work" / "checkout" / "outfitter.toml").write_text(FILE.replace('"1"', '"2"'))
+    assert b"variable CI: changed" in user.run("env", "check", *here, env=other).stdout
+
+
+def test_layers_and_names_can_be_chosen(user: User, project: Path) -> None:
+    args = ("env", "lock", "--cwd", "project", *NO_TOOLS, "--layers", "project", "--layers", "L0")
+    done = user.run(*args, "--only", "P*", env=SECRETS)
+    assert done.stdout.decode() == f"{project}/outfitter.lock: 2 variables, 0 tools\n"
+    told = json.loads((project / "outfitter.lock").read_text())
+    assert (told["covers"], told["only"], sorted(told["variables"])) == (
+        ["L0", "L3", "L4"],
+        ["P*"],
+        ["PATH", "PLAIN"],
+    )
+    assert user.run("env", "check", "--cwd", "project", env={**SECRETS, "NEW": "1"}).returncode == 0
+    assert user.run("env", "check", "--cwd", "project", env={**SECRETS, "PLAIN": "2"}).returncode == 1
+    done = user.run("env", "lock", "--layers", "L7")
+    assert (done.returncode, b"choose project, all, or one of L0" in done.stderr) == (1, True)
+
+
+def test_a_project_without_layers_is_told(user: User) -> None:
+    done = user.run("env", "lock")
+    assert (done.returncode, b"add --layers all" in done.stderr) == (0, True)
+
+
 def test_new_lock_of_the_same_environment_is_the_same_file(user: User, project: Path) -> None:
-    user.run("env", "lock", "--cwd", "project", *NO_TOOLS, env=SECRETS)
+    user.run("env", "lock", "--cwd", "project", *ALL, env=SECRETS)
     before = (project / "outfitter.lock").read_bytes()
-    user.run("env", "lock", "--cwd", "project", *NO_TOOLS, env=SECRETS)
+    user.run("env", "lock", "--cwd", "project", *ALL, env=SECRETS)
     assert (project / "outfitter.lock").read_bytes() == before
 
 
@@ -114,6 +173,6 @@ def test_missing_or_broken_lock_is_neither_drift_nor_not(user: User) -> None:
 
 
 def test_lock_that_cannot_be_written_is_an_error(user: User) -> None:
-    done = user.run("env", "lock", "--file", "nonesuch/outfitter.lock", *NO_TOOLS)
+    done = user.run("env", "lock", "--file", "nonesuch/outfitter.lock", *ALL)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"cannot write" in done.stderr

@@ -229,3 +229,14 @@ def test_a_secret_that_is_part_of_another_value_is_not_kept_either(user: User, r
     files = [path.read_bytes() for path in (user.home / "state").rglob("*") if path.is_file()]
     assert any(b'"contributions"' in data for data in files)
     assert not any(b"hush" in data for data in files)
+
+
+def test_a_literal_reference_in_path_is_refused_and_doctor_looks_at_the_result(user: User) -> None:
+    done = user.run("env", "set", "PATH=/x:$PATH")
+    assert (done.returncode, b"`$PATH` is not expanded here" in done.stderr) == (1, True)
+    assert user.run("run", "--", "true").returncode == 0
+    (user.home / "outfitter.toml").write_text('[env]\nset = { PATH = "/x" }\n')
+    done = user.run("run", "--", "true")
+    assert (done.returncode, b"has neither /usr/bin nor /bin" in done.stderr) == (127, True)
+    told = json.loads(user.run("doctor", "--json").stdout)["checks"]["path.result"]
+    assert (told["status"], "outfitter env explain PATH" in told["remediation"]) == ("error", True)

@@ -33,7 +33,7 @@ def test_model_is_held_to_the_rules_for_scripts(user: User) -> None:
     done = user.run(*args, "--author", "model", "--explain", "--", "/usr/bin/env")
     assert b"AWS_PROFILE" not in done.stdout
     assert b"OK=1" in done.stdout
-    assert words(done.stderr)[1].startswith("refused AWS_PROFILE of L7 request: ")
+    assert words(done.stderr)[2].startswith("refused AWS_PROFILE of L7 request: ")
 
 
 # Shells

@@ -16,6 +16,8 @@ import pytest
 from tests.support.machine import SECOND, alive, running, wait_gone, wait_until
 from tests.support.servers import environment
 
+from .commandline import User
+
 RUN = [sys.executable, "-m", "outfitter", "run"]
 
 
@@ -162,7 +164,9 @@ def test_explain_has_a_line_for_each_refused_entry(tmp_path: Path) -> None:
     args = ("--author", "model", "--env", "LD_PRELOAD=/hush.so", "--unset", "HOME", "--explain")
     done = run(tmp_path, *args, "--", "sh", "-c", 'echo "$LD_PRELOAD"; test -n "$HOME"')
     assert (done.returncode, done.stdout) == (0, b"\n")
-    summary, *lines = done.stderr.decode().splitlines()
+    *told, summary, first, second, last = done.stderr.decode().splitlines()
+    lines = [first, second, last]
+    assert [line.split()[1] for line in told] == ["HOME", "LD_PRELOAD"]
     assert summary.endswith(", request=request(applied, 2), 2 refused")
     assert [line.partition(":")[0] for line in lines] == [
         "  refused HOME of L7 request",
@@ -296,3 +300,15 @@ def test_a_directory_that_has_gone_is_told_in_one_line(tmp_path: Path) -> None:
     assert (
         done.stderr.decode().splitlines()[-1].startswith("outfitter: the current directory no longer exists")
     )
+
+
+def test_a_variable_that_the_command_does_not_get_is_told(user: User) -> None:
+    given = ("--env", "OUTFITTER_X=1", "--env", "A-B=1", "--env", "PWD=/", "--env", "OK=1")
+    done = user.run("run", *given, "--", "env")
+    assert done.returncode == 0
+    lines = done.stderr.decode().splitlines()
+    assert lines == [
+        "outfitter: OUTFITTER_X is not as the request says: only Outfitter sets this",
+        "outfitter: A-B is not as the request says: some shells drop variables with this name",
+    ]
+    assert b"\nOK=1\n" in b"\n" + done.stdout

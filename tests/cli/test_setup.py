@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.machine import KEYRING
+
 from .commandline import Terminal, User
 
 SCRIPT = """echo preparing
@@ -140,6 +142,16 @@ def test_no_secret_is_shown_or_kept(user: User, project: Path) -> None:
     files = [path.read_bytes() for path in (user.home / "state").rglob("*") if path.is_file()]
     assert any(b'"withheld": ["API_TOKEN"]' in data for data in files)
     assert not any(b"s3cret" in data for data in files)
+
+
+@KEYRING
+def test_one_that_exports_a_secret_runs_once_for_all_commands(user: User, project: Path) -> None:
+    (project / "setup.sh").write_text(SCRIPT + "export API_TOKEN=s3cret-value-9\n")
+    user.run("trust", "--yes", str(project))
+    for _ in range(3):
+        done = user.run("run", "--cwd", str(project), "--", "sh", "-c", "echo ${#API_TOKEN}")
+        assert done.stdout == b"14\n"
+    assert runs(project) == 1
 
 
 def test_at_a_terminal_its_output_comes_while_it_runs(user: User, project: Path, screen: Terminal) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outfitter.core.events import Exited, Output
-from outfitter.errors import OutputLost, ProtocolError, RequestFailed, SessionExpired
+from outfitter.errors import InvalidParams, OutputLost, ProtocolError, RequestFailed, SessionExpired
 from tests.client.peer import INFO, Peer, events, with_a_peer
 from tests.support.wire import b64
 
@@ -208,6 +208,65 @@ async def test_output_may_precede_the_answer_to_its_start(peer: Peer) -> None:
     assert await events(await starting) == [Output("stdout", b"quick"), Exited(0)]
 
 
+@pytest.mark.parametrize("env", [{"A=B": "1"}, {"": "1"}, {"A\0": "1"}, {"A": "1\0"}])
+def test_a_variable_that_no_command_can_be_given_is_refused(env: dict[str, str]) -> None:
+    @with_a_peer()
+    async def scenario(peer: Peer) -> None:
+        for call in (peer.client.start(["x"], env=env), peer.client.explain(env=env)):
+            with pytest.raises(InvalidParams, match=r"env: .*(name of a variable|value of A contains a NUL)"):
+                await call
+        assert peer.requests == []
+
+    scenario()
+
+
+@with_a_peer()
+async def test_an_event_that_did_not_come_is_read_once(peer: Peer) -> None:
+    # X3
+    process, ident = await peer.started()
+    peer.output(ident, 1, b"a")
+    peer.output(ident, 3, b"c")
+    peer.output(ident, 4, b"d")
+    read = await peer.request("process/read")
+    assert read["params"]["afterSeq"] == 1
+    chunks = [{"seq": seq, "stream": "stdout", "chunk": b64(data)} for seq, data in ((2, b"b"), (3, b"c"))]
+    known = {"exited": False, "exitCode": None, "closed": False, "failure": None, "sandboxDenied": False}
+    peer.answer(read, {"chunks": chunks, "nextSeq": 4, **known})
+    peer.exited(ident, 5)
+    peer.closed(ident, 6)
+    pieces = [b"a", b"b", b"c", b"d"]
+    assert await events(process) == [*(Output("stdout", piece) for piece in pieces), Exited(0)]
+    assert peer.requests == []
+
+
+@with_a_peer()
+async def test_an_exit_that_did_not_come_is_read(peer: Peer) -> None:
+    process, ident = await peer.started()
+    peer.closed(ident, 2)
+    known = {"exited": True, "exitCode": 3, "closed": True, "failure": None, "sandboxDenied": False}
+    peer.answer(await peer.request("process/read"), {"chunks": [], "nextSeq": 3, **known})
+    assert await process.wait() == 3
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_event_that_is_not_retained_is_an_error(again: bool) -> None:
+    @with_a_peer()
+    async def scenario(peer: Peer) -> None:
+        process, ident = await peer.started()
+        peer.output(ident, 2, b"b")
+        read = await peer.request("process/read")
+        if again:
+            peer.refuse(read, -32600, "unknown process id")
+        else:
+            chunks = [{"seq": 2, "stream": "stdout", "chunk": b64(b"b")}]
+            known = {"exited": False, "exitCode": None, "closed": False, "failure": None}
+            peer.answer(read, {"chunks": chunks, "nextSeq": 3, "sandboxDenied": False, **known})
+        with pytest.raises(OutputLost):
+            await process.wait()
+
+    scenario()
+
+
 @with_a_peer()
 async def test_hole_that_is_never_filled_is_an_error_not_silence(peer: Peer) -> None:
     # X3
@@ -280,3 +339,15 @@ async def test_discarded_output_is_neither_kept_nor_waited_for(peer: Peer) -> No
     peer.closed(ident, 2 * count + 2)
     assert await events(process) == [Exited(3)]
     assert peer.session.waiting == 0
+
+
+@with_a_peer()
+async def test_a_start_that_failed_says_why(peer: Peer) -> None:
+    starting = asyncio.ensure_future(peer.client.start(["nosuch"], cwd="/"))
+    data = {"error": "launch-failed", "reason": "`nosuch` was not found in the command's PATH"}
+    peer.refuse(await peer.request("process/start"), -32603, "No such file or directory (os error 2)", data)
+    with pytest.raises(RequestFailed) as raised:
+        await starting
+    assert str(raised.value) == (
+        "No such file or directory (os error 2): `nosuch` was not found in the command's PATH (code -32603)"
+    )

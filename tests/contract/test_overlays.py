@@ -132,7 +132,10 @@ def scopes() -> Iterator[Scopes]:
 def test_a_session_s_words_are_for_its_commands_only(found: Overlays, repo: Path) -> None:
     found.scopes.put("one", Contribution("hook:h", {"A": "1"}))
     assert producers(found, repo, scope="one") == ["hook:h"]
-    assert producers(found, repo, scope="two") == producers(found, repo) == []
+    assert (producers(found, repo, scope="two"), producers(found, repo)) == (["scope"], [])
+    [missing] = found.layers(str(repo), "two", (), Settings())
+    assert (missing.state, "`two`" in missing.note) == ("missing", True)
+    assert found.layers(str(repo), "two", (), Settings())[0] is missing
 
 
 def test_named_come_first_then_the_user_s_then_the_session_s(found: Overlays, repo: Path) -> None:

@@ -184,7 +184,7 @@ def test_page_has_every_key_and_choice() -> None:
         for key in keys
         for word in (
             key.name
-            if table not in ("limits", "daemon", "import", "providers", "setup")
+            if table not in ("limits", "daemon", "notices", "import", "providers", "setup")
             else f"{table}.{key.name}",
             *key.choices,
         )

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.support.contracts import Place
 from tests.support.model import Output, Script, exec_command, modelling
 from tests.support.servers import Server, serving
 from tests.support.tools import program
+from tests.support.wire import Wire
 
 TEST = """\
 import os, sys
@@ -71,6 +73,14 @@ def ask(place: Place, server: Server, *commands: str) -> list[Output]:
     return model.outputs
 
 
+def notice(place: Place) -> str:
+    """What the first command says that a blocked `.envrc` concerns."""
+    return (
+        f"[outfitter] direnv:{place.project}/.envrc is blocked: not trusted: read its files, then type: "
+        f"direnv allow {place.project}/.envrc\n"
+    )
+
+
 PYTEST = "pytest -q -s -p no:cacheprovider tests"
 
 
@@ -93,8 +103,10 @@ def test_what_nobody_allowed_is_not_evaluated_and_commands_run_all_the_same(
     place: Place, server: Server
 ) -> None:  # V3
     place.write(place.project / ".envrc", f"touch {place.folder}/evaluated\n{ENVRC}")
-    outputs = ask(place, server, "echo project=$PROJECT")
-    assert [output.text for output in outputs] == ["project=\n"]
+    outputs = ask(place, server, "echo project=$PROJECT", "echo project=$PROJECT")
+    # The model is told why, once: a person has to allow it.
+    assert outputs[0].text == f"{notice(place)}project=\n"
+    assert outputs[1].text == "project=\n"
     assert not (place.folder / "evaluated").exists()
 
 
@@ -112,7 +124,7 @@ def test_an_edit_during_the_session_is_blocked_until_it_is_allowed_again(
         edit,
         "echo $PROJECT",
     )
-    assert [output.text for output in outputs] == ["app\n", "app\n", "\n", "\n", "edited\n"]
+    assert [output.text for output in outputs] == ["app\n", "app\n", f"{notice(place)}\n", "\n", "edited\n"]
 
 
 def test_a_venv_alone_is_enough(place: Place, server: Server) -> None:  # V2
@@ -131,3 +143,38 @@ def test_what_is_blocked_stands_in_the_servers_log_once(place: Place, server: Se
         )
         == 1
     )
+
+
+def test_a_user_can_have_notices_in_the_log_alone(place: Place, server: Server) -> None:
+    place.user('[notices]\nstock = "log"\n')
+    assert [output.text for output in ask(place, server, "echo hi")] == ["hi\n"]
+    assert "is blocked" in (place.home / "outfitter.stderr").read_text()
+
+
+def test_on_a_terminal_it_is_told_on_the_terminal(place: Place, server: Server) -> None:
+    def script() -> Script:
+        yield [exec_command("echo hi", tty=True)]
+        return "done"
+
+    with modelling(script) as model:
+        run_codex(place.folder / "client", model=model.url, server=server.url, cwd=place.project)
+    [output] = model.outputs
+    assert output.text.replace("\r", "") == f"{notice(place)}hi\n"
+
+
+def test_an_overlay_for_its_thread_reaches_its_commands(place: Place, server: Server) -> None:  # O1
+    allow(place)
+
+    def script() -> Script:
+        [said] = yield [exec_command("echo $CODEX_THREAD_ID")]
+        with Wire(server.url) as wire:
+            wire.handshake()
+            for thread, value in ((said.text.strip(), "mine"), (str(uuid.uuid4()), "another's")):
+                told = {"scope": thread, "producer": "hook:h", "set": {"GIVEN": value, "PROJECT": value}}
+                wire.call("environment/overlay/put", told)
+        yield [exec_command("echo $GIVEN $PROJECT; test $OUTFITTER_SCOPE = $CODEX_THREAD_ID && echo same")]
+        return "done"
+
+    with modelling(script) as model:
+        run_codex(place.folder / "client", model=model.url, server=server.url, cwd=place.project)
+    assert model.outputs[-1].text == "mine mine\nsame\n"

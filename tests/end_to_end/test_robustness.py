@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import random
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
+import outfitter
 from tests.support.machine import SECOND, alive, children, descriptors, peak_kib, resident_kib, wait_until
 from tests.support.proxy import Cutter, cutting
 from tests.support.raw import UPGRADE, Raw, frame
@@ -499,3 +501,26 @@ def test_own_id_does_not_collide_with_that_of_another_session(server: Server) ->
         for wire, text in ((one, b"one\n"), (two, b"two\n")):
             wire.closed("same")
             assert wire.output("same") == text
+
+
+@pytest.mark.parametrize("lost", [b"process/output", b"process/exited"])
+@pytest.mark.parametrize("kind", ["outfitter", "codex"])
+def test_a_message_that_is_lost_on_the_way_is_read_again(kind: str, lost: bytes, tmp_path: Path) -> None:
+    """A proxy loses one message of a command, and keeps the connection."""
+    gone: list[bytes] = []
+
+    def loses(message: bytes) -> bool:
+        if lost not in message or gone:
+            return False
+        gone.append(message)
+        return True
+
+    async def scenario(url: str) -> None:
+        async with outfitter.connect(url) as client:
+            result = await client.run(["sh", "-c", "echo one; echo two >&2; sleep 0.1; echo three"], cwd="/")
+            assert (result.exit_code, result.stdout, result.stderr) == (0, b"one\nthree\n", b"two\n")
+
+    with serving(kind, tmp_path) as server, cutting(server) as cutter:
+        cutter.loses = loses
+        asyncio.run(asyncio.wait_for(scenario(cutter.url), 20 * SECOND))
+    assert len(gone) == 1

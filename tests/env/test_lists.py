@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.env.lists import LIST_NAMES, OPERATIONS, ListValue, Segment, leads_somewhere
+from outfitter.env.lists import LIST_NAMES, OPERATIONS, ListValue, Segment, leads_somewhere, path_mistake
 
 from . import model
 from .strategies import entries, list_values, operations
@@ -94,3 +95,25 @@ def test_a_root_may_be_the_root() -> None:
     path = ListValue("PATH")
     path.operate("append", ["a/./b//c", "../../x", ".."], 3, "project", "/")
     assert [one.value for one in path.segments] == ["/a/b/c", "/x", "/"]
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/x:$PATH", "`$PATH` is not expanded here"),
+        ("/x:/usr/bin:${HOME}/bin", "`${HOME}/bin` is not expanded here"),
+        ("/usr/bin:", "empty entry"),
+        (":/usr/bin", "empty entry"),
+        ("bin:/usr/bin", "`bin` is relative"),
+        ("~/bin:/usr/bin", "`~/bin` is relative"),
+        ("/x:/y", "neither /usr/bin nor /bin"),
+        ("/usr/local/games", "neither /usr/bin nor /bin"),
+        ("/x:/usr/bin/", ""),
+        ("/bin", ""),
+        ("/nix/store/abc-coreutils/bin", ""),
+        ("/run/current-system/sw/bin:/x", ""),
+    ],
+)
+def test_a_value_of_path_that_is_probably_a_mistake_is_told(path: str, says: str) -> None:
+    why = path_mistake(path)
+    assert (says in why) if says else not why

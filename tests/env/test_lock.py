@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from outfitter.env.layer import Layer, Operation
 from outfitter.env.lists import LIST_NAMES
-from outfitter.env.lock import Drift, Lock, LockedLayer, LockedVariable, build, check
+from outfitter.env.lock import (
+    EVERY_LEVEL,
+    PROJECT_LEVELS,
+    Drift,
+    Lock,
+    LockedLayer,
+    LockedVariable,
+    build,
+    check,
+)
 from outfitter.env.names import SHELL_MAINTAINED
 from outfitter.env.origin import EXECUTOR, Origin
 from outfitter.env.policy import Policy
@@ -74,7 +83,7 @@ def test_a_whole_lock() -> None:
     app, lang = digest("APP_ROOT", "./app"), digest("LANG", "C")
     assert lock == Lock(
         SALT,
-        0,
+        EVERY_LEVEL,
         (
             LockedLayer("L0", "base", "applied"),
             LockedLayer("L2", "envPolicy", "applied"),
@@ -94,7 +103,7 @@ def test_a_whole_lock() -> None:
         "{\n"
         '  "version": 1,\n'
         '  "salt": "000102030405060708090a0b0c0d0e0f",\n'
-        '  "from": "L0",\n'
+        '  "covers": ["L0", "L1", "L2", "L3", "L4", "L5", "L6"],\n'
         '  "layers": [\n'
         '    {"layer": "L0", "id": "base", "state": "applied"},\n'
         '    {"layer": "L2", "id": "envPolicy", "state": "applied"},\n'
@@ -152,10 +161,16 @@ def test_what_changes_from_session_to_session_is_not_locked() -> None:
 def test_what_differs_from_machine_to_machine_can_be_left_out() -> None:
     operation = Operation("PATH", "prepend", ("/w/bin",))
     outcome = environment({"A": "1", "PATH": "/usr/bin"}, {"B": "2"}, operations=[operation])
-    lock = lock_of(outcome, level=3)
+    lock = lock_of(outcome, levels=PROJECT_LEVELS)
     assert [one.layer for one in lock.layers] == ["L3"]
     assert list(lock.variables) == ["B", "PATH"]
     assert lock.variables["PATH"].segments == ("/w/bin",)
+    assert lock.levels == (3, 4)
+
+
+def test_only_some_names_can_be_locked() -> None:
+    lock = lock_of(environment({"APP_A": "1", "app_b": "1", "OTHER": "1"}), only=["APP_*"])
+    assert (sorted(lock.variables), lock.only) == (["APP_A", "app_b"], ("APP_*",))
 
 
 def test_a_short_salt_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.env.names import REQUIRED, SHELL_MAINTAINED, is_name, is_runtime, loads_code
+from outfitter.env.names import REQUIRED, SHELL_MAINTAINED, is_agents, is_name, is_runtime, loads_code
 
 from . import model
 
@@ -49,3 +49,8 @@ def test_ordinary_names_load_none(name: str) -> None:
 def test_ours_are_ours_but_for_the_folder_of_the_users_files() -> None:
     names = ["OUTFITTER_SESSION", "__OUTFITTER_X", "OUTFITTER_HOME", "OUTFITTER", "outfitter_x", "RUNTIME_X"]
     assert [name for name in names if is_runtime(name)] == ["OUTFITTER_SESSION", "__OUTFITTER_X"]
+
+
+def test_an_agent_s_own_are_known_by_their_whole_name() -> None:
+    names = ["CODEX_THREAD_ID", "CLAUDECODE", "CODEX_HOME", "CODEX_WORKTREE_PATH", "CLAUDE_CONFIG_DIR"]
+    assert [name for name in names if is_agents(name)] == ["CODEX_THREAD_ID", "CLAUDECODE"]

@@ -151,6 +151,7 @@ def test_credentials_of_the_executor_come_from_nowhere(level: int, name: str, po
 
 CLASSES = {
     "OUTFITTER_ID": "runtime",
+    "CODEX_THREAD_ID": "runtime",
     "PWD": "shell-maintained",
     "LD_PRELOAD": "code-loading",
     "NODE_REPL_AUTH_TOKEN": "withheld",
@@ -193,7 +194,7 @@ def test_a_person_may_set_more(level: int) -> None:
     layer = Layer(level, "layer", PROJECT, dict.fromkeys(CLASSES, "/x"))
     asked = layer if level == REQUESTED else None
     outcome = resolve([base(), *([] if asked else [layer])], [Policy("all", exclude=("DENIED",))], asked)
-    assert sorted(outcome.values) == ["DENIED", "HOME", "LD_PRELOAD", "PATH", "TERM"]
+    assert sorted(outcome.values) == ["CODEX_THREAD_ID", "DENIED", "HOME", "LD_PRELOAD", "PATH", "TERM"]
     assert reasons(outcome) == [
         (f"L{level}", "OUTFITTER_ID", "runtime"),
         (f"L{level}", "PWD", "shell-maintained"),

@@ -32,6 +32,20 @@ def test_plugins_have_the_same_facility() -> None:
     assert contribution(output({"A": "b"}), "plugin:lint")[0] == Contribution("plugin:lint", {"A": "b"})
 
 
+def test_a_member_that_nobody_knows_does_not_cost_the_others() -> None:
+    made, [rejected] = contribution(output({"A": "b"}, environment={"C": "d"}), "hook:one")
+    assert made == Contribution("hook:one", {"A": "b"})
+    assert str(rejected) == (
+        "hook:one: environment: unknown member; known ones are hookEventName, env, additionalContext, "
+        "watchPaths, initialUserMessage, sessionTitle"
+    )
+
+
+def test_members_of_other_hooks_are_none_of_our_business() -> None:
+    text = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}'
+    assert contribution(text, "hook:one") == (Contribution("hook:one"), ())
+
+
 def test_later_handlers_win_in_the_configured_order() -> None:
     # O1, O4: whichever of them ends first
     first = contribution(output({"A": "1", "B": "1"}), "hook:first")[0]
@@ -78,6 +92,10 @@ def test_other_output_says_nothing_of_the_environment(text: str) -> None:
         (output({"A": "1", "B": "2"}).replace('"B"', '"A"'), "A", "conflict"),
         (output({"A": "1", "B": None}).replace('"B"', '"A"'), "A", "conflict"),
         ("{" + " " * (1 << 20), "output", "field"),
+        (output(None, environment={"A": "1"}), "environment", "field"),
+        (output(None, envs={"A": "1"}, additionalContext="x"), "envs", "field"),
+        ('{"env": {"A": "1"}}', "env", "field"),
+        ('{"environment": {"A": "1"}, "hookSpecificOutput": {}}', "environment", "field"),
     ],
 )
 def test_what_is_wrong_is_told_with_the_hook_s_name(text: str, name: str, reason: str) -> None:

@@ -30,8 +30,9 @@ def mistakes(text: str) -> list[tuple[int | None, str]]:
         ('"version": 1', '"version": 0', 2, "`version` is missing or unknown"),
         ('"version": 1,', "", None, "`version` is missing or unknown"),
         ('"salt": "0001', '"salt": "zz', 3, "`salt` must be at least 16 bytes in hexadecimal"),
-        ('"from": "L0"', '"from": "L9"', 4, "`from` is not a layer, L0 to L8"),
-        ('"from": "L0"', '"from": "L0", "more": 1', 4, "the file has an unknown member `more`"),
+        ('"covers": ["L0"', '"covers": ["L9"', 4, "`covers` is not a layer, L0 to L8"),
+        ('"covers": [', '"more": 1, "covers": [', 4, "the file has an unknown member `more`"),
+        ('"covers": [', '"only": [1], "covers": [', 4, "`only` must have patterns of names"),
         ('"uv": "1"', '"uv": 1', 11, "the tool `uv` must be a string"),
         ('"uv": "1"', '"uv": "1", "uv": "2"', 11, "`uv` is in `tools` twice"),
         (
@@ -74,7 +75,7 @@ def test_only_what_is_there_more_than_once_is_told_and_once() -> None:
 def test_every_mistake_is_told() -> None:
     found = mistakes('{"version": 1, "layers": [7], "variables": {"A": 1}}')
     assert sorted(text for _, text in found) == [
-        "`from` is not a layer, L0 to L8",
+        "`covers` is missing or not an array",
         "`salt` must be at least 16 bytes in hexadecimal",
         "`tools` is missing or not an object",
         "an entry of `layers` is not an object",

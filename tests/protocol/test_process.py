@@ -112,6 +112,7 @@ def test_every_member_of_start_is_read() -> None:
         TerminalSize(1, 65535),
         "call",
         None,
+        thread_id="67e55044-10b1-426f-9247-bb680e5fe0c8",
     )
 
 

@@ -106,6 +106,7 @@ def test_later_producers_win_in_their_declared_order(wire: Wire, place: Place, s
 def test_what_is_refused_is_told_to_its_producer(wire: Wire, place: Place, scope: str) -> None:
     # O2
     values = {"": "x", "A=B": "x", "N": 1, "OUTFITTER_X": "x", "LD_PRELOAD": "x", "OK": "1"}
+    values["CODEX_THREAD_ID"] = "x"
     told = put(wire, scope, "hook:h", set=values, unset=["HOME"], bogus=1)
     assert told["names"] == ["OK"]
     assert {(one["producer"], one["name"], one["reason"]) for one in told["rejected"]} == {
@@ -114,6 +115,7 @@ def test_what_is_refused_is_told_to_its_producer(wire: Wire, place: Place, scope
         ("hook:h", "A=B", "name"),
         ("hook:h", "N", "value"),
         ("hook:h", "OUTFITTER_X", "runtime"),
+        ("hook:h", "CODEX_THREAD_ID", "runtime"),
         ("hook:h", "LD_PRELOAD", "code-loading"),
         ("hook:h", "HOME", "required"),
     }
@@ -334,3 +336,92 @@ def test_a_copy_that_is_not_there_is_refused_and_has_not_everything(wire: Wire, 
     forked = {"scope": "parent", "event": "fork", "to": "other/child"}
     error = wire.answer(wire.request("environment/overlay/event", forked))["error"]
     assert "write `parent/NAME`" in error["message"]
+
+
+def test_a_put_of_what_a_fork_shall_not_have_is_rejected(wire: Wire, place: Place, scope: str) -> None:
+    # O8
+    put(wire, scope, "user", set={"U": "1"})
+    child = f"{scope}/child"
+    event(wire, scope, "fork", to=child, unset=["U"])
+    told = put(wire, child, "hook:h", set={"U": "2", "MORE": "1"}, prepend={"PATH": ["/x"]})
+    assert told["names"] == ["MORE", "PATH"]
+    assert [(one["name"], one["reason"]) for one in told["rejected"]] == [("U", "narrowed")]
+    assert "removed when this session was forked" in told["rejected"][0]["why"]
+    got = run(wire, place, scope=child)
+    assert ("U" in got, got["MORE"]) == (False, "1")
+    strict = {"scope": child, "producer": "hook:s", "set": {"U": "2"}, "strict": True}
+    assert wire.error("environment/overlay/put", strict)["data"] == {"error": "overlay-refused"}
+
+
+def test_a_scope_that_was_given_nothing_is_told(wire: Wire, place: Place, scope: str) -> None:
+    params = start_params("lost", ["true"], cwd=place.project.as_uri(), contract={"scope": scope})
+    [warning] = wire.call("process/start", params)["warnings"]
+    assert warning.startswith(f"scope is missing: nothing was given to `{scope}` on this server")
+    question = {"cwd": place.project.as_uri(), "env": {}, "contract": {"scope": scope}}
+    layers = wire.call("environment/explain", question)["layers"]
+    [found] = [one for one in layers if one["id"] == "scope" and one["layer"] == "L5"]
+    assert found["state"] == "missing"
+    put(wire, scope, "hook:h", set={})  # somebody is there, and has nothing to say
+    params["processId"] = "known"
+    assert not wire.call("process/start", params).get("warnings")
+    for process in ("lost", "known"):
+        wire.closed(process)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"set": {"PATH": "/x:$PATH"}},
+        {"set": {"PATH": "/x"}},
+        {"set": {"PATH": "/usr/bin::/bin"}},
+        {"prepend": {"PATH": ["/fine", "bin"]}},
+        {"append": {"PATH": ["$HOME/bin"]}},
+    ],
+)
+def test_a_path_that_would_be_useless_is_rejected(
+    wire: Wire, place: Place, scope: str, told: dict[str, dict[str, object]]
+) -> None:
+    # P9
+    answer = put(wire, scope, "hook:h", **{"set": {"OK": "1"} | told.get("set", {}), **_but_set(told)})
+    assert answer["names"] == ["OK"]
+    assert [(one["name"], one["reason"]) for one in answer["rejected"]] == [("PATH", "path")]
+    got = run(wire, place, scope=scope)
+    assert (got["OK"], got["PATH"]) == ("1", run(wire, place)["PATH"])
+
+
+def _but_set(told: dict[str, dict[str, object]]) -> dict[str, object]:
+    return {name: value for name, value in told.items() if name != "set"}
+
+
+def test_a_request_s_path_that_is_probably_a_mistake_is_told(wire: Wire, place: Place) -> None:
+    params = start_params("p", ["/bin/true"], cwd=place.project.as_uri(), contract={})
+    [warning] = wire.call("process/start", {**params, "env": {"PATH": "/x:$PATH"}})["warnings"]
+    assert warning.startswith("PATH of the request is probably a mistake: `$PATH` is not expanded here")
+    wire.closed("p")
+    # And the command that is not found says so.
+    failed = start_params("q", ["true"], cwd=place.project.as_uri(), contract={}) | {"env": {"PATH": "/x"}}
+    error = wire.error("process/start", failed)
+    assert "`true` was not found in the command's PATH, which has neither" in error["data"]["reason"]
+
+
+def test_a_fork_s_session_does_not_widen_itself(wire: Wire, server: Server, place: Place, scope: str) -> None:
+    # O8
+    put(wire, scope, "user", set={"U": "1"})
+    child = f"{scope}/child"
+    event(wire, scope, "fork", to=child, unset=["U"])
+    with Wire(server.url) as other:
+        other.handshake()
+        assert "U" not in run(other, place, scope=child)
+        parent = start_params("wide", ["true"], cwd=place.project.as_uri(), contract={"scope": scope})
+        for method, params in (
+            ("process/start", parent),
+            ("environment/resolve", {"cwd": place.project.as_uri(), "env": {}, "contract": {"scope": scope}}),
+            ("environment/overlay/put", {"scope": scope, "producer": "user", "set": {"A": "1"}}),
+            ("environment/overlay/event", {"scope": scope, "event": "fork", "to": f"{scope}/more"}),
+        ):
+            assert f"belongs to the fork `{child}`" in other.error(method, params)["message"]
+        event(other, child, "fork", to=f"{child}/inner")  # but less is fine
+        assert "U" not in run(other, place, scope=f"{child}/inner")
+    # Who made it has both.
+    assert "U" not in run(wire, place, scope=child)
+    assert run(wire, place, scope=scope)["U"] == "1"

@@ -10,6 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
+from outfitter.host import keyring
+
 SECOND = 1.0  # every real wait of the tests is a multiple of this; raise it for a slow machine
 GONE_SECONDS = 8 * SECOND  # how long descendants may take to be gone
 _POLL = 0.01 * SECOND
@@ -100,3 +104,14 @@ def no_descriptors() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def _has_keyring() -> bool:
+    name = f"outfitter:probe:{os.getpid()}"
+    found = keyring.keep(name, b"x", 10)
+    keyring.forget(name)
+    return found
+
+
+# Many containers forbid the calls.
+KEYRING = pytest.mark.skipif(not _has_keyring(), reason="the kernel's keyring is not to be had here")

@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts a connection after so many bytes, wherever that is."""
+"""A TCP proxy that cuts a connection after so many bytes, wherever that is, or loses one message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .servers import Server
 
@@ -21,6 +21,7 @@ class Cutter:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"ws://127.0.0.1:{self._listening.getsockname()[1]}"
         self.budget: int | None = None  # of the next connection; None: never cut
+        self.loses: Callable[[bytes], bool] | None = None  # which messages of the server it loses
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._accepting = threading.Thread(target=self._accept)
@@ -35,8 +36,9 @@ class Cutter:
             far = socket.create_connection(self._target)
             link = _Link(near, far, self.budget)
             self._open |= {near, far}
-            for one, other in ((near, far), (far, near)):
-                thread = threading.Thread(target=link.pump, args=(one, other))
+            messages = None if self.loses is None else _Messages(self.loses)
+            for one, other, through in ((near, far, None), (far, near, messages)):
+                thread = threading.Thread(target=link.pump, args=(one, other, through))
                 thread.start()
                 self._threads.append(thread)
 
@@ -63,10 +65,13 @@ class _Link:
         self._left = budget
         self._lock = threading.Lock()
 
-    def pump(self, source: socket.socket, target: socket.socket) -> None:
+    def pump(self, source: socket.socket, target: socket.socket, through: _Messages | None) -> None:
         while True:
             try:
                 data = source.recv(65536)
+                if data and through is not None:
+                    target.sendall(through.feed(data))
+                    continue
                 with self._lock:
                     over = self._left is not None and len(data) >= self._left
                     if self._left is not None:
@@ -80,6 +85,36 @@ class _Link:
                     _cut(one)
                 source.close()  # the reset: an end that fills a closed window hears of nothing else
                 return
+
+
+class _Messages:
+    """A server's WebSocket frames, unmasked and each whole, behind the answer to the upgrade."""
+
+    def __init__(self, loses: Callable[[bytes], bool]) -> None:
+        self._loses = loses
+        self._data = b""
+        self._upgraded = False
+
+    def feed(self, data: bytes) -> bytes:
+        """What goes on of all that has come."""
+        self._data += data
+        out = b""
+        if not self._upgraded:
+            head, end, rest = self._data.partition(b"\r\n\r\n")
+            if not end:
+                return b""
+            out, self._data, self._upgraded = head + end, rest, True
+        while len(self._data) >= 2:
+            length, start = self._data[1], 2
+            if length >= 126:
+                start = 4 if length == 126 else 10
+                length = int.from_bytes(self._data[2:start], "big")
+            if len(self._data) < start + length:
+                break
+            frame, self._data = self._data[: start + length], self._data[start + length :]
+            if not self._loses(frame[start:]):
+                out += frame
+        return out
 
 
 def _cut(one: socket.socket) -> None:

@@ -65,6 +65,7 @@ def _rows(settings: Settings) -> Iterator[Row]:
         "shell.snapshot": settings.snapshot,
         "shell.snapshot_timeout": settings.snapshot_timeout,
         "daemon.environment": settings.daemon_environment,
+        "notices.stock": settings.stock_notices,
         "limits.total_bytes": settings.total_bytes,
         **_projects(settings),
     }

@@ -9,7 +9,7 @@ from ..core.events import Output
 from ..errors import ConnectionLost, InvalidParams, OutfitterError, OutputTooLarge, TimedOut
 from ..protocol.process import DetachedParams, ListResult, StartParams, StartResult, TerminalSize
 from ..record import record
-from .environment import CONTRACT, wire_policy
+from .environment import CONTRACT, wire_env, wire_policy
 from .process import ProcessFeed, RemoteProcess, octets
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class CommandCalls:
             feed.process_id,
             list(argv),
             session.resolve(cwd),
-            dict(env or {}),
+            wire_env(env),
             tty is not None,
             wire,
             stdin,

@@ -52,7 +52,7 @@ class EnvironmentCalls:
     ) -> wire.ResolveParams:
         policy, contract = wire_policy(self._session, policy, contract)
         here = self._session.resolve(cwd)
-        return wire.ResolveParams(dict(env or {}), policy, contract=contract, cwd=here, **more)
+        return wire.ResolveParams(wire_env(env), policy, contract=contract, cwd=here, **more)
 
     async def environment(
         self,
@@ -133,3 +133,18 @@ def wire_policy(
     if not session.offers("environmentContract"):
         return given or INHERIT_ALL, None
     return given, contract or EnvContract()
+
+
+def wire_env(env: Mapping[str, str] | None) -> dict[str, str]:
+    """A request's variables. Raises InvalidParams for what no command can be given."""
+    told = dict(env or {})
+    for name, value in told.items():
+        if not name or "=" in name or "\0" in name:
+            raise InvalidParams(
+                f"env: {name!r} cannot be the name of a variable: it is empty, or contains `=` or NUL"
+            )
+        if "\0" in value:
+            raise InvalidParams(
+                f"env: the value of {name} contains a NUL byte, which no command can be given"
+            )
+    return told

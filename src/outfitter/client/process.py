@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ..core.events import CLOSED, Closed, EventOrder, Exited, Missed, Output
-from ..errors import InvalidParams, OutfitterError, OutputLost, RequestFailed
+from ..errors import InvalidParams, Malformed, OutfitterError, OutputLost, RequestFailed
 from ..protocol import process as wire
 from ..protocol.environment import WaitingNotice
 
@@ -201,6 +201,7 @@ class ProcessFeed:
         self._news = asyncio.Event()
         self._readers = 0
         self._abandoned = False
+        self._reading = 0  # reads of what was missed that are under way: an early event is no news then
 
     @property
     def over(self) -> bool:
@@ -283,6 +284,7 @@ class ProcessFeed:
             self._deliver(self._order.receive(notice.seq, event))
         except OutputLost as error:
             self._give_up(error)
+        self._mind_the_gap()
 
     def _deliver(self, events: list[Event]) -> None:
         for event in events:
@@ -325,20 +327,53 @@ class ProcessFeed:
 
         What the server cannot give any more fails this process and no other.
         """
+        self._reading += 1
         try:
             answer = await connection.call("process/read", self._missed_params().encode())
-            result = wire.ReadResult.decode(answer)
+            self._take(wire.ReadResult.decode(answer))
+        except (RequestFailed, InvalidParams) as error:
+            self._cannot_follow(error)
+        finally:
+            self._reading -= 1
+        self._mind_the_gap()
+
+    def _mind_the_gap(self) -> None:
+        """An event is missing on a connection that is whole: it is read once, and not waited for."""
+        if self._order.has_gap and not self._reading and not self.over:
+            self._reading += 1
+            self._session.mend(self)
+
+    async def mend(self) -> None:
+        """Reads what was not pushed, until no event waits for an earlier one."""
+        try:
+            last = -1
+            while self._order.has_gap and not self.over and self._order.last > last:
+                last = self._order.last
+                self._take(await self._read())
+        except (RequestFailed, Malformed) as error:
+            self._cannot_follow(error)
+        except OutfitterError:
+            pass  # the connection is gone for good, and with it the process: the session says so
+        finally:
+            self._reading -= 1
+
+    def _take(self, result: wire.ReadResult) -> None:
+        if self.over:
+            return
+        try:
             if result.failure is not None:
                 raise OutputLost(result.failure)
             self._deliver(self._order.merge(_missed(result)))
-        except (RequestFailed, InvalidParams) as error:
-            self.fail(OutputLost(f"process {self.process_id} can no longer be followed: {error}"))
         except OutputLost as error:
             self._give_up(error)
+
+    def _cannot_follow(self, error: OutfitterError) -> None:
+        self.fail(OutputLost(f"process {self.process_id} can no longer be followed: {error}"))
 
     async def follow(self, after: int) -> None:
         """Attaches to a process that is running already. Raises RequestFailed, ConnectionLost."""
         self._order.skip_to(after + 1)
+        self._reading += 1
         result = await self._read()
         # Only the oldest output is ever dropped: what is retained has no hole but that of the exit.
         end = result.next_seq - int(result.closed)
@@ -355,6 +390,8 @@ class ProcessFeed:
             self._order.exit_known = True
             self.exit_code, self.sandbox_denied = result.exit_code, result.sandbox_denied
         self.closed = self.closed or result.closed
+        self._reading -= 1
+        self._mind_the_gap()
 
 
 def _missed(result: wire.ReadResult) -> Missed:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         def over(self) -> bool: ...
         def receive(self, notice: ProcessNotice) -> None: ...
         async def catch_up(self, connection: ClientConnection) -> None: ...
+        async def mend(self) -> None: ...
         def abandon(self) -> None: ...
         def fail(self, error: OutfitterError) -> None: ...
 
@@ -200,6 +201,15 @@ class RemoteSession:
         task = asyncio.get_running_loop().create_task(work)
         self._cleaning.add(task)
         task.add_done_callback(self._cleaning.discard)
+
+    def mend(self, feed: FedProcess) -> None:
+        """Lets a process read, in the background, what was not pushed to it."""
+
+        async def mending() -> None:
+            await feed.mend()
+            self._forget_if_over(feed)
+
+        self._in_background(mending())
 
     def new_process_id(self) -> str:
         return f"{self._prefix}-{next(self._names)}"

@@ -196,12 +196,14 @@ class Contract:
                     return Questions(use.key, what, lambda mark: run(use, stack, settings, mark))
                 layers = (*layers, self.setups.layer(use))
                 stack = self._stack(settings, base, asked, layers, provided=bool(uses))
+        lost: tuple[str, ...] = ()
         if asked.scope is not None or asked.overlays or self._may_keep():
             session = self.overlays.layers(asked.cwd, asked.scope, asked.overlays, settings, asked.principal)
             if session:
                 stack = self._stack(settings, base, asked, (*layers, *session), provided=bool(uses))
+                lost = tuple([trouble(layer) for layer in session if layer.state == "missing"])
         if not layers:
-            return Ready(asked, stack, settings)
+            return Ready(asked, stack, settings, warnings=lost)
         wrong = settings.on_provider_failure == "warn"
         return Ready(
             asked,
@@ -211,6 +213,7 @@ class Contract:
             (
                 *(trouble(layer) for layer in layers if wrong and _is_wrong(layer, settings)),
                 *(self.projects.news(uses) if uses and asked.contract else ()),
+                *lost,
             ),
         )
 
@@ -280,6 +283,10 @@ class Contract:
 
         return Overlays(self._state_folder)
 
+    def knows_scope(self, principal: str, scope: str) -> bool:
+        """Whether a session of this id was given something; most servers never hear of any."""
+        return "overlays" in self.__dict__ and scope in self.overlays.scopes.of(principal)
+
     @lazy
     def home(self) -> str:
         """Whose files are the user's."""
@@ -298,7 +305,9 @@ class Contract:
         """The setups of this executor's worktrees."""
         from .setup.setups import Setups
 
-        return Setups(self.projects.store, self._state_folder, self.home)
+        # A server has secrets in its memory, where no command can look.
+        shares = self.base.kind != "daemon"
+        return Setups(self.projects.store, self._state_folder, self.home, shares_secrets=shares)
 
     @lazy
     def projects(self) -> Projects:

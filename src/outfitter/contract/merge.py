@@ -35,7 +35,7 @@ def merge(
     user, project, codex = user or _NOTHING, project or _NOTHING, codex or _NOTHING
     merged = Settings()
     merged.files = tuple(files)
-    for setting in ("shell.snapshot", "shell.snapshot_timeout", "daemon.environment"):
+    for setting in ("shell.snapshot", "shell.snapshot_timeout", "daemon.environment", "notices.stock"):
         _take(merged, user, setting)
     if user.import_codex is not None:
         merged.sources["import.codex"] = user.source("import.codex")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core.quotas import Sharing
 from ..env.layer import RUNTIME_LEVEL, SESSION, Layer
 from ..env.names import PARENT_SCOPE, SCOPE
-from ..env.origin import RUNTIME
+from ..env.origin import RUNTIME, Origin
 from ..env.overlay import Contribution, Overlay, Rejection, why_no_producer
 from ..errors import InvalidParams, OverlaysFull, OverlayUnknown, ScopeUnknown
 from .keptoverlays import KeptOverlays
@@ -65,7 +65,10 @@ class Overlays:
         if scope is not None:
             if why := why_no_scope(scope):
                 raise InvalidParams(why)
-            found += self.scopes.of(principal).get(scope).layers
+            scopes = self.scopes.of(principal)
+            found += (
+                scopes.get(scope).layers if scope in scopes or _COPY in scope else (scopes.missing(scope),)
+            )
         return found
 
     def _layer(self, name: str, settings: Settings) -> Layer:
@@ -91,14 +94,30 @@ class Overlays:
         return layer
 
 
-def refusals(contribution: Contribution, settings: Settings) -> tuple[Rejection, ...]:
-    """What the rules for scripts are against, in words for its producer; those of a project come on top."""
+def refusals(
+    contribution: Contribution, settings: Settings, withheld: frozenset[str] = frozenset()
+) -> tuple[Rejection, ...]:
+    """What the rules for scripts are against, in words for its producer; those of a project come on top.
+
+    `withheld` are the names that a fork shall not have. What would make PATH useless is refused as "path".
+    """
+    from ..env.lists import entry_mistake, path_mistake
     from ..env.resolve import Stack
 
     said = settings.user_policy
     policies = [] if said is None else [policy_of("user", said)]
     refused = Stack((contribution.layer(),), policies, rules_of(settings)).refused
-    return tuple(Rejection(contribution.producer, one.name, one.reason, one.why) for one in refused)
+    found = [Rejection(contribution.producer, one.name, one.reason, one.why) for one in refused]
+    path = contribution.values.get("PATH")
+    wrong = [] if path is None else [path_mistake(path)]
+    for operation in contribution.operations:
+        if operation.variable == "PATH" and operation.op != "remove":
+            wrong += map(entry_mistake, operation.values)
+    if why := next(filter(None, wrong), ""):
+        found.append(Rejection(contribution.producer, "PATH", "path", why))
+    why = "removed when this session was forked; a fork may have less than its parent, never more"
+    names = [name for name in contribution.names if name in withheld]
+    return (*found, *(Rejection(contribution.producer, name, "narrowed", why) for name in names))
 
 
 # In memory
@@ -123,6 +142,7 @@ class _Shelf:
         self.scopes: dict[tuple[str, str], _Scope] = {}
         self.is_alive: Callable[[object], bool] = lambda owner: True
         self.sharing = sharing or Sharing()
+        self.missing: dict[str, Layer] = {}  # by name: what is told of those that do not exist
 
 
 class Scopes:
@@ -170,6 +190,28 @@ class Scopes:
             self._scopes[key] = self._scopes.pop(key)
         return known.overlay
 
+    def is_made_by(self, owner: object, scope: str) -> bool:
+        """Whether this owner made a scope, or the one that it is a copy of."""
+        names = (scope, scope.rpartition(_COPY)[0])
+        found = [self._scopes.get((self.principal, name)) for name in names]
+        return any(one is not None and one.owner == owner for one in found)
+
+    def missing(self, scope: str) -> Layer:
+        """A layer that says that a session was given nothing; the same object for the same name."""
+        known = self._shelf.missing.get(scope)
+        if known is None:
+            if len(self._shelf.missing) >= SCOPES:
+                del self._shelf.missing[next(iter(self._shelf.missing))]
+            note = (
+                f"nothing was given to `{scope}` on this server; if something was, it was lost with the "
+                "server that had it: put it again"
+            )
+            origin = Origin("overlay", "of a session that this server does not know")
+            # Two sessions that are alike differ in their names, not in what their environments are made of.
+            known = Layer(SESSION, "scope", origin, state="missing", note=note)
+            self._shelf.missing[scope] = known
+        return known
+
     def runtime(self, scope: str) -> Layer:
         known = self._scopes.get((self.principal, scope))
         return _told(Overlay(id=scope)) if known is None else known.layer
@@ -192,7 +234,8 @@ class Scopes:
             raise InvalidParams(why)
         if contribution.kind == "named":
             raise InvalidParams("named overlays are in the configuration: choose them with `overlays`")
-        overlay = self._of(scope).put(contribution, merge=merge)
+        before = self._of(scope)
+        overlay = before.put(contribution.without(before.withheld), merge=merge)
         if order:
             overlay = overlay.arranged(order)
         return self._keep(scope, overlay, owner)

@@ -11,6 +11,7 @@ from .settings import (
     SETUP_SECONDS,
     SNAPSHOT_SECONDS,
     STARTUPS,
+    STOCK_NOTICES,
     TOTAL_BYTES,
 )
 
@@ -132,6 +133,11 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key("environment", "choice",
             "Whose environment commands start from if the client's and the server's differ.",
             choices=("client", "daemon", "merge"), default="daemon", user_only=True),
+    ),
+    "notices": (
+        Key("stock", "choice",
+            "Where a client whose protocol has no place for it hears what is wrong with its environment.",
+            choices=STOCK_NOTICES, default="stderr", user_only=True),
     ),
     "import": (
         Key("codex", "switch_or_path",

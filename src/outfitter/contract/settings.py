@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LOGINS = ("allow", "strip", "reject")
 STARTUPS = ("report", "repair", "enforce")
 DESCENDANTS = ("flag", "mask")
+STOCK_NOTICES = ("stderr", "log")
 ON_FAILURES = ("without", "warn", "fail")
 
 SNAPSHOT_SECONDS = 10.0  # a profile that takes longer is not waited for; the reference's
@@ -130,6 +131,7 @@ class FileSettings:
     allow_code_loading: tuple[tuple[str, tuple[str, ...]], ...] = ()
     total_bytes: int | None = None
     daemon_environment: str | None = None
+    stock_notices: str | None = None
     import_codex: bool | str | None = None
     providers: tuple[str, ...] | None = None
     allowed_providers: tuple[str, ...] | None = None
@@ -162,6 +164,7 @@ class Settings:
         self.snapshot_timeout = SNAPSHOT_SECONDS
         self.descendants = "flag"
         self.daemon_environment = "daemon"
+        self.stock_notices = "stderr"
         self.list_names: frozenset[str] = frozenset()
         self.secret_names: tuple[str, ...] = ()
         self.allow_code_loading: dict[str, frozenset[str]] = {}
@@ -195,6 +198,7 @@ FIELDS = {
     "shell.snapshot": "snapshot",
     "shell.snapshot_timeout": "snapshot_timeout",
     "daemon.environment": "daemon_environment",
+    "notices.stock": "stock_notices",
     "shell_environment_policy.allow_from": "allow_from",
     "overlays": "overlays",
     "names.lists": "list_names",

@@ -31,7 +31,7 @@ def source_tree(worktree: str) -> str:
         link = os.path.join(folder, ".git")
         if not os.path.lexists(link):
             continue
-        repository = _pointed(link, "gitdir:", folder)
+        repository = _admin(link, folder)
         common = (
             None if repository is None else _pointed(os.path.join(repository, "commondir"), "", repository)
         )
@@ -41,6 +41,29 @@ def source_tree(worktree: str) -> str:
         found = os.path.normpath(os.path.join(main, os.path.relpath(worktree, folder)))
         return found if os.path.isdir(main) else worktree
     return worktree
+
+
+def identity(worktree: str) -> str:
+    """What tells a worktree from one that was at the same path before, and from one that will be.
+
+    The inodes of its root and, of a linked one, of its folder in the repository, and when they were created.
+    Where a file system does not know that, an inode that is used again makes two of them look the same.
+    """
+    from ..host.statx import statx_at
+
+    found = []
+    for path in (worktree, _admin(os.path.join(worktree, ".git"), worktree)):
+        try:
+            if path is not None:
+                found.append(f"{os.stat(path).st_ino}.{statx_at(None, path, follow=True).created_ms}")
+        except OSError:
+            found.append("gone")
+    return "-".join(found)
+
+
+def _admin(link: str, folder: str) -> str | None:
+    """The folder in the repository that a linked worktree's `.git` file names."""
+    return _pointed(link, "gitdir:", folder)
 
 
 def _pointed(path: str, word: str, base: str) -> str | None:

@@ -1,8 +1,8 @@
 """The events of one process as its caller sees them: in order, each once, none missing.
 
-A client is pushed numbered events and, after a broken connection, reads what it missed. Both come
-together here. An event is handed out when every earlier one has been; what cannot be had any more is
-an error, never a silent hole.
+A client is pushed numbered events and, after a broken connection or when one did not come, reads what it
+missed. Both come together here. An event is handed out when every earlier one has been; what cannot be had
+any more is an error, never a silent hole.
 """
 
 from __future__ import annotations
@@ -66,6 +66,11 @@ class EventOrder:
         self.exit_known = False  # it has come, perhaps too early
         self._early: dict[int, Event] = {}
         self._early_bytes = 0
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether an event has come that an earlier one is missing for."""
+        return bool(self._early)
 
     def receive(self, seq: int, event: Event) -> list[Event]:
         """The events that are due now. Raises OutputLost when too many wait for one that does not come."""

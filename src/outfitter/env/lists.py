@@ -191,6 +191,40 @@ def leads_somewhere(path: str) -> bool:
     return any(entry.startswith("/") for entry in path.split(":"))
 
 
+# Where programs are that every command needs; the last is NixOS's.
+SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/run/current-system/sw/bin")
+
+
+def reaches_system(path: str) -> bool:
+    """Whether the programs that every command needs can be found through a value of PATH."""
+    return any(entry_key(entry) in SYSTEM_FOLDERS or entry.startswith("/nix/") for entry in path.split(":"))
+
+
+def entry_mistake(entry: str) -> str:
+    """What is wrong with an entry for PATH, of which nothing is expanded; empty when nothing is."""
+    if not entry:
+        return "an empty entry means the current directory: remove the colon"
+    if "$" in entry:
+        return (
+            f"`{entry}` is not expanded here: write the directory itself, and use prepend or append for PATH"
+        )
+    if not entry.startswith("/"):
+        return f"`{entry}` is relative, and means another directory for each command: write it from / on"
+    return ""
+
+
+def path_mistake(path: str) -> str:
+    """What is wrong with a whole value for PATH; empty when nothing is."""
+    for entry in path.split(":"):
+        if why := entry_mistake(entry):
+            return why
+    if not reaches_system(path):
+        return (
+            "it has neither /usr/bin nor /bin, so commands find no programs: use prepend or append for PATH"
+        )
+    return ""
+
+
 def _amounts_to(old: list[Segment], kept: list[Segment], places: list[int], size: int) -> str:
     if not old:
         return "set"

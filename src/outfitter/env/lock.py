@@ -3,7 +3,8 @@
 It has names, layers, versions of tools, and a digest of each value; no value itself but the entries of lists,
 which are folders. Folders of the project and of the home are written with `.` and `~`, so that two machines
 can have the same lock where they have the same environment. One thing to a line, in order: the same
-environment and the same salt give the same bytes.
+environment and the same salt give the same bytes. A lock says which layers it covers: those of the project
+are the same on every machine that has the project, the others are not.
 
 The digests are keyed with a salt that stands in the lock, because whoever compares needs it. That makes two
 locks of one value look different, and no more: a value that can be guessed (a port, a user's name) can be
@@ -17,7 +18,7 @@ from ..record import KW_ONLY, record
 from .diff import diff_digests
 from .explain import decisive, secret_pairs, shown
 from .fingerprint import value_digest
-from .layer import BASE, OVERRIDE, POLICY
+from .layer import BASE, OVERRIDE, POLICY, PROVIDER, SETUP
 from .names import SHELL_MAINTAINED
 from .pattern import Patterns, fold
 from .redact import mask_pairs
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from .resolve import Resolved
 
 SHORTEST_SALT = 16
+EVERY_LEVEL = tuple(range(BASE, OVERRIDE + 1))  # what a request does not bring
+PROJECT_LEVELS = (PROVIDER, SETUP)  # what a project brings along, wherever it is
 
 # What is another one in every session, terminal or boot: not locked, besides what shells keep themselves.
 VOLATILE = (
@@ -75,13 +78,15 @@ class LockedVariable:
 
 @record
 class Lock:
-    """What `outfitter.lock` says. `level` is the lowest layer that is locked: 0 is all of them."""
+    """What `outfitter.lock` says. `levels` are the layers that are locked, `only` the patterns of names:
+    empty means all names."""
 
     salt: bytes
-    level: int
+    levels: tuple[int, ...]
     layers: tuple[LockedLayer, ...]
     tools: dict[str, str]
     variables: dict[str, LockedVariable]
+    only: tuple[str, ...] = ()
 
 
 @record
@@ -111,20 +116,23 @@ def build(
     home: str | None = None,
     project: str | None = None,
     volatile: Iterable[str] = (),
-    level: int = BASE,
+    levels: Iterable[int] = EVERY_LEVEL,
+    only: Iterable[str] = (),
 ) -> Lock:
     """The lock of an environment: of what a request would be put on top of, so resolve without one.
 
     `tools` are versions, or paths, by name. `volatile` are more patterns of names that are not locked.
-    `level` leaves out what comes from lower layers: with 2 or 3, what differs from machine to machine
-    anyway. To compare with a lock, build with its `salt` and its `level`. Raises SettingInvalid for a salt
-    of less than 16 bytes.
+    `levels` are the layers to lock: with PROJECT_LEVELS, without what differs from machine to machine anyway.
+    `only` are patterns of the names to lock; empty means all. To compare with a lock, build with its `salt`,
+    `levels` and `only`. Raises SettingInvalid for a salt of less than 16 bytes.
     """
     if len(salt) < SHORTEST_SALT:
         raise SettingInvalid(
             f"the salt of a lock needs at least {SHORTEST_SALT} random bytes; got {len(salt)}"
         )
     left_out = Patterns((*VOLATILE, *volatile))
+    covered, only = frozenset(levels), tuple(only)
+    wanted = Patterns(only)
     history, lists = resolved.history()
     pairs = secret_pairs(history, resolved, secrets)
     hidden = {name for name, _ in pairs}
@@ -133,17 +141,19 @@ def build(
     for name in sorted(resolved.values):
         if name in SHELL_MAINTAINED or left_out.match(fold(name)) is not None:
             continue
+        if only and wanted.match(fold(name)) is None:
+            continue
         event = decisive(history[name])
         layer = (f"L{event.level}", portable.text(event.layer))
         if name in lists and name not in hidden:
             entries = tuple(
                 mask_pairs(portable.entry(one.value), pairs)
                 for one in lists[name].segments
-                if one.level >= level
+                if one.level in covered
             )
             if entries:
                 variables[name] = LockedVariable(*layer, segments=entries)
-        elif event.level >= level:
+        elif event.level in covered:
             value = resolved.values[name]
             if name in hidden or mask_pairs(value, pairs) != value:
                 variables[name] = LockedVariable(*layer, secret=True)
@@ -152,14 +162,15 @@ def build(
                 variables[name] = LockedVariable(*layer, digest=digest)
     return Lock(
         salt,
-        level,
-        tuple(_layers(resolved, level, portable)),
+        tuple(sorted(covered)),
+        tuple(_layers(resolved, covered, portable)),
         {name: portable.text(text) for name, text in sorted((tools or {}).items())},
         variables,
+        only,
     )
 
 
-def _layers(resolved: Resolved, level: int, portable: _Portable) -> list[LockedLayer]:
+def _layers(resolved: Resolved, covered: frozenset[int], portable: _Portable) -> list[LockedLayer]:
     """Those that a request does not bring, lowest first; the policies are layer 2."""
     found = [
         (one.level, LockedLayer(one.name, portable.text(one.id), one.state, one.digest))
@@ -170,7 +181,7 @@ def _layers(resolved: Resolved, level: int, portable: _Portable) -> list[LockedL
         (POLICY, LockedLayer("L2", portable.text(one.name), "applied")) for one in resolved.stack.policies
     ]
     # Sorting keeps the order inside a layer.
-    return [one for place, one in sorted(found, key=lambda pair: pair[0]) if place >= level]
+    return [one for place, one in sorted(found, key=lambda pair: pair[0]) if place in covered]
 
 
 class _Portable:

@@ -49,6 +49,17 @@ SCOPE, PARENT_SCOPE = "OUTFITTER_SCOPE", "OUTFITTER_PARENT_SCOPE"
 # Ours too, and true for one project: the layer of its setup carries them.
 SETUP_NAMES = frozenset(("OUTFITTER_WORKTREE", "OUTFITTER_SOURCE_TREE"))
 
+# An agent's own: which thread and session a command belongs to, and how the agent has confined it. The agent
+# sends them with its requests; a script that sets one makes later commands report to somebody else.
+_AGENT_NAMES = frozenset(
+    (
+        *("CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_TURN_ID", "CODEX_CI", "CODEX_VERSION"),
+        *("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"),
+        *("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_ENV_FILE"),
+        "CLAUDE_PROJECT_DIR",
+    )
+)
+
 
 def is_name(name: str) -> bool:
     """Whether every shell passes a variable of this name on: dash drops all others."""
@@ -63,3 +74,8 @@ def loads_code(name: str) -> bool:
 def is_runtime(name: str) -> bool:
     """Whether only Outfitter itself sets variables of this name."""
     return name.startswith(_RUNTIME_PREFIXES) and name not in _NOT_RUNTIME
+
+
+def is_agents(name: str) -> bool:
+    """Whether only the agent that sends commands, or a person, sets variables of this name."""
+    return name in _AGENT_NAMES

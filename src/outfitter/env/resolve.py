@@ -11,7 +11,7 @@ from ..errors import EnvironmentTooLarge
 from ..record import EMPTY, KW_ONLY, record, replace
 from .layer import BASE, OVERRIDE, POLICY, PROVIDER, REQUESTED, RUNTIME_LEVEL, SESSION, SETUP, SNAPSHOT, Layer
 from .lists import LIST_NAMES, ListValue, leads_somewhere
-from .names import REQUIRED, SETUP_NAMES, SHELL_MAINTAINED, is_name, is_runtime, loads_code
+from .names import REQUIRED, SETUP_NAMES, SHELL_MAINTAINED, is_agents, is_name, is_runtime, loads_code
 from .policy import apply, is_withheld
 
 TYPE_CHECKING = False
@@ -358,7 +358,11 @@ class _Fold:
         if value is None and name in REQUIRED:
             return _refusal(layer, name, *_NEEDED)
         scripted = level <= SESSION or layer.author == "model"  # not a person's own words
-        if not scripted or value is None or not adds:
+        if not scripted:
+            return None
+        if is_agents(name):
+            return _refusal(layer, name, "runtime", "only the agent that sends commands sets this")
+        if value is None or not adds:
             return None
         if loads_code(name):
             allowed = self._rules.allow_code_loading.get(layer.producer, frozenset())

@@ -2,7 +2,8 @@
 
     {"hookSpecificOutput": {"hookEventName": "SessionStart", "env": {"A": "b", "GONE": null}}}
 
-The rest of the output (context, messages, decisions) is ignored. Pure: text in, data out.
+The rest of the output (context, messages, decisions) is ignored, but a member that no agent knows is refused:
+who writes `environment` means `env`. Pure: text in, data out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 # Hooks that run before commands, and may say what those get.
 EVENTS = ("SessionStart", "SubagentStart", "Setup", "CwdChanged")
+# What else their output may have, as Codex and Claude Code take it.
+_MEMBERS = ("hookEventName", "env", "additionalContext", "watchPaths", "initialUserMessage", "sessionTitle")
+_MEANT = ("env", "environment", "variables")  # beside `hookSpecificOutput`, where nobody reads it
 LARGEST = 1 << 20  # the largest environment there is, by default
 
 
@@ -48,18 +52,22 @@ def _env(text: str, producer: str) -> tuple[dict[str, object], list[Rejection]]:
     except (ValueError, RecursionError):
         return {}, [Rejection(producer, "output", "field", "it starts like JSON, but is not valid JSON")]
     specific = told.get("hookSpecificOutput")
-    if not isinstance(specific, dict) or "env" not in specific:
-        return {}, []
-    event, env = specific.get("hookEventName"), specific["env"]
-    if event not in EVENTS:
+    why = "nobody reads it there: write the variables into `hookSpecificOutput.env`"
+    rejected = [Rejection(producer, name, "field", why) for name in _MEANT if name in told]
+    if not isinstance(specific, dict):
+        return {}, rejected
+    event, env = specific.get("hookEventName"), specific.get("env")
+    if event in EVENTS:
+        why = f"unknown member; known ones are {', '.join(_MEMBERS)}"
+        rejected += [Rejection(producer, name, "field", why) for name in specific if name not in _MEMBERS]
+    elif "env" in specific:
         why = f"only {', '.join(EVENTS)} hooks can set variables"
-        return {}, [Rejection(producer, "hookEventName", "field", why)]
+        return {}, [*rejected, Rejection(producer, "hookEventName", "field", why)]
     if env is None:
-        return {}, []
+        return {}, rejected
     if not isinstance(env, JsonObject):
         why = "it must be an object whose keys are names of variables"
-        return {}, [Rejection(producer, "env", "field", why)]
-    rejected = []
+        return {}, [*rejected, Rejection(producer, "env", "field", why)]
     for name in env.twice:
         del env[name]
         rejected.append(Rejection(producer, name, "conflict", "it is listed twice: keep one of them"))

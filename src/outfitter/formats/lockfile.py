@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..env.explain import shown
 from ..env.layer import BASE, STATES
-from ..env.lock import SHORTEST_SALT, Lock, LockedLayer, LockedVariable
+from ..env.lock import EVERY_LEVEL, SHORTEST_SALT, Lock, LockedLayer, LockedVariable
 from ..errors import FileInvalid
 from .document import JsonObject, Mistake, refuse
 
@@ -31,7 +31,8 @@ def encode(lock: Lock) -> str:
     members = (
         f'"version": {VERSION}',
         f'"salt": "{lock.salt.hex()}"',
-        f'"from": "L{lock.level}"',
+        '"covers": ' + _json([f"L{level}" for level in lock.levels]),
+        *(['"only": ' + _json(list(lock.only))] if lock.only else []),
         '"layers": [' + _lines(map(_json, layers)) + "]",
         '"tools": {' + _lines(_pair(name, text) for name, text in sorted(lock.tools.items())) + "}",
         '"variables": {' + _lines(_pair(name, one) for name, one in variables.items()) + "}",
@@ -102,9 +103,12 @@ class _Reader:
             return None
         if type(version) is not int or version != VERSION:
             self._wrong("`version` is missing or unknown", "version")
-        self._only(said, ("version", "salt", "from", "layers", "tools", "variables"), "the file")
+        members = ("version", "salt", "covers", "from", "only", "layers", "tools", "variables")
+        self._only(said, members, "the file")
         salt = self._salt(said.get("salt"))
-        level = self._level(said.get("from"), "from")
+        levels, only = self._levels(said), self._list(said.get("only", []), "only")
+        if not all(type(pattern) is str for pattern in only):
+            self._wrong("`only` must have patterns of names", "only")
         layers = [self._layer(one) for one in self._list(said.get("layers"), "layers")]
         tools = self._object(said.get("tools"), "tools")
         for name, version_text in tools.items():
@@ -112,7 +116,7 @@ class _Reader:
                 self._wrong(f"the tool `{shown(name)}` must be a string", name)
         variables = self._object(said.get("variables"), "variables")
         known = {name: self._variable(name, one) for name, one in variables.items()}
-        return Lock(salt, level, tuple(layers), dict(tools), known)
+        return Lock(salt, levels, tuple(layers), dict(tools), known, tuple(only))
 
     def _salt(self, said: Any) -> bytes:
         try:
@@ -122,6 +126,13 @@ class _Reader:
         if len(salt) < SHORTEST_SALT:
             self._wrong(f"`salt` must be at least {SHORTEST_SALT} bytes in hexadecimal", "salt")
         return salt
+
+    def _levels(self, said: JsonObject) -> tuple[int, ...]:
+        if "from" in said and "covers" not in said:  # as older versions wrote it: this layer and all above
+            lowest = self._level(said["from"], "from")
+            return tuple(level for level in EVERY_LEVEL if level >= lowest)
+        found = [self._level(one, "covers") for one in self._list(said.get("covers"), "covers")]
+        return tuple(sorted(set(found)))
 
     def _level(self, said: Any, key: str) -> int:
         if type(said) is str and len(said) == 2 and said[0] == "L" and said[1] in "012345678":

@@ -237,6 +237,11 @@ class Process:
         size = READ_SIZE if self.log.crowded else WIDE_CHUNK
         return [append(stream, view[at : at + size]) for at in range(0, len(data), size)]
 
+    def remark(self, data: bytes) -> None:
+        """Ours, not the command's: on its stderr or terminal, in front of all that it says from now on."""
+        if not self._owner.output(self, [self.log.append(self._streams[-1], data)]):
+            self.hold()
+
     def _widen(self, fd: int) -> None:
         """A command that fills its pipe gets a wider one: far fewer switches between it and us.
 

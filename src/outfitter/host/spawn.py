@@ -14,7 +14,7 @@ import os
 import resource
 from array import array
 
-from ..core.launch import Launch, candidates
+from ..core.launch import DEFAULT_PATH, Launch, candidates
 from ..errors import HostUnsupported, LaunchFailed
 from ..log import warn
 from ..stdlib import allocate_lock
@@ -283,7 +283,11 @@ def find(launch: Launch, *, careful: bool = False) -> bytes:
     if any(map(os.path.isfile, tried)):
         what = f"`{launch.program}` is in PATH but not executable"
         raise LaunchFailed(_text(errno.EACCES), "EACCES", what, "program")
+    from ..env.lists import reaches_system
+
     what = f"`{launch.program}` was not found in the command's PATH"
+    if not reaches_system(launch.env.get("PATH", DEFAULT_PATH)):
+        what += ", which has neither /usr/bin nor /bin: `outfitter env explain PATH` says who set it"
     if launch.tty:
         # The reference's words for terminals.
         searched = launch.env.get("PATH", "")

@@ -62,7 +62,7 @@ class DetachedParams:
 @quick_record
 class StartParams:
     """process/start. With `detached` (ours) the command outlives its client. `restriction` names the first
-    thing asked for that this executor cannot enforce."""
+    thing asked for that this executor cannot enforce. `thread_id` is the agent's thread."""
 
     process_id: str
     argv: list[str]
@@ -77,6 +77,7 @@ class StartParams:
     restriction: str | None = None
     contract: ContractParams | None = None
     detached: DetachedParams | None = None
+    thread_id: str | None = None
 
     @classmethod
     def decode(cls, params: Json) -> StartParams:
@@ -85,6 +86,7 @@ class StartParams:
         size = fields.object_or_none("size", "TerminalSize")
         contract = fields.object_or_none("contract", "ContractParams")
         detached = fields.object_or_none("detached", "DetachedParams")
+        thread, tool_call = _metadata(fields.object_or_none("metadata", "ExecMetadata"))
         _check_snapshot(fields.object_or_none("shellSnapshot", "ShellSnapshotParams"))
         return cls(
             fields.ident("processId"),
@@ -96,10 +98,11 @@ class StartParams:
             fields.flag_or("pipeStdin", False),
             fields.text_or_none("arg0"),
             None if size is None else TerminalSize.decode(size),
-            _tool_call(fields.object_or_none("metadata", "ExecMetadata")),
+            tool_call,
             _restriction(fields),
             None if contract is None else ContractParams.decode(contract),
             None if detached is None else DetachedParams(detached.unsigned_or_none("forMs")),
+            thread,
         )
 
     def encode(self) -> Json:
@@ -119,8 +122,9 @@ class StartParams:
             params["contract"] = self.contract.encode()
         if self.detached is not None:
             params["detached"] = {"forMs": self.detached.for_ms}
-        if self.tool_call_id is not None:
-            params["metadata"] = {"toolCallId": self.tool_call_id}
+        metadata = {"threadId": self.thread_id, "toolCallId": self.tool_call_id}
+        if metadata := {name: text for name, text in metadata.items() if text is not None}:
+            params["metadata"] = metadata
         return params
 
 
@@ -137,13 +141,14 @@ def _argv(fields: Fields) -> list[str]:
     return found
 
 
-def _tool_call(metadata: Fields | None) -> str | None:
+def _metadata(metadata: Fields | None) -> tuple[str | None, str | None]:
+    """The agent's thread, and its call of a tool."""
     if metadata is None:
-        return None
+        return None, None
     thread = metadata.text_or_none("threadId")
     if thread is not None and not _is_uuid(thread):
         raise InvalidParams("invalid metadata.threadId: expected a UUID")
-    return metadata.text_or_none("toolCallId")
+    return thread, metadata.text_or_none("toolCallId")
 
 
 def _is_uuid(text: str) -> bool:

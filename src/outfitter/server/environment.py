@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..shell.start import ContractFlag
     from .shells import ShellStart
 
+_TOLD = 4096  # a few causes for each thread that a server has at a time; an older one is told again
 _REMEMBERED = 256  # warnings that are not said again; then all are forgotten
 
 
@@ -37,6 +38,8 @@ class Environments:
         self._session_retention = session_retention
         self.contract = contract_of(kind, executor)
         self._said: set[str] = set()
+        # What clients without a place for it were told, by thread: the oldest first.
+        self._told: dict[tuple[str, str, str], None] = {}
 
     def for_ourselves(self) -> dict[str, str]:
         """What our own interpreter needs where its C libraries are not in their usual place."""
@@ -52,6 +55,18 @@ class Environments:
                 self._said.add(text)
                 warn("server", "%s", text)
 
+    def news(self, principal: str, thread: str, texts: Iterable[str]) -> list[str]:
+        """Those that a thread has not been told yet; from now on it has."""
+        found = []
+        for text in texts:
+            key = (principal, thread, text)
+            if key not in self._told:
+                if len(self._told) >= _TOLD:
+                    del self._told[next(iter(self._told))]
+                self._told[key] = None
+                found.append(text)
+        return found
+
     # For commands
 
     def asked(
@@ -62,12 +77,29 @@ class Environments:
         contract: ContractParams | None,
         tty: bool,
         principal: str,
+        thread: str | None = None,
     ) -> Asked:
-        """A request's words as the contract reads them; a scope is looked for among the principal's own."""
+        """A request's words as the contract reads them; a scope is looked for among the principal's own.
+
+        `thread` is the agent's: the scope of a client that knows none, if somebody has given it something.
+        """
         compiled = None if policy is None else lambda: _policy(policy)
         key = None if policy is None else policy.key
         if contract is None:
-            return Asked(cwd, env, compiled, key=key, contract=False, author="client", tty=tty)
+            scope = None
+            if thread is not None and compiled is not None and self.contract.knows_scope(principal, thread):
+                scope = thread
+            return Asked(
+                cwd,
+                env,
+                compiled,
+                key=key,
+                contract=False,
+                author="client",
+                tty=tty,
+                scope=scope,
+                principal=principal,
+            )
         return Asked(
             cwd,
             env,

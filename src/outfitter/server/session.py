@@ -98,6 +98,7 @@ class Session:
         self.base: Base | None = None  # the environment that it brought along
         self.frozen = False  # output waits for a client that was sent away and will be back
         self.left = False  # its last client will not come back
+        self.fork = ""  # the scope of a fork, if it is a fork's session: see server.forks
         self.client_name = ""  # what its last client calls itself
         self.opened_ms = 0
         self.detached_at: float | None = None  # on the loop's clock, while no client holds it

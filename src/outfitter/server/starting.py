@@ -5,24 +5,28 @@ from __future__ import annotations
 from ..core.launch import Launch
 from ..core.session import FOREVER
 from ..core.starting import mask, shell, through, wrap
+from ..env.layer import REQUESTED
 from ..errors import DetachRefused, FileInvalid, InvalidParams
 from ..host.programs import account
 from ..protocol.process import StartResult
 from ..shell.look import WRAPPERS, names_shell
 from ..shell.start import is_shell
+from . import forks
+from .call import LATER
 from .shells import ShellStart, modes, reporting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ..contract.contract import Asked, Ready
+    from ..contract.settings import Settings
     from ..core.starting import Step
     from ..env.resolve import Resolved
     from ..host.programs import Programs
     from ..protocol.process import DetachedParams, StartParams
     from ..shell.start import ContractFlag
-    from .call import Call
+    from .call import Call, Later
     from .environment import Environments
 
 # What masked startup files make good.
@@ -43,10 +47,14 @@ def asked(call: Call, params: StartParams) -> Asked:
     if not params.argv:
         raise InvalidParams("argv must not be empty")
     environments = call.services.environments
-    return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty, call.principal)
+    if params.contract is not None and params.contract.scope is not None:
+        forks.enter(call, params.contract.scope)
+    return environments.asked(
+        cwd, params.env, params.env_policy, params.contract, params.tty, call.principal, params.thread_id
+    )
 
 
-def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
+def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     """Starts the command. Raises Refused, LaunchFailed, LoginRejected, InvalidParams, EnvironmentTooLarge,
     DetachRefused.
     """
@@ -90,10 +98,49 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult:
         observer.started(*who, process, params.argv, launch.cwd)
     told = environments.summary(resolved, session.base, started, flags) if session.summaries else None
     if params.contract is not None:
-        return StartResult(params.process_id, warnings=ready.warnings, environment=told)
-    # Its protocol has no place for them.
-    environments.say((*ready.warnings, *(flag.what for flag in flags)))
-    return StartResult(params.process_id, environment=told)
+        warnings = ready.warnings
+        if params.env and (resolved.refused or "PATH" in params.env):
+            warnings = (*warnings, *_not_set(resolved, params.env))
+        return StartResult(params.process_id, warnings=warnings, environment=told)
+    result = StartResult(params.process_id, environment=told)
+    if ready.warnings or flags:
+        # Its protocol has no place for them.
+        texts = (*ready.warnings, *(flag.what for flag in flags))
+        environments.say(texts)
+        said = _settings(ready, environments)
+        if said is not None and said.stock_notices == "stderr":
+            news = environments.news(call.principal, params.thread_id or session.id, texts)
+            if news:
+                call.answer(result)  # before anything that the command says
+                process.remark(notice(news, tty=params.tty))
+                return LATER
+    return result
+
+
+def notice(texts: Iterable[str], *, tty: bool) -> bytes:
+    """What a command's stderr begins with: a line for each, that says whose it is."""
+    from ..env.explain import shown
+    from ..plain import unbroken
+
+    end = "\r\n" if tty else "\n"
+    return "".join([f"[outfitter] {unbroken(shown(text))}{end}" for text in texts]).encode()
+
+
+def _not_set(resolved: Resolved, env: Mapping[str, str]) -> list[str]:
+    """What the request asked for and the command does not have, but for what shells set themselves; and a
+    PATH that is probably a mistake."""
+    from ..env.explain import shown
+    from ..env.lists import path_mistake
+    from ..plain import unbroken
+
+    found = [
+        f"{unbroken(shown(one.name))} is not as the request says: {one.why}"
+        for one in resolved.refused
+        if one.level == REQUESTED and one.reason != "shell-maintained"
+    ]
+    if why := path_mistake(env["PATH"]) if "PATH" in env else "":
+        found.append(f"PATH of the request is probably a mistake: {unbroken(shown(why))}")
+    return found
 
 
 def _unattended(call: Call, detached: DetachedParams) -> float:
@@ -117,15 +164,19 @@ def _unattended(call: Call, detached: DetachedParams) -> float:
 
 def _masks(ready: Ready, environments: Environments) -> bool:
     """Whether startup files are masked for the command."""
-    settings = ready.settings
-    if settings is None:
-        # For a client that says all about its environment the user's word counts, not the project's; and it
-        # is not told of mistakes in files that it does not use.
-        try:
-            settings = environments.contract.settings(None)
-        except FileInvalid:
-            return False
-    return settings.descendants == "mask"
+    settings = _settings(ready, environments)
+    return settings is not None and settings.descendants == "mask"
+
+
+def _settings(ready: Ready, environments: Environments) -> Settings | None:
+    """For a client that says all about its environment the user's word counts, not the project's; and it is
+    not told of mistakes in files that it does not use."""
+    if ready.settings is not None:
+        return ready.settings
+    try:
+        return environments.contract.settings(None)
+    except FileInvalid:
+        return None
 
 
 def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outfitter.contract.doctor.path import path_segments
+from outfitter.contract.doctor.machine import Given
+from outfitter.contract.doctor.path import path_result, path_segments
 
 from .build import given, seen
 
@@ -26,3 +27,10 @@ def test_entries_of_path_that_nobody_meant_are_told(path: str, status: str, deta
 @pytest.mark.parametrize("base", [{"PATH": ""}, {"PATH": "bin"}])
 def test_a_path_that_leads_nowhere_is_an_error(base: dict[str, str]) -> None:
     assert seen(path_segments(given(base), frozenset())) == ("error", ())
+
+
+@pytest.mark.parametrize(("path", "status"), [("/x", "error"), ("", "error"), ("/x:/usr/bin", "ok")])
+def test_the_path_that_commands_get_must_reach_the_system(path: str, status: str) -> None:
+    base = {"PATH": "/usr/bin:/bin"}
+    assert seen(path_result(Given(base, {"PATH": path})))[0] == status
+    assert seen(path_result(Given(base, {}, problem="too large")))[0] == "ok"

@@ -23,7 +23,8 @@ from outfitter.env.layer import BASE, PROVIDER, SESSION, Layer
 from outfitter.env.origin import Origin
 from outfitter.env.resolve import Rules, Stack
 from outfitter.errors import FileInvalid, SettingInvalid, SetupBlocked, SetupFailed
-from tests.support.machine import SECOND, wait_until
+from outfitter.host import keyring
+from tests.support.machine import KEYRING, SECOND, wait_until
 from tests.support.tools import program
 
 HERE = Origin("test", "here")
@@ -583,6 +584,29 @@ def test_with_secrets_each_process_runs_it_for_itself_and_once(site: Site) -> No
     assert site.runs() == 2
 
 
+@KEYRING
+def test_processes_without_a_server_share_secrets_in_the_keyring(site: Site) -> None:
+    site.script(f'export API_TOKEN={SECRET} PLAIN=p PATH="/opt/{SECRET}/bin:$PATH:/usr/games"')
+    site.allow()
+    first, second = site.process(), site.process()
+    first.shares_secrets = second.shares_secrets = True
+    layer = site.layer(first)
+    later = site.layer(second)
+    assert site.runs() == 1
+    assert values(site, later) == values(site, layer)
+    assert later.secrets == layer.secrets == {"API_TOKEN", "PATH"}
+    assert (later.values["API_TOKEN"], later.values["PLAIN"]) == (SECRET, "p")
+    assert SECRET.encode() not in site.kept()
+    # A server has its own in its memory, and takes what is there.
+    assert site.layer(site.process()).values["API_TOKEN"] == SECRET
+    assert site.runs() == 1
+    # Another run has other secrets; those of this one are no longer meant.
+    site.layer(site.process(), again=True)
+    assert site.layer(second, again=False) is later
+    assert "run again" in site.layer(site.process()).note
+    keyring.forget(f"outfitter:setup:{second.place(site.use()).name}")
+
+
 def test_a_log_is_bounded(site: Site) -> None:
     site.script("yes | head -c 3000000; echo; echo the end")
     site.allow()
@@ -630,6 +654,33 @@ def test_each_worktree_is_set_up_once_and_knows_where_it_comes_from(site: Site, 
     for at in (site.project, repository, repository):
         site.layer(at=at)
     assert site.runs() == 2
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+def test_a_worktree_that_was_made_again_is_set_up_again(
+    site: Site, repository: Path, same_process: bool
+) -> None:
+    site.allow(repository)
+    site.layer(at=repository)
+    git("worktree", "remove", "--force", str(repository), at=site.project)
+    git("worktree", "add", "-q", "-f", str(repository), "project-2", at=site.project)
+    setups = site.setups if same_process else site.process()
+    status = setups.status(site.use(repository))
+    assert (status.state, "made again" in status.note) == ("new", True)
+    site.layer(setups, at=repository)
+    assert site.runs() == 2
+    site.layer(site.process(), at=repository)
+    assert (site.runs(), setups.status(site.use(repository)).state) == (2, "applied")
+
+
+def test_a_repository_that_is_begun_later_is_no_other_worktree(site: Site) -> None:
+    (site.project / ".git").rmdir()
+    site.script("export A=1")
+    site.allow()
+    site.layer()
+    git("init", "-q", at=site.project)
+    site.layer(site.process())
+    assert site.runs() == 1
 
 
 def test_a_grant_of_the_main_checkout_is_offered_and_not_taken(site: Site, repository: Path) -> None:

@@ -46,4 +46,5 @@ def _drift(flags: Flags) -> tuple[str, list[Drift]]:
     contract = asking.prepared()
     resolved = contract.resolve(Asked(folder, {}))
     tools = versions(lock.tools, resolved, folder)
-    return path, compare(lock, make(resolved, contract, folder, lock.salt, tools=tools, level=lock.level))
+    now = make(resolved, contract, folder, lock.salt, tools=tools, levels=lock.levels, only=lock.only)
+    return path, compare(lock, now)

@@ -112,11 +112,18 @@ def export_command(**flags: Any) -> int:
 
 
 @env_group.command("lock")
-@has(CWD, _FILE, Flag("--tool", "list", "Record the version of this program only (repeatable).", "NAME"))
+@has(
+    CWD,
+    _FILE,
+    Flag("--layers", "list", "Lock project (default), all, or L0 to L6 (repeatable).", "LAYER"),
+    Flag("--only", "list", "Lock variables that match this pattern only (repeatable).", "PATTERN"),
+    Flag("--tool", "list", "Record the version of this program only (repeatable).", "NAME"),
+)
 def lock_command(**flags: Any) -> int:
     """Record the environment in outfitter.lock, without values.
 
-    `outfitter env check` compares the environment with this lock later.
+    The lock covers what the project brings along, so it holds on every machine. `outfitter env check`
+    compares the environment with this lock later.
     """
     from .lock import lock
 

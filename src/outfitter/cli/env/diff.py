@@ -201,7 +201,15 @@ class _Comparison:
             from .lockfile import make
 
             resolved = self._resolved(where)
-            found = make(resolved, self._contract, where.path, lock.salt, tools={}, level=lock.level)
+            found = make(
+                resolved,
+                self._contract,
+                where.path,
+                lock.salt,
+                tools={},
+                levels=lock.levels,
+                only=lock.only,
+            )
         texts: dict[str, str] = {}
         lists, secret = set(), set()
         for name, one in found.variables.items():

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from ...contract.contract import Asked
+from ...env.lock import EVERY_LEVEL, PROJECT_LEVELS
+from ...errors import SettingInvalid
 from ...formats.lockfile import encode
 from . import asking
-from .lockfile import TOOLS, make, salt_of, versions
-from .output import emit, write_whole
+from .lockfile import TOOLS, make, salt_of, tools_of, versions
+from .output import emit, printable, say, write_whole
 from .places import lock_file
 from .text import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..wishes import Flags
+
+_GROUPS = {"project": PROJECT_LEVELS, "all": EVERY_LEVEL}
+_NAMES = {f"L{level}": level for level in EVERY_LEVEL}
 
 
 def lock(flags: Flags) -> int:
@@ -20,9 +27,29 @@ def lock(flags: Flags) -> int:
     folder = asking.folder_of(flags["cwd"])
     path = lock_file(flags["file"], folder)
     contract = asking.prepared()
+    levels = _levels(flags["layers"])
     resolved = contract.resolve(Asked(folder, {}))
-    tools = versions(flags["tool"] or TOOLS, resolved, folder)
-    made = make(resolved, contract, folder, salt_of(path), tools=tools)
+    # Without a word about tools, those that the layers bring: this machine's own are another's on the next.
+    names = flags["tool"] or tools_of(TOOLS, resolved, folder, levels)
+    tools = versions(names, resolved, folder)
+    made = make(resolved, contract, folder, salt_of(path), tools=tools, levels=levels, only=flags["only"])
     write_whole(path, encode(made).encode())
     emit(f"{path}: {count(len(made.variables), 'variable')}, {count(len(made.tools), 'tool')}")
+    if not made.layers and levels == PROJECT_LEVELS:
+        say("this project brings no layer: to lock what this machine has, add --layers all")
     return 0
+
+
+def _levels(words: Sequence[str]) -> tuple[int, ...]:
+    """The layers that are locked; without a word, those of the project. Raises SettingInvalid."""
+    found: set[int] = set()
+    for word in words or ("project",):
+        if word in _GROUPS:
+            found.update(_GROUPS[word])
+        elif word in _NAMES:
+            found.add(_NAMES[word])
+        else:
+            raise SettingInvalid(
+                f"--layers {printable(word)}: choose project, all, or one of {', '.join(_NAMES)}"
+            )
+    return tuple(sorted(found))

@@ -65,7 +65,8 @@ def make(
     salt: bytes,
     *,
     tools: Mapping[str, str],
-    level: int = 0,
+    levels: Iterable[int],
+    only: Iterable[str],
 ) -> Lock:
     """The lock of a folder's environment, with ~ and a dot for the home and the project."""
     return locks.build(
@@ -75,8 +76,20 @@ def make(
         tools=tools,
         home=facts.home(inherited.load()),
         project=project_folder(folder),
-        level=level,
+        levels=levels,
+        only=only,
     )
+
+
+def tools_of(names: Iterable[str], resolved: Resolved, cwd: str, levels: Iterable[int]) -> list[str]:
+    """Those that are found in a folder which one of these layers has put into PATH."""
+    from ...contract.programs import find
+
+    covered = frozenset(levels)
+    path = resolved.history()[1].get("PATH")
+    folders = {one.value for one in path.segments if one.level in covered} if path is not None else set()
+    found = {name: find(name, resolved.values, cwd) for name in names}
+    return [name for name, path in found.items() if path is not None and os.path.dirname(path) in folders]
 
 
 def versions(names: Iterable[str], resolved: Resolved, cwd: str) -> dict[str, str]:

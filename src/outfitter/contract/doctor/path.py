@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...env.lists import entry_key, leads_somewhere
+from ...env.lists import entry_key, leads_somewhere, reaches_system
 from .check import Check, Finding
 from .machine import Given, given
 from .words import counted
@@ -62,4 +62,23 @@ def path_segments(given: Given, folders: frozenset[str]) -> Finding:
     return Finding("ok", f"{counted(segments, 'entry')}{rest}", details)
 
 
-CHECKS = (Check("path.segments", (given, folders), path_segments),)
+def path_result(given: Given) -> Finding:
+    """The PATH that commands really get, after every layer."""
+    if given.problem or given.refused:
+        return Finding("ok", "no command can be started here, so there is no PATH to look at")
+    path = given.values.get("PATH", "")
+    if reaches_system(path):
+        return Finding("ok", "commands find the system's programs")
+    return Finding(
+        "error",
+        "commands get a PATH without /usr/bin and /bin, so they find hardly any program",
+        [f"PATH={path}"],
+        "Type `outfitter env explain PATH` to see who set it, and let that add to PATH instead "
+        "(`outfitter env unset --forget PATH` takes back what `outfitter env set` has set).",
+    )
+
+
+CHECKS = (
+    Check("path.segments", (given, folders), path_segments),
+    Check("path.result", (given,), path_result),
+)

@@ -33,7 +33,8 @@ class SetupRun:
 
     `digest` stands for everything that it depends on, `inputs` has the digests of its files. `set`, `unset`
     and `operations` are what it exports, but for the names in `withheld`, which are secret and nowhere else
-    than in the memory of the process that ran it. `run` tells one run from the next. The repr has no values.
+    than in the memory of the process that ran it. `run` tells one run from the next, `identity` the worktree
+    from one that was at its path before. The repr has no values.
     """
 
     worktree: str
@@ -43,6 +44,7 @@ class SetupRun:
     _: KW_ONLY
     run: str
     begun_ms: int
+    identity: str = ""
     seconds: float = 0.0
     outcome: str = ""
     exit_code: int | None = None
@@ -65,12 +67,14 @@ class SetupRun:
 class SetupFiles:
     """The files of one worktree."""
 
-    __slots__ = ("_folder", "lock", "log", "record", "worktree")
+    __slots__ = ("_folder", "lock", "log", "name", "record", "worktree")
 
     def __init__(self, state_folder: str, worktree: str) -> None:
         self.worktree = worktree
         self._folder = f"{state_folder}/setups"
         name = sha256(worktree.encode("utf-8", "surrogateescape")).hexdigest()
+        # Another state folder is another user's, or another test's.
+        self.name = sha256(f"{state_folder}\0{worktree}".encode("utf-8", "surrogateescape")).hexdigest()
         self.record = f"{self._folder}/{name}.json"
         self.log = f"{self._folder}/{name}.log"
         self.lock = f"{self._folder}/{name}.lock"
@@ -183,7 +187,8 @@ def _read(data: bytes) -> SetupRun | None:
         kept = SetupRun(**said)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    texts = [kept.worktree, kept.digest, kept.label, kept.run, kept.outcome, kept.reason, *kept.unset]
+    texts = [kept.worktree, kept.digest, kept.label, kept.run, kept.identity, kept.outcome, kept.reason]
+    texts += kept.unset
     texts += [*kept.set, *kept.set.values(), *kept.withheld, *(name for one in kept.lost for name in one)]
     texts += [text for one in kept.operations for text in (one.variable, one.op, *one.values)]
     return kept if kept.state in STATES and all(type(text) is str for text in texts) else None

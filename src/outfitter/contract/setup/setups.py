@@ -1,8 +1,10 @@
 """The setup of a worktree: run once, allowed by a person, and captured as layer 4.
 
 It runs again when what it depends on changes: its declaration, its script, its inputs. A change of the layers
-below is none of these. A failed one is remembered and not repeated either. A warm command costs a few calls
-of stat. Values that are secret stay in the memory of the process that ran it; another process runs it again.
+below is none of these. A worktree that was removed and made again at the same path is another one. A failed
+setup is remembered and not repeated either. A warm command costs a few calls of stat. Values that are secret
+are in no file: a server has them in its memory, other processes in the kernel's keyring. Where they are in
+neither, another process runs it again.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from ...record import record, replace
 from ...shell.sourced import MaskedLines, changes
 from ..freshness import Fresh, settled, stamps
 from ..trust import blocked
-from ..worktree import source_tree
-from . import inputs
+from ..worktree import identity, source_tree
+from . import inputs, secrets
 from .plan import make_plan, watched
 from .runs import SetupFiles, SetupRun
 
@@ -94,11 +96,15 @@ class Setups:
     """The setups of one executor.
 
     `log` gets the lines that a setup prints while it runs, without known secrets; `again` makes the next one
-    run whatever is known of it. Both are for a command of our own.
+    run whatever is known of it. Both are for a command of our own. `shares_secrets`: what it exports and may
+    not be on a disk is kept in the kernel's keyring, for the processes that follow this one.
     """
 
-    def __init__(self, store: TrustStore, state_folder: str, home: str) -> None:
+    def __init__(
+        self, store: TrustStore, state_folder: str, home: str, *, shares_secrets: bool = False
+    ) -> None:
         self.store = store
+        self.shares_secrets = shares_secrets
         self.log: Callable[[str], None] | None = None
         self.again = False
         self._state_folder = state_folder
@@ -178,6 +184,8 @@ class Setups:
             return told("blocked", blocked(trust))
         if kept is None:
             return told("new", "it runs before the first command")
+        if kept.identity != identity(use.worktree):
+            return told("new", "the worktree was made again: it runs before the first command")
         if kept.state == "running":
             return told("interrupted", "it was interrupted, and runs again before the next command")
         if kept.digest != digest:
@@ -215,12 +223,14 @@ class _Work:
         self._lower = lower
         self._mark = mark
         self._log = setups.log
+        self._shares_secrets = setups.shares_secrets
         self._home = setups.home
         self._place = setups.place(use)
         self._list_names = LIST_NAMES | settings.list_names
         # What a layer below calls secret is, whatever its name.
         named = [name for layer in lower.layers for name in layer.secrets]
         self._secrets = Secrets((*settings.secret_names, *named))
+        self._identity = identity(use.worktree)
         source = source_tree(use.worktree)
         self._own = {WORKTREE: use.worktree, SOURCE_TREE: source}
         if use.declared.source == "codex":
@@ -261,7 +271,7 @@ class _Work:
 
     def _still_holds(self, old: _Known, digest: str) -> bool:
         """Whether nothing but stamps has changed; or another process is at it, or has secrets of its own."""
-        if old.kept is None or old.kept.digest != digest:
+        if old.kept is None or not self._is_about(old.kept, digest):
             return False
         kept = self._place.read()
         if kept is None or kept.run == old.kept.run:
@@ -270,6 +280,10 @@ class _Work:
             return self._place.is_locked()
         return bool(kept.withheld) and old.kept.state == "applied"
 
+    def _is_about(self, kept: SetupRun, digest: str) -> bool:
+        """Whether it ran in this worktree, not in a former one of the same path, with the same inputs."""
+        return kept.digest == digest and kept.identity == self._identity
+
     def _once(self, look: _Look, *, again: bool) -> _Known:
         """Under the lock: what another process has made of it, or what we make of it."""
         try:
@@ -277,9 +291,14 @@ class _Work:
         except SettingInvalid:
             # Nobody can write there, as in a sandbox: the record that is there is used all the same.
             kept = None if again else self._place.read()
-            if kept is None or kept.digest != look.digest or kept.state == "running" or kept.withheld:
+            if kept is None or not self._is_about(kept, look.digest):
                 raise
-            return self._known(kept, look)
+            if kept.state == "running":
+                raise
+            found = self._recalled(kept)
+            if found is None:
+                raise
+            return self._known(kept, look, found)
         if lock is None:
             why = "another process has been running it for longer than its timeout"
             return self._for_now(why, look.watch, self._stamped(look))
@@ -292,9 +311,10 @@ class _Work:
     def _alone(self, look: _Look, *, again: bool) -> _Known:
         kept = self._place.read()
         why = ""
-        if kept is not None and kept.digest == look.digest and kept.state != "running" and not again:
-            if not kept.withheld:
-                return self._known(kept, look)
+        if kept is not None and not again and kept.state != "running" and self._is_about(kept, look.digest):
+            found = self._recalled(kept)
+            if found is not None:
+                return self._known(kept, look, found)
             why = f"run again: {', '.join(kept.withheld)} is secret and never written to disk"
         return self._run(look, why)
 
@@ -305,7 +325,15 @@ class _Work:
         begun_ms, run = int(time.time() * 1000), os.urandom(8).hex()
         # Who finds this one, and nobody at it, knows that it was cut off.
         self._place.write(
-            SetupRun(use.worktree, "running", look.digest, plan.label, run=run, begun_ms=begun_ms)
+            SetupRun(
+                use.worktree,
+                "running",
+                look.digest,
+                plan.label,
+                run=run,
+                begun_ms=begun_ms,
+                identity=self._identity,
+            )
         )
         env = {"HOME": self._home, **self._lower.values, **self._own}
         lines = None if self._log is None else MaskedLines(env, self._secrets, self._log)
@@ -334,6 +362,7 @@ class _Work:
             plan.label,
             run=run,
             begun_ms=begun_ms,
+            identity=self._identity,
             seconds=result.seconds,
             outcome=result.state,
             exit_code=result.status,
@@ -358,7 +387,13 @@ class _Work:
             self._place.write(kept)
         except SettingInvalid as error:
             why = f"{why}; {error}" if why and str(error) not in why else str(error)
+        if self._shares_secrets:
+            secrets.keep(self._place, kept, said)
         return self._known(kept, look, said, why)
+
+    def _recalled(self, kept: SetupRun) -> ScriptChanges | SetupRun | None:
+        """All that a run exports; None when what is secret of it is not to be had."""
+        return secrets.recalled(self._place, kept) if kept.withheld else kept
 
     def _changed(self, look: _Look) -> tuple[_Look, tuple[str, ...]]:
         """The inputs that are others now than before it ran. From now on they count as they are.
@@ -390,7 +425,7 @@ class _Work:
 
     # What it comes to
 
-    def _known(self, kept: SetupRun, look: _Look, said: ScriptChanges | None = None, why: str = "") -> _Known:
+    def _known(self, kept: SetupRun, look: _Look, said: ScriptChanges | SetupRun, why: str = "") -> _Known:
         """`said` has everything; a record lacks what is secret."""
         tail = ""
         if kept.state == "failed":
@@ -398,7 +433,7 @@ class _Work:
             layer = self._empty("failed", f"{note}; fix it, then type: {self._use.remedy}")
             tail = self._place.read_log(_TAIL)
         else:
-            layer = self._applied(kept, look.plan, said or kept, why)
+            layer = self._applied(kept, look.plan, said, why)
         fresh = Fresh(look.watch, self._stamped(look))
         return _Known(self._use.declared, layer, fresh, kept, tail)
 

@@ -8,6 +8,7 @@ from ...host import facts
 from ...protocol.environment import BaseResult, DiffResult, ExplainResult, ResolveResult
 from ...protocol.session import StatusResult
 from ..call import LATER
+from ..forks import enter
 from ..limits import EXPLAINED_BYTES, EXPLAINED_VARIABLES
 
 TYPE_CHECKING = False
@@ -122,6 +123,8 @@ def _asked(call: Call, params: ResolveParams) -> Asked:
     except ValueError as error:
         raise InvalidParams(f"cwd is not a path of this executor: {error}") from None
     environments = call.services.environments
+    if params.contract is not None and params.contract.scope is not None:
+        enter(call, params.contract.scope)
     return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty, call.principal)
 
 

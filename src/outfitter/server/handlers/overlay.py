@@ -7,6 +7,7 @@ from ...env.overlay import describe, read, why_no_producer
 from ...env.redact import Secrets, holding
 from ...errors import InvalidParams, OverlayRefused
 from ...protocol.overlay import DropResult, EventResult, OverlayResult, PutResult
+from ..forks import enter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,13 +24,17 @@ def put(call: Call, params: PutParams) -> PutResult:
     why = why_no_scope(params.scope) or why_no_producer(params.producer)
     if why:
         raise InvalidParams(why)
+    enter(call, params.scope)
     contribution, rejected = read(params.producer, params.told)
     # Whether an entry is allowed is decided anew for every command; its producer is told now.
-    refused = refusals(contribution, _settings(call))
+    scopes = _scopes(call)
+    withheld = scopes.get(params.scope).withheld
+    refused = refusals(contribution, _settings(call), withheld)
     rejected = (*rejected, *refused)
     if params.strict and rejected:
         raise OverlayRefused(params.producer, tuple(map(str, rejected)))
-    _scopes(call).put(params.scope, contribution, _owner(call), merge=params.merge, order=params.order)
+    contribution = contribution.without([one.name for one in refused if one.reason == "path"])
+    scopes.put(params.scope, contribution, _owner(call), merge=params.merge, order=params.order)
     not_taken = {one.name for one in refused}
     return PutResult(
         [name for name in contribution.names if name not in not_taken],
@@ -39,12 +44,14 @@ def put(call: Call, params: PutParams) -> PutResult:
 
 def list_contributions(call: Call, params: ListParams) -> OverlayResult:
     """Names only: whoever knows a scope's id need not know its values."""
+    enter(call, params.scope)
     overlay = _scopes(call).get(params.scope)
     return OverlayResult(_described(overlay), sorted(overlay.withheld), overlay.parent or None)
 
 
 def drop(call: Call, params: DropParams) -> DropResult:
     """Forgets what a producer has said, or the whole session."""
+    enter(call, params.scope)
     scopes = _scopes(call)
     if params.producer is not None:
         return DropResult(scopes.drop(params.scope, params.producer, params.names))
@@ -57,6 +64,7 @@ def event(call: Call, params: EventParams) -> EventResult:
     """Does to an overlay what the event does; says whose hooks must run again, and what is lost."""
     if params.event != "fork" and (params.to is not None or params.unset or params.hide_secrets):
         raise InvalidParams("`to`, `unset` and `hideSecrets` need the event `fork`")
+    enter(call, params.scope)
     settings = _settings(call)
     unset = set(params.unset)
     if params.hide_secrets:
