@@ -30,6 +30,7 @@ with tempfile.TemporaryDirectory() as scratch:
     folder = Path(scratch).resolve()
     (folder / "bin").mkdir()
     (folder / "outfitter.toml").write_text(PROJECT)
+    outfitter(folder, "trust", "--yes")
     outfitter(folder, "env")
     outfitter(folder, "env", "explain", "PATH", "AWS_PROFILE", "LD_PRELOAD")
     outfitter(folder, "env", "diff", "/", "here")

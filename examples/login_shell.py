@@ -1,6 +1,8 @@
 """Runs a login shell whose profile changes PATH, brings a token back and changes the directory."""
 
 import asyncio
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -20,6 +22,12 @@ POLICY = outfitter.EnvPolicy("all", True, exclude=("*TOKEN*",), set=(), include_
 COMMAND = ["bash", "-lc", 'echo "${PATH%%:*}, stage $STAGE, ${DEPLOY_TOKEN-no token}, in $PWD"']
 
 
+def trust(project: Path, environment: dict[str, str]) -> None:
+    """What a person does who has read the project's file."""
+    command = [sys.executable, "-m", "outfitter", "trust", "--yes", project]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+
+
 async def main(root: Path) -> None:
     project, home = root / "project", root / "home"
     for folder in (project, home):
@@ -27,6 +35,7 @@ async def main(root: Path) -> None:
     (project / "outfitter.toml").write_text(PROJECT)
     (home / ".bash_profile").write_text(PROFILE)
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(home), "DEPLOY_TOKEN": "the executor's"}
+    trust(project, environment)
     async with outfitter.local(environment=environment, summaries=True) as client:
         for startup in ("enforce", "repair", "report"):
             contract = outfitter.EnvContract(startup=startup)

@@ -14,6 +14,7 @@ import pytest
 
 from outfitter import errors
 from outfitter.cli.commands import cli
+from outfitter.env.names import HARMLESS
 from outfitter.protocol.upgrade import Admitted
 from outfitter.server import limits
 from outfitter.server.jwt import SignedTokens
@@ -107,3 +108,9 @@ def test_the_picture_shows_what_the_commands_print() -> None:
     check = [sys.executable, ROOT / "scripts" / "terminal-svg", "--check"]
     done = subprocess.run(check, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_harmless_names_are_all_there_with_their_reasons() -> None:
+    text = (DOCS / "reference/providers.md").read_text()
+    section = text.partition("### Harmless names\n")[2].partition("\n## ")[0]
+    assert dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE)) == HARMLESS

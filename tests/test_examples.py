@@ -38,6 +38,16 @@ PATH 2: /bin from L0 base
 the command sees: CI=1 HOME=/srv/project PATH=/usr/bin:/bin
 """,
     "explain_project.py": """\
+$ outfitter trust --yes
+project  /project  suggested (outfitter)
+  reads  /project/outfitter.toml
+  does  sets CI=1
+  does  sets LD_PRELOAD=/tmp/hook.so
+  does  puts /project/bin in front of PATH
+  digest sha256:f7a5ad0470e7415dad52a4ac3258e5455170454ce0dac59273f3fa106d55b0e6
+outfitter: what project says is now set in /project, until that changes
+exit status 0
+
 $ outfitter env
 env: base=launcher, policy=project:shell_environment_policy, provider=project(applied, 3), setup=none, 1 refused
 4 variables for a command in /project; values are not shown

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.support.contracts import allow
 from tests.support.machine import SECOND, status, wait_until
 from tests.support.servers import Server, environment
 from tests.support.tools import program
@@ -47,6 +48,10 @@ class User:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+    def allow(self, folder: Path) -> None:
+        """Allows the variables of a project's outfitter.toml, as `outfitter trust` does."""
+        allow(folder, self.env())
 
     def records(self) -> list[Path]:
         return sorted(self.commands.glob("*")) if self.commands.is_dir() else []

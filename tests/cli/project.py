@@ -24,6 +24,7 @@ def make(user: User) -> Path:
     folder = user.home / "project"
     (folder / "bin").mkdir(parents=True)
     (folder / "outfitter.toml").write_text(FILE)
+    user.allow(folder)
     return folder
 
 

@@ -81,6 +81,7 @@ def test_values_are_told_when_asked_for_but_no_secret(user: User, project: Path)
     (project / "outfitter.toml").write_text(
         '[env]\nset = { PLAIN = "after", API_TOKEN = "hush-2", URL = "x-hush-token" }\n'
     )
+    user.allow(project)
     done = user.run("env", "diff", "--values", "--json", ".", "./project", env=SECRETS)
     assert differences(done) == [
         {"name": "API_TOKEN", "kind": "changed", "secret": True},

@@ -318,3 +318,23 @@ def test_answer_from_here_needs_nothing_that_is_slow_to_import(
         [sys.executable, "-c", script, *args], capture_output=True, cwd=project, env=user.env(), check=True
     )
     assert done.stderr == b"[]\n"
+
+
+def test_what_nobody_has_allowed_is_told_with_what_to_type(user: User) -> None:
+    folder = user.home / "clone"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "outfitter.toml").write_text('[env]\nset = { DATABASE = "x" }\n')
+    (folder / ".envrc").write_text("export DATABASE_URL=x\n")
+    grant = f"outfitter trust {folder}"
+    done = user.run("env", "explain", "--cwd", "clone", "DATABASE")
+    why = f"nobody has allowed the files that set it: {grant}"
+    assert words(done.stdout)[0] == f"DATABASE not set: L3 project: {why} ({folder}/outfitter.toml:2)"
+    done = user.run("env", "explain", "--cwd", "clone", "DATABASE_URL")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"outfitter: DATABASE_URL is neither a variable nor a program in PATH; ")
+    assert f"direnv:{folder}/.envrc is blocked and may set it: ".encode() in done.stderr
+    assert b"direnv allow" in done.stderr
+    told = words(user.run("env", "--cwd", "clone").stdout)
+    assert f"would change DATABASE: to see how, and to allow it, type: {grant}" in told
+    done = user.run("run", "--cwd", "clone", "--", "true")
+    assert f"would change DATABASE: to see how, and to allow it, type: {grant}".encode() in done.stderr

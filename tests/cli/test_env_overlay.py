@@ -115,6 +115,9 @@ def test_standard_input_is_read_too(user: User, repo: Path) -> None:
 def test_named_overlays_are_listed_and_chosen(user: User, repo: Path) -> None:
     # O10
     (repo / "outfitter.toml").write_text('[overlays.rocm]\nset = { GFX = "11" }\n')
+    waits = f"the project would change GFX: to see how, and to allow it, type: outfitter trust {repo}"
+    assert show(user, repo, "${GFX-none}", "--overlay", "rocm") == f"none\noutfitter: {waits}"
+    user.allow(repo)
     told = json.loads(user.run("env", "overlay", "--json", "--dir", str(repo)).stdout)
     assert told["named"] == [{"name": "rocm", "kind": "project", "file": f"{repo}/outfitter.toml"}]
     assert (
@@ -215,6 +218,7 @@ def test_what_a_hook_printed_is_taken_as_its_own(user: User, repo: Path) -> None
 def test_a_secret_that_is_part_of_another_value_is_not_kept_either(user: User, repo: Path) -> None:
     # S: what a shell or a file has put together.
     (repo / "outfitter.toml").write_text('[env]\nset = { DB_PASSWORD = "hush-project" }\n')
+    user.allow(repo)
     file = repo / "hook.env"
     file.write_text(
         'export MY_TOKEN=hush-file\nexport A=$MY_TOKEN-x\nexport B=b\nexport C="Bearer $GH_TOKEN"\n'

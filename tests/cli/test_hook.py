@@ -47,6 +47,7 @@ class Agent:
 
     def say(self, text: str) -> None:
         (self.project / "outfitter.toml").write_text(text)
+        self.user.allow(self.project)
 
     def input(self, event: str = "SessionStart", **more: str) -> bytes:
         return json.dumps({"hook_event_name": event, "cwd": str(self.project), **more}).encode()

@@ -88,7 +88,7 @@ def test_a_tool_with_its_own_trust_is_allowed_there(user: User, project: Path) -
 def test_without_a_provider_there_is_nothing_to_allow(user: User) -> None:
     done = user.run("trust")
     assert (done.returncode, done.stdout) == (0, b"")
-    assert b"no project code would run here" in done.stderr
+    assert b"this project runs nothing and sets nothing" in done.stderr
     assert json.loads(user.run("trust", "--json").stdout) == {"providers": []}
     assert b"has allowed nothing here" in user.run("trust", "--revoke").stderr
 
@@ -158,3 +158,39 @@ def test_what_is_asked_ends_with_a_command_line_that_is_killed(
     popen.kill()
     popen.wait()
     wait_gone(left)
+
+
+def test_each_effect_of_a_projects_files_is_a_line(user: User) -> None:
+    folder = user.home / "clone"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "outfitter.toml").write_text(
+        '[env]\nset = { A = "1", API_TOKEN = "hush" }\nunset = ["LANG"]\nprepend = { PATH = ["bin"] }\n'
+        '[overlays.more]\nset = { B = "2" }\n'
+        '[providers]\nuse = ["dotenv"]\ndotenv = [".env"]\n'
+    )
+    (folder / ".env").write_text("C=hush\n")
+    done = user.run("trust", str(folder))
+    assert done.returncode == 1
+    assert b"hush" not in done.stdout
+    assert [line.split(None, 1)[1] for line in done.stdout.decode().splitlines() if "  does " in line] == [
+        "sets C",
+        "sets A=1",
+        "sets API_TOKEN",
+        "removes LANG",
+        f"puts {folder}/bin in front of PATH",
+        "sets B=2, with [overlays.more]",
+    ]
+    done = user.run("trust", "--yes", str(folder))
+    assert (done.returncode, done.stderr.decode().splitlines()) == (
+        0,
+        [
+            f"outfitter: what dotenv says is now set in {folder}, until that changes",
+            f"outfitter: what project says is now set in {folder}, until that changes",
+        ],
+    )
+    env = ("run", "--cwd", str(folder), "--", "sh", "-c", 'echo "$A $C"')
+    assert user.run(*env).stdout == b"1 hush\n"
+    (folder / ".env").write_text("C=other\n")
+    assert user.run(*env).stdout == b"1 \n"
+    assert user.run("trust", "--revoke", str(folder)).returncode == 0
+    assert user.run(*env).stdout == b" \n"

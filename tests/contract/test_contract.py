@@ -109,9 +109,11 @@ def test_an_edit_counts_at_the_very_next_command(place: Place) -> None:
     assert "A" not in contract.resolve(asked(place)).values
     place.says('[env]\nset = { A = "00" }\n')
     stacks = set()
-    for number in range(40):
+    for number in range(1, 41):
         with place.project_file.open("r+") as file:
             file.write(f'[env]\nset = {{ A = "{number:02}" }}\n')
+        assert "A" not in contract.resolve(asked(place)).values  # the user has not allowed this yet
+        place.trust()
         assert contract.resolve(asked(place)).values["A"] == f"{number:02}"
         stacks.add(contract.ready(asked(place)).stack)
         assert contract.ready(asked(place)).stack in stacks
@@ -127,6 +129,8 @@ def test_a_nearer_file_and_the_users_count_at_the_next_command(place: Place) -> 
     contract = place.contract()
     assert contract.resolve(asked(place, cwd=below)).values["A"] == "far"
     place.write(below.parent / "outfitter.toml", '[env]\nset = { A = "near" }\n')
+    assert "A" not in contract.resolve(asked(place, cwd=below)).values
+    place.trust(below)
     assert contract.resolve(asked(place, cwd=below)).values["A"] == "near"
     place.user('[env]\nset = { A = "mine" }\n')
     assert contract.resolve(asked(place, cwd=below)).values["A"] == "mine"

@@ -14,6 +14,7 @@ import pytest
 
 from outfitter.agents.hooks import BEGIN, END
 from tests.support.claude import Call, Run, Say, bash, run_claude, subagent
+from tests.support.contracts import allow
 from tests.support.tools import program
 
 OUTFITTER = [sys.executable, "-m", "outfitter"]
@@ -49,8 +50,12 @@ class Machine:
         (folder / "bin").mkdir()
         (folder / "bin" / "which-one").write_text(f"#!/bin/sh\necho {name}\n")
         (folder / "bin" / "which-one").chmod(0o755)
-        (folder / "outfitter.toml").write_text(text)
+        self.say(folder, text)
         return folder
+
+    def say(self, folder: Path, text: str) -> None:
+        (folder / "outfitter.toml").write_text(text)
+        allow(folder, {"HOME": str(self.home), **self.env})
 
     def run(self, cwd: Path, *calls: Call, resume: Run | None = None) -> Run:
         args = ["--add-dir", str(self.root)]  # where a session's commands may change to
@@ -122,7 +127,7 @@ def test_a_resumed_session_has_it_once_and_after_a_mistake_not_at_all(machine: M
     one = machine.project("one", ONE)
     first = machine.run(one, bash(PROBE))
     assert first.outputs == ["one one no no no"]
-    (one / "outfitter.toml").write_text(TWO)
+    machine.say(one, TWO)
     again = machine.run(one, bash(PROBE), resume=first)
     assert again.outputs == ["one the agent's two the agent's no"]
     assert again.session == first.session

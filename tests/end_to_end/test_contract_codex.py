@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.codex import run_codex
+from tests.support.contracts import allow
 from tests.support.model import Output, Script, exec_command, modelling
-from tests.support.servers import Server, serving
+from tests.support.servers import Server, environment, serving
 from tests.support.tap import Message, tapping
 
 # The client's own settings: the executor has this variable, and commands are not to have it.
@@ -59,6 +60,11 @@ class Executor:
     def configure(self, text: str) -> None:
         """Writes the configuration of the account's user."""
         self.write(".config/outfitter/config.toml", text)
+
+    def says(self, text: str) -> None:
+        """What the project's file says, which the user has allowed."""
+        self.write(str(self.work / "outfitter.toml"), text)
+        allow(self.work, environment(self.home, self.env))
 
     @contextlib.contextmanager
     def serving(self, kind: str, *args: str) -> Iterator[Server]:
@@ -237,9 +243,7 @@ def test_a_configuration_that_changes_holds_from_the_next_command_on(executor: E
 
 
 def test_a_projects_file_is_applied_to_the_commands_of_its_folder(executor: Executor) -> None:
-    (executor.work / "outfitter.toml").write_text(
-        '[env]\nset = { PROJECT_VAR = "two words" }\nprepend = { PATH = ["bin"] }\n'
-    )
+    executor.says('[env]\nset = { PROJECT_VAR = "two words" }\nprepend = { PATH = ["bin"] }\n')
     (executor.work / "bin").mkdir()
     (executor.work / "bin" / "which-one").write_text("#!/bin/sh\necho the folder\n")
     (executor.work / "bin" / "which-one").chmod(0o755)
@@ -261,16 +265,14 @@ def test_a_projects_file_is_applied_to_the_commands_of_its_folder(executor: Exec
 
 
 def test_a_projects_file_brings_back_nothing_that_the_client_leaves_out(executor: Executor) -> None:
-    (executor.work / "outfitter.toml").write_text(
-        '[env]\nset = { DEMO_TOKEN = "the project\'s", BASH_ENV = "evil", OTHER = "kept" }\n'
-    )
+    executor.says('[env]\nset = { DEMO_TOKEN = "the project\'s", BASH_ENV = "evil", OTHER = "kept" }\n')
     with executor.serving("outfitter") as server:
         client = ask(executor, server, 'echo "${DEMO_TOKEN-<unset>} ${BASH_ENV-<unset>} $OTHER"')
     assert client.texts == ["<unset> <unset> kept\n"]
 
 
 def test_a_mistake_in_a_projects_file_is_told_where_the_command_would_have_run(executor: Executor) -> None:
-    (executor.work / "outfitter.toml").write_text("[env]\nprepnd = {}\n")
+    executor.says("[env]\nprepnd = {}\n")
     with executor.serving("outfitter") as server:
         [output] = ask(executor, server, PROBE).outputs
     assert f"{executor.work}/outfitter.toml:2: unknown field `prepnd`" in output.raw

@@ -96,6 +96,24 @@ def test_commands_terminals_and_files_are_the_other_users() -> None:
         assert [match["path"] for match in found["matches"]] == [own.as_uri()]
 
 
+def test_an_environment_is_the_users_own_if_that_user_has_made_it() -> None:
+    with serving("--run-as", "nobody") as (wire, folder):
+        env = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {}, "includeOnly": []}
+        for number, (uid, first) in enumerate(((NOBODY, True), (1234, False))):
+            project = folder / f"project{number}"
+            programs = project / ".venv" / "bin"
+            programs.mkdir(parents=True)
+            (project / ".git").mkdir()
+            (programs / "python").symlink_to("/bin/sh")
+            (project / ".venv" / "pyvenv.cfg").write_text("home = /bin\n")
+            subprocess.run(["chown", "-Rh", str(uid), project], check=True)
+            params = start_params(f"p{number}", ["/bin/sh", "-c", "echo $PATH"], tty=False)
+            wire.call("process/start", {**params, "cwd": project.as_uri(), "env": {}, "envPolicy": env})
+            wire.closed(f"p{number}")
+            path = wire.output(f"p{number}").decode().strip().split(":")
+            assert path[0 if first else -1] == str(programs)
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -299,3 +299,31 @@ def test_secrets_of_a_script_that_never_reports_are_masked_too(shell: Shell) -> 
     # bash may find the time to say that its child was killed.
     assert (result.state, result.output.splitlines()[0]) == ("timeout", "has [secret:MY_TOKEN]")
     assert "made-by-itself" not in result.output
+
+
+# A script that was checked
+
+
+def test_what_was_checked_is_sourced_whatever_is_in_the_file(shell: Shell) -> None:
+    checked = b"""#!/bin/bash -e
+export A="$0" B="${BASH_SOURCE[0]}" C="$(cd "$(dirname "${BASH_SOURCE}")" && pwd)" D="$LINENO" E="$*"
+[ ! -e /proc/$BASHPID/fd/3 ] || export OPEN=1
+own() { export F="${BASH_SOURCE[0]}"; }; own
+return 0
+export G=1
+"""
+    result = shell.source("touch swapped\nexport A=swapped\n", content=checked, arguments=["x", "y"])
+    path = str(shell.folder / "script.sh")
+    assert shell.changed(result) == {
+        "A": path,
+        "B": path,
+        "C": str(shell.folder),
+        "D": "2",
+        "E": "x y",
+        "F": path,
+    }
+    assert not (shell.folder / "swapped").exists()
+
+
+def test_an_empty_script_that_was_checked_does_nothing(shell: Shell) -> None:
+    assert shell.changed(shell.source("export A=1\n", content=b"")) == {}

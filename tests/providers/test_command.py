@@ -6,13 +6,16 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outfitter.env.layer import Operation
 from outfitter.env.origin import Origin
+from outfitter.host.tool import Ran, run_tool
 from outfitter.providers.base import Detection, Lost, Resolution, Trust
 from outfitter.providers.command import Command
+from outfitter.record import replace
 from tests.support.machine import SECOND
 
 from .project import LONG, PATH, Project
@@ -297,3 +300,62 @@ def test_it_gets_what_tools_get(place: Place) -> None:
     place.env |= {"CI": "true", "API_TOKEN": "abcdefgh"}
     place.script('printf \'{"set": {"SEEN": "%s %s"}}\' "${CI-none}" "${API_TOKEN-none}"')
     assert place.resolve().set == {"SEEN": "none none"}
+
+
+# What was allowed is what runs
+
+
+GOOD, EVIL = """echo '{"set": {"A": "good"}}'""", """touch swapped; echo '{"set": {"A": "evil"}}'"""
+
+
+def swapping(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody puts another program in place of the one that was checked, at the last moment."""
+
+    def swapped(*args: Any, **more: Any) -> Ran:
+        place.write("other", f"#!/bin/sh\n{EVIL}\n", 0o755)
+        os.replace(place.root / "other", place.root / NAME)
+        return run_tool(*args, **more)
+
+    monkeypatch.setattr("outfitter.providers.command.run_tool", swapped)
+
+
+@pytest.mark.parametrize("argv", [(NAME,), ("sh", "tools/environment"), ("env", "sh", NAME)])
+def test_a_program_that_is_swapped_before_its_start_does_not_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
+) -> None:
+    place.argv = argv
+    place.script(GOOD)
+    context = replace(place.context(), granted=place.trust().digest)
+    swapping(place, monkeypatch)
+    said = place.provider.resolve(place.found, context)
+    assert (said.state, said.set) == ("applied", {"A": "good"})
+    assert not (place.root / "swapped").exists()
+
+
+def test_a_program_that_was_swapped_after_it_was_allowed_does_not_run(place: Place) -> None:
+    place.script(GOOD)
+    context = replace(place.context(), granted=place.trust().digest)
+    place.script(EVIL)
+    said = place.provider.resolve(place.found, context)
+    assert (said.state, said.set) == ("failed", {})
+    assert said.note == f"{NAME} has changed since it was allowed: type `outfitter trust {place.root}`"
+    assert not (place.root / "swapped").exists()
+
+
+def test_a_program_finds_itself_and_its_project(place: Place) -> None:
+    place.script("""printf '{"set": {"A": "%s %s"}}' "$OUTFITTER_PROGRAM" "$PWD" """)
+    assert place.resolve().set == {"A": f"{place.root}/{NAME[2:]} {place.root}"}
+    place.argv = ("sh", NAME)
+    assert place.resolve().set == {"A": f"{place.root}/{NAME[2:]} {place.root}"}
+
+
+def test_a_program_from_elsewhere_runs_where_it_is(place: Place, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("""#!/bin/sh\nprintf '{"set": {"A": "%s"}}' "$0"\n""")
+    elsewhere.chmod(0o755)
+    place.argv = (str(elsewhere),)
+    assert place.resolve().set == {"A": str(elsewhere)}
+    # A link in the project to what is not of it, such as an interpreter in an environment.
+    (place.root / "link").symlink_to(elsewhere)
+    place.argv = ("./link",)
+    assert place.resolve().set == {"A": f"{place.root}/link"}

@@ -82,7 +82,7 @@ def found(provider: Conda | Pixi, directory: Path) -> Detection:
 def resolve(project: Path, *options: str) -> Resolution:
     """From files alone, whatever is active in the base."""
     detection = found(Conda(), project)
-    assert Conda().trust(detection, context("/home/u", *options)).state == "not-needed"
+    assert Conda().trust(detection, context("/home/u", *options)).state == "suggested"
     assert Conda().plan(detection, context("/home/u", *options)) == []
     result = Conda().resolve(detection, context("/home/u", *options))
     assert Conda().resolve(detection, context("/home/u", *options, **STALE)) == result
@@ -370,7 +370,7 @@ def test_a_capture_runs_the_scripts_of_an_activation_in_their_order(project: Pat
 def test_a_capture_is_trusted_for_what_the_scripts_say(project: Path) -> None:
     prefix = activating(project)
     detection = found(Conda(), project)
-    assert Conda().trust(detection, context_of("capture")).state == "not-needed"
+    assert Conda().trust(detection, context_of("capture")).state == "suggested"
     script = prefix / "etc/conda/activate.d/a.sh"
     script.write_text("export A=1")
     trust = Conda().trust(detection, context_of("capture"))
@@ -380,7 +380,7 @@ def test_a_capture_is_trusted_for_what_the_scripts_say(project: Path) -> None:
         f"these scripts would run: {script}",
     )
     assert Conda().plan(detection, context_of("capture"))[0][-1] == str(script)
-    assert Conda().trust(detection, context_of("snapshot")).state == "not-needed"
+    assert Conda().trust(detection, context_of("snapshot")).state == "suggested"
     script.write_text("export A=2")
     assert Conda().trust(detection, context_of("capture")).digest != trust.digest
 

@@ -41,7 +41,7 @@ def resolve(root: Path, *options: str, **env: str) -> Resolution:
     assert found is not None
     given = {"values": options} if options else {}
     context = Context({"PATH": "/bin", "FIXED": "0", "TOKEN": "t", **env}, {}, "/", options=given)
-    assert Devcontainer().trust(found, context) == Trust("not-needed")
+    assert Devcontainer().trust(found, context) == Trust("suggested")
     assert Devcontainer().plan(found, context) == []
     result = Devcontainer().resolve(found, context)
     assert result.watch == found.files

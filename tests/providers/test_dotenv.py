@@ -69,7 +69,7 @@ def test_nothing_runs_so_nobody_needs_to_be_asked(project: Project) -> None:
     provider = Dotenv(BOTH)
     found = provider.detect(str(project.root))
     assert found is not None
-    assert provider.trust(found, project.context()) == Trust("not-needed")
+    assert provider.trust(found, project.context()) == Trust("suggested")
     assert provider.plan(found, project.context()) == []
     assert resolve(project).set == {"A": "$(touch ran)"}
     assert sorted(os.listdir(project.root)) == [".env"]
@@ -165,3 +165,23 @@ def test_options_that_make_no_sense_are_refused(project: Project, options: dict[
     said = resolve(project, **options)
     assert said.state == "failed"
     assert next(iter(options)) in said.note
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_link_out_of_the_project_is_not_followed(project: Project, tmp_path: Path, whole: bool) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("AWS_SECRET=hush\n")
+    if whole:
+        (project.root / "link").symlink_to(outside)
+        name = "link/file"
+    else:
+        name = ".env"
+        (project.root / name).symlink_to(outside / "file")
+    said = resolve(project, values=[name])
+    assert (said.state, said.set) == ("failed", {})
+    path = project.root / name
+    assert said.note == f"{path} is a link out of the project: put a file there, or name another one"
+    (project.root / "inside").write_text("A=1\n")
+    (project.root / "own").symlink_to("inside")
+    assert resolve(project, values=["own"]).set == {"A": "1"}

@@ -52,7 +52,7 @@ class Project:
     def resolve(self, below: str = "", option: str = "", **env: str) -> Resolution:
         """Without a process, whatever is stale in the base."""
         found, context = self.detect(below), self.context(option, **env)
-        assert Python().trust(found, context).state == "not-needed"
+        assert Python().trust(found, context).state == "suggested"
         assert Python().plan(found, context) == []
         result = Python().resolve(found, context)
         stale = Python().resolve(found, self.context(option, **STALE, **env))

@@ -7,6 +7,7 @@ are made by hand, and pyenv 2.6 said the same of them when it was asked once.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from outfitter.providers.base import Context, Detection, Lost, Resolution, Trust
 from outfitter.providers.versions import FILES, Versions
 
 from ..support.tools import program
+from .test_gitindex import git
 
 
 class Machine:
@@ -41,7 +43,7 @@ class Machine:
         found = Versions().detect(str(self.root))
         assert found is not None
         context = Context(env, {}, str(self.home))
-        assert Versions().trust(found, context) == Trust("not-needed")
+        assert Versions().trust(found, context) == Trust("suggested")
         assert Versions().plan(found, context) == []
         return Versions().resolve(found, context)
 
@@ -325,3 +327,19 @@ def test_what_a_file_says_stays_one_word_in_what_people_are_told_to_type(machine
     machine.install(".pyenv/versions/3.12.1")
     result = machine.resolve(".python-version", "3.1;touch${IFS}x\n")
     assert "`pyenv install '3.1;touch${IFS}x'`" in result.note
+
+
+def test_what_is_installed_is_the_users_and_what_a_repository_brings_is_not(machine: Machine) -> None:
+    machine.install(".asdf/installs/node/20", "mine")
+    shutil.rmtree(machine.root / ".git")
+    git(machine.root, "init", "-q")
+    assert machine.resolve(".tool-versions", "node 20\n").own
+    assert machine.resolve(".tool-versions", f"node path:{machine.home}/mine\n").own
+    (machine.root / "theirs/bin").mkdir(parents=True)
+    (machine.root / "theirs/bin/node").write_text("")
+    assert machine.resolve(".tool-versions", "node path:theirs\n").own  # made here: git knows nothing of it
+    git(machine.root, "add", "theirs")
+    assert not machine.resolve(".tool-versions", "node path:theirs\n").own
+    assert not machine.resolve(".tool-versions", "node 20\npython path:theirs\n").own
+    around = machine.resolve(".tool-versions", f"node path:{machine.home}/.asdf/../../project/theirs\n")
+    assert not around.own

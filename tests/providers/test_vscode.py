@@ -38,7 +38,7 @@ def resolve(root: Path, value: str = "", text: str = "", **env: str) -> Resoluti
     found = Vscode().detect(str(root))
     assert found == Detection(str(root), (str(settings(root)),), f"vscode:{settings(root)}")
     context = Context({"VIRTUAL_ENV": "/elsewhere", "PATH": "/bin", **env}, {}, f"{root}/home")
-    assert Vscode().trust(found, context) == Trust("not-needed")
+    assert Vscode().trust(found, context) == Trust("suggested")
     assert Vscode().plan(found, context) == []
     assert Vscode().watch(found, context) == [str(settings(root))]
     result = Vscode().resolve(found, context)

@@ -12,6 +12,8 @@ from outfitter.client.client import Client
 from outfitter.contract.base import Base, base_of
 from outfitter.contract.config import Configuration
 from outfitter.contract.contract import Contract
+from outfitter.contract.trust import PROJECT, tables_of
+from outfitter.errors import FileInvalid
 
 from .machine import SECOND
 
@@ -43,9 +45,15 @@ class Place:
     def user(self, text: str) -> None:
         self.write(self.user_file, text)
 
-    def says(self, text: str) -> None:
-        """What the project's file says."""
+    def says(self, text: str, *, trusted: bool = True) -> None:
+        """What the project's file says, and that the user has allowed it."""
         self.write(self.project_file, text)
+        if trusted:
+            self.trust()
+
+    def trust(self, directory: Path | None = None) -> None:
+        """What `outfitter trust` does about the variables of the project's file."""
+        allow(directory or self.project, self.environ())
 
     def profile(self, text: str, name: str = ".bash_profile") -> None:
         self.write(self.home / name, text)
@@ -77,6 +85,17 @@ class Place:
     def contract(self, kind: str = "daemon", **more: str) -> Contract:
         values = self.environ(**more)
         return Contract(base_of(kind, values), Configuration(values), "/bin/account-shell")
+
+
+def allow(folder: Path, environ: Mapping[str, str]) -> None:
+    """What `outfitter trust` does about the variables of a project's file, in this environment."""
+    contract = Contract(base_of("launcher", environ), Configuration(environ), "/bin/account-shell")
+    try:
+        tables = tables_of(contract.settings(str(folder)))
+    except FileInvalid:
+        return
+    if tables is not None:
+        contract.projects.store.grant(PROJECT, tables.root, tables.digest)
 
 
 def variables(printed: bytes) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..env.explain import secret_pairs, shown
 from ..env.export import export
-from ..env.layer import OVERRIDE, PROVIDER, SNAPSHOT, trouble
+from ..env.layer import OVERRIDE, PROVIDER, SNAPSHOT, suggestions, trouble
 from ..env.redact import mask_pairs
 from ..errors import SettingInvalid
 from ..plain import is_text, unbroken
@@ -99,12 +99,16 @@ def difference(resolved: Resolved, own: Mapping[str, str], secrets: Secrets) -> 
 
 
 def troubles(resolved: Resolved) -> list[str]:
-    """A line for each layer that is not there although it should be: with the command that grants it."""
-    return [
-        plain_line(trouble(layer))
+    """A line for each layer that is not there although it should be: with the command that grants it.
+
+    And one for each project whose suggestions wait for a person.
+    """
+    wrong = [
+        trouble(layer)
         for layer in resolved.layers
         if layer.level >= PROVIDER and layer.state in ("blocked", "failed", "stale")
     ]
+    return [plain_line(line) for line in (*wrong, *suggestions(resolved.layers))]
 
 
 def told_withheld(names: Sequence[str]) -> str:

@@ -281,11 +281,12 @@ def doctor_command(**flags: Any) -> int:
     JSON,
 )
 def trust_command(directory: str | None, **flags: Any) -> int:
-    """Show which code a project would run, and allow it.
+    """Show what a project would run and set, and allow it.
 
-    Lists the files and commands of the project's providers and of its setup. Permission is for the present
-    content only: after an edit, Outfitter asks again. direnv and mise keep their own permissions, which are
-    granted with those tools. The exit status is 0 if everything may run.
+    Lists the files and commands of the project's providers and of its setup, and each effect of what its
+    files set. Permission is for the present content only: after an edit, Outfitter asks again. direnv and
+    mise keep their own permissions, which are granted with those tools. The exit status is 0 if everything
+    is allowed.
     """
     from .trust import trust
 

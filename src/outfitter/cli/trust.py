@@ -1,4 +1,4 @@
-"""outfitter trust: what a project's providers and its setup would run, and whether they may."""
+"""outfitter trust: what a project would run and set, and whether it may."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..contract.contract import Asked, contract_of
+from ..contract.trust import PROJECT, tables_of
 from ..contract.worktree import worktree_root
 from ..env.explain import shown
+from ..env.redact import Secrets
 from ..errors import OutfitterError
 from ..plain import plain
 from ..providers import inherited
+from ..record import replace
 from .console import say
 from .env.asking import folder_of
 from .env.output import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
     from ..contract.contract import Contract
+    from ..contract.trust import Tables, TrustStore
     from ..providers.base import Trust
 
 
@@ -32,14 +38,15 @@ def trust(directory: str | None, flags: dict[str, Any]) -> int:
         return _revoke(contract, os.path.realpath(directory or "."))
     entries = _entries(contract, folder_of(directory))
     if not entries:
-        say("no project code would run here: no provider is detected and no setup is declared")
+        say("this project runs nothing and sets nothing: it has no provider, no setup and no [env]")
     told = []
     blocked = 0
     for entry in entries:
         told.append(_told(entry))
         if not flags["json"]:
             _print(told[-1])
-        if not entry.trust.may_run and not _granted(contract, entry, flags):
+        waits = entry.trust.state == "suggested" or not entry.trust.may_run
+        if waits and not _granted(contract, entry, flags):
             blocked += 1
     if flags["json"]:
         print(dumps({"providers": told}))
@@ -68,13 +75,14 @@ def _revoke(contract: Contract, folder: str) -> int:
 
 
 class _Entry(NamedTuple):
-    """Something that would run code of the project."""
+    """Something that would run code of the project, or set what the project's files say."""
 
     provider: str
     root: str
     files: tuple[str, ...]
     runs: list[list[str]]
     trust: Trust
+    effects: tuple[str, ...] = ()
 
 
 def _entries(contract: Contract, folder: str) -> list[_Entry]:
@@ -88,7 +96,15 @@ def _entries(contract: Contract, folder: str) -> list[_Entry]:
         context = projects.context(use, lower.values, settings)
         runs = use.provider.plan(use.found, context)
         trust = projects.trust(use, context)
-        entries.append(_Entry(use.provider.id, use.found.root, use.found.files, runs, trust))
+        effects: tuple[str, ...] = ()
+        if trust.state == "suggested":
+            said = use.provider.resolve(use.found, context)
+            trust = projects.vouched(use, said)
+            lists = [(one.variable, one.op, one.values) for one in said.operations]
+            effects = _effects(said.set, said.unset, lists, said.secrets)
+        entries.append(_Entry(use.provider.id, use.found.root, use.found.files, runs, trust, effects))
+    if (tables := tables_of(settings)) is not None:
+        entries.append(_of_tables(tables, projects.store, Secrets(settings.secret_names)))
     if settings.setup is not None:
         from ..contract.setup.plan import make_plan
         from ..contract.setup.setups import PROVIDER, trust_of
@@ -102,6 +118,36 @@ def _entries(contract: Contract, folder: str) -> list[_Entry]:
     return entries
 
 
+def _of_tables(tables: Tables, store: TrustStore, secrets: Secrets) -> _Entry:
+    """What the tables of a project's outfitter.toml say."""
+    trust = store.trust(PROJECT, tables.root, tables.digest)
+    effects: list[str] = []
+    for name, table in tables.tables:
+        values = {one: value for one, value, _ in table.set}
+        lists = [(variable, op, given) for variable, op, given, _ in table.operations]
+        hidden = [one for one, _ in secrets.among(values)]
+        lines = _effects(values, [one for one, _ in table.unset], lists, hidden)
+        effects += lines if name == "[env]" else [f"{line}, with {name}" for line in lines]
+    files = tuple(dict.fromkeys(table.file for _, table in tables.tables))
+    state = trust if trust.may_run else replace(trust, state="suggested")
+    return _Entry(PROJECT, tables.root, files, [], state, tuple(effects))
+
+
+def _effects(
+    values: Mapping[str, str],
+    unset: Sequence[str],
+    lists: Sequence[tuple[str, str, Sequence[str]]],
+    secrets: Collection[str],
+) -> tuple[str, ...]:
+    """What an environment would get, a line each. Values of secrets are not shown."""
+    words = {"prepend": "in front of", "append": "behind", "remove": "out of", "replace": "in place of"}
+    return (
+        *(f"sets {name}" if name in secrets else f"sets {name}={value}" for name, value in values.items()),
+        *(f"removes {name}" for name in unset),
+        *(f"puts {':'.join(given)} {words[op]} {variable}" for variable, op, given in lists),
+    )
+
+
 def _told(entry: _Entry) -> dict[str, Any]:
     state = entry.trust
     return {
@@ -109,6 +155,7 @@ def _told(entry: _Entry) -> dict[str, Any]:
         "root": shown(entry.root),
         "files": [shown(path) for path in entry.files],
         "runs": [[shown(word) for word in argv] for argv in entry.runs],
+        "effects": [shown(line) for line in entry.effects],
         "state": state.state,
         "by": state.by,
         "digest": state.digest,
@@ -124,6 +171,8 @@ def _print(told: dict[str, Any]) -> None:
         print(f"  reads  {printable(path)}")
     for argv in told["runs"]:
         print(f"  runs   {readable(shlex.join(argv))}")
+    for line in told["effects"]:
+        print(f"  does   {printable(line)}")
     if told["digest"]:
         print(f"  digest {told['digest']}")
     if told["why"]:
@@ -146,11 +195,15 @@ def _granted(contract: Contract, entry: _Entry, flags: dict[str, Any]) -> bool:
         if flags["json"] or not sys.stdin.isatty():
             say("read the files, then add --yes")
             return False
-        answer = input("May this run? Read the files first. [y/N] ")
+        what = "be set" if state.state == "suggested" else "run"
+        answer = input(f"May this {what}? Read the files first. [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             return False
     contract.projects.store.grant(entry.provider, entry.root, state.digest)
-    say(f"{entry.provider} may now run in {shown(entry.root)}, until its files change")
+    what = "what {} says is now set in {}, until that changes"
+    if state.state != "suggested":
+        what = "{} may now run in {}, until its files change"
+    say(what.format(entry.provider, shown(entry.root)))
     return True
 
 

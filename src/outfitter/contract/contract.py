@@ -9,12 +9,23 @@ from __future__ import annotations
 import os
 
 from ..core.launch import DEFAULT_PATH
-from ..env.layer import BASE, OVERRIDE, PROVIDER, REQUESTED, RUNTIME_LEVEL, SNAPSHOT, Layer, trouble
+from ..env.layer import (
+    BASE,
+    OVERRIDE,
+    PROVIDER,
+    REQUESTED,
+    RUNTIME_LEVEL,
+    SNAPSHOT,
+    Layer,
+    suggestions,
+    trouble,
+)
 from ..env.names import PARENT_SCOPE, SCOPE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.resolve import Rules, Stack
 from ..record import KW_ONLY, lazy, quick_record, record
-from .layers import env_layer, policy_of, rules_of
+from .freshness import lasting, stamps, unchanged
+from .layers import env_layer, held_back, policy_of, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +36,7 @@ if TYPE_CHECKING:
     from ..env.resolve import Resolved
     from .base import Base
     from .config import Configuration
+    from .freshness import Stamps
     from .overlays import Overlays
     from .providers import Projects
     from .selection import ProviderSelection, Use
@@ -105,6 +117,19 @@ class Questions:
     ask: Callable[[int | None], None]
 
 
+@record
+class _Word:
+    """Whether a person has allowed what a project's file sets, and the grant that this depends on.
+
+    The settings are kept so that their identity stays taken.
+    """
+
+    settings: Settings
+    awaits: str
+    watch: tuple[str, ...]
+    stamps: Stamps
+
+
 class Contract:
     """The environment contract of one executor."""
 
@@ -114,6 +139,7 @@ class Contract:
         self._configuration = configuration
         self._snapshot: Layer | None = None
         self._stacks: dict[object, tuple[object, object, Stack]] = {}
+        self._words: dict[int, _Word] = {}  # whether projects have a person's
         self._exact = Stack((), (), Rules(tidy=False, total=None))
         self._said: Resolved | None = None
         self._terminal = Layer(RUNTIME_LEVEL, "terminal", TERMINAL, {"SHELL": login_shell}, where_unset=True)
@@ -198,11 +224,15 @@ class Contract:
                 stack = self._stack(settings, base, asked, layers, provided=bool(uses))
         lost: tuple[str, ...] = ()
         if asked.scope is not None or asked.overlays or self._may_keep():
-            session = self.overlays.layers(asked.cwd, asked.scope, asked.overlays, settings, asked.principal)
+            awaits = self.project_awaits(settings) if asked.overlays else ""
+            session = self.overlays.layers(
+                asked.cwd, asked.scope, asked.overlays, settings, asked.principal, awaits
+            )
             if session:
                 stack = self._stack(settings, base, asked, (*layers, *session), provided=bool(uses))
                 lost = tuple([trouble(layer) for layer in session if layer.state == "missing"])
-        if not layers:
+        suggested = [layer for layer in stack.layers if layer.awaits]
+        if not layers and not suggested:
             return Ready(asked, stack, settings, warnings=lost)
         wrong = settings.on_provider_failure == "warn"
         return Ready(
@@ -212,6 +242,7 @@ class Contract:
             tuple([word for layer in provided for word in layer.prefix]),
             (
                 *(trouble(layer) for layer in layers if wrong and _is_wrong(layer, settings)),
+                *(suggestions(suggested) if suggested and wrong else ()),
                 *(self.projects.news(uses) if uses and asked.contract else ()),
                 *lost,
             ),
@@ -254,6 +285,27 @@ class Contract:
         if asked.scope is not None:
             runtime = (*runtime, self.overlays.scopes.of(asked.principal).runtime(asked.scope))
         return ready.stack.resolve(_request(asked) if asked.env or asked.unset else None, runtime)
+
+    def project_awaits(self, settings: Settings) -> str:
+        """What a person types to allow the variables of the project's outfitter.toml; "" if that was done."""
+        known = self._words.get(id(settings))
+        if known is not None and known.settings is settings and unchanged(known.watch, known.stamps):
+            return known.awaits
+        from .trust import PROJECT, tables_of
+
+        tables = tables_of(settings)
+        if tables is None:
+            return ""
+        store = self.projects.store
+        watch = (store.path(PROJECT, tables.root),)
+        before = tuple(map(lasting, stamps(watch)))
+        trust = store.trust(PROJECT, tables.root, tables.digest)
+        if len(self._words) >= REMEMBERED_STACKS:
+            del self._words[next(iter(self._words))]
+        word = self._words[id(settings)] = _Word(
+            settings, "" if trust.may_run else trust.grant, watch, before
+        )
+        return word.awaits
 
     def uses(self, directory: str, settings: Settings) -> list[Use]:
         """The providers for commands in a directory, in their order. Raises SettingInvalid."""
@@ -343,7 +395,8 @@ class Contract:
         if asked.policy is not None and asked.key is None:
             return self._build(settings, base or self.base, asked, layers, provided)  # not told from others
         given = None if layers is None else tuple(map(id, layers))
-        key = (id(settings), id(base), asked.key, asked.contract, given, provided)
+        awaits = self.project_awaits(settings) if _suggests(settings) else ""
+        key = (id(settings), id(base), asked.key, asked.contract, given, provided, awaits)
         known = self._stacks.get(key)
         # An id means an object only while that is alive: the cache keeps what its keys stand for.
         if known is not None and known[0] is settings and known[1] is base:
@@ -364,14 +417,20 @@ class Contract:
         if provided:
             layers += _reverted(Stack(layers, (), Rules(tidy=False, total=None)).values)
         above = list(given or ())
+        awaits = self.project_awaits(settings) if _suggests(settings) else ""
+        theirs = settings.project_policy
+        if awaits and theirs is not None and theirs.set:
+            theirs, held = held_back(theirs, awaits)
+            above.insert(0, held)
         if given is not None and settings.project_env is not None:
             place = len([layer for layer in above if layer.level <= PROVIDER])
-            above.insert(place, env_layer(PROVIDER, "project", settings.project_env, kind="project"))
+            table = settings.project_env
+            above.insert(place, env_layer(PROVIDER, "project", table, kind="project", awaits=awaits))
         layers += [layer for layer in above if layer.level < OVERRIDE]
         if given is not None and settings.user_env is not None:
             layers.append(env_layer(OVERRIDE, "user", settings.user_env, kind="user"))
         layers += [layer for layer in above if layer.level >= OVERRIDE]  # what a session shall not have
-        said = {"user": settings.user_policy, "project": settings.project_policy}
+        said = {"user": settings.user_policy, "project": theirs}
         policies = [policy_of(whose, policy) for whose, policy in said.items() if policy is not None]
         if asked.policy is not None:
             policies.append(asked.policy())
@@ -392,6 +451,13 @@ def fingerprints(key: bytes, resolved: Resolved) -> tuple[str, str]:
 
     # Two sessions that are alike differ in their names.
     return env_fp(key, resolved.values, leave_out=(SCOPE, PARENT_SCOPE)), contract_fp(key, resolved)
+
+
+def _suggests(settings: Settings) -> bool:
+    """Whether a project's file sets variables of its own accord: overlays are chosen."""
+    return settings.project_env is not None or (
+        settings.project_policy is not None and settings.project_policy.set != ()
+    )
 
 
 def _is_wrong(layer: Layer, settings: Settings) -> bool:

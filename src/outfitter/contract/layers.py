@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..env.layer import Layer, Operation
+from ..env.layer import PROVIDER, Layer, Operation, is_harmless
 from ..env.lists import LIST_NAMES
 from ..env.origin import Origin
 from ..env.policy import Policy
 from ..env.resolve import Rules
+from ..record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,9 +15,19 @@ if TYPE_CHECKING:
 
 
 def env_layer(
-    level: int, id: str, said: EnvSettings, *, kind: str, table: str = "[env]", producer: str = ""
+    level: int,
+    id: str,
+    said: EnvSettings,
+    *,
+    kind: str,
+    table: str = "[env]",
+    producer: str = "",
+    awaits: str = "",
 ) -> Layer:
-    """A table of variables as a layer. `kind` is whose file it stands in: "user" or "project"."""
+    """A table of variables as a layer. `kind` is whose file it stands in: "user" or "project".
+
+    `awaits` is what a person types to allow a project's.
+    """
     origins = {name: Origin(kind, f"{table} set", said.file, line) for name, _, line in said.set}
     origins.update((name, Origin(kind, f"{table} unset", said.file, line)) for name, line in said.unset)
     return Layer(
@@ -31,6 +42,7 @@ def env_layer(
         ],
         origins=origins,
         producer=producer or id,
+        awaits=awaits,
     )
 
 
@@ -50,6 +62,26 @@ def policy_of(whose: str, said: PolicySettings) -> Policy:
         source=Origin("policy", f"{whose} [{name}]", said.file),
         places=places,
     )
+
+
+def held_back(said: PolicySettings, awaits: str) -> tuple[PolicySettings, Layer]:
+    """A project's policy that nobody has allowed, without what it sets; and that, as a layer that waits."""
+    kept = tuple((name, value) for name, value in said.set if is_harmless(name, value, "set"))
+    held = {name: value for name, value in said.set if not is_harmless(name, value, "set")}
+    table = "[shell_environment_policy] set"
+    places = {name: said.source(f"set {name}") for name in held}
+    origins = {name: Origin("project", table, one.file, one.line) for name, one in places.items()}
+    id = "project:shell_environment_policy"
+    layer = Layer(
+        PROVIDER,
+        id,
+        Origin("project", table, said.file),
+        held,
+        origins=origins,
+        producer="project",
+        awaits=awaits,
+    )
+    return replace(said, set=kept), layer
 
 
 def rules_of(settings: Settings, *, tidy: bool = True, total: int | None = None) -> Rules:

@@ -42,7 +42,7 @@ class Overlays:
         self.kept = KeptOverlays(state_folder)
         self.scopes = Scopes()
         # With the settings that it was made of, so that their identity stays taken.
-        self._named: dict[tuple[int, str], tuple[Settings, Layer]] = {}
+        self._named: dict[tuple[int, str], tuple[Settings, Layer, str]] = {}
 
     def layers(
         self,
@@ -51,15 +51,17 @@ class Overlays:
         names: Sequence[str],
         settings: Settings,
         principal: str = "",
+        awaits: str = "",
     ) -> tuple[Layer, ...]:
         """Named overlays in the order given, then what the user keeps here, then what the session was given.
 
-        `principal` is whose scope it is.
-        The same objects while nothing has changed. Raises OverlayUnknown, FileInvalid, InvalidParams.
+        `principal` is whose scope it is; `awaits` is what a person types to allow the overlays of the
+        project's file. The same objects while nothing has changed. Raises OverlayUnknown, FileInvalid,
+        InvalidParams.
         """
         found: tuple[Layer, ...] = ()
         if names:
-            found = tuple(self._layer(name, settings) for name in dict.fromkeys(names))
+            found = tuple(self._layer(name, settings, awaits) for name in dict.fromkeys(names))
         if self.kept.any:
             found += self.kept.overlay(directory).layers
         if scope is not None:
@@ -71,9 +73,9 @@ class Overlays:
             )
         return found
 
-    def _layer(self, name: str, settings: Settings) -> Layer:
+    def _layer(self, name: str, settings: Settings, awaits: str) -> Layer:
         known = self._named.get((id(settings), name))
-        if known is not None:
+        if known is not None and known[2] == awaits:
             return known[1]
         said = settings.overlays.get(name)
         if said is None:
@@ -89,8 +91,9 @@ class Overlays:
             table=f"[overlays.{name}]",
             # A project's is allowed what its file is, whatever it is called.
             producer=f"named:{name}" if kind == "user" else "project",
+            awaits="" if kind == "user" else awaits,
         )
-        self._named[(id(settings), name)] = (settings, layer)
+        self._named[(id(settings), name)] = (settings, layer, awaits)
         return layer
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from ..host.uids import own
+
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -18,7 +20,7 @@ def read(path: str, most: int, *, end: bool = False) -> bytes:
     try:
         found = os.fstat(fd)
         # What is in a pipe, others may have written.
-        if found.st_uid != os.getuid() or found.st_mode & 0o022 or stat.S_ISFIFO(found.st_mode):
+        if found.st_uid != own() or found.st_mode & 0o022 or stat.S_ISFIFO(found.st_mode):
             raise NotOurs(path)
         if end:
             os.lseek(fd, max(0, found.st_size - most), os.SEEK_SET)

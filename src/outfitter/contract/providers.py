@@ -13,18 +13,17 @@ from ..env.layer import PROVIDER, Layer
 from ..env.origin import Origin
 from ..errors import ProviderBlocked, ProviderFailed
 from ..log import note
-from ..providers.base import MODES, SECONDS, Context, Resolution, check_mode
+from ..providers.base import MODES, SECONDS, Context, Resolution, Trust, check_mode
 from ..record import record, replace
 from ..shell.activation import scrub, tool_environment
 from .freshness import Fresh, settled, stamps, unchanged
-from .trust import blocked
+from .trust import blocked, digest_of, told_effects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..env.resolve import Stack
-    from ..providers.base import Trust
     from .selection import Use
     from .settings import Settings
     from .trust import TrustStore
@@ -153,6 +152,13 @@ class Projects:
             return self.store.trust(use.provider.id, use.found.root, trust.digest, trust.why)
         return trust
 
+    def vouched(self, use: Use, said: Resolution) -> Trust:
+        """Whose word there is for what files suggest: their user's own, a grant, or nobody's yet."""
+        if said.own or not (said.set or said.unset or said.operations):
+            return Trust("not-needed")
+        trust = self.store.trust(use.provider.id, use.found.root, effects_digest(use.found.root, said))
+        return trust if trust.may_run else replace(trust, state="suggested")
+
     def _ask(self, use: Use, lower: Stack, settings: Settings, mark: int | None) -> _Known:
         context = self.context(use, lower.values, settings, mark)
         begun = time.monotonic()
@@ -163,10 +169,18 @@ class Projects:
             if not trust.may_run:
                 layer = _layer(use, Resolution("blocked", note=blocked(trust)), begun)
                 return _Known(layer, trust, lower, settings, Fresh(watched, before))
-            resolution = use.provider.resolve(use.found, context)
+            resolution = use.provider.resolve(use.found, replace(context, granted=trust.digest))
             if not once_more or unchanged(watched, before):
                 break
-        layer = _layer(use, resolution, begun)
+        if trust.digest:
+            # A tool reads its files by their paths: if they are others by now, its answer is nobody's.
+            trust = self.trust(use, context)
+            if not trust.may_run:
+                layer = _layer(use, Resolution("blocked", note=blocked(trust)), begun)
+                return _Known(layer, trust, lower, settings, Fresh(watched, settled(watched)))
+        if trust.state == "suggested":
+            trust = self.vouched(use, resolution)
+        layer = _layer(use, resolution, begun, trust.grant if trust.state == "suggested" else "")
         more = tuple(path for path in dict.fromkeys(resolution.watch) if path not in watched)
         ours = settled(more)
         after = stamps(watched)
@@ -178,7 +192,13 @@ class Projects:
         return _Known(layer, trust, lower, settings, fresh, resolution.stderr_tail)
 
 
-def _layer(use: Use, said: Resolution, begun: float) -> Layer:
+def effects_digest(root: str, said: Resolution) -> str:
+    """What stands for all that an answer does to an environment."""
+    lists = [(one.variable, one.op, one.values) for one in said.operations]
+    return digest_of(told_effects(root, sorted(said.set.items()), sorted(said.unset), lists))
+
+
+def _layer(use: Use, said: Resolution, begun: float, awaits: str = "") -> Layer:
     applied = said.state == "applied"
     effects = said if applied else Resolution(said.state)
     return Layer(
@@ -199,6 +219,7 @@ def _layer(use: Use, said: Resolution, begun: float) -> Layer:
         prefix=effects.prefix,
         makes=effects.makes,
         lost=[(one.kind, one.name, one.kept_by) for one in effects.lost],
+        awaits=awaits,
     )
 
 

@@ -15,11 +15,14 @@ from ..errors import SettingInvalid
 from ..providers.base import Trust
 from ..record import record
 from . import privatefile
+from .settings import EnvSettings
 from .worktree import source_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from .settings import Settings
 
 _LARGEST = 16 << 10  # a grant is a few hundred bytes
 
@@ -32,6 +35,73 @@ class Grant:
     root: str
     digest: str
     granted_ms: int
+
+
+PROJECT = "project"  # in place of a provider's name: the variables that a project's outfitter.toml sets
+
+
+@record
+class Tables:
+    """The tables of a project's outfitter.toml that set variables, and their digest.
+
+    That is `[env]`, what a policy sets, and overlays.
+    """
+
+    root: str
+    tables: tuple[tuple[str, EnvSettings], ...]
+    digest: str
+
+
+def tables_of(settings: Settings) -> Tables | None:
+    """None where no project's file sets any."""
+    tables = [("[env]", settings.project_env)] if settings.project_env is not None else []
+    tables += [
+        (f"[overlays.{name}]", table)
+        for name, (kind, table) in sorted(settings.overlays.items())
+        if kind == "project"
+    ]
+    policy = settings.project_policy
+    if policy is not None and policy.set:
+        values = tuple((name, value, 0) for name, value in policy.set)
+        tables.append(("[shell_environment_policy]", EnvSettings(policy.file, set=values)))
+    if not tables:
+        return None
+    root = os.path.dirname(tables[0][1].file)
+    told = [
+        (
+            name,
+            *told_effects(
+                root,
+                [(one, value) for one, value, _ in table.set],
+                [one for one, _ in table.unset],
+                [(variable, op, values) for variable, op, values, _ in table.operations],
+            ),
+        )
+        for name, table in tables
+    ]
+    return Tables(root, tuple(tables), digest_of(told))
+
+
+def told_effects(
+    root: str,
+    values: Iterable[tuple[str, str]],
+    unset: Iterable[str],
+    lists: Iterable[tuple[str, str, Sequence[str]]],
+) -> list[object]:
+    """What is done to an environment, for a digest; the same in each checkout of a project."""
+
+    def placed(value: str) -> str:
+        return f"\0{value[len(root) :]}" if value == root or value.startswith(f"{root}/") else value
+
+    return [
+        [[name, placed(value)] for name, value in values],
+        list(unset),
+        [[variable, op, [placed(one) for one in given]] for variable, op, given in lists],
+    ]
+
+
+def digest_of(told: object) -> str:
+    return f"sha256:{hashlib.sha256(json.dumps(told).encode()).hexdigest()}"
 
 
 class TrustStore:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..plain import is_text, unbroken
 from ..record import KW_ONLY, record
+from .layer import waiting
 from .redact import mask_pairs
 
 TYPE_CHECKING = False
@@ -84,7 +85,11 @@ def summary(resolved: Resolved, base: str, env_fp: str, contract_fp: str) -> Jso
         "base": base,
         "fp": env_fp,
         "contractFp": contract_fp,
-        "layers": [{"id": layer.id, "layer": layer.name, "state": layer.state} for layer in resolved.layers],
+        "layers": [
+            {"id": layer.id, "layer": layer.name, "state": layer.state}
+            | ({"awaits": layer.awaits} if waiting(layer) else {})
+            for layer in resolved.layers
+        ],
         "rejected": len(resolved.refused),
         "stale": any(layer.state == "stale" for layer in resolved.layers),
     }
@@ -111,7 +116,14 @@ def one_line(resolved: Resolved, base: str) -> str:
 
 def _brief(layer: Layer) -> str:
     count = len(layer.values) + len(layer.unset) + len(layer.operations)
-    return f"{layer.id}({layer.state}, {count})" if layer.state == "applied" else f"{layer.id}({layer.state})"
+    if layer.state != "applied":
+        return f"{layer.id}({layer.state})"
+    waits = len(waiting(layer))
+    return (
+        f"{layer.id}(applied, {count - waits}, {waits} waiting for trust)"
+        if waits
+        else (f"{layer.id}(applied, {count})")
+    )
 
 
 def _layers(resolved: Resolved) -> list[Json]:
@@ -131,6 +143,8 @@ def _layers(resolved: Resolved) -> list[Json]:
             entry["producer"] = layer.producer
             if layer.note:
                 entry["note"] = layer.note
+            if waits := waiting(layer):
+                entry["awaits"] = {"names": [shown(name) for name in waits], "grant": shown(layer.awaits)}
             if layer.prefix:
                 entry["prefix"] = [shown(word) for word in layer.prefix]
             if layer.lost:

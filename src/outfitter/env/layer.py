@@ -7,10 +7,11 @@ project's providers, 4 its setup, 5 the session's overlay, 6 the user's override
 from __future__ import annotations
 
 from ..record import EMPTY, KW_ONLY, fill, record
+from .names import HARMLESS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .origin import Origin
 
@@ -18,6 +19,7 @@ BASE, SNAPSHOT, POLICY, PROVIDER, SETUP, SESSION, OVERRIDE, REQUESTED, RUNTIME_L
 STATES = ("applied", "off", "blocked", "missing", "failed", "stale", "not-applicable")
 # Who speaks in a request. A client of the reference's protocol is taken at its word, as the reference does.
 AUTHORS = ("client", "user", "model")
+_MOST_TOLD = 8  # names in a line
 
 
 @record
@@ -39,6 +41,8 @@ class Layer:
     `prefix` goes in front of a command's argv: a tool that makes the environment itself, for each command.
     `makes` is what such a tool was seen to set: it is judged as if the layer set it, and not applied.
     `lost` is what of it is no data, as (kind, name, what would keep it): ("function", "greet", "wrap").
+    `awaits` is what a person types to allow a layer that a stranger may have written; until then it may set
+    harmless names (`env.names.HARMLESS`) and add to the end of PATH, and nothing else.
     """
 
     level: int
@@ -61,6 +65,7 @@ class Layer:
     prefix: Sequence[str] = ()
     makes: Mapping[str, str] = EMPTY
     lost: Sequence[tuple[str, str, str]] = ()
+    awaits: str = ""
 
     def __post_init__(self) -> None:
         if not self.producer:
@@ -76,6 +81,36 @@ class Layer:
 
     def origin_of(self, name: str) -> Origin:
         return self.origins.get(name, self.origin)
+
+
+def is_harmless(name: str, value: str | None, op: str) -> bool:
+    """Whether anybody's file may do this to a variable. `value` is None to take it away."""
+    return (name, op) == ("PATH", "append") or (name in HARMLESS and value is not None and op == "set")
+
+
+def waiting(layer: Layer) -> list[str]:
+    """The variables that a layer would change once a person allows it."""
+    if not layer.awaits or layer.state != "applied":
+        return []
+    names = [name for name, value in layer.values.items() if not is_harmless(name, value, "set")]
+    names += layer.unset
+    names += [one.variable for one in layer.operations if not is_harmless(one.variable, "", one.op)]
+    return list(dict.fromkeys(names))
+
+
+def suggestions(layers: Iterable[Layer]) -> list[str]:
+    """What waits for a person's word, a line for each project: which variables, and what to type."""
+    found: dict[str, list[str]] = {}
+    for layer in layers:
+        if layer.awaits and (names := waiting(layer)):
+            found.setdefault(layer.awaits, []).extend(names)
+    lines = []
+    for awaits, names in found.items():
+        names = list(dict.fromkeys(names))
+        more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+        named = ", ".join(names[:_MOST_TOLD])
+        lines.append(f"the project would change {named}{more}: to see how, and to allow it, type: {awaits}")
+    return lines
 
 
 def trouble(layer: Layer) -> str:

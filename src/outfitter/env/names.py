@@ -61,6 +61,33 @@ _AGENT_NAMES = frozenset(
 )
 
 
+# What a layer that nobody has allowed may set: names whose values, whatever they are, change how programs
+# look or what they report, but neither what runs nor where data goes. Each with what it does.
+HARMLESS = {
+    "NO_COLOR": "output without colours",
+    "FORCE_COLOR": "output with colours",
+    "CLICOLOR": "output with colours",
+    "CLICOLOR_FORCE": "output with colours",
+    "CARGO_TERM_COLOR": "output of cargo with colours",
+    "CARGO_TERM_PROGRESS_WHEN": "progress bars of cargo",
+    "PY_COLORS": "output of pytest and tox with colours",
+    "PYTHONUNBUFFERED": "Python writes output at once",
+    "PYTHONDONTWRITEBYTECODE": "Python keeps no bytecode",
+    "PYTHONHASHSEED": "the order of Python's sets",
+    "PYTHONUTF8": "the encoding of Python's files",
+    "PYTHONFAULTHANDLER": "Python reports a crash",
+    "RUST_BACKTRACE": "Rust reports where a panic happened",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "pip does not look for its own updates",
+    "PIP_NO_COLOR": "output of pip without colours",
+    "PIP_NO_INPUT": "pip asks no questions",
+    "NPM_CONFIG_FUND": "npm does not ask for funding",
+    "NPM_CONFIG_UPDATE_NOTIFIER": "npm does not look for its own updates",
+    "DO_NOT_TRACK": "no telemetry",
+    "DOTNET_CLI_TELEMETRY_OPTOUT": "no telemetry of dotnet",
+    "NEXT_TELEMETRY_DISABLED": "no telemetry of Next.js",
+}
+
+
 def is_name(name: str) -> bool:
     """Whether every shell passes a variable of this name on: dash drops all others."""
     return name.isascii() and name.isidentifier()

@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from ..errors import EnvironmentTooLarge
 from ..record import EMPTY, KW_ONLY, record, replace
-from .layer import BASE, OVERRIDE, POLICY, PROVIDER, REQUESTED, RUNTIME_LEVEL, SESSION, SETUP, SNAPSHOT, Layer
+from .layer import (
+    BASE,
+    OVERRIDE,
+    POLICY,
+    PROVIDER,
+    REQUESTED,
+    RUNTIME_LEVEL,
+    SESSION,
+    SETUP,
+    SNAPSHOT,
+    Layer,
+    is_harmless,
+)
 from .lists import LIST_NAMES, ListValue, leads_somewhere
 from .names import REQUIRED, SETUP_NAMES, SHELL_MAINTAINED, is_agents, is_name, is_runtime, loads_code
 from .policy import apply, is_withheld
@@ -272,7 +284,10 @@ class _Fold:
                 self._set(layer, name, value)
         for operation in layer.operations:
             name = operation.variable
-            refusal = self._judge(layer, name, ":".join(operation.values), adds=operation.op != "remove")
+            op = operation.op
+            if layer.awaits and name == "PATH" and op == "prepend":
+                op = "append"  # a program that is there already is not replaced by a stranger's
+            refusal = self._judge(layer, name, ":".join(operation.values), op=op)
             if name not in self._rules.list_names:
                 refusal = _refusal(layer, name, "list", "not a list variable; see `lists` of [names]")
             if refusal is not None:
@@ -280,7 +295,7 @@ class _Fold:
                 continue
             before = self.list_of(name, self.values.get(name, ""))
             segments = self.lists[name] = before.copy()
-            segments.operate(operation.op, operation.values, layer.level, layer.id, layer.root)
+            segments.operate(op, operation.values, layer.level, layer.id, layer.root)
             if name == "PATH" and leads_somewhere(before.text()) and not leads_somewhere(segments.text()):
                 self.lists[name] = before
                 self._refuse(layer, _refusal(layer, name, *_NEEDED))
@@ -289,11 +304,13 @@ class _Fold:
                 self.values[name] = segments.text()
             else:
                 self.values.pop(name, None)
-            why = f"{operation.op} {len(operation.values)}"
-            if operation.op == "replace" and layer.level in range(PROVIDER, OVERRIDE):
+            why = f"{op} {len(operation.values)}"
+            if op != operation.op:
+                why = f"behind everything else until it is allowed: {layer.awaits}"
+            if op == "replace" and layer.level in range(PROVIDER, OVERRIDE):
                 why = "replaces the whole list"
             origin = operation.origin or layer.origin_of(name)
-            self._tell(layer.level, layer.id, name, operation.op, why, origin, ":".join(operation.values))
+            self._tell(layer.level, layer.id, name, op, why, origin, ":".join(operation.values))
             if self._history is not None:
                 if name in self.values:
                     self._from.setdefault(name, layer)
@@ -325,10 +342,10 @@ class _Fold:
             self._from[name] = layer
             self._tell(layer.level, layer.id, name, "set", why, layer.origin_of(name), value)
 
-    def _judge(self, layer: Layer, name: str, value: str | None, *, adds: bool = True) -> Refusal | None:
+    def _judge(self, layer: Layer, name: str, value: str | None, *, op: str = "set") -> Refusal | None:
         """Why a layer may not do this to a name; None when it may.
 
-        `value` is None to take the variable away; what is not `adds` takes entries out of a list.
+        `value` is None to take the variable away; `op` is what is done to a list.
         """
         level = layer.level
         if level in (BASE, RUNTIME_LEVEL):
@@ -357,12 +374,15 @@ class _Fold:
             return _refusal(layer, name, *_MAINTAINED)
         if value is None and name in REQUIRED:
             return _refusal(layer, name, *_NEEDED)
+        if layer.awaits and not is_harmless(name, value, op):
+            why = f"nobody has allowed the files that set it: {layer.awaits}"
+            return _refusal(layer, name, "untrusted", why)
         scripted = level <= SESSION or layer.author == "model"  # not a person's own words
         if not scripted:
             return None
         if is_agents(name):
             return _refusal(layer, name, "runtime", "only the agent that sends commands sets this")
-        if value is None or not adds:
+        if value is None or op == "remove":
             return None
         if loads_code(name):
             allowed = self._rules.allow_code_loading.get(layer.producer, frozenset())

@@ -15,9 +15,10 @@ from ..env.redact import Secrets
 from ..errors import HostUnsupported, LaunchFailed
 from ..record import KW_ONLY, record, replace
 from ..shell.snapshot import BLOCK_BYTES, read_block, told, without_daemons
-from ..shell.sourced import STARTUP_NAMES, began, command, understood
+from ..shell.sourced import STARTUP_NAMES, began, command, sealed_text, understood
 from .attend import attend
 from .privatefifo import PrivateFifo, remove_dead
+from .sealed import PATH, seal
 from .spawn import Spawner, Stdio
 from .tool import end_tree
 from .tree import marked, new_nonce, runs, usable
@@ -73,11 +74,13 @@ def capture(
     log: Callable[[bytes], None] | None = None,
     shell: str = "bash",
     inline: bool = False,
+    content: bytes | None = None,
     secrets: Secrets | None = None,
 ) -> Captured:
     """Sources a script, starting from `env` in `cwd`, and returns what it left.
 
-    `script` is the path of a file, or with `inline` the text itself. `shell` is a bash: without a slash it is
+    `script` is the path of a file, or with `inline` the text itself. `content` is what is sourced of a file,
+    whatever is in it by now: a script that was checked. `shell` is a bash: without a slash it is
     looked for in `env`'s PATH. `log` is called with what it prints, as it comes, with nothing masked.
     `secrets` says which names are, beside the usual ones. `mark` is one of a server's (`core.marks`), whose
     sudden end takes the script with it; without one our own end does. Blocks for `timeout` and a second at
@@ -89,8 +92,14 @@ def capture(
     remove_dead(env)
     try:
         with PrivateFifo(env) as fifo:
-            run = _Run(script, arguments, cwd, env, fifo, mark, log, shell, inline, secrets or Secrets())
-            result = run.run(begun + timeout, timeout)
+            sealed = () if content is None else (seal(sealed_text(content)),)
+            try:
+                own = secrets or Secrets()
+                run = _Run(script, arguments, cwd, env, fifo, mark, log, shell, inline, own, sealed)
+                result = run.run(begun + timeout, timeout)
+            finally:
+                for fd in sealed:
+                    os.close(fd)
     except _LogFailed as failed:
         raise failed.error from None
     except HostUnsupported as error:
@@ -201,6 +210,7 @@ class _Run(Reporter):
         shell: str,
         inline: bool,
         secrets: Secrets,
+        sealed: tuple[int, ...] = (),
     ) -> None:
         self._env = env
         self._cwd = cwd
@@ -216,10 +226,12 @@ class _Run(Reporter):
         nonce = os.urandom(16).hex()
         # As `$0` the script sees its own path, as if it had been started.
         name = "bash" if inline else os.path.join(cwd, script)
-        argv = [shell, "--noprofile", "--norc", "-c", command(fifo.path, nonce, inline=inline), name]
+        text = command(fifo.path, nonce, inline=inline, file=PATH if sealed else "$0")
+        argv = [shell, "--noprofile", "--norc", "-c", text, name]
         start = {name: value for name, value in env.items() if name not in STARTUP_NAMES}
         start["PWD"] = cwd  # so that bash calls it what its caller does, whatever links lead there
-        super().__init__(Launch(shell, [*argv, *arguments], cwd, start), fifo, nonce, mark, OUTPUT_BYTES)
+        launch = Launch(shell, [*argv, *arguments], cwd, start, descriptors=sealed)
+        super().__init__(launch, fifo, nonce, mark, OUTPUT_BYTES)
         self._seen: dict[str, str] = {}
 
     def run(self, deadline: float, timeout: float) -> Captured:

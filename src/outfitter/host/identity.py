@@ -85,7 +85,7 @@ def assume(user: User) -> Assumed:
 
     Raises SettingInvalid, HostUnsupported.
     """
-    from . import spawn
+    from . import spawn, uids
 
     assumed = Assumed(user)
     for file in (os.__file__, __file__):
@@ -99,6 +99,7 @@ def assume(user: User) -> Assumed:
     if not os.path.exists("."):  # the directory that we were started in may be root's own
         os.chdir(user.home if os.path.isdir(user.home) else "/")
     spawn.assumed = assumed
+    uids.assumed = user.uid
     access = os.access
     # By itself it asks about the real user, which is still root.
     os.access = lambda *args, **more: access(*args, **{"effective_ids": True, **more})

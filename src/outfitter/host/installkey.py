@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from .uids import own
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +60,7 @@ def _read(path: str) -> bytes | None:
         return None
     try:
         found = os.fstat(fd)
-        if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        if found.st_uid != own() or found.st_mode & 0o077:
             return None  # others could know it
         key = os.read(fd, _SIZE + 1)
     finally:

@@ -12,6 +12,7 @@ import stat
 import time
 
 from ..errors import HostUnsupported
+from .uids import ours, own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _remove_if_dead(folder: str) -> None:
     path = f"{folder}/report"
     try:
         found = os.lstat(folder)
-        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == own()
         # One that was made just now may not be open yet.
         if not is_ours or abs(time.time() - found.st_mtime) < _YOUNG_SECONDS:
             return
@@ -166,7 +167,7 @@ def _is_safe(folder: str) -> bool:
         found = os.stat(folder)
     except OSError:
         return False
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.getuid()):
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours():
         return False
     # Others who may write there may rename our directory and put theirs in its place, unless it is sticky.
     return not found.st_mode & 0o022 or bool(found.st_mode & stat.S_ISVTX)

@@ -63,20 +63,24 @@ def run_tool(
     timeout: float,
     mark: int | None = None,
     output: int = OUTPUT_BYTES,
+    program: str = "",
+    descriptors: tuple[int, ...] = (),
 ) -> Ran:
     """Runs a program in exactly this environment, without input; blocks for `timeout` and a second at most.
 
-    `argv[0]` without a slash is looked for in `env`'s PATH. `mark` is one of a server's (`core.marks`), whose
-    sudden end takes the program with it; without one our own end does.
+    `program` is the file, if it is not `argv[0]`; without a slash it is looked for in `env`'s PATH. It gets
+    `descriptors` as 3, 4 and so on. `mark` is one of a server's (`core.marks`), whose sudden end takes the
+    program with it; without one our own end does.
     """
     begun = time.monotonic()
+    launch = Launch(program or argv[0], list(argv), cwd, env, descriptors=descriptors)
     watchdog: Watchdog | None = None
     try:
         if mark is None:
             marks = Marks(new_nonce())
             watchdog, mark = Watchdog(None, Spawner(), marks), marks.new(0)
             watchdog.ensure()
-        return _run(argv, cwd, env, begun, timeout, mark, output)
+        return _run(launch, begun, timeout, mark, output)
     except (LaunchFailed, OSError) as error:
         return _not_started(argv, error)
     finally:
@@ -84,19 +88,12 @@ def run_tool(
             watchdog.stop()
 
 
-def _run(
-    argv: Sequence[str],
-    cwd: str,
-    env: Mapping[str, str],
-    begun: float,
-    timeout: float,
-    carried: int,
-    output: int,
-) -> Ran:
+def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int) -> Ran:
+    argv = launch.argv
     spawner = Spawner()
     out, out_theirs, err, err_theirs = spawner.pipes.take()
     try:
-        launch, stdio = Launch(argv[0], list(argv), cwd, env), Stdio(stdout=out_theirs, stderr=err_theirs)
+        stdio = Stdio(stdout=out_theirs, stderr=err_theirs)
         pid = spawner.spawn(launch, stdio, carried if usable() else None)
     except BaseException:
         os.close(out)

@@ -69,6 +69,13 @@ class Variable(TypedDict):
     dropped: NotRequired[list[DroppedDocument]]
 
 
+class WaitingDocument(TypedDict):
+    """The variables that a layer would change, and what a person types to allow it."""
+
+    names: list[str]
+    grant: str
+
+
 class LayerDocument(TypedDict):
     layer: str
     id: str
@@ -78,6 +85,7 @@ class LayerDocument(TypedDict):
     entries: int
     producer: NotRequired[str]
     note: NotRequired[str]
+    awaits: NotRequired[WaitingDocument]
     prefix: NotRequired[list[str]]
     lost: NotRequired[list[dict[str, str]]]
     author: NotRequired[str]

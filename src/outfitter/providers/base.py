@@ -42,6 +42,9 @@ class Detection:
 class Trust:
     """Whether project code may run: "trusted", "untrusted", "denied", or "not-needed" if no code would run.
 
+    "suggested" is what only reads files: nothing runs, but the files may be a stranger's, so most of what
+    they say waits for a person's word (see `env.layer.Layer.awaits`).
+
     `by` names the tool that decides ("direnv", "mise", "outfitter"), `digest` is the content that the grant
     is bound to ("sha256:..."), `grant` is the command that a person types to allow it, and `why` is the
     reason if it may not run.
@@ -55,7 +58,7 @@ class Trust:
 
     @property
     def may_run(self) -> bool:
-        return self.state in ("trusted", "not-needed")
+        return self.state in ("trusted", "not-needed", "suggested")
 
 
 @record
@@ -77,7 +80,7 @@ class Context:
     what the provider's tool is started with: an allow-list of `env`, without secrets and without variables
     that look like a CI. `mode` is the configured mode, which the provider has; `options` are its options from
     the configuration; `home` is the user's home directory. `mark` is the server's mark for processes that are
-    started.
+    started. `granted` is the digest that a person has allowed: who can runs nothing else than that.
     """
 
     env: Mapping[str, str]
@@ -88,6 +91,7 @@ class Context:
     timeout: float = SECONDS
     options: Mapping[str, object] = EMPTY
     mark: int | None = None
+    granted: str = ""
     hidden = ("env", "tool_env")
 
     def option(self, place: int = 0) -> str:
@@ -106,6 +110,8 @@ class Resolution:
     `note` says what to do. `operations` are for list variables; a plain value for a list variable replaces
     the whole list. `watch` are the paths, existing or not, whose change makes the answer stale. `producer` is
     the tool with its version.
+
+    `own` is an environment that the user has made on this machine: it needs no word (`providers.owned`).
 
     In the mode "wrap" the answer has no variables but a `prefix`, which goes in front of each command's argv;
     its programs are absolute paths. `makes` is what the tool sets then, as far as it was seen. The repr shows
@@ -126,6 +132,7 @@ class Resolution:
     stderr_tail: str = ""
     prefix: Sequence[str] = ()
     makes: Mapping[str, str] = EMPTY
+    own: bool = False
     hidden = ("set", "operations", "stderr_tail", "makes")
 
 
@@ -157,10 +164,10 @@ def still_lost(lost: Sequence[Lost], mode: str) -> tuple[Lost, ...]:
 
 
 class ReadsFiles:
-    """The part of a provider that runs nothing: there is nothing to trust, and nothing to show."""
+    """The part of a provider that runs nothing, and suggests what the project's files say."""
 
     def trust(self, found: Detection, context: Context) -> Trust:
-        return Trust("not-needed")
+        return Trust("suggested")
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         return []

@@ -1,6 +1,10 @@
 """Any program that prints an environment as JSON: for what no other provider knows.
 
 It is trusted by content: the program's file, every file among its arguments, and the arguments themselves.
+What a person has allowed is what runs: a program of the project, or else the first file among its arguments,
+which is a script for the program, is run as a sealed copy of what was checked. It finds its own path in
+OUTFITTER_PROGRAM. A program from elsewhere is the user's own, and is run where it is: interpreters look for
+their libraries beside it.
 What it prints is taken exactly or not at all; an unknown field is a mistake, not something to skip.
 """
 
@@ -16,7 +20,7 @@ from ..env.redact import mask_pairs
 from ..host.tool import run_tool
 from .base import KEPT_BY, Detection, Lost, Resolution, Trust
 from .files import below, nearest, program, read, upwards
-from .manifests import texts
+from .manifests import texts, typed
 from .tool import tail
 
 TYPE_CHECKING = False
@@ -68,11 +72,11 @@ class Command:
         argv, tool = self._chosen(found, context)
         if tool is None:
             return Trust("untrusted", why=_not_there(argv))
-        digest = _digest(found.root, tool, argv)
-        if digest is None:
+        loaded = _load(found.root, tool, argv)
+        if loaded is None:
             return Trust("untrusted", why=f"{tool} cannot be read, or is too large to check")
         why = "this program is not allowed with these arguments and this content"
-        return Trust("untrusted", "outfitter", digest, why=why)
+        return Trust("untrusted", "outfitter", _digest(argv, loaded), why=why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         argv, tool = self._chosen(found, context)
@@ -89,7 +93,15 @@ class Command:
             return Resolution("missing", note=_not_there(argv), watch=watch)
         env = {**context.tool_env, "PWD": found.root}
         env.setdefault("HOME", context.home)
-        ran = run_tool([tool, *argv[1:]], found.root, env, timeout=context.timeout, mark=context.mark)
+        loaded = _load(found.root, tool, argv)
+        if loaded is None or (context.granted and _digest(argv, loaded) != context.granted):
+            note = f"{argv[0]} has changed since it was allowed: type `outfitter trust {typed(found.root)}`"
+            return Resolution("failed", note=note, watch=watch)
+        try:
+            ran = _ran(found.root, tool, argv, loaded, env, context)
+        except OSError as error:
+            note = f"{argv[0]} was not started: {error.strerror}"
+            return Resolution("failed", note=note, watch=watch)
         said = _Said(found, context)
         note = said.read(ran, argv[0])
         marked = [(name, said.values[name]) for name in said.secrets if name in said.values]
@@ -147,19 +159,64 @@ def _files(root: str, argv: Sequence[str]) -> list[str]:
     return [path for path in paths if os.path.isfile(path)]
 
 
-def _digest(root: str, tool: str, argv: Sequence[str]) -> str | None:
+def _load(root: str, tool: str, argv: Sequence[str]) -> dict[str, bytes] | None:
+    """What is in the program and in each file among its arguments, by path; None if one cannot be read."""
+    loaded = {}
+    for path in (tool, *_files(root, argv)):
+        content = read(path, _PROGRAM_BYTES)
+        if content is None:
+            return None
+        loaded[path] = content
+    return loaded
+
+
+def _digest(argv: Sequence[str], loaded: Mapping[str, bytes]) -> str:
     import hashlib
 
     whole = hashlib.sha256()
     for argument in argv:
         text = argument.encode("utf-8", "surrogateescape")
         whole.update(b"%d:%s" % (len(text), text))
-    for path in (tool, *_files(root, argv)):
-        content = read(path, _PROGRAM_BYTES)
-        if content is None:
-            return None
+    for content in loaded.values():
         whole.update(hashlib.sha256(content).digest())
     return f"sha256:{whole.hexdigest()}"
+
+
+def _ran(
+    root: str,
+    tool: str,
+    argv: Sequence[str],
+    loaded: Mapping[str, bytes],
+    env: Mapping[str, str],
+    context: Context,
+) -> Ran:
+    """Runs it, with what was loaded in place of what is at its path by now. Raises OSError."""
+    from ..host.sealed import PATH, seal
+
+    given, program_file, sealed = [tool, *argv[1:]], tool, ""
+    inside = os.path.realpath(tool).startswith(os.path.realpath(root).rstrip("/") + "/")
+    if inside:
+        sealed, program_file = tool, PATH
+    else:
+        for place, argument in enumerate(argv[1:], 1):
+            if (path := below(root, argument)) in loaded:
+                sealed, given[place] = path, PATH
+                break
+    if not sealed:
+        return run_tool(given, root, env, timeout=context.timeout, mark=context.mark)
+    fd = seal(loaded[sealed])
+    try:
+        return run_tool(
+            given,
+            root,
+            {**env, "OUTFITTER_PROGRAM": sealed},
+            timeout=context.timeout,
+            mark=context.mark,
+            program=program_file,
+            descriptors=(fd,),
+        )
+    finally:
+        os.close(fd)
 
 
 # What it said

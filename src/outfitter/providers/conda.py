@@ -27,6 +27,7 @@ from .manifests import (
     texts,
     typed,
 )
+from .owned import is_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Conda(Marked):
         prefix = _prefix(found, context)
         scripts = _to_run(prefix, context)
         if not prefix or not (_asks(context) or scripts):
-            return Trust("not-needed")
+            return Trust("suggested")
         files = [os.path.join(prefix, name) for name in (MARK, "conda-meta/state")]
         why = "conda and its plugins would run" if _asks(context) else ""
         if scripts:
@@ -179,6 +180,7 @@ def activation(prefix: str, origin: Origin | None = None) -> Resolution:
         operations=[Operation("PATH", "prepend", (os.path.join(prefix, "bin"),), origin)],
         origins={name: origins.get(name, origin) for name in values},
         lost=[Lost("hook", os.path.relpath(path, prefix), "capture") for path in _scripts_of(prefix)],
+        own=is_own(prefix, "bin", "conda-meta", MARK),
         watch=_watched(prefix),
         producer="conda",
     )

@@ -1,7 +1,8 @@
 """`.env` files, only those that the configuration names: read by our own strict reader, never by a shell.
 
-All values are secret unless the configuration says otherwise. Nothing is run, so no trust is needed; which
-names may be set is decided above, as for every provider.
+All values are secret unless the configuration says otherwise. Nothing is run. What the files set waits for a
+person's word all the same, as for every provider that reads files of the project. A link that leads out of
+the project is not followed: it would make variables of any file that the user can read.
 """
 
 from __future__ import annotations
@@ -63,8 +64,12 @@ class Dotenv(ReadsFiles):
         entries: dict[str, tuple[DotenvEntry, str]] = {}
         known = dict(context.env)
         wrong: list[str] = []
+        inside = os.path.realpath(found.root).rstrip("/") + "/"
         for path in watch:
             if not os.path.exists(path):
+                continue
+            if not os.path.realpath(path).startswith(inside):
+                wrong.append(f"{path} is a link out of the project: put a file there, or name another one")
                 continue
             given, mistakes = _read(path, str(options.get("dialect", DIALECTS[0])), known)
             wrong += mistakes

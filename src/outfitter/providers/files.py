@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import stat
 
+from ..host.uids import ours
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +44,7 @@ def planted(folder: str, path: str) -> bool:
         if not os.stat(folder).st_mode & stat.S_IWOTH:
             return False
         name = os.path.relpath(path, folder).partition("/")[0]
-        return os.lstat(os.path.join(folder, name)).st_uid not in (0, os.geteuid())
+        return os.lstat(os.path.join(folder, name)).st_uid not in ours()
     except OSError:
         return True  # it has gone
 

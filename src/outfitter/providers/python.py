@@ -15,6 +15,7 @@ from . import venv
 from .base import Lost, Resolution, Trust
 from .files import planted, program, upwards
 from .manifests import Marked, absolute, digest, names, present, read_text, read_toml, table, text
+from .owned import is_own
 from .wrapping import as_it_is, wrapped
 
 TYPE_CHECKING = False
@@ -89,7 +90,7 @@ class Python(Marked):
         elif place.ask:
             what, use = f"`{' '.join(place.ask)}` would run to find the environment", ""
         else:
-            return Trust("not-needed")
+            return Trust("suggested")
         covered = digest(self._manifests(found), use, root=found.root)
         why = f"{what}, and may load code that the project names"
         return Trust("untrusted", "outfitter", covered, why=why)
@@ -140,7 +141,8 @@ class Python(Marked):
         origin = Origin("provider", f"python: {place.path}", os.path.join(place.path, _CFG))
         version = f" (Python {environment.version})" if environment.version else ""
         result = venv.activation(environment, origin, f"{tool}{version}")
-        return replace(result, lost=tuple(_lost(tool, project)))
+        own = is_own(place.path, "bin", "bin/python", _CFG)
+        return replace(result, own=own, lost=tuple(_lost(tool, project)))
 
     def _manifests(self, found: Detection) -> list[str]:
         return [os.path.join(found.root, name) for name in MANIFESTS]

@@ -84,7 +84,8 @@ def activation(venv: Venv, origin: Origin, producer: str) -> Resolution:
 
 def watched(path: str) -> tuple[str, ...]:
     """What tells that an environment was made, replaced or broken."""
-    return (os.path.join(path, MARK), os.path.join(path, "bin", "python"))
+    programs = os.path.join(path, "bin")  # a pull may add programs to it
+    return (os.path.join(path, MARK), programs, os.path.join(programs, "python"))
 
 
 def _made_at(path: str) -> str:

@@ -15,6 +15,7 @@ from ..record import EMPTY, KW_ONLY, record
 from .base import Detection, Lost, ReadsFiles, Resolution
 from .files import nearest
 from .manifests import absolute, names, read_text, typed
+from .owned import is_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Versions(ReadsFiles):
             watch=list(dict.fromkeys(watch)),
             producer=", ".join(dict.fromkeys(managers)),
             note=f"no installed version manager reads {', '.join(unmanaged)}" if unmanaged else "",
+            own=all(here.has_installed(folder) for one in operations for folder in one.values),
         )
 
 
@@ -118,6 +120,12 @@ class _Managers:
             self.nvm = config
         data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local/share")
         self.fnm = env.get("FNM_DIR") or os.path.join(data, "fnm")
+
+    def has_installed(self, folder: str) -> bool:
+        """Whether a folder is one that the user has installed: a file chose it, and brought nothing along."""
+        path = os.path.normpath(folder)
+        places = (self.asdf, self.pyenv, self.rbenv, self.nodenv, self.nvm, self.fnm)
+        return any(path.startswith(f"{place}/") for place in places) or is_own(folder)
 
     def _place(self, env: Mapping[str, str], variable: str, usual: str) -> str:
         value = env.get(variable, "")

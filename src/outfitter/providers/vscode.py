@@ -15,6 +15,7 @@ from . import conda, venv
 from .base import Detection, ReadsFiles, Resolution
 from .files import nearest
 from .manifests import expanded, read_jsonc
+from .owned import is_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def _activation(path: str, origin: Origin, where: str) -> Resolution:
         if fault:
             return Resolution("failed", note=f"{where}: {fault}: create it again", watch=venv.watched(folder))
         version = f" (Python {environment.version})" if environment.version else ""
-        return venv.activation(environment, origin, f"vscode{version}")
+        own = is_own(folder, "bin", "bin/python", venv.MARK)
+        return replace(venv.activation(environment, origin, f"vscode{version}"), own=own)
     if conda.is_prefix(folder):
         result = conda.activation(folder, origin)
         return replace(result, note=f"{where}: {result.note}" if result.note else "")

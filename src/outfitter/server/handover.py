@@ -128,6 +128,7 @@ def _session_told(sessions: Sessions, session: Session, parcel: Parcel) -> Told:
         "openedMs": session.opened_ms,
         "detachedAt": session.detached_at,
         "operates": session.operates,
+        "fork": session.fork,
         "summaries": session.summaries,
         "base": None if base is None else {name: getattr(base, name) for name in fields(base)},
         "processes": [_process_told(one, parcel) for one in session.processes.values()],
@@ -150,6 +151,7 @@ def _adopt_session(services: Services, told: Told, received: Received) -> None:
     session.opened_ms = told["openedMs"]
     session.detached_at = told["detachedAt"]
     session.operates = told["operates"]
+    session.fork = told["fork"]
     session.summaries = told["summaries"]
     session.base = _base_of(told["base"])
     for one in told["processes"]:

@@ -37,8 +37,18 @@ class Leftover:
     name: str
 
 
-def command(path: str, nonce: str, *, inline: bool) -> str:
-    """What bash is given as `-c`: it sources `$0`, or what it reads from stdin, and reports to `path`.
+def sealed_text(content: bytes) -> bytes:
+    """A script's text for a copy of it that bash sources from a descriptor, which the script does not keep.
+
+    The copy is no file beside the script's other files: where the text asks bash for its own path, it gets
+    that of the script. All of it is on the first line, so that the numbers of lines are the script's.
+    """
+    own = b'\\exec 3<&-; __outfitter_source=("$0"); '
+    return own + content.replace(b"BASH_SOURCE", b"__outfitter_source")
+
+
+def command(path: str, nonce: str, *, inline: bool, file: str = "$0") -> str:
+    """What bash is given as `-c`: it sources `file`, or what it reads from stdin, and reports to `path`.
 
     The report is made by a trap as well, so that a script may `exit 0`. It is not made by `exec`: a script's
     own trap cleans up after it. The builtins go by their names and the rest by whole paths: no alias and no
@@ -56,7 +66,7 @@ def command(path: str, nonce: str, *, inline: bool) -> str:
         source = 'IFS= \\builtin read -r -d "" __outfitter_text; \\exec </dev/null; '
         source += '\\builtin eval "$__outfitter_text"'
     else:
-        source = '\\builtin . "$0" "$@"'
+        source = f'\\builtin . "{file}" "$@"'
     # On one line, so that the numbers in what bash says about a text are the text's own.
     return f'{begin}; {trap}; {source}\n{report}\n\\builtin exit "$__outfitter_status"'
 

@@ -45,3 +45,10 @@ def test_what_is_there_and_not_named_is_a_warning_where_others_are() -> None:
     assert finding.summary == "direnv: detected, not used"
     assert 'use = ["direnv"] under [providers]' in finding.remedy
     assert providers_present(Providers([])).status == "ok"
+
+
+def test_what_waits_for_trust_is_a_warning_with_what_to_type() -> None:
+    waiting = ("project", "waiting", "would change A; type: outfitter trust /r")
+    finding = providers_present(Providers([("python:/r", "applied", ""), waiting]))
+    assert (finding.status, finding.summary) == ("warning", "project: waiting")
+    assert "project: waiting (would change A; type: outfitter trust /r)" in finding.details

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from outfitter.env.origin import Origin
 from outfitter.env.resolve import Rules, Stack
 from outfitter.errors import FileInvalid, SettingInvalid, SetupBlocked, SetupFailed
 from outfitter.host import keyring
+from outfitter.host.capture import Captured, capture
 from tests.support.machine import KEYRING, SECOND, wait_until
 from tests.support.tools import program
 
@@ -897,3 +899,22 @@ def test_what_is_kept_holds_where_nobody_can_lock_it(site: Site) -> None:  # V7
     site.script("export MADE=2")
     site.allow()
     assert site.layer(site.process()).state == "failed"
+
+
+def test_a_script_that_is_swapped_before_its_start_does_not_run(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.script("export A=good")
+    site.allow()
+
+    def swapped(*args: Any, **more: Any) -> Captured:
+        site.script("export A=evil")
+        return capture(*args, **more)
+
+    monkeypatch.setattr("outfitter.host.capture.capture", swapped)
+    settings = Configuration({"HOME": str(site.home)}).settings(str(site.project))
+    site.setups.run(site.use(), site.lower(), settings)
+    assert site.setups.layer(site.use()).values["A"] == "good"
+    assert site.runs() == 1
+    # The file is another one now, which nobody has allowed.
+    assert site.layer().state == "blocked"

@@ -34,8 +34,18 @@ def explain(names: Sequence[str], flags: Flags) -> int:
         if lines:
             emit("\n".join(lines))
     for name in unknown:
-        say(f"{name} is neither a variable nor a program in PATH")
+        say(f"{name} is neither a variable nor a program in PATH{_may_be_set(told)}")
     return 1 if unknown else 0
+
+
+def _may_be_set(told: Json) -> str:
+    """Which layers could set what is not there, and what would make them."""
+    waiting = [layer for layer in told["layers"] if layer["state"] in ("blocked", "failed")]
+    return "".join(
+        f"; {layer['id']} {'is blocked' if layer['state'] == 'blocked' else 'has failed'} and may set it: "
+        f"{layer.get('note', '')}".removesuffix(": ")
+        for layer in waiting
+    )
 
 
 def _drop_missing(told: Json, asked_for: Sequence[str]) -> None:

@@ -47,7 +47,8 @@ def overview(told: Json, paint: Paint, *, values: bool = False) -> Iterator[str]
             for name, entry in present.items()
             if (entry["layer"], entry["id"]) == (layer["layer"], layer["id"])
         ]
-        if names or layer["state"] not in ("off", "applied") or ("note" in layer and layer["state"] != "off"):
+        told_more = layer["state"] != "off" and ("note" in layer or "awaits" in layer)
+        if names or told_more or layer["state"] not in ("off", "applied"):
             yield _heading(layer, len(names), paint)
             yield from _beside_data(layer, paint)
         if values:
@@ -74,6 +75,10 @@ def _beside_data(layer: Json, paint: Paint) -> Iterator[str]:
     """What of a layer is no data: what starts the commands, and what a command does not get of it."""
     if layer["state"] == "applied" and "note" in layer:
         yield printable(f"    note: {layer['note']}")
+    if "awaits" in layer:
+        waits = layer["awaits"]
+        named = f"{', '.join(waits['names'])}: to see how, and to allow it, type: {waits['grant']}"
+        yield paint("yellow", printable(f"    would change {named}"))
     if "prefix" in layer:
         yield f"    starts commands as: {printable(' '.join(layer['prefix']))} ..."
     lost = layer.get("lost", [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...env.layer import waiting
 from ...record import KW_ONLY, record
 from ..selection import ProviderSelection
 from ..settings import Settings
@@ -33,7 +34,16 @@ def providers(machine: Machine) -> Providers:
     has = machine.part(given)
     if has.refused:
         return Providers(refused=has.refused)
-    layers = [(layer.id, layer.state, layer.note) for layer in has.layers if layer.id != "project"]
+    layers = [
+        (layer.id, layer.state, layer.note)
+        for layer in has.layers
+        if layer.id != "project" and not waiting(layer)
+    ]
+    layers += [
+        (layer.id, "waiting", f"would change {', '.join(waiting(layer))}; type: {layer.awaits}")
+        for layer in has.layers
+        if waiting(layer)
+    ]
     layers += has.unrun
     # Those that could be meant; the ones that are in PATH already count as applied.
     used = {layer.producer for layer in has.layers}
@@ -57,7 +67,9 @@ def providers_present(found: Providers) -> Finding:
     details += [f"{file} ({id}): detected, not used" for id, file in found.others]
     states = [state for _, state, _ in found.layers]
     # What is not installed does not matter where another one is applied: the first that is there counts.
-    bad = ("blocked", "failed") if "applied" in states else ("blocked", "failed", "missing")
+    bad = ["blocked", "failed", "waiting"]
+    if "applied" not in states:
+        bad.append("missing")
     wrong = [(id, state, note) for id, state, note in found.layers if state in bad]
     if wrong:
         return Finding(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # What is named beside a setup are locks and manifests: a few files, and read before the first command.
 INPUT_FILES = 1000
 INPUT_BYTES = 64 << 20
+SCRIPT_BYTES = 16 << 20  # far more than people write
 _MAGIC = frozenset("*?[")
 _CHUNK = 1 << 20
 
@@ -71,8 +72,20 @@ def read(folder: str, patterns: Sequence[str]) -> Inputs:
     return Inputs(digests, watch)
 
 
-def digest(path: str, shown: str, most: int = INPUT_BYTES) -> tuple[int, str | None]:
-    """A file's size and the digest of its content, None when it is not there. Raises SettingInvalid."""
+def read_script(path: str, shown: str) -> bytes | None:
+    """What is in a setup's script; None when it is not there. Raises SettingInvalid."""
+    pieces: list[bytes] = []
+    _, found = digest(path, shown, SCRIPT_BYTES, pieces)
+    return None if found is None else b"".join(pieces)
+
+
+def digest(
+    path: str, shown: str, most: int = INPUT_BYTES, pieces: list[bytes] | None = None
+) -> tuple[int, str | None]:
+    """A file's size and the digest of its content, None when it is not there. Raises SettingInvalid.
+
+    `pieces` gets the content itself.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (FileNotFoundError, NotADirectoryError):
@@ -86,6 +99,10 @@ def digest(path: str, shown: str, most: int = INPUT_BYTES) -> tuple[int, str | N
         while data := os.read(fd, _CHUNK):
             total.update(data)
             size += len(data)
+            if pieces is not None:
+                pieces.append(data)
+            if size > most and pieces is not None:
+                raise SettingInvalid(f"[setup]: {shown} is larger than {SCRIPT_BYTES >> 20} MiB")
             if size > most:
                 raise SettingInvalid(
                     f"[setup]: the inputs are larger than {INPUT_BYTES >> 20} MiB: list fewer"

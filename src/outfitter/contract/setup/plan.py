@@ -18,7 +18,7 @@ from ...formats.document import refuse
 from ...formats.toml import Table, parse
 from ...providers.manifests import names, present, read_text, read_toml, text
 from ...record import KW_ONLY, record, replace
-from .inputs import digest as file_digest
+from .inputs import read_script
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class SetupPlan:
     """What would be run: the file `script`, or `text`, which is empty when there is nothing to do.
 
     `label` names it for people, `files` are what it was read from, `digest` ("sha256:...") is what trust is
-    bound to.
+    bound to. `content` is what the script says: that is run, whatever is in the file by then.
     """
 
     label: str
@@ -50,6 +50,8 @@ class SetupPlan:
     script: str = ""
     text: str = ""
     digest: str = ""
+    content: bytes = b""
+    hidden = ("content",)
 
     @property
     def argv(self) -> list[str]:
@@ -63,10 +65,11 @@ def make_plan(setup: SetupSettings) -> SetupPlan:
     content: str | None = None
     if setup.script is not None:
         path = os.path.join(folder, setup.script)
-        _, content = file_digest(path, setup.script)
-        if content is None:
+        data = read_script(path, setup.script)
+        if data is None:
             raise SettingInvalid(f"[setup]: {folder} has no {setup.script}: create it, or write another path")
-        found = SetupPlan(setup.script, (path,), script=path)
+        content = f"sha256:{sha256(data).hexdigest()}"
+        found = SetupPlan(setup.script, (path,), script=path, content=data)
     elif setup.run is not None:
         found = SetupPlan("[setup] run", (setup.file,), text=setup.run)
     elif setup.source == "codex":

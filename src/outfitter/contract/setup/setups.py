@@ -340,6 +340,7 @@ class _Work:
         result = capture(
             plan.script or plan.text,
             inline=not plan.script,
+            content=plan.content if plan.script else None,
             cwd=use.worktree,
             env=env,
             timeout=use.declared.timeout,
