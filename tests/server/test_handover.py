@@ -222,6 +222,7 @@ def _session_alike(session: Session, taken: Session) -> None:
         "opened_ms",
         "detached_at",
         "operates",
+        "fork",
     }
     by_process = {"processes", "_notices", "_shells", "_closed", "_unattended", "_readable"}
     assert set(vars(session)) == simple | by_process | {"_forgetting"} | SESSION_LEFT

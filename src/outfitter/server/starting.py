@@ -199,10 +199,12 @@ def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Pro
     concerns = is_shell(program)
     if not concerns:
         looked = programs.look(program, env, cwd)
-        concerns = program.rpartition("/")[2] in WRAPPERS or names_shell(params.argv)
+        # A wrapper with nothing but options and variables starts nothing.
+        starts = any(not word.startswith("-") and "=" not in word for word in params.argv[1:])
+        concerns = names_shell(params.argv) or (starts and program.rpartition("/")[2] in WRAPPERS)
         if looked is not None:
             found = looked.path
-            concerns = concerns or looked.concerns
+            concerns = concerns or (looked.concerns and (starts or looked.name not in WRAPPERS))
     launch = Launch(
         program,
         argv,
