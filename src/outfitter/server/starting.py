@@ -204,7 +204,9 @@ def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Pro
         concerns = names_shell(params.argv) or (starts and program.rpartition("/")[2] in WRAPPERS)
         if looked is not None:
             found = looked.path
-            concerns = concerns or (looked.concerns and (starts or looked.name not in WRAPPERS))
+            concerns = concerns or (
+                looked.concerns and (starts or bool(looked.interpreter) or looked.name not in WRAPPERS)
+            )
     launch = Launch(
         program,
         argv,
