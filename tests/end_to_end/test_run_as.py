@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 import outfitter
 from tests.support.machine import public_folder
@@ -94,6 +95,37 @@ def test_commands_terminals_and_files_are_the_other_users() -> None:
         assert (own.stat().st_uid, own.read_bytes()) == (NOBODY, b"x")
         found = wire.call("fs/search", {"path": folder.as_uri(), "pattern": "x"})
         assert [match["path"] for match in found["matches"]] == [own.as_uri()]
+
+
+def test_tokens_that_only_root_can_read_are_read_again_on_a_signal() -> None:
+    first, second = "first-token-of-two", "second-token-of-two"
+    with public_folder() as folder:
+        tokens = folder / "tokens"
+        tokens.touch(0o600)
+        tokens.write_text(f"{first}\n")
+        python, place = installed(folder)
+        auth = ("--ws-auth", "capability-token", "--ws-token-file", str(tokens))
+        popen = subprocess.Popen(
+            [python, "-m", "outfitter", "serve", "--run-as", "nobody", *auth],
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            url = popen.stdout.readline().decode().strip()
+            with Wire(url, headers={"Authorization": f"Bearer {first}"}) as old:
+                old.handshake()
+                tokens.write_text(f"{second}\n")
+                popen.send_signal(signal.SIGHUP)
+                with pytest.raises(ConnectionClosed) as closed:
+                    old.receive()
+                assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+            with Wire(url, headers={"Authorization": f"Bearer {second}"}) as new:
+                new.handshake()
+                assert "Permission denied" in new.error("fs/readFile", {"path": tokens.as_uri()})["message"]
+        finally:
+            end(popen)
 
 
 @pytest.mark.parametrize(

@@ -319,9 +319,15 @@ def _hang_up(stop: Callable[[], None], reload: list[Callable[[], None]]) -> Call
 
 
 def _reload(parts: list[Callable[[], None]]) -> None:
+    from ..host import spawn
+
     for part in parts:
         try:
-            part()
+            if spawn.assumed is None:
+                part()
+            else:
+                with spawn.assumed.as_root():  # tokens and keys are root's, and not for commands
+                    part()
         except SettingInvalid as error:
             warn("server", "%s; what was in use stays in use", error)
     note("server", "=", "SIGHUP: read again what can change")
