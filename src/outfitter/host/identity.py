@@ -123,7 +123,7 @@ class Assumed:
         self.act_as(user.uid, user.gid)
 
     def __enter__(self) -> None:
-        """This thread is the other user, but can come back."""
+        """This thread is the other user, but can come back. Meanwhile that user may signal us."""
         setresgid, setresuid, *_ = self._calls
         user = self.user
         self._call(setresgid, user.gid, user.gid, 0)
