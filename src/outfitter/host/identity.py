@@ -1,7 +1,7 @@
 """Another user for what a server of root does for its clients: `--run-as`.
 
-The server's real user stays root, which is what the kernel looks at when somebody wants to signal or trace it.
-What it does, it does as the other user: not only files, for settings of the kernel (/proc/sys) ask for the
+The server's real user stays root: the kernel looks at that when somebody wants to signal or trace it. What it
+does, it does as the other user: not only with files, because settings of the kernel (/proc/sys) ask for the
 effective user. Each thread inherits that from the one that starts it. Children are the other user altogether.
 The C library would change all threads at once, so the kernel is asked directly.
 """
@@ -109,7 +109,7 @@ class Assumed:
     """The other user, as this process assumes it. A context manager for starting a child."""
 
     def __init__(self, user: User) -> None:
-        """Acts as that user from now on; before there are other threads. Raises SettingInvalid, HostUnsupported."""
+        """Acts as that user; before there are other threads. Raises SettingInvalid, HostUnsupported."""
         if os.geteuid() != 0:
             raise SettingInvalid("--run-as needs a server that is started by root")
         machine = os.uname().machine
@@ -130,7 +130,7 @@ class Assumed:
         self._call(setresuid, user.uid, user.uid, 0)
 
     def __exit__(self, *_: object) -> None:
-        setresgid, setresuid, *_ = self._calls
+        setresgid, setresuid = self._calls[:2]
         user = self.user
         self._call(setresuid, 0, user.uid, 0)
         self._call(setresgid, 0, user.gid, 0)

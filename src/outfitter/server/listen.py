@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 _WARM_UP_SECONDS = 0.05
 _WARM_UP_AGAIN_SECONDS = 0.5  # where descriptors or memory are short: a flood of strangers comes and goes
-_UPGRADE_READY_SECONDS = 1.0
-# Until then, connections that nobody has vouched for may take this part of all descriptors: the rest is plenty
-# for the imports. At the usual 1,024 that is as many as there may be anyway.
+# Until then, connections that nobody has vouched for may take this part of all descriptors: the rest is
+# plenty for the imports. At the usual 1,024 that is as many as there may be anyway.
 _STRANGERS_AT_FIRST_PART = 4
+_UPGRADE_READY_SECONDS = 1.0
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
 _SWITCH_SECONDS = 0.00002
