@@ -23,8 +23,18 @@ from .pipes import Pipes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Protocol
 
-    from .identity import Assumed
+    class Identity(AbstractContextManager[None], Protocol):
+        """Another user, as whom children start within it: `identity.Assumed`."""
+
+        def ourselves(self) -> AbstractContextManager[None]:
+            """Within it, children are our own user's."""
+
+        def as_root(self) -> AbstractContextManager[None]:
+            """Within it, files are our own user's."""
+
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 # posix_spawnattr_t is 336 bytes and posix_spawn_file_actions_t 80 in glibc and musl; sigset_t 128.
@@ -49,7 +59,7 @@ class Stdio:
 
 limits_are_ours = allocate_lock()
 # Whose children are, if not our own user's. Set once, before the first child, by `host.identity`.
-assumed: Assumed | None = None
+assumed: Identity | None = None
 
 
 class Spawner:
