@@ -206,7 +206,7 @@ def test_signal_to_attach_leaves_the_command_and_says_how_to_come_back(
     }
     status, rest, told = read_rest(popen)
     assert (status, rest) == (128 + number, b"")
-    assert told.startswith(f"outfitter: {why[number]}, ".encode())
+    assert told.startswith(f"outfitter: {why[number]}, for at least ".encode())
     assert told.endswith(f": outfitter attach {ident}\n".encode())
     assert alive(pid)
     popen = user.start("attach")

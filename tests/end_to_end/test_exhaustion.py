@@ -56,6 +56,8 @@ def test_flood_of_strangers_does_not_end_a_server(tmp_path: Path) -> None:
         with Raw(server) as raw:
             assert not answer(raw).startswith(b"HTTP/1.1 101 ")  # whatever it says, and whenever
         assert server.popen.poll() is None
+        # They came before the server had imported what it needs, and they are still there.
+        assert_serves(server, {"Authorization": f"Bearer {TOKEN}"})
         open_.close()
         wait_until(lambda: descriptors(server.pid) < 50, "the strangers are gone")
         assert_serves(server, {"Authorization": f"Bearer {TOKEN}"})

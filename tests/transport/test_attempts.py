@@ -57,6 +57,16 @@ def test_there_is_room_until_the_budget_is_spent(loop: HandLoop) -> None:
     assert len(attempts) == 2
 
 
+def test_a_smaller_budget_is_given_on_sooner(loop: HandLoop) -> None:
+    attempts = Attempts(loop)
+    attempts.narrow(64)
+    waiting = [Waiting(attempts, loop, f"{number % 4}") for number in range(64)]
+    assert attempts.make_room() == 0.25
+    loop.advance(0.25)
+    assert attempts.make_room() == 0.0
+    assert [one.dropped for one in waiting] == [True] + [False] * 63
+
+
 def test_who_has_most_gives_way(loop: HandLoop) -> None:
     attempts = Attempts(loop, 4, 4)
     alone = Waiting(attempts, loop, "alone")

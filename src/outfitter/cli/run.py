@@ -229,7 +229,8 @@ async def follow(
             say(str(left))
         else:
             goes_on = "goes on" if left.wanted else "may still run"
-            say(f"{left}; the command {goes_on}, {_kept_for(client)}: {found}")
+            # Whether it was started to outlive its client is not known here.
+            say(f"{left}; the command {goes_on}, {_kept_for(client, 'at least ')}: {found}")
         raise
     # A command whose end was not seen may be somebody else's by now: `ps` clears up after it.
     if started is not None and not follower.lost:
@@ -244,11 +245,11 @@ def _retention(client: Client) -> float:
     return REFERENCE_RETENTION if retention is None else retention
 
 
-def _kept_for(client: Client) -> str:
+def _kept_for(client: Client, least: str = "") -> str:
     retention = None if client.info is None else client.info.session_retention
     if retention is None:
         return "for as long as its server keeps the session"
-    return f"for {retention:g} s unless a client attaches to it"
+    return f"for {least}{retention:g} s unless a client attaches to it"
 
 
 def _is_null_input() -> bool:

@@ -70,8 +70,7 @@ def serve(flags: Flags) -> int:
 
         if check is None:
             get_ready()
-        # With --run-as, who we have become may come as well as who has started us.
-        return gate(hosts, check, None if users is None else users | {os.geteuid()})
+        return gate(hosts, check, users)
 
     return serve_websocket(place, settings, make_gate, check, certificates, _audit(flags))
 

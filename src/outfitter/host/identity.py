@@ -1,9 +1,9 @@
 """Another user for what a server of root does for its clients: `--run-as`.
 
-The server stays root, so that no command can signal or trace it. Files are looked at, read and written as
-the other user: Linux has an identity for files alone, which each thread inherits from the one that starts
-it. Children are the other user altogether. The C library would change all threads at once, so the kernel is
-asked directly.
+The server's real user stays root: the kernel looks at that when somebody wants to signal or trace it. What it
+does, it does as the other user: not only with files, because settings of the kernel (/proc/sys) ask for the
+effective user. Each thread inherits that from the one that starts it. Children are the other user altogether.
+The C library would change all threads at once, so the kernel is asked directly.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Assumed:
     """The other user, as this process assumes it. A context manager for starting a child."""
 
     def __init__(self, user: User) -> None:
-        """Assumes it for files; before there are other threads. Raises SettingInvalid, HostUnsupported."""
+        """Acts as that user; before there are other threads. Raises SettingInvalid, HostUnsupported."""
         if os.geteuid() != 0:
             raise SettingInvalid("--run-as needs a server that is started by root")
         machine = os.uname().machine
@@ -120,11 +120,11 @@ class Assumed:
         self._calls = _CALLS[machine]
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
         os.setgroups(user.groups)
-        self._files()
-        self._drop_rights()
+        self._keep_rights()
+        self.act_as(user.uid, user.gid)
 
     def __enter__(self) -> None:
-        """This thread is the other user, but can come back."""
+        """This thread is the other user, but can come back. Meanwhile that user may signal us."""
         setresgid, setresuid, *_ = self._calls
         user = self.user
         self._call(setresgid, user.gid, user.gid, 0)
@@ -132,16 +132,24 @@ class Assumed:
 
     def __exit__(self, *_: object) -> None:
         setresgid, setresuid = self._calls[:2]
-        self._call(setresuid, 0, 0, 0)
-        self._call(setresgid, 0, 0, 0)
-        self._files()
+        user = self.user
+        self._call(setresuid, 0, user.uid, 0)
+        self._call(setresgid, 0, user.gid, 0)
+
+    def ourselves(self) -> _Ourselves:
+        """This thread is root altogether for a moment: to start a child that no command can signal."""
+        return _Ourselves(self)
 
     def as_root(self) -> _AsRoot:
         """For this thread, files are root's own for a moment: to read a token again, say."""
         return _AsRoot(self)
 
-    def _files(self) -> None:
-        self.files(self.user.uid, self.user.gid)
+    def act_as(self, uid: int, gid: int) -> None:
+        """This thread acts as that user, and stays root's: its rights stay what they are."""
+        setresgid, setresuid, *_ = self._calls
+        self._call(setresgid, 0, gid, 0)
+        self._call(setresuid, 0, uid, 0)
+        self._keep_rights()  # the kernel takes them away from who acts as root no more
 
     def files(self, uid: int, gid: int) -> None:
         _, _, setfsgid, setfsuid, *_ = self._calls
@@ -151,7 +159,7 @@ class Assumed:
             if self._syscall(call, -1) != ident:
                 raise HostUnsupported("--run-as: the kernel refused the other user's identity for files")
 
-    def _drop_rights(self) -> None:
+    def _keep_rights(self) -> None:
         """Keeps of root's rights only what the server needs: one of them reads the memory of others."""
         header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
         # Effective, permitted and inherited rights, and the upper halves of all three.
@@ -165,6 +173,18 @@ class Assumed:
         if self._syscall(number, *args) != 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
+
+
+class _Ourselves:
+    def __init__(self, assumed: Assumed) -> None:
+        self._assumed = assumed
+
+    def __enter__(self) -> None:
+        self._assumed.act_as(0, 0)
+
+    def __exit__(self, *_: object) -> None:
+        user = self._assumed.user
+        self._assumed.act_as(user.uid, user.gid)
 
 
 class _AsRoot:

@@ -24,6 +24,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
+    from typing import Protocol
+
+    class Identity(AbstractContextManager[None], Protocol):
+        """Another user, as whom children start within it: `identity.Assumed`."""
+
+        def ourselves(self) -> AbstractContextManager[None]:
+            """Within it, children are our own user's."""
+
+        def as_root(self) -> AbstractContextManager[None]:
+            """Within it, files are our own user's."""
+
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 # posix_spawnattr_t is 336 bytes and posix_spawn_file_actions_t 80 in glibc and musl; sigset_t 128.
@@ -48,7 +59,7 @@ class Stdio:
 
 limits_are_ours = allocate_lock()
 # Whose children are, if not our own user's. Set once, before the first child, by `host.identity`.
-assumed: AbstractContextManager[None] | None = None
+assumed: Identity | None = None
 
 
 class Spawner:
@@ -108,9 +119,9 @@ class Spawner:
         `mark` is left in the child's limits and inherited by all its descendants (see `host.tree`). With
         `ourselves` the child is our own user's, whoever the others belong to. Raises LaunchFailed.
         """
-        if assumed is None or ourselves:
+        if assumed is None:
             return self._start(launch, stdio, mark)
-        with assumed:
+        with assumed.ourselves() if ourselves else assumed:
             return self._start(launch, stdio, mark)
 
     def _start(self, launch: Launch, stdio: Stdio, mark: int | None) -> int:

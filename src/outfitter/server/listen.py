@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _WARM_UP_SECONDS = 0.05
 _WARM_UP_AGAIN_SECONDS = 0.5  # where descriptors or memory are short: a flood of strangers comes and goes
+# Until then, connections that nobody has vouched for may take this part of all descriptors: the rest is
+# plenty for the imports. At the usual 1,024 that is as many as there may be anyway.
+_STRANGERS_AT_FIRST_PART = 4
 _UPGRADE_READY_SECONDS = 1.0
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
@@ -158,6 +161,8 @@ def serve_websocket(
         upgrade.last = audit.close
     if left is not None:
         upgrading.take_over(lazy.get(), listener, left, loop)
+    if (descriptors := os.sysconf("SC_OPEN_MAX")) > 0:  # -1: without limit
+        listener.attempts.narrow(max(1, descriptors // _STRANGERS_AT_FIRST_PART))
     # Not at once: whoever waits for the first line asks /readyz next, and would wait for the imports.
     loop.call_later(_WARM_UP_SECONDS, lazy.warm_up)
     # Before another version is installed in the place of this one: half of each would fit nowhere.
@@ -314,9 +319,15 @@ def _hang_up(stop: Callable[[], None], reload: list[Callable[[], None]]) -> Call
 
 
 def _reload(parts: list[Callable[[], None]]) -> None:
+    from ..host import spawn
+
     for part in parts:
         try:
-            part()
+            if spawn.assumed is None:
+                part()
+            else:
+                with spawn.assumed.as_root():  # tokens and keys are root's, and not for commands
+                    part()
         except SettingInvalid as error:
             warn("server", "%s; what was in use stays in use", error)
     note("server", "=", "SIGHUP: read again what can change")

@@ -20,7 +20,7 @@ def read(path: str, flag: str, *, secret: bool = True) -> bytes:
     if len(data) > _LARGEST:
         raise SettingInvalid(f"{flag} {path} has more than {_LARGEST} bytes")
     others = found.st_mode & (0o077 if secret else 0o022)
-    if found.st_uid != os.geteuid() and found.st_gid in (os.getegid(), *os.getgroups()):
+    if found.st_uid != os.getuid() and found.st_gid in (os.getgid(), *os.getgroups()):
         others &= ~0o040  # an owner who gave it to our group: so that we can read it and not change it
     if others:
         what = "read" if secret else "change"

@@ -30,6 +30,7 @@ PENDING = 256
 PENDING_PER_SOURCE = 128
 # Younger ones are not dropped: a thousand clients that start at once wait in the kernel's queue instead.
 # Where somebody fills the budget again and again, a client waits for its turn as long as on a slow network.
+# With a smaller budget they wait less: else the queue of a flood would take minutes.
 _GRACE_SECONDS = 1.0
 # Refusals of one source that are answered at once: a person who takes the wrong token, twice.
 _FREE_REFUSALS = 3
@@ -49,6 +50,7 @@ class Attempts:
         self._loop = loop
         self._limit = limit
         self._per_source = per_source
+        self._grace = _GRACE_SECONDS
         self._pending = 0
         self._sources: dict[str, dict[Attempt, None]] = {}  # each in the order in which they came
         self._failed: dict[str, tuple[int, float]] = {}  # refusals of a source, and when the last one was
@@ -63,6 +65,7 @@ class Attempts:
         """There may be no more than this: a process has only so many descriptors."""
         self._limit = min(self._limit, limit)
         self._per_source = min(self._per_source, max(1, limit // 2))
+        self._grace = _GRACE_SECONDS * min(self._limit, PENDING) / PENDING
 
     def make_room(self) -> float:
         """Ends what has waited for too long if the budget is spent; how long the next one has to wait."""
@@ -92,7 +95,7 @@ class Attempts:
 
     def _drop_oldest(self, source: str) -> float:
         oldest = next(iter(self._sources[source]))
-        wait = oldest.since + _GRACE_SECONDS - self._loop.time()
+        wait = oldest.since + self._grace - self._loop.time()
         if wait > 0:
             return wait
         count = len(self._sources[source])

@@ -88,8 +88,8 @@ def principal_of(uid: int) -> str:
 
 
 def own_principal() -> str:
-    """The key of the user we run as, who is at both ends of a pipe or of memory."""
-    return principal_of(os.geteuid())
+    """The key of our user, who is at both ends of a pipe or of memory: whoever commands run as."""
+    return principal_of(os.getuid())
 
 
 class Outgoing:

@@ -7,7 +7,7 @@ import os
 from ... import VERSION
 from ...errors import HostUnsupported, OperatorOnly
 from ...protocol.operating import SIGNALS, DrainResult, KillResult, SessionsResult, SessionSummary
-from ..limits import LONGEST_WAIT_SECONDS
+from ..limits import LONGEST_GRACE_SECONDS
 from .process import summary
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ def kill(call: Call, params: KillParams) -> KillResult:
     )
     running = not process.exited
     if params.signal in (None, "KILL"):
-        process.terminate(min(params.grace_ms / 1000, LONGEST_WAIT_SECONDS))
+        process.terminate(min(params.grace_ms / 1000, LONGEST_GRACE_SECONDS))
     else:
         process.signal(SIGNALS[params.signal or ""])
     call.observe(
