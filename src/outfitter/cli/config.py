@@ -110,6 +110,8 @@ def _projects(settings: Settings) -> dict[str, object]:
         "providers.on_failure": settings.on_provider_failure,
         "providers.timeout": settings.provider_timeout or "each its own",
     }
+    for id, options in settings.provider_options.items():
+        found[f"providers.{id}"] = list(options["values"])  # type: ignore[call-overload]
     for id, mode in settings.provider_modes.items():
         found[f"providers.modes.{id}"] = mode
     for key in SETUP_KEYS:

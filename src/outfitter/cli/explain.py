@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .env.output import printable
-from .env.text import refusals
+from .env.text import printed, refusals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def report(told: Json, started: Json, startup: Json, differences: Json, paint: P
     yield paint("bold", printable(str(told["summary"])))
     for line in refusals(told):
         yield f"  {paint('red', 'refused')} {line}"
+    for layer in told["layers"]:
+        yield from (paint("yellow", f"  {layer['id']} {line.strip()}") for line in printed(layer))
     if isinstance(shell, dict):
         yield from _shell(shell, startup if isinstance(startup, dict) else {}, paint)
     for flag in started.get("flags") or ():

@@ -13,6 +13,7 @@ from ..env.layer import PROVIDER, Layer
 from ..env.origin import Origin
 from ..errors import ProviderBlocked, ProviderFailed
 from ..log import note
+from ..plain import plain
 from ..providers.base import MODES, SECONDS, Context, Resolution, check_mode
 from ..record import record, replace
 from ..shell.activation import scrub, tool_environment
@@ -37,6 +38,8 @@ REMEMBERED_BASES = 4
 UNWATCHED_SECONDS = 300.0
 # One whose inputs change whenever it runs is not asked for every command, but this often.
 RESTLESS_SECONDS = 1.0
+# Those whose files most projects have for other reasons: where they say nothing, nothing is said of them.
+_ASIDE = ("vscode", "devcontainer")
 _MOST_NEWS = 40  # names; a change of a whole environment is not read by anybody
 
 
@@ -75,7 +78,8 @@ class Projects:
             if known is None or not known.fresh.holds():
                 return use
             _check(use, known, settings)
-            layers.append(known.layer)
+            if not (use.choice and known.layer.state == "not-applicable" and use.provider.id in _ASIDE):
+                layers.append(known.layer)
             # One that has nothing to say here leaves the word to the next: no two of them are stacked.
             chosen = chosen or (use.choice and known.layer.state not in ("missing", "not-applicable"))
         return layers
@@ -198,8 +202,18 @@ def _layer(use: Use, said: Resolution, begun: float) -> Layer:
         cost_ms=(time.monotonic() - begun) * 1000,
         prefix=effects.prefix,
         makes=effects.makes,
+        said=_without_colours(said.stderr_tail),
         lost=[(one.kind, one.name, one.kept_by) for one in effects.lost],
     )
+
+
+def _without_colours(said: str) -> str:
+    """What a tool printed, as text: it does not know that this is no terminal."""
+    if "\x1b[" in said:
+        from re import sub
+
+        said = sub(r"\x1b\[[0-9;]*[mK]", "", said)
+    return plain(said.replace("\r\n", "\n")).strip()
 
 
 def changes(before: Layer, after: Layer) -> str:

@@ -39,6 +39,7 @@ class Layer:
     `prefix` goes in front of a command's argv: a tool that makes the environment itself, for each command.
     `makes` is what such a tool was seen to set: it is judged as if the layer set it, and not applied.
     `lost` is what of it is no data, as (kind, name, what would keep it): ("function", "greet", "wrap").
+    `said` is the end of what its tool wrote to stderr: masked, and nothing in it moves a cursor.
     """
 
     level: int
@@ -61,6 +62,7 @@ class Layer:
     prefix: Sequence[str] = ()
     makes: Mapping[str, str] = EMPTY
     lost: Sequence[tuple[str, str, str]] = ()
+    said: str = ""
 
     def __post_init__(self) -> None:
         if not self.producer:
@@ -76,6 +78,17 @@ class Layer:
 
     def origin_of(self, name: str) -> Origin:
         return self.origins.get(name, self.origin)
+
+
+def complains(said: str) -> bool:
+    """Whether a tool reported an error though it ended well: direnv does if a line of an .envrc fails."""
+    for line in said.lower().split("\n"):
+        if "error" in line or line.endswith((": command not found", ": no such file or directory")):
+            return True
+        # As shells name the place of a mistake: "./.envrc:3: ...", "x.sh: line 3: ..."
+        if any(part.strip().removeprefix("line ").isdecimal() for part in line.split(":")[1:-1]):
+            return True
+    return False
 
 
 def trouble(layer: Layer) -> str:

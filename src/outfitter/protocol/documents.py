@@ -78,6 +78,7 @@ class LayerDocument(TypedDict):
     entries: int
     producer: NotRequired[str]
     note: NotRequired[str]
+    said: NotRequired[str]
     prefix: NotRequired[list[str]]
     lost: NotRequired[list[dict[str, str]]]
     author: NotRequired[str]
@@ -147,6 +148,7 @@ class ResolutionDocument(TypedDict):
     env_fp: str
     contract_fp: str
     summary: str
+    layers: list[LayerState]
     variables: dict[str, Value]
 
 
@@ -182,6 +184,7 @@ class LayerState(TypedDict):
     id: str
     layer: str
     state: str
+    said: NotRequired[str]
 
 
 class ShellDocument(TypedDict):

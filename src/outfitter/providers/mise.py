@@ -19,7 +19,7 @@ from ..record import record
 from .base import MODES, Detection, Lost, Resolution, Trust
 from .files import program, upwards
 from .manifests import names, parsed, present, read_text, texts
-from .tool import failed, version
+from .tool import failed, tail, version, without
 from .wrapping import setting, wrapped
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any, TypeVar
 
+    from ..host.tool import Ran
     from .base import Context
 
     _Kind = TypeVar("_Kind")
@@ -379,8 +380,9 @@ class _Asking:
         installed = self._installed(self._json(_TOOLS, dict))
         if installed is not None:
             return installed
-        values, sources = self._values(self._json(_VALUES, dict))
-        unset = self._unset(self._ask(_SHELL))
+        ran = self._ask(_VALUES)
+        values, sources = self._values(self._understood(_VALUES, ran, dict))
+        unset = self._unset(self._ask(_SHELL).stdout)
         secrets = frozenset(name for name in self._json(_SECRETS, dict) if name in values)
         self._watch += [
             path
@@ -401,9 +403,10 @@ class _Asking:
             lost=self._lost(),
             watch=tuple(dict.fromkeys(self._watch)),
             producer=self._producer,
+            stderr_tail=tail(ran, {**self._context.env, **values}, without(ran.stderr, _NOISE)),
         )
 
-    def _ask(self, question: Sequence[str]) -> bytes:
+    def _ask(self, question: Sequence[str]) -> Ran:
         ran = run_tool(
             [self._tool, *question],
             self._found.root,
@@ -417,10 +420,13 @@ class _Asking:
             raise _Unusable(
                 failed(ran, self._context, what, self._watch, noise=_NOISE, producer=self._producer)
             )
-        return ran.stdout
+        return ran
 
     def _json(self, question: Sequence[str], kind: type[_Kind]) -> _Kind:
-        said = parsed(self._ask(question))
+        return self._understood(question, self._ask(question), kind)
+
+    def _understood(self, question: Sequence[str], ran: Ran, kind: type[_Kind]) -> _Kind:
+        said = parsed(ran.stdout)
         if not isinstance(said, kind):
             raise self._not_understood(question)
         return said

@@ -26,7 +26,7 @@ from .base import MODES, SECONDS, Lost, Resolution, Trust
 from .capturing import EVALUATE, captured
 from .files import program, read, upwards
 from .manifests import Marked, digest, names, parsed, read_text
-from .tool import failed, version
+from .tool import failed, tail, version
 from .wrapping import setting, wrapped
 
 TYPE_CHECKING = False
@@ -156,6 +156,7 @@ class Nix(Marked):
             note = f"{producer} printed an unexpected answer: report this with the version"
             return Resolution("failed", note=note, watch=watch, producer=producer)
         snapshot = mapped(*said, watch=watch, producer=producer)
+        snapshot = replace(snapshot, stderr_tail=tail(ran, {**context.env, **snapshot.set}))
         if context.mode == "capture":
             return _hooked(found, context, tool, said[0], snapshot, limit)
         if context.mode == "wrap":
