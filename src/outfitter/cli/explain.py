@@ -60,8 +60,11 @@ def _shell(shell: dict[str, Any], startup: dict[str, Any], paint: Paint) -> Iter
         put_right = ", corrected" if shell.get("startup") == "repair" else ""
         yield f"  changed by startup files{put_right}:"
     for change in changes:
-        where = f"  {change['file']}:{change['line']}" if "file" in change else ""
-        yield printable(f"    {_MARKS.get(change['kind'], '?')} {change['name']}{where}")
+        several = change.get("places") or ([change] if "file" in change else [])
+        first, *more = [f"{one['file']}:{one['line']}" for one in several] or [""]
+        start = f"    {_MARKS.get(change['kind'], '?')} {change['name']}"
+        yield printable(f"{start}  {first}".rstrip())
+        yield from (printable(f"{' ' * len(start)}  {place}") for place in more)
     if startup.get("readonly"):
         yield printable(f"  read-only, so not corrected: {', '.join(startup['readonly'])}")
 

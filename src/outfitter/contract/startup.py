@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _BYTES = 256 << 10
 _FILES = 64  # files that include each other are followed so far
 _REMEMBERED = 256  # files that are not read again until they change
+_PLACES = 20  # lines that are named for one variable, the last ones; who has more has a loop, or a mess
 _SHORT = 16  # characters of a digest that is only looked at
 
 
@@ -38,7 +39,8 @@ def changes(
     """What differs between the environment a shell was given and the one its startup files left.
 
     Values are keyed digests. `file` and `line` are where a startup file last assigns the variable, as its
-    text says; absent when nothing there does.
+    text says; absent when nothing there does. `places` are all of them, if there are several: PATH is put
+    together by many.
     """
     ignored = SHELL_MAINTAINED | maintained(plan.shell)
     # What is no name for a shell it cannot change, and may not report.
@@ -59,15 +61,17 @@ def changes(
             entry["before"] = value_digest(key, name, before)[:_SHORT]
         if after is not None:
             entry["after"] = value_digest(key, name, after)[:_SHORT]
-        place = known.get(name)
-        if place is not None:
-            entry["file"], entry["line"] = shown(place[0]), place[1]
+        several = known.get(name, [])
+        if several:
+            entry["file"], entry["line"] = shown(several[-1][0]), several[-1][1]
+        if len(several) > 1:
+            entry["places"] = [{"file": shown(file), "line": line} for file, line in several[-_PLACES:]]
         told.append(entry)
     return told
 
 
-def places(plan: ShellPlan, env: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Where each variable is assigned last, in the order in which the shell reads its files."""
+def places(plan: ShellPlan, env: Mapping[str, str]) -> dict[str, list[tuple[str, int]]]:
+    """Where each variable is assigned, in the order in which the shell reads its files."""
     home = env.get("HOME", "")
     groups = startup_files(plan.shell, login=plan.login, interactive=plan.interactive, home=home, env=env)
     scan = _Scan(plan.shell, home)
@@ -93,7 +97,7 @@ class _Scan:
     """The files of one start, in the order in which they are read."""
 
     def __init__(self, shell: str, home: str) -> None:
-        self.found: dict[str, tuple[str, int]] = {}
+        self.found: dict[str, list[tuple[str, int]]] = {}
         self._shell = shell
         self._home = home
         self._read: set[str] = set()
@@ -105,7 +109,7 @@ class _Scan:
         self._read.add(path)
         for line, name, written in self._lines(path):
             if name:
-                self.found[name] = (path, line)
+                self.found.setdefault(name, []).append((path, line))
             elif (other := _expanded(written, self._home)) is not None:
                 self.file(other)
 

@@ -220,6 +220,11 @@ class EnvironmentSummary(TypedDict):
     flags: NotRequired[list[FlagDocument]]
 
 
+class PlaceDocument(TypedDict):
+    file: str
+    line: int
+
+
 class StartupChange(TypedDict):
     name: str
     kind: str
@@ -227,6 +232,7 @@ class StartupChange(TypedDict):
     after: NotRequired[str]
     file: NotRequired[str]
     line: NotRequired[int]
+    places: NotRequired[list[PlaceDocument]]
 
 
 class StartupReport(ShellDocument):
