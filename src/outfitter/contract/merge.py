@@ -156,8 +156,10 @@ def _merge_providers(merged: Settings, user: FileSettings, project: FileSettings
             merged.required_providers |= frozenset(said.required_providers)
             merged.sources["providers.required"] = said.source("providers.required")
         for id, options in said.provider_options.items():
-            merged.provider_options[id] = options
-            merged.sources[f"providers.{id}"] = said.source(f"providers.{id}")
+            merged.provider_options[id] = {**merged.provider_options.get(id, {}), **options}
+            for key in options:
+                setting = f"providers.{id}" if key == "values" else f"providers.{id}_{key}"
+                merged.sources[setting] = said.source(setting)
         modes = dict(said.provider_modes)
         for id, mode in said.provider_modes.items():
             if mode == "wrap" and said.kind == "project" and merged.provider_modes.get(id) != "wrap":

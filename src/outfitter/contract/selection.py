@@ -206,7 +206,7 @@ def check_names(settings: Settings) -> None:
             mistakes.append(Mistake(source.file, source.line, text, suggest(id, there)))
         else:
             source = settings.sources["providers.use"]
-            lacking = id in NEEDS and id not in settings.provider_options
+            lacking = id in NEEDS and "values" not in settings.provider_options.get(id, {})
             if setting == "providers.use" and lacking and source.file:
                 text = f"`{id}` detects nothing by itself"
                 mistakes.append(Mistake(source.file, source.line, text, f"write {NEEDS[id]} as well"))

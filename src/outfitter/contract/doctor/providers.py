@@ -53,7 +53,7 @@ def providers(machine: Machine) -> Providers:
     idle = [
         (id, str(source))
         for id in settings.provider_options
-        if id not in used and (source := settings.sources[f"providers.{id}"]).kind == "project"
+        if id not in used and (source := settings.sources.get(f"providers.{id}", DEFAULT)).kind == "project"
     ]
     return Providers(layers, others, declared=declared, said=said, idle=idle)
 
