@@ -164,8 +164,12 @@ def test_here_the_environment_is_ours_anyway(user: User) -> None:
 
 def test_every_startup_line_that_changed_path_is_named(user: User) -> None:
     profile = user.home / ".bash_profile"
-    profile.write_text('export PATH="$HOME/first:$PATH"\nPATH="$PATH:$HOME/last"\nexport PATH\nexport ALONE=1\n')
-    done = user.run("run", "--startup", "report", "--explain", "--", "bash", "-lc", "true", env={"SHLVL": "1"})
+    profile.write_text(
+        'export PATH="$HOME/first:$PATH"\nPATH="$PATH:$HOME/last"\nexport PATH\nexport ALONE=1\n'
+    )
+    done = user.run(
+        "run", "--startup", "report", "--explain", "--", "bash", "-lc", "true", env={"SHLVL": "1"}
+    )
     lines = done.stderr.decode().splitlines()
     # This machine's own /etc/profile may change PATH before.
     own = [line for line in lines if str(profile) in line]

@@ -216,6 +216,18 @@ def test_what_is_named_for_one_is_used_and_once(place: Place, use: str) -> None:
     assert layers == ["devcontainer", "dotenv"] or layers == ["dotenv", "devcontainer"]
 
 
+def test_the_dialect_of_env_files_can_be_configured(place: Place) -> None:
+    place.write(place.project / ".env", "A=x\nB=${A}/y\n")
+    for dialect, wanted in (("", None), ("literal", "${A}/y"), ("expand-braces", "x/y")):
+        chosen = f'dotenv_dialect = "{dialect}"\n' if dialect else ""
+        place.says(f'[providers]\ndotenv = [".env"]\n{chosen}')
+        assert resolved(place, place.contract()).get("B") == wanted
+    # The user may choose for all projects.
+    place.says('[providers]\ndotenv = [".env"]\n')
+    place.user('[providers]\ndotenv_dialect = "expand-braces"\n')
+    assert resolved(place, place.contract())["B"] == "x/y"
+
+
 @pytest.mark.parametrize("use", ["", '[providers]\nuse = ["auto"]\n'])
 @pytest.mark.parametrize("sign", ["REMOTE_CONTAINERS", "CODESPACES"])
 def test_a_container_says_itself_that_its_file_counts(place: Place, use: str, sign: str) -> None:
@@ -236,6 +248,15 @@ def test_settings_of_an_editor_without_an_interpreter_are_not_mentioned(place: P
     place.says('[providers]\nuse = ["vscode"]\n')
     outcome = place.contract().resolve(Asked(str(place.project), {}))
     assert [layer.state for layer in outcome.layers if layer.producer == "vscode"] == ["not-applicable"]
+
+
+def test_who_has_asdf_is_not_told_that_mise_is_missing(place: Place) -> None:
+    place.says("")
+    place.write(place.project / ".tool-versions", "ruby 3.1.0\n")
+    (place.home / ".asdf/installs/ruby/3.1.0/bin").mkdir(parents=True)
+    outcome = place.contract(PATH="/usr/bin:/bin").resolve(Asked(str(place.project), {}))
+    layers = {layer.producer: layer.state for layer in outcome.layers if layer.level == PROVIDER}
+    assert layers == {"versions": "applied"}
 
 
 def test_what_is_said_for_one_that_is_not_used_is_a_mistake(place: Place) -> None:

@@ -38,8 +38,8 @@ REMEMBERED_BASES = 4
 UNWATCHED_SECONDS = 300.0
 # One whose inputs change whenever it runs is not asked for every command, but this often.
 RESTLESS_SECONDS = 1.0
-# Those whose files most projects have for other reasons: where they say nothing, nothing is said of them.
-_ASIDE = ("vscode", "devcontainer")
+# Those whose files projects have for other reasons: where they say nothing, nothing is said of them.
+_ASIDE = ("vscode", "devcontainer", "mise")
 _MOST_NEWS = 40  # names; a change of a whole environment is not read by anybody
 
 
