@@ -220,7 +220,7 @@ def test_a_plain_mise_trust_is_enough(account: Account) -> None:
     assert account.trust().grant == f"mise trust {shlex.quote(str(path))}"
     account.grant(account.trust().grant)
     resolution = Mise().resolve(account.found(), account.context())
-    assert (resolution.state, resolution.set["A"]) == ("applied", "1")
+    assert (resolution.state, dict(resolution.set)) == ("applied", {"A": "1"}), resolution.note
     path.write_text(account.template())
     assert account.trust().state == "untrusted"
     assert Mise().resolve(account.found(), account.context()).state == "failed"

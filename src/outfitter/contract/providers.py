@@ -78,7 +78,7 @@ class Projects:
             if known is None or not known.fresh.holds():
                 return use
             _check(use, known, settings)
-            if not (use.choice and known.layer.state == "not-applicable" and use.provider.id in _ASIDE):
+            if not (use.choice and known.layer.state == "not-applicable" and _is_aside(use)):
                 layers.append(known.layer)
             # One that has nothing to say here leaves the word to the next: no two of them are stacked.
             chosen = chosen or (use.choice and known.layer.state not in ("missing", "not-applicable"))
@@ -119,6 +119,33 @@ class Projects:
                 found += self._inputs(use, self.context(use, lower.values, settings))
             else:
                 found += known.fresh.watch
+        return found
+
+    def unused(self, uses: list[Use], lower: Stack, settings: Settings) -> list[tuple[str, str]]:
+        """Of those that could be meant, the ones behind the one that is: id and file.
+
+        One that only reads files is asked, and counts if it would be applied: a manifest alone is nothing.
+        """
+        active = next(
+            (
+                use
+                for use in uses
+                if use.choice
+                and (known := self._find(use, lower, settings)) is not None
+                and known.layer.state not in ("missing", "not-applicable")
+            ),
+            None,
+        )
+        if active is None:
+            return []
+        found = []
+        for use in uses[uses.index(active) + 1 :]:
+            if not use.choice or not use.found.files or _is_aside(use):
+                continue
+            context = self.context(use, lower.values, settings)
+            runs = bool(use.provider.plan(use.found, context))
+            if runs or use.provider.resolve(use.found, context).state == "applied":
+                found.append((use.provider.id, use.found.files[0]))
         return found
 
     def _inputs(self, use: Use, context: Context) -> tuple[str, ...]:
@@ -180,6 +207,12 @@ class Projects:
             seconds = RESTLESS_SECONDS  # it writes what it depends on, or somebody is at it all the time
         fresh = Fresh(watched + more, after + ours, seconds)
         return _Known(layer, trust, lower, settings, fresh, resolution.stderr_tail)
+
+
+def _is_aside(use: Use) -> bool:
+    """Whether a project may have a provider's files without any thought of it."""
+    versions = all(path.endswith("/.tool-versions") for path in use.found.files)  # asdf's, too
+    return use.provider.id in _ASIDE and (use.provider.id != "mise" or versions)
 
 
 def _layer(use: Use, said: Resolution, begun: float) -> Layer:
