@@ -110,3 +110,14 @@ def test_what_a_failed_one_printed_is_shown_too(user: User) -> None:
     assert "printed: boom" in lines
     done = user.run("run", "--json", "--cwd", "project", "--", "true")
     assert json.loads(done.stdout.splitlines()[0])["state"] == "failed"
+
+
+def test_what_the_configuration_calls_secret_is_masked_too(user: User) -> None:
+    folder = allowed(user, 'export APP_DSN=hush-hush-hush\necho "at $APP_DSN" >&2\n')
+    (folder / "outfitter.toml").write_text('[names]\nsecret = ["*_DSN"]\n')
+    for args in (("run", "--json"), ("run", "--explain"), ("env",), ("env", "--json"), ("env", "explain")):
+        command = ("--", "true") if args[0] == "run" else ()
+        done = user.run(*args, "--cwd", "project", *command)
+        output = done.stdout + done.stderr
+        assert b"at [secret:APP_DSN]" in output, args
+        assert b"hush" not in output, args

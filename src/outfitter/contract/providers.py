@@ -197,6 +197,8 @@ class Projects:
             resolution = use.provider.resolve(use.found, context)
             if not once_more or unchanged(watched, before):
                 break
+        if resolution.stderr_tail:
+            resolution = _masked(resolution, context, settings)
         layer = _layer(use, resolution, begun)
         more = tuple(path for path in dict.fromkeys(resolution.watch) if path not in watched)
         ours = settled(more)
@@ -238,6 +240,15 @@ def _layer(use: Use, said: Resolution, begun: float) -> Layer:
         said=_without_colours(said.stderr_tail),
         lost=[(one.kind, one.name, one.kept_by) for one in effects.lost],
     )
+
+
+def _masked(said: Resolution, context: Context, settings: Settings) -> Resolution:
+    """What a tool printed without what the configuration, or the provider itself, calls secret."""
+    from ..env.redact import Secrets, mask_pairs
+
+    pairs = Secrets(settings.secret_names).among({**context.env, **said.set})
+    pairs += [(name, said.set[name]) for name in said.secrets if name in said.set]
+    return replace(said, stderr_tail=mask_pairs(said.stderr_tail, pairs))
 
 
 def _without_colours(said: str) -> str:

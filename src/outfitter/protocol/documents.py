@@ -208,7 +208,7 @@ class FlagDocument(TypedDict):
 
 
 class EnvironmentSummary(TypedDict):
-    """`environment` of a process/start's answer: no names and no values."""
+    """`environment` of a process/start's answer: no values, and no names but in what a tool printed."""
 
     base: str
     fp: str

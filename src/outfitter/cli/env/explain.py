@@ -49,7 +49,7 @@ def _meant(name: str, told: Json) -> str:
     from difflib import get_close_matches
 
     known = {one.upper(): one for one in (*told["programs"], *told["variables"])}
-    close = get_close_matches(name.upper(), known, 1, 0.66)
+    close = get_close_matches(name.upper(), known, 1, 0.7)
     return f"; did you mean {known[close[0]]}?" if close else ""
 
 
