@@ -8,13 +8,14 @@ import stat
 from ..env.explain import shown
 from ..env.fingerprint import value_digest
 from ..env.names import SHELL_MAINTAINED, is_name
+from ..providers.files import read
 from ..shell.start import maintained
 from ..shell.startup import assignments, at_home, sources, startup_files
 from .freshness import lasting, stamp_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ..shell.start import ShellPlan
     from .freshness import Stamp
@@ -62,6 +63,8 @@ def changes(
         if after is not None:
             entry["after"] = value_digest(key, name, after)[:_SHORT]
         several = known.get(name, [])
+        if name == "PATH" and len(several) > 1:
+            several = [place for place, _ in effective(several, after or "")]
         if several:
             entry["file"], entry["line"] = shown(several[-1][0]), several[-1][1]
         if len(several) > 1:
@@ -79,6 +82,34 @@ def places(plan: ShellPlan, env: Mapping[str, str]) -> dict[str, list[tuple[str,
         for path in _existing(group):
             scan.file(path)
     return scan.found
+
+
+def effective(places: Sequence[tuple[str, int]], path: str) -> list[tuple[tuple[str, int], str]]:
+    """Of the lines that assign PATH those that can have made it what it is, each with its text.
+
+    One that gives it a whole new value, of which nothing is there, belongs to a branch that was not taken, or
+    another one has replaced it since. All of them, if that leaves none.
+    """
+    texts: dict[str, list[str]] = {}
+    found = []
+    for file, line in places:
+        if file not in texts:
+            texts[file] = (read(file, _BYTES) or b"").decode("utf-8", "replace").split("\n")
+        text = texts[file][line - 1] if line <= len(texts[file]) else ""
+        found.append(((file, line), text))
+    return [one for one in found if (value := whole_value(one[1])) is None or value in path] or found
+
+
+def whole_value(text: str) -> str | None:
+    """What a line assigns, if that depends on nothing; None for what it adds to, or computes."""
+    _, equals, value = text.partition("=")
+    value = value.strip()
+    if value[:1] in ("'", '"'):
+        value = value[1:].partition(value[0])[0]
+    else:
+        for end in (";", " ", "\t", "&", "|", ")", "#"):
+            value = value.partition(end)[0]
+    return value if equals and value and not any(mark in value for mark in "$`(*") else None
 
 
 def _existing(group: tuple[str, ...]) -> list[str]:

@@ -87,12 +87,13 @@ def test_lines_that_change_path_are_all_told_and_the_right_one_is_blamed(tmp_pat
     system, own = tmp_path / "profile", tmp_path / ".bash_profile"
     system.write_text('if x; then\n  PATH="/usr/bin:/bin"\nelse\n  PATH="/games"\nfi\nexport PATH\n')
     own.write_text('\nexport PATH="$HOME/bin:$PATH"\nexport PATH="$PATH:/opt/bin"\n')
-    places = [(str(system), 2), (str(system), 4), (str(own), 2), (str(own), 3)]
+    taken = [(str(system), 2), (str(own), 2), (str(own), 3)]
+    places = [*taken[:1], (str(system), 4), *taken[1:]]
     path = f"{home}/bin:/usr/bin:/bin:/opt/bin"
     replaces, first = culprits(places, home, path)
     assert (replaces, first) == ((str(system), 2), (str(own), 2))
-    found = replace(login(path), places={"PATH": places}, replaces=replaces, first=first)
-    every = tuple(f"PATH is changed at {file}:{line}" for file, line in places)
+    found = replace(login(path), places={"PATH": taken}, replaces=replaces, first=first)
+    every = tuple(f"PATH is changed at {file}:{line}" for file, line in taken)
     finding = path_login_shell(configured(), given({"PATH": "/usr/bin:/bin"}), found)
     assert finding.details == (f"PATH[0] is {home}/bin in a login shell ({own}:2)", *every)
     assert f"let {own}:2 keep" in finding.remedy

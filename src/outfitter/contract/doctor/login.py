@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 
 from ...env.redact import Secrets
-from ...providers.files import read
 from ...record import EMPTY, KW_ONLY, record
 from ...shell.start import ShellPlan
 from ..programs import find
 from ..snapshot import ask
-from ..startup import places
+from ..startup import effective, places, whole_value
 from .check import Check, Finding
 from .machine import Configured, Given, configured, given
 from .words import counted
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 # What people ask for by name and get from somewhere else.
 PROGRAMS = ("python", "python3", "pip", "node", "npm", "ruby", "go", "cargo", "java", "git", "make", "cc")
-_FILE_SIZE = 1 << 18  # a startup file that is longer is not one that somebody wrote
 _KINDS = ("bash", "zsh", "fish", "tcsh", "csh", "dash", "ksh")
 
 
@@ -63,7 +61,9 @@ def login(machine: Machine) -> Login | None:
     name = os.path.basename(found.shell)
     kind = name if name in _KINDS else "sh"
     known = places(ShellPlan([found.shell], kind, startup="report", login=True), has.values)
-    replaces, first = culprits(known.get("PATH", ()), machine.home, found.values.get("PATH", ""))
+    path = found.values.get("PATH", "")
+    known = {**known, "PATH": [place for place, _ in effective(known.get("PATH", ()), path)]}
+    replaces, first = culprits(known["PATH"], machine.home, path)
     programs = {}
     for program in PROGRAMS:
         here, there = (find(program, values, machine.cwd) for values in (has.values, found.values))
@@ -90,19 +90,13 @@ def culprits(
     """Of the lines that change PATH: the last that gives it a whole new value, of which there is something in
     `path`, and the last that names its first entry."""
     replaces = first = None
-    texts: dict[str, list[str]] = {}
-    for file, line in places:
-        if file not in texts:
-            texts[file] = (read(file, _FILE_SIZE) or b"").decode("utf-8", "replace").split("\n")
-        text = texts[file][line - 1] if line <= len(texts[file]) else ""
-        _, _, value = text.partition("=")
-        value = value.strip().strip("\"'")
-        if value and "$" not in value and value in path:
-            replaces = file, line
-        entry = path.partition(":")[0]
-        spelled = {entry, *(entry.replace(home, other, 1) for other in ("$HOME", "${HOME}", "~") if home)}
+    entry = path.partition(":")[0]
+    spelled = {entry, *(entry.replace(home, other, 1) for other in ("$HOME", "${HOME}", "~") if home)}
+    for place, text in effective(places, path):
+        if (value := whole_value(text)) is not None and value in path:
+            replaces = place
         if entry and any(one in text for one in spelled):
-            first = file, line
+            first = place
     return replaces, first
 
 
