@@ -497,6 +497,10 @@ def test_a_machine_without_mise_says_so(account: Account) -> None:
     account.write(".tool-versions", "node 20\n")
     account.base["PATH"] = "/usr/bin:/bin:."
     resolution = Mise().resolve(account.found(), account.context())
+    assert resolution.state == "not-applicable"  # asdf may be meant
+    assert resolution.note == "mise is not installed; .tool-versions is asdf's file, too"
+    account.write("mise.toml", '[tools]\nnode = "20"\n')
+    resolution = Mise().resolve(account.found(), account.context())
     assert resolution.state == "missing"
     assert resolution.note.startswith("mise is not installed")
 
