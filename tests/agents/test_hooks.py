@@ -74,9 +74,9 @@ CODEX = {
 @pytest.mark.parametrize(
     ("said", "heard"),
     [
-        (CLAUDE, Heard("SessionStart", "/ws", "startup")),
-        (CLAUDE_MOVED, Heard("CwdChanged", "/ws/sub")),
-        (CODEX, Heard("SessionStart", "/ws", "resume")),
+        (CLAUDE, Heard("SessionStart", "/ws", "startup", CLAUDE["session_id"])),
+        (CLAUDE_MOVED, Heard("CwdChanged", "/ws/sub", session=CLAUDE_MOVED["session_id"])),
+        (CODEX, Heard("SessionStart", "/ws", "resume", str(CODEX["session_id"]))),
     ],
 )
 def test_an_input_is_read(said: object, heard: Heard) -> None:
@@ -137,8 +137,15 @@ def test_the_highest_layer_has_the_last_word() -> None:
 
 def test_what_the_agent_has_itself_is_its_own_business() -> None:
     login = Layer(SNAPSHOT, "login", HERE, {"OTHER": "2", "FROM_LOGIN": "1"})
-    policy = Policy("none", False, (), (("FROM_POLICY", "1"),), ())
+    policy = Policy("all", True, (), (("FROM_POLICY", "1"),), ())
     assert changes(OWN, login) == changes(OWN, policies=(policy,)) == Difference({}, (), ())
+
+
+def test_what_a_policy_takes_from_the_agents_own_is_unset() -> None:
+    policy = Policy("all", True, ("OLD", "S*"), (), ())
+    assert changes(OWN, policies=(policy,)) == Difference({}, ("OLD", "SAME"), ())
+    nothing = Policy("none", False, (), (), ())
+    assert changes(OWN, policies=(nothing,)) == Difference({}, ("HOME", "OLD", "OTHER", "SAME"), ())
 
 
 def test_another_projects_activation_is_taken_back() -> None:

@@ -338,3 +338,22 @@ def test_what_nobody_has_allowed_is_told_with_what_to_type(user: User) -> None:
     assert f"would change DATABASE: to see how, and to allow it, type: {grant}" in told
     done = user.run("run", "--cwd", "clone", "--", "true")
     assert f"would change DATABASE: to see how, and to allow it, type: {grant}".encode() in done.stderr
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("PAHT", "PATH"), ("plian", "PLAIN"), ("pyhton3", "python3")])
+def test_a_slip_of_the_hand_is_noticed(user: User, typed: str, meant: str) -> None:
+    done = user.run("env", "explain", typed, env=SECRETS)
+    assert done.returncode == 1
+    line = f"outfitter: {typed} is neither a variable nor a program in PATH; did you mean {meant}?\n"
+    assert done.stderr.decode() == line
+
+
+def test_an_anonymous_page_names_neither_host_nor_user(user: User) -> None:
+    (user.home / "below").mkdir()
+    done = user.run("env", "explain", "--anonymous", "--json", "--html", "page.html", "--cwd", "below")
+    told = json.loads(done.stdout)
+    assert told["cwd"] == "~/below"
+    assert not {"host", "user", "pid"} & set(told["base"])
+    page = (user.home / "page.html").read_text()
+    assert str(user.home) not in page
+    assert "~/below" in page

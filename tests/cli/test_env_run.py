@@ -65,7 +65,9 @@ def test_what_startup_files_changed_is_told_with_file_and_line(user: User, profi
     assert output == b"started\nhush\n"
     assert lines[:2] == ["shell: bash, login shell, startup files on", "changed by startup files:"]
     assert f"+ FROM_PROFILE {profile}:2" in lines
-    assert f"~ PATH {profile}:2" in lines
+    # Below the lines of this machine's own /etc/profile, if that changes PATH too.
+    assert any(line.startswith("~ PATH ") for line in lines)
+    assert f"{profile}:2" in (line.removeprefix("~ PATH ") for line in lines)
 
 
 def test_what_startup_files_changed_is_put_right(user: User, profile: Path) -> None:
@@ -158,3 +160,17 @@ def test_reference_server_gets_no_environment(user: User, tmp_path: Path) -> Non
 
 def test_here_the_environment_is_ours_anyway(user: User) -> None:
     assert variables(user, "--from", "client", env=ENV)["PLACE"] == "here"
+
+
+def test_every_startup_line_that_changed_path_is_named(user: User) -> None:
+    profile = user.home / ".bash_profile"
+    profile.write_text(
+        'export PATH="$HOME/first:$PATH"\nPATH="$PATH:$HOME/last"\nexport PATH\nexport ALONE=1\n'
+    )
+    done = user.run(
+        "run", "--startup", "report", "--explain", "--", "bash", "-lc", "true", env={"SHLVL": "1"}
+    )
+    lines = done.stderr.decode().splitlines()
+    # This machine's own /etc/profile may change PATH before.
+    own = [line for line in lines if str(profile) in line]
+    assert [line.split()[-1] for line in own] == [f"{profile}:4", f"{profile}:1", f"{profile}:2"]

@@ -78,7 +78,7 @@ def test_object_has_as_much_as_was_asked_for(
 ) -> None:
     done = user.run("env", "--json", *args, env=SECRETS)
     told = json.loads(done.stdout)
-    assert set(told) == {"base", "env_fp", "contract_fp", "summary", "variables"}
+    assert set(told) == {"base", "env_fp", "contract_fp", "summary", "layers", "variables"}
     assert (told["variables"]["PLAIN"], told["variables"]["API_TOKEN"]) == (plain, secret)
 
 

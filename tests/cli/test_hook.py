@@ -18,6 +18,7 @@ from outfitter.cli.flags import HOOK_CLAUDE, HOOK_CODEX, Flag, read_plain
 from outfitter.cli.hook.claude import _rewrite
 from outfitter.cli.hook.session import HookSession, run
 from outfitter.errors import SettingInvalid
+from tests.support.tools import program
 
 from .commandline import OUTFITTER, Completed, User
 from .test_env_quick import by_click, command, lines
@@ -161,6 +162,87 @@ def test_a_provider_that_nobody_allowed_is_told_with_the_words_that_allow_it(age
     assert agent.file.read_text() == f"{BEGIN}\nexport OURS='1'\nexport TOLD='1'\n{END}\n"
 
 
+def test_what_a_policy_withholds_is_taken_away_from_commands(agent: Agent) -> None:
+    agent.say('[shell_environment_policy]\nexclude = ["AWS_*"]\n[env]\nset = { AWS_REGION = "x" }\n')
+    agent.hook(AWS_PROFILE="hush", OTHER="1")
+    assert agent.file.read_text() == f"{BEGIN}\nunset AWS_PROFILE\n{END}\n"
+    agent.say('[shell_environment_policy]\ninclude_only = ["PATH", "HOME"]\n')
+    agent.hook(AWS_PROFILE="hush", OTHER="1", SHLVL="2")
+    text = agent.file.read_text()
+    assert "unset AWS_PROFILE\n" in text and "unset OTHER\n" in text
+    assert "SHLVL" not in text and "PATH" not in text  # a shell's own, and what the policy keeps
+
+
+def test_the_session_that_is_continued_gets_it_and_so_does_the_one_that_was_told(agent: Agent) -> None:
+    sessions = agent.user.home / "session-env"
+    told_file = sessions / "0000-throw-away" / "sessionstart-hook-0.sh"
+    told_file.parent.mkdir()
+    own = sessions / "1111-continued"
+    agent.hook(input=agent.input(session_id="1111-continued"), file=told_file)
+    assert told_file.read_text() == (own / told_file.name).read_text() == agent.expected
+    assert (own / told_file.name).stat().st_mode & 0o777 == 0o600
+    # What an earlier run has left there is taken out, for both.
+    (own / "cwdchanged-hook-0.sh").write_text(f"export THEIRS=1\n{agent.expected}")
+    agent.say("[env]\nset = 1\n")
+    agent.hook(input=agent.input(session_id="1111-continued"), file=told_file)
+    assert {path.name: path.read_text() for path in own.iterdir()} == {
+        told_file.name: "",
+        "cwdchanged-hook-0.sh": "export THEIRS=1\n",
+    }
+    assert told_file.read_text() == ""
+
+
+@pytest.mark.parametrize("session", ["../x", "..", "", "a/b", "é", "a b", 7])
+def test_an_id_that_leads_elsewhere_is_not_followed(agent: Agent, session: object) -> None:
+    told_file = agent.folder / "0000" / "sessionstart-hook-0.sh"
+    told_file.parent.mkdir()
+    agent.hook(input=agent.input(session_id=session), file=told_file)  # type: ignore[arg-type]
+    assert told_file.read_text() == agent.expected
+    assert [path.name for path in agent.folder.iterdir()] == ["0000"]
+
+
+def test_another_layout_is_left_alone(agent: Agent) -> None:
+    other = agent.user.home / "elsewhere" / "0000" / "sessionstart-hook-0.sh"
+    other.parent.mkdir(parents=True)
+    agent.hook(input=agent.input(session_id="1111"), file=other)
+    assert other.read_text() == agent.expected
+    assert [path.name for path in other.parent.parent.iterdir()] == ["0000"]
+
+
+def test_what_was_found_beside_the_active_provider_is_named(agent: Agent) -> None:
+    agent.say("")
+    (agent.project / ".envrc").write_text("export A=1\n")
+    (agent.project / "pyproject.toml").write_text("[project]\n")
+    (agent.project / ".vscode").mkdir()
+    (agent.project / ".vscode/settings.json").write_text("{}")
+    subprocess.run([program("direnv"), "allow"], cwd=agent.project, env=agent.user.env(), check=True)
+    # A manifest without an environment would add nothing.
+    assert "not used" not in told(agent.hook())["hookSpecificOutput"]["additionalContext"]
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", agent.project / ".venv"], check=True)
+    said = told(agent.hook())
+    line = (
+        f"found and not used: python ({agent.project}/.venv/pyvenv.cfg); list all that shall apply in `use` "
+        "under [providers] in outfitter.toml"
+    )
+    assert said["hookSpecificOutput"]["additionalContext"].endswith(f"; {line}")
+    assert "systemMessage" not in said  # nothing is wrong
+    agent.say('[providers]\nuse = ["direnv"]\n')
+    assert "not used" not in told(agent.hook())["hookSpecificOutput"]["additionalContext"]
+
+
+def test_an_error_that_a_tool_printed_is_told_though_it_ended_well(agent: Agent) -> None:
+    agent.say("")
+    (agent.project / ".envrc").write_text("export A=1\nnosuchcommand\necho fine >&2\n")
+    subprocess.run([program("direnv"), "allow"], cwd=agent.project, env=agent.user.env(), check=True)
+    line = (
+        f"direnv:{agent.project}/.envrc is applied, but it printed an error: ./.envrc:2: nosuchcommand: "
+        "command not found"
+    )
+    said = told(agent.hook())
+    assert said["systemMessage"] == f"outfitter: {line}"
+    assert said["hookSpecificOutput"]["additionalContext"].endswith(f"; {line}")
+
+
 # What goes wrong
 
 
@@ -230,7 +312,7 @@ def test_a_mistake_of_ours_keeps_no_session_from_starting(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(agent.input())))
     for name, value in agent.user.env().items():
         monkeypatch.setenv(name, value)
-    assert run(broken, claude_answer, lambda: given_up.append(1), strict=False) == 0
+    assert run(broken, claude_answer, lambda _: given_up.append(1), strict=False) == 0
     stdout, stderr = capfd.readouterr()
     assert "was not applied: internal error: RuntimeError (see" in json.loads(stdout)["systemMessage"]
     assert (given_up, "perhaps" in stdout, "Traceback" in stderr) == ([1], False, True)

@@ -195,7 +195,7 @@ def comparable(told: dict[str, Any]) -> dict[str, Any]:
     told.pop("contract_fp")
     told["summary"] = told["summary"].partition(",")[2]
     for layer in told.get("layers", ()):
-        layer.pop("cost")
+        layer.pop("cost", None)  # which only `explain` tells
         layer.pop("producer", None)
     for entry in told["variables"].values():
         for part in (entry, *entry.get("history", ())):

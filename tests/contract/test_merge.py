@@ -221,3 +221,36 @@ def test_values_of_variables_are_in_no_repr() -> None:
     said = user(env=env, policy=policy)
     for thing in (env, policy, said, merge(said, None)):
         assert "hush" not in repr(thing)
+
+
+@pytest.mark.parametrize(
+    ("use", "options", "used"),
+    [
+        (None, (), None),
+        (None, ("python", "nix"), None),
+        (None, ("dotenv",), ("auto", "dotenv")),
+        (None, ("devcontainer",), ("auto", "devcontainer")),
+        (None, ("dotenv", "command"), ("command", "auto", "dotenv")),
+        (("auto",), ("dotenv",), ("auto", "dotenv")),
+        (("dotenv", "auto"), ("dotenv",), ("dotenv", "auto")),
+        (("auto", "dotenv", "dotenv"), ("dotenv",), ("auto", "dotenv")),
+        (("direnv",), ("dotenv",), ("direnv",)),
+        ((), ("dotenv",), ()),
+    ],
+)
+def test_naming_what_is_meant_is_enough_to_use_a_provider(
+    use: tuple[str, ...] | None, options: tuple[str, ...], used: tuple[str, ...] | None
+) -> None:
+    said = project(providers=use, provider_options={id: {"values": ("x",)} for id in options})
+    assert merge(None, said).providers == used
+
+
+def test_an_empty_list_takes_the_users_word_back() -> None:
+    mine = user(provider_options={"dotenv": {"values": (".env",)}})
+    assert merge(mine, project(provider_options={"dotenv": {"values": ()}})).providers is None
+    assert merge(mine, None).providers == ("auto", "dotenv")
+
+
+def test_options_of_providers_have_their_place() -> None:
+    said = project(provider_options={"nix": {"values": ("ci",)}}, lines={"providers.nix": 4})
+    assert merge(None, said).sources["providers.nix"] == Source("/p", 4, "project")

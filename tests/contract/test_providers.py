@@ -13,7 +13,7 @@ from outfitter.cli.env.text import overview
 from outfitter.contract import answers
 from outfitter.contract.contract import Asked, Contract, Questions
 from outfitter.contract.providers import RESTLESS_SECONDS, UNWATCHED_SECONDS
-from outfitter.env.layer import Layer
+from outfitter.env.layer import PROVIDER, Layer
 from outfitter.env.policy import Policy
 from outfitter.errors import FileInvalid, ProviderBlocked, ProviderFailed
 from outfitter.providers import registry
@@ -202,6 +202,74 @@ def test_one_that_must_be_told_what_is_meant_says_so(place: Place) -> None:
     ):
         resolved(place, place.contract())
     place.says('[providers]\nuse = ["dotenv"]\ndotenv = [".env"]\n')
+    resolved(place, place.contract())
+
+
+@pytest.mark.parametrize("use", ["", 'use = ["auto"]\n', 'use = ["auto", "dotenv", "devcontainer"]\n'])
+def test_what_is_named_for_one_is_used_and_once(place: Place, use: str) -> None:
+    place.says(f'[providers]\n{use}dotenv = [".env"]\ndevcontainer = ["inside"]\n')
+    place.write(place.project / ".env", "FROM_DOTENV=1\n")
+    place.write(place.project / ".devcontainer/devcontainer.json", '{"remoteEnv": {"FROM_CONTAINER": "1"}}')
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    assert {"FROM_DOTENV", "FROM_CONTAINER"} <= set(outcome.values)
+    layers = [layer.producer for layer in outcome.layers if layer.level == PROVIDER and layer.id != "project"]
+    assert layers == ["devcontainer", "dotenv"] or layers == ["dotenv", "devcontainer"]
+
+
+def test_the_dialect_of_env_files_can_be_configured(place: Place) -> None:
+    place.write(place.project / ".env", "A=x\nB=${A}/y\n")
+    for dialect, wanted in (("", None), ("literal", "${A}/y"), ("expand-braces", "x/y")):
+        chosen = f'dotenv_dialect = "{dialect}"\n' if dialect else ""
+        place.says(f'[providers]\ndotenv = [".env"]\n{chosen}')
+        assert resolved(place, place.contract()).get("B") == wanted
+    # The user may choose for all projects.
+    place.says('[providers]\ndotenv = [".env"]\n')
+    place.user('[providers]\ndotenv_dialect = "expand-braces"\n')
+    assert resolved(place, place.contract())["B"] == "x/y"
+
+
+@pytest.mark.parametrize("use", ["", '[providers]\nuse = ["auto"]\n'])
+@pytest.mark.parametrize("sign", ["REMOTE_CONTAINERS", "CODESPACES"])
+def test_a_container_says_itself_that_its_file_counts(place: Place, use: str, sign: str) -> None:
+    place.says(use)
+    place.write(place.project / ".devcontainer/devcontainer.json", '{"remoteEnv": {"FROM_CONTAINER": "1"}}')
+    inside = place.contract(**{sign: "true"}).resolve(Asked(str(place.project), {}))
+    assert inside.values["FROM_CONTAINER"] == "1"
+    # Anywhere else there is not even a word about it.
+    outside = place.contract().resolve(Asked(str(place.project), {}))
+    assert [layer for layer in outside.layers if layer.producer == "devcontainer"] == []
+
+
+def test_settings_of_an_editor_without_an_interpreter_are_not_mentioned(place: Place) -> None:
+    place.says("")
+    place.write(place.project / ".vscode/settings.json", "{}")
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    assert [layer for layer in outcome.layers if layer.producer == "vscode"] == []
+    place.says('[providers]\nuse = ["vscode"]\n')
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    assert [layer.state for layer in outcome.layers if layer.producer == "vscode"] == ["not-applicable"]
+
+
+def test_who_has_asdf_is_not_told_that_mise_is_missing(place: Place) -> None:
+    place.says("")
+    place.write(place.project / ".tool-versions", "ruby 3.1.0\n")
+    (place.home / ".asdf/installs/ruby/3.1.0/bin").mkdir(parents=True)
+    outcome = place.contract(PATH="/usr/bin:/bin").resolve(Asked(str(place.project), {}))
+    layers = {layer.producer: layer.state for layer in outcome.layers if layer.level == PROVIDER}
+    assert layers == {"versions": "applied"}
+
+
+def test_what_is_said_for_one_that_is_not_used_is_a_mistake(place: Place) -> None:
+    place.says('[providers]\nuse = ["direnv"]\ndotenv = [".env"]\n')
+    with pytest.raises(FileInvalid) as caught:
+        resolved(place, place.contract())
+    assert str(caught.value) == (
+        f"{place.project}/outfitter.toml:3: `providers.dotenv` has no effect: `dotenv` is not in `use`; add "
+        "it there, or remove this line"
+    )
+    # What the user says for all projects is no mistake in one that uses something else.
+    place.says('[providers]\nuse = ["direnv"]\n')
+    place.user('[providers]\ndotenv = [".env"]\n')
     resolved(place, place.contract())
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from outfitter.contract.file import parse_settings
+from outfitter.contract.merge import merge
 from outfitter.contract.schema import ADDRESS, KEYS, json_schema
+from outfitter.contract.selection import check_names
 from outfitter.errors import FileInvalid
 
 SCHEMA = json_schema()
@@ -192,3 +194,15 @@ def test_page_has_every_key_and_choice() -> None:
     text = re.sub(r"^```.*?^```", "", PAGE, flags=re.DOTALL | re.MULTILINE)
     quoted = set(re.findall(r"`([^`]+)`", text)) | set(re.findall(r'"(\w+)"', text))
     assert words - quoted == set()
+
+
+def test_the_sample_has_every_key_and_every_line_of_it_counts() -> None:
+    sample = PAGE.partition("## All keys")[2].partition("```toml\n")[2].partition("```")[0]
+    said = parse_settings(sample, "/u/config.toml", "user", "/u")
+    settings = merge(said, None)
+    check_names(settings)  # no provider is configured and not used
+    assert set(settings.provider_options) <= set(settings.providers or ())
+    assert set(settings.required_providers) <= set(settings.providers or ())
+    assert set(settings.provider_modes) <= set(settings.providers or ())
+    tables = set(KEYS) - {"", "setup"}
+    assert {table for table in tables if f"[{table}" in sample} == tables

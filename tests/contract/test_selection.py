@@ -11,7 +11,7 @@ import pytest
 from outfitter.contract import selection
 from outfitter.contract.freshness import TICK_NS
 from outfitter.contract.selection import ProviderSelection, Use
-from outfitter.contract.settings import Settings
+from outfitter.contract.settings import Settings, Source
 from outfitter.errors import FileInvalid
 from outfitter.providers import registry
 from outfitter.providers.marks import MARKS
@@ -35,6 +35,7 @@ def ids(uses: list[Use]) -> list[str]:
 def named(*names: str) -> Settings:
     settings = Settings()
     settings.providers = names
+    settings.sources["providers.use"] = Source("/p/outfitter.toml", 1, "project")
     return settings
 
 
@@ -61,7 +62,7 @@ def test_a_folder_without_any_is_no_project_to_any_of_them(root: Path) -> None:
 def test_the_table_is_in_the_order_of_ranks() -> None:
     ranks = [registry.find(id).rank for id in MARKS]
     assert ranks == sorted(ranks)
-    assert set(registry.OURS) - set(MARKS) == {"command", "devcontainer", "dotenv"}
+    assert set(registry.OURS) - set(MARKS) == {"command", "dotenv"}
 
 
 # What holds

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outfitter.contract.startup import changes, places
+from outfitter.contract.startup import changes, effective, places, whole_value
 from outfitter.env.fingerprint import value_digest
 from outfitter.shell.start import ShellPlan
 
@@ -33,7 +33,7 @@ def plan(shell: str = "bash", *, login: bool = True, interactive: bool = False) 
 def found(home: Path, shell: str = "bash", env: dict[str, str] | None = None, **how: Any) -> dict[str, Any]:
     """The places below the scratch home: this machine's own files are not what is tested."""
     every = places(plan(shell, **how), {"HOME": str(home), **(env or {})})
-    return {name: place for name, place in every.items() if place[0].startswith(str(home))}
+    return {name: several[-1] for name, several in every.items() if several[-1][0].startswith(str(home))}
 
 
 # Places
@@ -118,7 +118,55 @@ def test_bash_env_is_a_startup_file(home: Path) -> None:
     assert found(home, env={"BASH_ENV": file, "SHLVL": "1"}, login=False) == {"A": (file, 1)}
 
 
+def test_every_line_that_changes_a_variable_is_known_in_order(home: Path) -> None:
+    rc = write(home / ".bashrc", 'PATH="$PATH:/rc"\nexport PATH\n')
+    text = 'export PATH="$HOME/bin:$PATH"\n. ~/.bashrc\nPATH=/last:$PATH\n'
+    profile = write(home / ".bash_profile", text)
+    every = places(plan(), {"HOME": str(home)})["PATH"]
+    assert [one for one in every if one[0].startswith(str(home))] == [(profile, 1), (rc, 1), (profile, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('PATH="/a:/b"', "/a:/b"),
+        ("  export PATH=/a:/b; export X=1", "/a:/b"),
+        ("PATH='/a b' # c", "/a b"),
+        ("PATH=/a", "/a"),
+        ('PATH="/a:$PATH"', None),
+        ("PATH=$(x)", None),
+        ("PATH=`x`", None),
+        ("path=(/a $path)", None),
+        ("fish_add_path /a", None),
+        ("PATH=", None),
+    ],
+)
+def test_a_line_that_gives_a_whole_value_is_told_from_one_that_adds(text: str, value: str | None) -> None:
+    assert whole_value(text) == value
+
+
+def test_a_branch_that_was_not_taken_is_not_blamed(home: Path) -> None:
+    text = 'if x; then\n PATH="/a:/b"\nelse\n PATH="/games"; export PATH\nfi\nPATH=$HOME/bin:$PATH\n'
+    profile = write(home / ".profile", text)
+    places = [(profile, 2), (profile, 4), (profile, 6)]
+    assert [place for place, _ in effective(places, f"{home}/bin:/a:/b")] == [places[0], places[2]]
+    assert [place for place, _ in effective(places, f"{home}/bin:/games")] == places[1:]
+    # A file that is gone says nothing against its lines; and somebody has to be named.
+    assert effective([("/nonesuch", 3)], "/x") == [(("/nonesuch", 3), "")]
+    assert effective(places[:1], "/x") == [(places[0], ' PATH="/a:/b"')]
+
+
 # Changes
+
+
+def test_a_change_with_several_places_has_all_of_them(home: Path) -> None:
+    profile = write(home / ".profile", "export A=1\nexport B=1\nA=$A:2\n")
+    given = {"HOME": str(home), "PATH": "/bin"}
+    told = changes(given, {**given, "A": "1:2", "B": "1"}, plan("dash"), b"key")
+    assert [(one["name"], one["line"], one.get("places")) for one in told] == [
+        ("A", 3, [{"file": profile, "line": 1}, {"file": profile, "line": 3}]),
+        ("B", 2, None),
+    ]
 
 
 def test_changes_are_told_by_name_kind_digests_and_place(home: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from outfitter.agents.hooks import BEGIN, END
 from tests.support.claude import Call, Run, Say, bash, run_claude, subagent
 from tests.support.contracts import allow
-from tests.support.tools import program
+from tests.support.tools import claude_binary, program
 
 OUTFITTER = [sys.executable, "-m", "outfitter"]
 SECRET = "hush-hush-hush"
@@ -29,7 +30,8 @@ echo '{"set": {"TOLD": "by the program"}}'
 class Machine:
     """A home with the hooks in Claude Code's settings, and projects."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, which: str = "claude") -> None:
+        self.which = which
         self.root = root
         self.home = root / "home"
         self.home.mkdir()
@@ -57,10 +59,12 @@ class Machine:
         (folder / "outfitter.toml").write_text(text)
         allow(folder, {"HOME": str(self.home), **self.env})
 
-    def run(self, cwd: Path, *calls: Call, resume: Run | None = None) -> Run:
-        args = ["--add-dir", str(self.root)]  # where a session's commands may change to
+    def run(self, cwd: Path, *calls: Call, resume: Run | None = None, more: Sequence[str] = ()) -> Run:
+        args = ["--add-dir", str(self.root), *more]  # where a session's commands may change to
         args += [] if resume is None else ["--resume", resume.session]
-        run = run_claude(self.home, cwd, *calls, settings=self.settings, args=args, env=self.env)
+        run = run_claude(
+            self.home, cwd, *calls, settings=self.settings, args=args, env=self.env, which=self.which
+        )
         assert (run.exit_code, run.stderr) == (0, ""), run
         return run
 
@@ -75,9 +79,10 @@ class Machine:
         return [path for path in found if text.encode() in path.read_bytes()]
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+@pytest.fixture(params=["claude", "claude-next"])
+def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
+    claude_binary(request.param)
+    return Machine(tmp_path, request.param)
 
 
 ONE = f"""\
@@ -154,7 +159,7 @@ def test_values_arrive_to_the_letter(machine: Machine, shell: str) -> None:
     # For one session, without a file: claude --settings "$(outfitter hook claude --print-settings)"
     args = ["--settings", json.dumps(machine.settings)]
     env = {**machine.env, "SHELL": program(shell)}
-    run = run_claude(machine.home, one, look, settings={}, args=args, env=env)
+    run = run_claude(machine.home, one, look, settings={}, args=args, env=env, which=machine.which)
     assert run.outputs == ["no"]
     assert (one / "odd").read_text() == ODD
 
@@ -176,3 +181,22 @@ def test_what_is_allowed_while_a_session_runs_reaches_its_next_command(machine: 
     blocked = f"is blocked: not trusted: read its files, then type: outfitter trust {one}"
     assert told["systemMessage"] == f"outfitter: command:./tells {blocked}"
     assert f"outfitter trust {one}" in told["hookSpecificOutput"]["additionalContext"]
+
+
+@pytest.mark.parametrize("how", [("--continue",), ("--continue", "--fork-session")], ids=" ".join)
+def test_a_session_that_is_continued_has_what_the_project_says_now(
+    machine: Machine, how: tuple[str, ...]
+) -> None:
+    one = machine.project("one", ONE)
+    assert machine.run(one, bash(PROBE)).outputs == ["one one no no no"]
+    (one / "outfitter.toml").write_text(TWO)
+    run = machine.run(one, bash(PROBE), more=how)
+    assert run.outputs == ["one the agent's two the agent's no"]
+    (one / "outfitter.toml").write_text("")
+    run = machine.run(one, bash(PROBE), more=how)
+    assert run.outputs[0].endswith("the agent's no the agent's no")
+
+
+def test_what_a_policy_withholds_is_not_in_commands(machine: Machine) -> None:
+    one = machine.project("one", '[shell_environment_policy]\nexclude = ["GONE"]\n')
+    assert machine.run(one, bash("echo ${OURS-no} ${GONE-no}")).outputs == ["the agent's no"]

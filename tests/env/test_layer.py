@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from outfitter.env.layer import PROVIDER, Layer
+import pytest
+
+from outfitter.env.layer import PROVIDER, Layer, complains
 from outfitter.env.origin import Origin
 
 WHOLE = Origin("provider", "[env]", "/p/outfitter.toml")
@@ -22,3 +24,20 @@ def test_a_layer_is_its_own_producer_unless_it_names_one() -> None:
 def test_a_repr_has_the_names_only() -> None:
     layer = Layer(PROVIDER, "project", WHOLE, {"A": "hunter22"}, unset=["B"])
     assert repr(layer) == "Layer(L3 project applied: A, B)"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("", False),
+        ("welcome to the project", False),
+        ("using node 20: fine", False),
+        ("ratio 1:2", False),
+        ("./.envrc:2: nosuch: command not found", True),
+        ("hi\nbash: line 3: x: unbound variable", True),
+        ("cat: x: No such file or directory", True),
+        ("direnv: error exit status 3", True),
+    ],
+)
+def test_errors_are_told_from_what_else_tools_print(said: str, expected: bool) -> None:
+    assert complains(said) is expected

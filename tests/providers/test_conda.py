@@ -94,7 +94,7 @@ def resolve(project: Path, *options: str) -> Resolution:
 
 @pytest.mark.parametrize("name", ["environment.yml", "environment.yaml", "conda-lock.yml"])
 def test_a_project_of_conda_is_found_and_needs_a_prefix(project: Path, name: str) -> None:
-    (project / name).write_text("name: dev\n")
+    (project / name).write_text("")
     (project / "sub").mkdir()
     assert found(Conda(), project / "sub").files == (str(project / name),)
     result = resolve(project)
@@ -127,6 +127,44 @@ def test_a_prefix_is_activated_from_its_files(project: Path, tmp_path: Path) -> 
     assert result.origins["B"].file == f"{prefix}/etc/conda/env_vars.d/b.json"
     assert result.origins["CONDA_PREFIX"] == whole
     assert f"{prefix}/conda-meta/state" in result.watch
+
+
+def listed(home: Path, *prefixes: Path) -> None:
+    (home / ".conda").mkdir(parents=True, exist_ok=True)
+    (home / ".conda/environments.txt").write_text("".join(f"{prefix}\n" for prefix in prefixes))
+
+
+@pytest.mark.parametrize("written", ["name: dev", "name:   dev  # ours", "channels: [x]\nname: 'dev'"])
+def test_the_name_of_a_project_is_looked_for_among_condas_own(
+    project: Path, tmp_path: Path, written: str
+) -> None:
+    (project / "environment.yml").write_text(f"{written}\ndependencies:\n  - python\n  - pip: {{name: x}}\n")
+    home = tmp_path / "home"
+    dev, other = prefix_at(tmp_path / "mini/envs/dev"), prefix_at(tmp_path / "mini/envs/other")
+    elsewhere = prefix_at(tmp_path / "not-an-env/dev")
+    listed(home, other, elsewhere, dev, tmp_path / "gone/envs/dev", dev)
+    here = context(home)
+    result = Conda().resolve(found(Conda(), project), here)
+    assert (result.state, result.set["CONDA_PREFIX"]) == ("applied", str(dev))
+    assert f"{home}/.conda/environments.txt" in result.watch
+    second = prefix_at(tmp_path / "other/envs/dev")
+    listed(home, dev, second)
+    result = Conda().resolve(found(Conda(), project), here)
+    assert (result.state, result.note) == (
+        "not-applicable",
+        f'choose one of {dev}, {second}: configure it as conda = ["PREFIX"]',
+    )
+    listed(home, other)
+    result = Conda().resolve(found(Conda(), project), here)
+    assert result.note == 'conda has no environment named dev: create it, or configure conda = ["PREFIX"]'
+
+
+@pytest.mark.parametrize("written", ["name: ../dev", "name: /x/envs/dev", "name: ..", "name:", "# name: dev"])
+def test_a_name_that_leads_elsewhere_is_none(project: Path, tmp_path: Path, written: str) -> None:
+    (project / "environment.yml").write_text(f"{written}\n")
+    listed(tmp_path / "home", prefix_at(tmp_path / "mini/envs/dev"))
+    result = Conda().resolve(found(Conda(), project), context(tmp_path / "home"))
+    assert result.note.startswith("no file names the prefix")
 
 
 def test_a_prefix_in_the_project_needs_no_word(project: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from outfitter.env.layer import Operation
 from outfitter.env.origin import Origin
 from outfitter.providers.base import Detection, Resolution, Trust
 from outfitter.providers.dotenv import Dotenv
+from tests.support.tools import program
 
 from .project import PATH, Project
 
@@ -65,7 +68,7 @@ def test_names_that_lead_elsewhere_are_refused_with_a_reason(project: Project, v
 
 
 def test_nothing_runs_so_nobody_needs_to_be_asked(project: Project) -> None:
-    project.write(".env", "A=$(touch ran)\n")
+    project.write(".env", "A='$(touch ran)'\n")
     provider = Dotenv(BOTH)
     found = provider.detect(str(project.root))
     assert found is not None
@@ -117,7 +120,10 @@ def test_path_is_ignored_with_a_word_unless_it_is_meant(project: Project) -> Non
 def test_braces_see_the_files_before_and_the_environment(project: Project) -> None:
     project.write(".env", "A=1\n")
     project.write(".env.local", "B=${A}${HOME}\n")
-    assert resolve(project).set["B"] == "${A}${HOME}"
+    assert resolve(project, dialect="literal").set["B"] == "${A}${HOME}"
+    refused = resolve(project)
+    assert (refused.state, refused.set) == ("failed", {})
+    assert f"{project.root}/.env.local, line 1: some programs replace what follows the `$`" in refused.note
     assert resolve(project, dialect="expand-braces").set["B"] == f"1{project.home}"
 
 
@@ -185,3 +191,35 @@ def test_a_link_out_of_the_project_is_not_followed(project: Project, tmp_path: P
     (project.root / "inside").write_text("A=1\n")
     (project.root / "own").symlink_to("inside")
     assert resolve(project, values=["own"]).set == {"A": "1"}
+
+
+# Other readers
+
+_ODD = (
+    *("$", "\\", "\\\\", "\\n", "\\t", "\\r", "\\$", '\\"', "${B}", "$B", "$(B)", "$$", "$1", "$!"),
+    *("#", "a#b", "=", "'", "`", ",", ":", "/", "é"),
+)
+
+
+@pytest.mark.parametrize("reader", ["node", "direnv"])
+def test_what_is_read_is_what_others_read(project: Project, reader: str) -> None:
+    """Every odd text without quotes and in both kinds: refused by us, or read alike by all."""
+    read = 0
+    for quote in ("", "'", '"'):
+        for text in (f"x{odd}y" for odd in _ODD):
+            file = project.write(".env", f"NAME={quote}{text}{quote}\n")
+            said = resolve(project)
+            if said.state == "failed":
+                continue
+            if reader == "node":
+                show = ["-e", "process.stdout.write(process.env.NAME)"]
+                argv = [program("node"), f"--env-file={file}", *show]
+            else:
+                argv = [program("direnv"), "dotenv", "json", str(file)]
+            done = subprocess.run(argv, env=project.env, capture_output=True, check=False)
+            if done.returncode:
+                continue  # it refuses what we read: no other value comes of it
+            value = done.stdout.decode() if reader == "node" else json.loads(done.stdout)["NAME"]
+            assert value == said.set["NAME"], f"{quote}{text}{quote}"
+            read += 1
+    assert read > 20

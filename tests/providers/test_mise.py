@@ -134,6 +134,7 @@ def test_a_repository_ends_the_search(account: Account) -> None:
         (".tool-versions", "node 20\n"),
         ("mise.toml", '[tools]\nnode = "20"\npython = ["3.11", "3.12"]\n'),
         ("mise.toml", 'min_version = "2024.1.1"\n'),
+        ("mise.toml", '[tools]\nnode = "20"\n[tasks]\nbuild = "make"\n[tasks.test]\nrun = ["x", "y"]\n'),
     ],
 )
 def test_names_of_versions_need_no_trust(account: Account, name: str, text: str) -> None:
@@ -158,6 +159,8 @@ def test_a_folder_in_place_of_a_version_needs_trust(account: Account, name: str,
         ("mise.toml", '[env]\nA = "literal"\n'),
         ("mise.toml", "[settings]\nparanoid = false\n"),
         ("mise.toml", "[hooks]\n"),
+        ("mise.toml", '[tasks.a]\nrun = "{{ env.X }}"\n'),
+        ("mise.toml", '[[tasks]]\nrun = "x"\n'),
         ("mise.toml", "not TOML"),
         ("mise.toml", "a = " + "[" * 5000),
     ],
@@ -166,7 +169,7 @@ def test_everything_else_does(account: Account, name: str, text: str) -> None:
     path = account.write(name, text)
     trust = account.trust()
     assert (trust.state, trust.by) == ("untrusted", "mise")
-    assert trust.grant == f"MISE_PARANOID=1 mise trust {shlex.quote(str(path))}"
+    assert trust.grant == f"mise trust {shlex.quote(str(path))}"
     assert trust.why == f"{path} is not trusted in mise"
 
 
@@ -182,14 +185,57 @@ def test_trust_is_bound_to_content(account: Account) -> None:
     assert after.why == f"{path} changed after it was trusted in mise"
 
 
-def test_a_folder_that_mise_trusts_by_its_path_is_not_enough(account: Account) -> None:
-    path = account.write("mise.toml", "[env]\n")
+@pytest.mark.parametrize(
+    "name",
+    ["mise.toml", ".mise.local.toml", ".config/mise.toml", ".config/mise/config.toml", "mise/conf.d/a.toml"],
+)
+def test_a_path_that_mise_trusts_counts_until_the_file_changes(account: Account, name: str) -> None:
+    path = account.write(name, "[env]\n")
     folder = account.home / ".local/state/mise/trusted-configs"
     folder.mkdir(parents=True)
     (folder / "project-1").symlink_to(account.project)
+    assert account.trust().state == "trusted"
+    # To start commands itself mise has to compare content.
+    assert Mise().trust(account.found(), account.context("wrap")).state == "untrusted"
+    path.write_text("[env]\nA = 1\n")
+    os.utime(path, ns=(0, 0))  # as `tar` and `cp -p` do: the time of the content says nothing
     trust = account.trust()
     assert trust.state == "untrusted"
-    assert trust.why == f"mise trusts {path} whatever its content, which Outfitter does not accept"
+    assert trust.why == f"{path} changed after it was trusted in mise"
+    # A second `mise trust` would do nothing.
+    assert trust.grant == f"MISE_PARANOID=1 mise trust {shlex.quote(str(path))}"
+
+
+def test_trust_in_a_folder_is_not_trust_in_those_below(account: Account) -> None:
+    account.write("below/mise.toml", "[env]\n")
+    folder = account.home / ".local/state/mise/trusted-configs"
+    folder.mkdir(parents=True)
+    (folder / "project-1").symlink_to(account.project)
+    assert account.trust(account.project / "below").state == "untrusted"
+
+
+@real
+def test_a_plain_mise_trust_is_enough(account: Account) -> None:
+    path = account.write("mise.toml", '[env]\nA = "1"\n')
+    assert account.trust().grant == f"mise trust {shlex.quote(str(path))}"
+    account.grant(account.trust().grant)
+    resolution = Mise().resolve(account.found(), account.context())
+    assert (resolution.state, dict(resolution.set)) == ("applied", {"A": "1"}), resolution.note
+    path.write_text(account.template())
+    assert account.trust().state == "untrusted"
+    assert Mise().resolve(account.found(), account.context()).state == "failed"
+    assert not account.witness.exists()
+    account.grant(account.trust().grant)
+    assert Mise().resolve(account.found(), account.context()).state == "applied"
+
+
+@real
+def test_what_mise_takes_without_asking_needs_no_word(account: Account) -> None:
+    account.write(
+        "mise.toml", '[tools]\n[tasks]\nbuild = "make"\n[tasks.test]\nrun = "x"\nenv = { A = "b" }\n'
+    )
+    assert account.trust().state == "not-needed"
+    assert Mise().resolve(account.found(), account.context()).state == "applied"
 
 
 def test_a_worktree_with_changed_content_is_blocked(account: Account) -> None:
@@ -218,7 +264,9 @@ def test_files_above_the_repository_count_because_mise_reads_them(account: Accou
     above = account.project.parent / "mise.toml"
     above.write_text('[tools]\nnode = "20"\n')
     account.record(path)
-    assert account.trust().grant == f"MISE_PARANOID=1 mise trust {above}"
+    assert account.trust().state == "trusted"  # which names versions only
+    above.write_text("[env]\n")
+    assert account.trust().grant == f"mise trust {above}"
 
 
 def test_variants_count_when_their_environment_is_chosen(account: Account) -> None:
@@ -311,9 +359,10 @@ def test_mise_refuses_as_well_what_became_dangerous_after_it_was_looked_at(accou
 
 
 @real
-def test_mise_compares_the_record_once_more(account: Account) -> None:
+@pytest.mark.parametrize("how", ["", "MISE_PARANOID=1 "])
+def test_mise_compares_the_record_once_more(account: Account, how: str) -> None:
     path = account.write("mise.toml", account.template())
-    account.grant(account.trust().grant)
+    account.grant(how + account.trust().grant)
     path.write_text(account.template() + "# later\n")
 
     class Mistaken(Mise):
@@ -327,7 +376,7 @@ def test_mise_compares_the_record_once_more(account: Account) -> None:
 @real
 def test_what_mise_writes_is_what_is_read(account: Account) -> None:
     path = account.write("mise.toml", account.template())
-    account.grant(account.trust().grant)
+    account.grant(f"MISE_PARANOID=1 {account.trust().grant}")
     assert list(account.records().values()) == [str(path)]
     assert account.trust().state == "trusted"
     assert not account.witness.exists()
@@ -342,7 +391,7 @@ def test_values_come_with_their_files_and_false_takes_away(account: Account) -> 
         '_.path = ["./bin"]\n_.source = "./set.sh"\n_.file = ".env"\n'
         '[shell_alias]\nll = "ls -l"\n[hooks]\nenter = "echo hello"\n',
     )
-    account.grant(account.trust().grant)
+    account.grant(f"MISE_PARANOID=1 {account.trust().grant}")
     script = account.write("set.sh", "echo noise; export SOURCED=1\n")
     dotenv = account.write(".env", "DOTTED=1\n")
     found = account.found()
@@ -447,6 +496,10 @@ def test_a_mise_that_says_something_else_is_a_failure_with_a_reason(
 def test_a_machine_without_mise_says_so(account: Account) -> None:
     account.write(".tool-versions", "node 20\n")
     account.base["PATH"] = "/usr/bin:/bin:."
+    resolution = Mise().resolve(account.found(), account.context())
+    assert resolution.state == "not-applicable"  # asdf may be meant
+    assert resolution.note == "mise is not installed; .tool-versions is asdf's file, too"
+    account.write("mise.toml", '[tools]\nnode = "20"\n')
     resolution = Mise().resolve(account.found(), account.context())
     assert resolution.state == "missing"
     assert resolution.note.startswith("mise is not installed")

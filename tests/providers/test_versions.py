@@ -123,6 +123,17 @@ def test_a_version_that_is_not_installed_is_missing(machine: Machine) -> None:
     assert machine.missing(".node-version", "18") == "nodenv 18: `nodenv install 18` (./.node-version:1)"
 
 
+@pytest.mark.parametrize("name", ["my-project", "app311", "venv"])
+def test_a_name_that_pyenv_does_not_install_is_a_virtual_environment(machine: Machine, name: str) -> None:
+    machine.install(".pyenv/versions/3.9.1")
+    assert machine.missing(".python-version", name) == (
+        f"pyenv {name}: `pyenv virtualenv {name}` makes a virtual environment with this name "
+        "(./.python-version:1)"
+    )
+    for other in ("pypy3.10-7.3.12", "miniforge3-latest", "python-3.8"):
+        assert f"`pyenv install {other}`" in machine.missing(".python-version", other)
+
+
 @pytest.mark.parametrize("name", ["..", "../../x", "/etc", "3.9.1/../../x", "a:b", "*"])
 def test_a_version_leads_nowhere_else(machine: Machine, name: str) -> None:
     machine.install(
@@ -237,6 +248,22 @@ def test_nvm_has_not_installed_it(nvm: Machine, text: str) -> None:
     assert nvm.missing(".nvmrc", text) == f"node {text}: `nvm install {text}` (./.nvmrc:1)"
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("18\n20\n", 1, "nvm takes one version: remove the other lines"),
+        ("# x\n18\n\nnode # y", 2, "nvm takes one version: remove the other lines"),
+        (">=14", 1, "nvm takes no range of versions: write one, such as 20 or lts/*"),
+        ("^18.2.0\n", 1, "nvm takes no range of versions: write one, such as 20 or lts/*"),
+        ("18 || 20\n", 1, "nvm takes no range of versions: write one, such as 20 or lts/*"),
+    ],
+)
+def test_what_nvm_refuses_is_told_and_not_applied(nvm: Machine, text: str, line: int, why: str) -> None:
+    result = nvm.resolve(".nvmrc", text)
+    assert (result.state, result.set, result.operations) == ("failed", {}, ())
+    assert result.note == f"{nvm.root}/.nvmrc:{line}: {why}"
+
+
 def test_nvms_system_is_what_is_there(nvm: Machine) -> None:
     result = nvm.resolve(".nvmrc", "system")
     assert (result.state, result.set, result.operations) == ("applied", {}, ())
@@ -297,6 +324,15 @@ def test_everything_that_asdf_lacks_is_named(machine: Machine) -> None:
         "python: write a version after the name (./.tool-versions:3); "
         "node 20: `asdf install node 20` (./.tool-versions:4); "
         "node 21: `asdf install node 21` (./.tool-versions:4)"
+    )
+
+
+def test_names_that_are_no_plugins_are_told_as_such(machine: Machine) -> None:
+    machine.install(".asdf/installs/ruby/3.1.0", ".asdf/plugins/ruby")
+    assert machine.missing(".tool-versions", "helm/helm 3.16.3\nruby 9\ngo 1.2\n") == (
+        "helm/helm is no name of a plugin: write `helm`, if that is the plugin (./.tool-versions:1); "
+        "ruby 9: `asdf install ruby 9` (./.tool-versions:2); "
+        "go 1.2: `asdf plugin add go && asdf install go 1.2` (./.tool-versions:3)"
     )
 
 

@@ -209,6 +209,7 @@ def run_claude(
     settings: Message,
     args: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    which: str = "claude",
 ) -> Run:
     """Runs `claude -p` with a scratch home until its model has nothing more to say."""
     config = home / ".claude"
@@ -219,7 +220,7 @@ def run_claude(
     with modelling(calls) as model:
         popen = subprocess.Popen(
             [
-                *(str(claude_binary()), "-p", "follow the script", "--output-format", "stream-json"),
+                *(str(claude_binary(which)), "-p", "follow the script", "--output-format", "stream-json"),
                 *("--verbose", "--allowedTools", "Bash", "Agent", *args),
             ],
             stdin=subprocess.DEVNULL,

@@ -31,11 +31,11 @@ def codex_binary() -> Path:
     return found[0]
 
 
-def claude_binary() -> Path:
-    """Claude Code, in the version that `make tools` installs: no other one that may be there."""
-    path = ROOT / ".tools/claude/package/claude"
+def claude_binary(which: str = "claude") -> Path:
+    """Claude Code, as `make tools` installs it: "claude", or "claude-next", which is newer. No other one."""
+    path = ROOT / ".tools" / which / "package/claude"
     if not path.exists():
-        missing("Claude Code", "run `make tools`")
+        missing(f"Claude Code ({which})", "run `make tools`")
     return path
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from html.parser import HTMLParser
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outfitter.env.explain import shown
@@ -178,6 +178,35 @@ def test_what_a_login_shell_changes_is_told_by_entries_with_file_and_line() -> N
     assert "/etc/profile:6" in row
 
 
+def test_problems_come_first_and_say_what_a_tool_printed() -> None:
+    page = told()
+    [project] = [layer for layer in page["layers"] if layer["id"] == "project"]
+    project["said"] = "./.envrc:2: x: command not found\n<b>welcome"
+    text = render(page)
+    part = text.partition('<section id="problems"')[2].partition("</section>")[0]
+    places = [
+        part.index(word) for word in ("L3 direnv", "L4 setup", "L3 project", "command not found", "Refused")
+    ]
+    assert places == sorted(places)
+    assert "&lt;b&gt;welcome" in part
+    assert text.index('id="problems"') < text.index('id="variables"') < text.index('id="layers"')
+
+
+def test_without_problems_there_is_no_word_of_them() -> None:
+    page = told(refused=[])
+    page["layers"] = [layer for layer in page["layers"] if layer["state"] == "applied"]
+    assert 'id="problems"' not in render(page)
+
+
+def test_only_what_is_as_it_was_is_folded_up() -> None:
+    rest = render(told()).partition('<details id="unchanged"')[2].partition("</section>")[0]
+    found = re.findall(r'data-find="(\w+)', rest)
+    assert found == [
+        *("database_url", "dbus_session_bus_address", "home", "lang", "ls_colors"),
+        *("shell", "term", "user", "xdg_runtime_dir"),
+    ]
+
+
 # What it is made of
 
 
@@ -245,7 +274,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
         st.sampled_from(PARTS),

@@ -20,6 +20,7 @@ SEEN = (
     ".map((row) => row.querySelector('.name').firstElementChild.textContent)"
 )
 COUNT = "document.getElementById('count').textContent"
+CHANGED = 18  # of 27 variables: those that some layer has set, removed or wanted otherwise
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 # The lowest contrast between a text and what is behind it, as WCAG counts it, and whose it is.
 CONTRAST = """(() => {
@@ -74,7 +75,7 @@ def show(browser: Browser, folder: Path, page: dict[str, Any]) -> None:
 
 def test_typing_in_the_search_box_narrows_the_rows(browser: Browser, tmp_path: Path) -> None:
     show(browser, tmp_path, told())
-    assert len(browser.look(SEEN)) == 27
+    assert len(browser.look(SEEN)) == CHANGED
     assert browser.look(COUNT) == "21 given to a command, 6 not"
     browser.click("#search")
     browser.type("engine_m")
@@ -83,6 +84,40 @@ def test_typing_in_the_search_box_narrows_the_rows(browser: Browser, tmp_path: P
     browser.type(" nonsense")
     assert browser.look(SEEN) == []
     assert browser.look("document.getElementById('none').checkVisibility()")
+
+
+def test_what_is_as_the_executor_has_it_is_folded_up_until_somebody_looks(
+    browser: Browser, tmp_path: Path
+) -> None:
+    show(browser, tmp_path, told())
+    folded = "document.getElementById('unchanged').open"
+    assert "USER" not in browser.look(SEEN)
+    assert browser.look("document.querySelector('#unchanged > summary').innerText") == (
+        "9 variables as the executor has them"
+    )
+    browser.click("#search")
+    browser.type("user")  # as a name, and as a layer
+    assert {"USER", "EDITOR"} <= set(browser.look(SEEN))
+    browser.press("Escape", 27)
+    assert browser.look(folded) is False
+    browser.click("#unchanged > summary")
+    assert len(browser.look(SEEN)) == 27
+    browser.click("#search")
+    browser.type("engine_mode")
+    assert not browser.look("document.querySelector('#unchanged').checkVisibility()")  # nothing in it fits
+    browser.press("Escape", 27)
+    assert (browser.look(folded), len(browser.look(SEEN))) == (True, 27)
+
+
+def test_problems_and_changes_are_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
+    show(browser, tmp_path, told())
+    tops = browser.look(
+        "[...document.querySelectorAll('main > section')]"
+        ".map((one) => [one.id, one.getBoundingClientRect().top])"
+    )
+    names = [name for name, _ in tops]
+    assert names == ["problems", "variables", "path", "layers", "programs", "login-shell", "files"]
+    assert dict(tops)["variables"] < 900
 
 
 def test_a_file_name_finds_what_the_file_touches(browser: Browser, tmp_path: Path) -> None:
@@ -96,7 +131,7 @@ def test_a_file_name_finds_what_the_file_touches(browser: Browser, tmp_path: Pat
 def test_chips_show_only_their_kind_and_two_show_what_is_both(browser: Browser, tmp_path: Path) -> None:
     show(browser, tmp_path, told())
     browser.click("label:has(#only-secret)")
-    assert browser.look(SEEN) == ["AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "GITHUB_TOKEN"]
+    assert browser.look(SEEN) == ["AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "DATABASE_URL"]
     browser.click("label:has(#only-removed)")
     assert browser.look(SEEN) == ["AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"]
     assert browser.look(COUNT) == "2 of 27"
@@ -107,7 +142,7 @@ def test_a_click_on_a_layer_shows_what_it_touched(browser: Browser, tmp_path: Pa
     browser.click(".layers .L5 a")
     assert browser.look(SEEN) == ["ENGINE_SESSION", "SHLVL"]
     browser.click(".layers .L5 a")
-    assert len(browser.look(SEEN)) == 27
+    assert len(browser.look(SEEN)) == CHANGED
 
 
 def test_a_click_on_a_row_opens_its_history_with_file_and_line(browser: Browser, tmp_path: Path) -> None:
@@ -127,11 +162,11 @@ def test_the_keyboard_is_enough(browser: Browser, tmp_path: Path) -> None:
     browser.type("ci")
     browser.press("ArrowDown", 40)
     browser.press("Enter", 13, "\r")
-    opened = "[...document.querySelectorAll('details[open] .name')].map((name) => name.innerText)"
+    opened = "[...document.querySelectorAll('.var details[open] .name')].map((name) => name.innerText)"
     assert browser.look(opened) == browser.look(SEEN)[:1] == ["CI"]
     browser.press("ArrowUp", 38)
     browser.press("Escape", 27)
-    assert len(browser.look(SEEN)) == 27
+    assert len(browser.look(SEEN)) == CHANGED
 
 
 def test_colours_follow_the_system_and_the_switch_wins(browser: Browser, tmp_path: Path) -> None:
@@ -167,7 +202,10 @@ def test_without_scripts_everything_can_be_read(browser: Browser, tmp_path: Path
     browser.scripting(on=False)
     try:
         show(browser, tmp_path, told())
+        assert len(browser.look(SEEN)) == CHANGED
+        browser.click("#unchanged > summary")
         assert len(browser.look(SEEN)) == 27
+        browser.click("#unchanged > summary")
         assert not browser.look("document.getElementById('search').checkVisibility()")
         browser.click(".var[data-find^='engine_mode'] summary")
         assert browser.look("document.querySelector('details[open] .story').checkVisibility()")

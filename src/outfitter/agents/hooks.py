@@ -6,9 +6,10 @@ Our part of an environment file lies between two marks, which no value can imita
 
 from __future__ import annotations
 
-from ..env.explain import secret_pairs, shown
+from ..env.explain import decisive, secret_pairs, shown
 from ..env.export import export
-from ..env.layer import OVERRIDE, PROVIDER, SNAPSHOT, suggestions, trouble
+from ..env.layer import OVERRIDE, POLICY, PROVIDER, SNAPSHOT, complains, suggestions, trouble
+from ..env.names import SHELL_MAINTAINED
 from ..env.redact import mask_pairs
 from ..errors import SettingInvalid
 from ..plain import is_text, unbroken
@@ -37,11 +38,15 @@ LONGEST_LINE = 1000
 
 @record
 class Heard:
-    """A hook's input. `cwd` is where commands run from now on; `source` is why a session starts."""
+    """A hook's input. `cwd` is where commands run from now on; `source` is why a session starts.
+
+    `session` is the session's id, or "" for one that could be no name of a folder.
+    """
 
     event: str
     cwd: str
     source: str = ""
+    session: str = ""
 
 
 def hear(text: str) -> Heard:
@@ -57,8 +62,9 @@ def hear(text: str) -> Heard:
     event, cwd = said.get("hook_event_name"), said.get("new_cwd", said.get("cwd"))
     if not isinstance(event, str) or not isinstance(cwd, str) or not event or not cwd or "\0" in cwd:
         raise SettingInvalid("the hook's input has no hook_event_name, or no cwd")
-    source = said.get("source")
-    return Heard(event, cwd, source if isinstance(source, str) else "")
+    source, session = said.get("source"), said.get("session_id")
+    named = isinstance(session, str) and session.isascii() and session.replace("-", "").isalnum()
+    return Heard(event, cwd, source if isinstance(source, str) else "", str(session) if named else "")
 
 
 # What there is to be said
@@ -77,9 +83,10 @@ class Difference:
 
 
 def difference(resolved: Resolved, own: Mapping[str, str], secrets: Secrets) -> Difference:
-    """What the project, its setup, the session and the user make of the agent's `own` environment.
+    """What the project, its setup, the session and the user make of the agent's `own` environment, and what a
+    policy takes out of it.
 
-    Names that no such layer speaks of are the agent's business, whatever a policy says about them.
+    Other names are the agent's business.
     """
     names: dict[str, None] = {}
     for layer in resolved.layers:
@@ -88,6 +95,12 @@ def difference(resolved: Resolved, own: Mapping[str, str], secrets: Secrets) -> 
             names.update(dict.fromkeys((*layer.values, *layer.unset)))
             names.update(dict.fromkeys(one.variable for one in layer.operations))
     values = resolved.values
+    if resolved.stack.policies:
+        for name, events in resolved.history()[0].items():
+            # A shell that starts without PATH has one of its own; one that is running would find nothing.
+            if name in own and name not in values and name != "PATH" and decisive(events).level == POLICY:
+                names[name] = None
+    names = dict.fromkeys(name for name in names if name not in SHELL_MAINTAINED)
     changed = [name for name in sorted(names) if values.get(name) != own.get(name)]
     hidden = secret_pairs(resolved.history()[0], resolved, secrets) if changed else []
     secret = {name for name, _ in hidden}
@@ -109,6 +122,31 @@ def troubles(resolved: Resolved) -> list[str]:
         if layer.level >= PROVIDER and layer.state in ("blocked", "failed", "stale")
     ]
     return [plain_line(line) for line in (*wrong, *suggestions(resolved.layers))]
+
+
+def remarks(resolved: Resolved, unused: Sequence[tuple[str, str]]) -> list[str]:
+    """A line for each layer that is there but whose tool printed an error, and one for what is not used.
+
+    `unused` are (provider, file) of what was found beside the provider that is active.
+    """
+    found = [
+        plain_line(f"{layer.id} is applied, but it printed an error: {_last_complaint(layer.said)}")
+        for layer in resolved.layers
+        if layer.level == PROVIDER and layer.state == "applied" and complains(layer.said)
+    ]
+    if unused:
+        several = ", ".join(f"{id} ({file})" for id, file in unused)
+        found.append(
+            plain_line(
+                f"found and not used: {several}; list all that shall apply in `use` under [providers] in "
+                "outfitter.toml"
+            )
+        )
+    return found
+
+
+def _last_complaint(said: str) -> str:
+    return next((line for line in reversed(said.split("\n")) if complains(line)), "")
 
 
 def told_withheld(names: Sequence[str]) -> str:

@@ -111,6 +111,10 @@ def _projects(settings: Settings) -> dict[str, object]:
         "providers.on_failure": settings.on_provider_failure,
         "providers.timeout": settings.provider_timeout or "each its own",
     }
+    for id, options in settings.provider_options.items():
+        for key, value in options.items():
+            setting = f"providers.{id}" if key == "values" else f"providers.{id}_{key}"
+            found[setting] = list(value) if isinstance(value, tuple) else value
     for id, mode in settings.provider_modes.items():
         found[f"providers.modes.{id}"] = mode
     for key in SETUP_KEYS:

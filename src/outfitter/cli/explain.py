@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .env.output import printable
-from .env.text import refusals
+from .env.text import printed, refusals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def report(told: Json, started: Json, startup: Json, differences: Json, paint: P
     yield paint("bold", printable(str(told["summary"])))
     for line in refusals(told):
         yield f"  {paint('red', 'refused')} {line}"
+    for layer in told["layers"]:
+        yield from (paint("yellow", f"  {layer['id']} {line.strip()}") for line in printed(layer))
     if isinstance(shell, dict):
         yield from _shell(shell, startup if isinstance(startup, dict) else {}, paint)
     for flag in started.get("flags") or ():
@@ -58,8 +60,11 @@ def _shell(shell: dict[str, Any], startup: dict[str, Any], paint: Paint) -> Iter
         put_right = ", corrected" if shell.get("startup") == "repair" else ""
         yield f"  changed by startup files{put_right}:"
     for change in changes:
-        where = f"  {change['file']}:{change['line']}" if "file" in change else ""
-        yield printable(f"    {_MARKS.get(change['kind'], '?')} {change['name']}{where}")
+        several = change.get("places") or ([change] if "file" in change else [])
+        first, *more = [f"{one['file']}:{one['line']}" for one in several] or [""]
+        start = f"    {_MARKS.get(change['kind'], '?')} {change['name']}"
+        yield printable(f"{start}  {first}".rstrip())
+        yield from (printable(f"{' ' * len(start)}  {place}") for place in more)
     if startup.get("readonly"):
         yield printable(f"  read-only, so not corrected: {', '.join(startup['readonly'])}")
 

@@ -230,6 +230,7 @@ ENV_EXPLAIN: tuple[Flag, ...] = (
     Flag("--login", "flag", "Also show what a login shell would change. Runs its startup files."),
     *VALUES,
     Flag("--html", "text", "Write the explanation to FILE as a web page.", "FILE"),
+    Flag("--anonymous", "flag", "Leave out host, user and pid; show the home directory as ~."),
     JSON,
 )
 

@@ -135,6 +135,11 @@ class Follower:
     # Out
 
     async def _stream(self) -> int:
+        if self._json:
+            told = self._process.environment
+            for layer in () if told is None else told["layers"]:
+                if "said" in layer:
+                    await terminal.write(1, _line({"event": "provider", **layer}))
         try:
             async for event in self._process:
                 try:

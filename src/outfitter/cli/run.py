@@ -66,7 +66,7 @@ class _Run:
         if flags["detach"] and not self._target.resumable:
             say("--detach needs a server that keeps the command running: add --on NAME or URL")
             return NOT_STARTED
-        async with reach(self._target, summaries=flags["explain"]) as client:
+        async with reach(self._target, summaries=flags["explain"] or flags["json"]) as client:
             if flags["detach"] and (why := self._why_not_kept(client)):
                 say(why)
                 return NOT_STARTED

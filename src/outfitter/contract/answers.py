@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from ..env.diff import diff, encode
-from ..env.explain import View, one_line, secret_pairs, shown
+from ..env.explain import View, one_line, secret_pairs, shown, summary
 from ..env.explain import explain as tell
 from ..env.redact import Secrets, mask_pairs
 from ..errors import LimitExceeded
@@ -89,6 +89,7 @@ def resolve_later(
             "env_fp": env_fp,
             "contract_fp": contract_fp,
             "summary": one_line(resolved, used.kind),
+            "layers": summary(resolved, used.kind, env_fp, contract_fp)["layers"],
             "variables": variables,
         }
 

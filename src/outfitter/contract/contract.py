@@ -377,6 +377,16 @@ class Contract:
         uses = self.uses(asked.cwd, settings)
         return self.projects.watched(uses, self.lower(asked), settings)
 
+    def unused(self, asked: Asked) -> list[tuple[str, str]]:
+        """Providers that were found and would have something to say, but another one is active: id and file.
+
+        Of a command that was resolved before. Raises FileInvalid, SettingInvalid.
+        """
+        settings = self.settings(asked.cwd)
+        if self._configuration is None or settings.providers == ():
+            return []
+        return self.projects.unused(self.uses(asked.cwd, settings), self.lower(asked), settings)
+
     def lower(self, asked: Asked) -> Stack:
         """Layers 0 to 2: what providers start from."""
         return self._stack(self.settings(asked.cwd), None, asked, None, provided=True)

@@ -87,7 +87,13 @@ class _File:
             for key in KEYS["providers"]
             if key.kind == "texts" and key.name not in ("use", "required", "allow")
         }
-        return {name: {"values": values} for name, values in said.items() if values is not None}
+        found: dict[str, dict[str, object]] = {
+            name: {"values": values} for name, values in said.items() if values is not None
+        }
+        dialect = self._said.get("providers.dotenv_dialect")
+        if dialect is not None:
+            found.setdefault("dotenv", {})["dialect"] = dialect
+        return found
 
     def _read_table(self, name: str, keys: tuple[Key, ...]) -> None:
         table = self._root.table(name) if name else self._root

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .settings import (
+    AUTO,
+    CONFIGURED,
     DEFAULT,
     DESCENDANTS,
     FIELDS,
@@ -153,7 +155,11 @@ def _merge_providers(merged: Settings, user: FileSettings, project: FileSettings
         if said.required_providers:
             merged.required_providers |= frozenset(said.required_providers)
             merged.sources["providers.required"] = said.source("providers.required")
-        merged.provider_options.update(said.provider_options)
+        for id, options in said.provider_options.items():
+            merged.provider_options[id] = {**merged.provider_options.get(id, {}), **options}
+            for key in options:
+                setting = f"providers.{id}" if key == "values" else f"providers.{id}_{key}"
+                merged.sources[setting] = said.source(setting)
         modes = dict(said.provider_modes)
         for id, mode in said.provider_modes.items():
             if mode == "wrap" and said.kind == "project" and merged.provider_modes.get(id) != "wrap":
@@ -163,9 +169,26 @@ def _merge_providers(merged: Settings, user: FileSettings, project: FileSettings
                 del modes[id]
         merged.provider_modes.update(modes)
         _place(merged, said, "providers.modes", list(modes))
+    merged.providers = _used(merged)
     merged.needed_providers = frozenset(project.required_providers)
     if user.allowed_providers is not None:
         merged.allowed_providers = frozenset(user.allowed_providers)
         merged.sources["providers.allow"] = user.source("providers.allow")
     _take(merged, user, "providers.on_failure")
     _tighten(merged, project, "providers.on_failure", ON_FAILURES.index)
+
+
+def _used(merged: Settings) -> tuple[str, ...] | None:
+    """The providers in use: each once, and beside `auto` also those that are only ever configured.
+
+    Who says which file, program or container is meant wants it to be used.
+    """
+    used = merged.providers
+    if used is not None and AUTO not in used:
+        return tuple(dict.fromkeys(used))
+    configured = [id for id in CONFIGURED if merged.provider_options.get(id, {}).get("values")]
+    if used is None:
+        # `command` is the outermost of all, so it is below the others.
+        before, after = [id for id in configured if id == "command"], [*configured]
+        return tuple(dict.fromkeys((*before, AUTO, *after))) if configured else None
+    return tuple(dict.fromkeys((*used, *configured)))

@@ -13,6 +13,7 @@ from ..env.layer import PROVIDER, Layer
 from ..env.origin import Origin
 from ..errors import ProviderBlocked, ProviderFailed
 from ..log import note
+from ..plain import plain
 from ..providers.base import MODES, SECONDS, Context, Resolution, Trust, check_mode
 from ..record import record, replace
 from ..shell.activation import scrub, tool_environment
@@ -36,6 +37,8 @@ REMEMBERED_BASES = 4
 UNWATCHED_SECONDS = 300.0
 # One whose inputs change whenever it runs is not asked for every command, but this often.
 RESTLESS_SECONDS = 1.0
+# Those whose files projects have for other reasons: where they say nothing, nothing is said of them.
+_ASIDE = ("vscode", "devcontainer", "mise")
 _MOST_NEWS = 40  # names; a change of a whole environment is not read by anybody
 
 
@@ -74,7 +77,8 @@ class Projects:
             if known is None or not known.fresh.holds():
                 return use
             _check(use, known, settings)
-            layers.append(known.layer)
+            if not (use.choice and known.layer.state == "not-applicable" and _is_aside(use)):
+                layers.append(known.layer)
             # One that has nothing to say here leaves the word to the next: no two of them are stacked.
             chosen = chosen or (use.choice and known.layer.state not in ("missing", "not-applicable"))
         return layers
@@ -114,6 +118,33 @@ class Projects:
                 found += self._inputs(use, self.context(use, lower.values, settings))
             else:
                 found += known.fresh.watch
+        return found
+
+    def unused(self, uses: list[Use], lower: Stack, settings: Settings) -> list[tuple[str, str]]:
+        """Of those that could be meant, the ones behind the one that is: id and file.
+
+        One that only reads files is asked, and counts if it would be applied: a manifest alone is nothing.
+        """
+        active = next(
+            (
+                use
+                for use in uses
+                if use.choice
+                and (known := self._find(use, lower, settings)) is not None
+                and known.layer.state not in ("missing", "not-applicable")
+            ),
+            None,
+        )
+        if active is None:
+            return []
+        found = []
+        for use in uses[uses.index(active) + 1 :]:
+            if not use.choice or not use.found.files or _is_aside(use):
+                continue
+            context = self.context(use, lower.values, settings)
+            runs = bool(use.provider.plan(use.found, context))
+            if runs or use.provider.resolve(use.found, context).state == "applied":
+                found.append((use.provider.id, use.found.files[0]))
         return found
 
     def _inputs(self, use: Use, context: Context) -> tuple[str, ...]:
@@ -180,6 +211,8 @@ class Projects:
                 return _Known(layer, trust, lower, settings, Fresh(watched, settled(watched)))
         if trust.state == "suggested":
             trust = self.vouched(use, resolution)
+        if resolution.stderr_tail:
+            resolution = _masked(resolution, context, settings)
         layer = _layer(use, resolution, begun, trust.grant if trust.state == "suggested" else "")
         more = tuple(path for path in dict.fromkeys(resolution.watch) if path not in watched)
         ours = settled(more)
@@ -190,6 +223,12 @@ class Projects:
             seconds = RESTLESS_SECONDS  # it writes what it depends on, or somebody is at it all the time
         fresh = Fresh(watched + more, after + ours, seconds)
         return _Known(layer, trust, lower, settings, fresh, resolution.stderr_tail)
+
+
+def _is_aside(use: Use) -> bool:
+    """Whether a project may have a provider's files without any thought of it."""
+    versions = all(path.endswith("/.tool-versions") for path in use.found.files)  # asdf's, too
+    return use.provider.id in _ASIDE and (use.provider.id != "mise" or versions)
 
 
 def effects_digest(root: str, said: Resolution) -> str:
@@ -218,9 +257,28 @@ def _layer(use: Use, said: Resolution, begun: float, awaits: str = "") -> Layer:
         cost_ms=(time.monotonic() - begun) * 1000,
         prefix=effects.prefix,
         makes=effects.makes,
+        said=_without_colours(said.stderr_tail),
         lost=[(one.kind, one.name, one.kept_by) for one in effects.lost],
         awaits=awaits,
     )
+
+
+def _masked(said: Resolution, context: Context, settings: Settings) -> Resolution:
+    """What a tool printed without what the configuration, or the provider itself, calls secret."""
+    from ..env.redact import Secrets, mask_pairs
+
+    pairs = Secrets(settings.secret_names).among({**context.env, **said.set})
+    pairs += [(name, said.set[name]) for name in said.secrets if name in said.set]
+    return replace(said, stderr_tail=mask_pairs(said.stderr_tail, pairs))
+
+
+def _without_colours(said: str) -> str:
+    """What a tool printed, as text: it does not know that this is no terminal."""
+    if "\x1b[" in said:
+        from re import sub
+
+        said = sub(r"\x1b\[[0-9;]*[mK]", "", said)
+    return plain(said.replace("\r\n", "\n")).strip()
 
 
 def changes(before: Layer, after: Layer) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..formats.dotenv import DIALECTS
 from ..providers.base import MODES
 from ..record import KW_ONLY, record
 from .settings import (
@@ -107,6 +108,8 @@ KEYS: dict[str, tuple[Key, ...]] = {
             most=3600.0),  # a shell of nix that is built for the first time
         Key("modes", "modes", "The mode of each provider, by its id.", choices=MODES),
         Key("dotenv", "texts", "The files that the provider `dotenv` reads."),
+        Key("dotenv_dialect", "choice", "How the provider `dotenv` reads what programs read differently.",
+            choices=DIALECTS, default=DIALECTS[0]),
         Key("command", "texts", "The program, with its arguments, that the provider `command` runs."),
         Key("nix", "texts", "The name of the flake's shell that the provider `nix` uses."),
         Key("python", "texts", "The directory of the virtual environment that the provider `python` uses."),

@@ -11,13 +11,13 @@ import os
 from ..providers.marks import MARKS
 from ..record import record
 from .freshness import Way
+from .settings import AUTO, CONFIGURED, DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..providers.base import Detection, Provider
-    from .settings import Settings
+    from .settings import Settings, Source
 
-AUTO = "auto"  # in place of a provider's name: the outermost one that is there
 # Directories whose way up is remembered, and folders on those ways; each has a few paths.
 REMEMBERED_DIRECTORIES = 1024
 REMEMBERED_FOLDERS = 4096
@@ -149,11 +149,11 @@ def _marks(folders: list[tuple[str, _Folder]]) -> list[tuple[str, frozenset[str]
 def _chosen(directory: str, settings: Settings, folders: list[tuple[str, _Folder]]) -> list[Use]:
     check_names(settings)
     uses: list[Use] = []
-    for id in (AUTO,) if settings.providers is None else settings.providers:
+    wanted = (AUTO,) if settings.providers is None else settings.providers
+    for id in wanted:
         if id == AUTO:
-            named = {use.provider.id for use in uses}
-            foreign = settings.providers is not None
-            uses += _choices(directory, settings, folders, named, foreign=foreign)
+            foreign = settings.providers is not None and settings.sources["providers.use"] != DEFAULT
+            uses += _choices(directory, settings, folders, {*wanted}, foreign=foreign)
         else:
             uses += _use(id, directory, settings)
     return uses
@@ -168,7 +168,7 @@ def _choices(
     if foreign:
         from ..providers.registry import known
 
-        ids += [id for id in known() if id not in MARKS and id not in named]
+        ids += [id for id in known() if id not in MARKS and id not in CONFIGURED and id not in named]
     # A file that anybody may have put there does not count: its folder has no mark then.
     roots = {path: folder.marks for path, folder in folders}
     uses = []
@@ -186,7 +186,8 @@ def check_names(settings: Settings) -> None:
     said += [("providers.allow", id) for id in sorted(settings.allowed_providers or ())]
     said += [("providers.required", id) for id in sorted(settings.required_providers)]
     said += [(f"providers.modes.{id}", id) for id in settings.provider_modes]
-    if not said:
+    idle = _idle(settings)
+    if not said and not idle:
         return
     from ..errors import SettingInvalid
     from ..formats.document import Mistake, refuse
@@ -205,11 +206,26 @@ def check_names(settings: Settings) -> None:
             mistakes.append(Mistake(source.file, source.line, text, suggest(id, there)))
         else:
             source = settings.sources["providers.use"]
-            lacking = id in NEEDS and id not in settings.provider_options
+            lacking = id in NEEDS and "values" not in settings.provider_options.get(id, {})
             if setting == "providers.use" and lacking and source.file:
                 text = f"`{id}` detects nothing by itself"
                 mistakes.append(Mistake(source.file, source.line, text, f"write {NEEDS[id]} as well"))
+    for id, source in idle:
+        text = f"`providers.{id}` has no effect: `{id}` is not in `use`"
+        mistakes.append(Mistake(source.file, source.line, text, "add it there, or remove this line"))
     refuse(mistakes)
+
+
+def _idle(settings: Settings) -> list[tuple[str, Source]]:
+    """What is configured for providers that the same file does not use: somebody expects it to count."""
+    used = settings.providers
+    if used is None or AUTO in used:
+        return []
+    file = settings.sources["providers.use"].file
+    there = [(id, settings.sources.get(f"providers.{id}")) for id in settings.provider_options]
+    return [
+        (id, source) for id, source in there if id not in used and source is not None and source.file == file
+    ]
 
 
 def _use(id: str, directory: str, settings: Settings, *, choice: bool = False) -> list[Use]:

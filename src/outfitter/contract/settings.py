@@ -18,6 +18,10 @@ DESCENDANTS = ("flag", "mask")
 STOCK_NOTICES = ("stderr", "log")
 ON_FAILURES = ("without", "warn", "fail")
 
+AUTO = "auto"  # in place of a provider's name: the outermost one that is there
+# Providers that have nothing to do until somebody says what is meant; saying so is enough.
+CONFIGURED = ("command", "devcontainer", "dotenv")
+
 SNAPSHOT_SECONDS = 10.0  # a profile that takes longer is not waited for; the reference's
 TOTAL_BYTES = 1 << 20  # half of what Linux takes for arguments and environment together
 SETUP_SECONDS = 600.0  # a first installation of everything that a project needs

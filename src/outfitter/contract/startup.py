@@ -8,13 +8,14 @@ import stat
 from ..env.explain import shown
 from ..env.fingerprint import value_digest
 from ..env.names import SHELL_MAINTAINED, is_name
+from ..providers.files import read
 from ..shell.start import maintained
 from ..shell.startup import assignments, at_home, sources, startup_files
 from .freshness import lasting, stamp_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ..shell.start import ShellPlan
     from .freshness import Stamp
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _BYTES = 256 << 10
 _FILES = 64  # files that include each other are followed so far
 _REMEMBERED = 256  # files that are not read again until they change
+_PLACES = 20  # lines that are named for one variable, the last ones; who has more has a loop, or a mess
 _SHORT = 16  # characters of a digest that is only looked at
 
 
@@ -38,7 +40,8 @@ def changes(
     """What differs between the environment a shell was given and the one its startup files left.
 
     Values are keyed digests. `file` and `line` are where a startup file last assigns the variable, as its
-    text says; absent when nothing there does.
+    text says; absent when nothing there does. `places` are all of them, if there are several: PATH is put
+    together by many.
     """
     ignored = SHELL_MAINTAINED | maintained(plan.shell)
     # What is no name for a shell it cannot change, and may not report.
@@ -59,15 +62,19 @@ def changes(
             entry["before"] = value_digest(key, name, before)[:_SHORT]
         if after is not None:
             entry["after"] = value_digest(key, name, after)[:_SHORT]
-        place = known.get(name)
-        if place is not None:
-            entry["file"], entry["line"] = shown(place[0]), place[1]
+        several = known.get(name, [])
+        if name == "PATH" and len(several) > 1:
+            several = [place for place, _ in effective(several, after or "")]
+        if several:
+            entry["file"], entry["line"] = shown(several[-1][0]), several[-1][1]
+        if len(several) > 1:
+            entry["places"] = [{"file": shown(file), "line": line} for file, line in several[-_PLACES:]]
         told.append(entry)
     return told
 
 
-def places(plan: ShellPlan, env: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Where each variable is assigned last, in the order in which the shell reads its files."""
+def places(plan: ShellPlan, env: Mapping[str, str]) -> dict[str, list[tuple[str, int]]]:
+    """Where each variable is assigned, in the order in which the shell reads its files."""
     home = env.get("HOME", "")
     groups = startup_files(plan.shell, login=plan.login, interactive=plan.interactive, home=home, env=env)
     scan = _Scan(plan.shell, home)
@@ -75,6 +82,34 @@ def places(plan: ShellPlan, env: Mapping[str, str]) -> dict[str, tuple[str, int]
         for path in _existing(group):
             scan.file(path)
     return scan.found
+
+
+def effective(places: Sequence[tuple[str, int]], path: str) -> list[tuple[tuple[str, int], str]]:
+    """Of the lines that assign PATH those that can have made it what it is, each with its text.
+
+    One that gives it a whole new value, of which nothing is there, belongs to a branch that was not taken, or
+    another one has replaced it since. All of them, if that leaves none.
+    """
+    texts: dict[str, list[str]] = {}
+    found = []
+    for file, line in places:
+        if file not in texts:
+            texts[file] = (read(file, _BYTES) or b"").decode("utf-8", "replace").split("\n")
+        text = texts[file][line - 1] if line <= len(texts[file]) else ""
+        found.append(((file, line), text))
+    return [one for one in found if (value := whole_value(one[1])) is None or value in path] or found
+
+
+def whole_value(text: str) -> str | None:
+    """What a line assigns, if that depends on nothing; None for what it adds to, or computes."""
+    _, equals, value = text.partition("=")
+    value = value.strip()
+    if value[:1] in ("'", '"'):
+        value = value[1:].partition(value[0])[0]
+    else:
+        for end in (";", " ", "\t", "&", "|", ")", "#"):
+            value = value.partition(end)[0]
+    return value if equals and value and not any(mark in value for mark in "$`(*") else None
 
 
 def _existing(group: tuple[str, ...]) -> list[str]:
@@ -93,7 +128,7 @@ class _Scan:
     """The files of one start, in the order in which they are read."""
 
     def __init__(self, shell: str, home: str) -> None:
-        self.found: dict[str, tuple[str, int]] = {}
+        self.found: dict[str, list[tuple[str, int]]] = {}
         self._shell = shell
         self._home = home
         self._read: set[str] = set()
@@ -105,7 +140,7 @@ class _Scan:
         self._read.add(path)
         for line, name, written in self._lines(path):
             if name:
-                self.found[name] = (path, line)
+                self.found.setdefault(name, []).append((path, line))
             elif (other := _expanded(written, self._home)) is not None:
                 self.file(other)
 

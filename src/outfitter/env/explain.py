@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Json = dict[str, object]
 
 SHOW = ("names", "values", "secrets")
+_SAID = (
+    1000  # characters of a tool's stderr beside each result: the last lines; `explain` has four times that
+)
 LEVELS = (
     *("executor base", "login-shell snapshot", "policy", "providers", "setup", "session overlay"),
     *("user overrides", "request", "runtime"),
@@ -64,7 +67,7 @@ def explain(
         "base": dict(base),
         "env_fp": env_fp,
         "contract_fp": contract_fp,
-        "layers": _layers(resolved),
+        "layers": _layers(resolved, told),
         "variables": variables,
         "refused": [
             {
@@ -80,19 +83,24 @@ def explain(
 
 
 def summary(resolved: Resolved, base: str, env_fp: str, contract_fp: str) -> Json:
-    """What goes with a command's result: no names, no values."""
+    """What goes with a command's result: no values, and no names but those that a provider's tool printed."""
     return {
         "base": base,
         "fp": env_fp,
         "contractFp": contract_fp,
-        "layers": [
-            {"id": layer.id, "layer": layer.name, "state": layer.state}
-            | ({"awaits": layer.awaits} if waiting(layer) else {})
-            for layer in resolved.layers
-        ],
+        "layers": [_state(layer) for layer in resolved.layers],
         "rejected": len(resolved.refused),
         "stale": any(layer.state == "stale" for layer in resolved.layers),
     }
+
+
+def _state(layer: Layer) -> Json:
+    told: Json = {"id": layer.id, "layer": layer.name, "state": layer.state}
+    if layer.said:
+        told["said"] = shown(layer.said[-_SAID:])
+    if waiting(layer):
+        told["awaits"] = layer.awaits
+    return told
 
 
 def one_line(resolved: Resolved, base: str) -> str:
@@ -126,7 +134,7 @@ def _brief(layer: Layer) -> str:
     )
 
 
-def _layers(resolved: Resolved) -> list[Json]:
+def _layers(resolved: Resolved, told: Callable[[str], str]) -> list[Json]:
     """Every level, in order; a level that nobody fills is `off`."""
     found: list[Json] = []
     for level, title in enumerate(LEVELS):
@@ -145,6 +153,8 @@ def _layers(resolved: Resolved) -> list[Json]:
                 entry["note"] = layer.note
             if waits := waiting(layer):
                 entry["awaits"] = {"names": [shown(name) for name in waits], "grant": shown(layer.awaits)}
+            if layer.said:
+                entry["said"] = told(layer.said)
             if layer.prefix:
                 entry["prefix"] = [shown(word) for word in layer.prefix]
             if layer.lost:

@@ -43,6 +43,7 @@ class Layer:
     `lost` is what of it is no data, as (kind, name, what would keep it): ("function", "greet", "wrap").
     `awaits` is what a person types to allow a layer that a stranger may have written; until then it may set
     harmless names (`env.names.HARMLESS`) and add to the end of PATH, and nothing else.
+    `said` is the end of what its tool wrote to stderr: masked, and nothing in it moves a cursor.
     """
 
     level: int
@@ -66,6 +67,7 @@ class Layer:
     makes: Mapping[str, str] = EMPTY
     lost: Sequence[tuple[str, str, str]] = ()
     awaits: str = ""
+    said: str = ""
 
     def __post_init__(self) -> None:
         if not self.producer:
@@ -111,6 +113,17 @@ def suggestions(layers: Iterable[Layer]) -> list[str]:
         named = ", ".join(names[:_MOST_TOLD])
         lines.append(f"the project would change {named}{more}: to see how, and to allow it, type: {awaits}")
     return lines
+
+
+def complains(said: str) -> bool:
+    """Whether a tool reported an error though it ended well: direnv does if a line of an .envrc fails."""
+    for line in said.lower().split("\n"):
+        if "error" in line or line.endswith((": command not found", ": no such file or directory")):
+            return True
+        # As shells name the place of a mistake: "./.envrc:3: ...", "x.sh: line 3: ..."
+        if any(part.strip().removeprefix("line ").isdecimal() for part in line.split(":")[1:-1]):
+            return True
+    return False
 
 
 def trouble(layer: Layer) -> str:

@@ -1,7 +1,8 @@
 """`.env` files, read strictly: what readers disagree about is a mistake with its line, not a guess.
 
-There is no standard. The same file means different things to python-dotenv, Node, uv, direnv and bash; so
-everything that they read differently is refused, and nothing is ever executed. Pure: text in, entries out.
+There is no standard. The same file means different things to python-dotenv, Node, uv, direnv and Docker
+Compose; so everything that they read differently is refused, unless somebody chooses a dialect, and nothing
+is ever executed. Pure: text in, entries out.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# `literal`: a dollar sign is a dollar sign. `expand-braces`: ${NAME} and ${NAME:-default} are replaced, but
-# not in single quotes; $NAME is not.
-DIALECTS = ("literal", "expand-braces")
+# `strict`: what readers read differently is refused: references, and escapes but for "\n". `literal`: a
+# dollar sign is a dollar sign. `expand-braces`: ${NAME} and ${NAME:-default} are replaced, but not in single
+# quotes; $NAME is not. Both know the escapes below.
+DIALECTS = ("strict", "literal", "expand-braces")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
 _BLANKS = " \t"
+_CHOOSE = "or choose a dialect with `dotenv_dialect`"
 
 
 @record
@@ -42,14 +45,14 @@ class LineMistake:
 
 
 def parse(
-    text: str, dialect: str = "literal", known: Mapping[str, str] | None = None
+    text: str, dialect: str = DIALECTS[0], known: Mapping[str, str] | None = None
 ) -> tuple[list[DotenvEntry], list[LineMistake]]:
     """The variables in their order, and everything that is wrong, all at once.
 
     A file with mistakes should not be used at all: what follows one may not be what was meant. `known` are
     the values that ${NAME} may stand for, besides those further up in the file.
     """
-    return _File(text, dialect == "expand-braces", dict(known or {})).read()
+    return _File(text, dialect, dict(known or {})).read()
 
 
 class WrongLine(Exception):
@@ -118,10 +121,11 @@ class CharacterReader:
 
 
 class _File(CharacterReader):
-    def __init__(self, text: str, expand: bool, known: dict[str, str]) -> None:
+    def __init__(self, text: str, dialect: str, known: dict[str, str]) -> None:
         # As editors on Windows leave it.
         super().__init__(text.removeprefix("\ufeff").replace("\r\n", "\n"))
-        self._expand = expand
+        self._expand = dialect == "expand-braces"
+        self._strict = dialect == "strict"
         self._known = known
         self._entries: list[DotenvEntry] = []
 
@@ -157,7 +161,7 @@ class _File(CharacterReader):
         if quote not in ("'", '"'):
             return self._unquoted()
         self._at += 1
-        value = self._single() if quote == "'" else self._double()
+        value = self._literal() if quote == "'" else self._double()
         after = self._rest()
         blank = after[:1] in ("", *_BLANKS)
         self._to_line_end()
@@ -179,7 +183,30 @@ class _File(CharacterReader):
         value = value.strip(_BLANKS)
         if value.endswith("\\"):
             raise WrongLine("a `\\` at the end does not continue a line: put the value in quotes")
-        return self._expanded(value) if self._expand else value
+        if self._strict and "\\" in value:
+            raise WrongLine(f"some programs remove a `\\`: put the value in single quotes, {_CHOOSE}")
+        return self._replaced(value)
+
+    def _literal(self) -> str:
+        """What is in single quotes."""
+        value = self._single()
+        if self._strict and "${" in value:
+            raise WrongLine(f"some programs replace ${{NAME}} even here: write what it stands for, {_CHOOSE}")
+        if self._strict and "\\\\" in value:
+            raise WrongLine(f"some programs read `\\\\` as one, others as two: write it otherwise, {_CHOOSE}")
+        return value
+
+    def _replaced(self, text: str) -> str:
+        """A piece of a value in which references count."""
+        if self._expand:
+            return self._expanded(text)
+        # direnv even takes `$!` away.
+        if self._strict and "$" in text:
+            raise WrongLine(
+                "some programs replace what follows the `$`: put the value in single quotes, or write what "
+                f"it stands for, {_CHOOSE}"
+            )
+        return text
 
     def _double(self) -> str:
         parts = []
@@ -190,11 +217,16 @@ class _File(CharacterReader):
                 raise WrongLine('the closing " is missing')
             if mark in '"\\':
                 piece = self._text[plain : self._at]
-                parts.append(self._expanded(piece) if self._expand else piece)
+                parts.append(self._replaced(piece))
                 self._at += 1
                 if mark == '"':
                     return "".join(parts)
                 escape = _ESCAPES.get(self._here())
+                if self._strict and self._here() != "n":
+                    raise WrongLine(
+                        "programs read this backslash differently, only \\n alike: put the value in single "
+                        f"quotes, {_CHOOSE}"
+                    )
                 if escape is None:
                     raise WrongLine(
                         'only \\n, \\r, \\t, \\", \\\\ and \\$ may follow a backslash here: double it'

@@ -86,6 +86,7 @@ class LayerDocument(TypedDict):
     producer: NotRequired[str]
     note: NotRequired[str]
     awaits: NotRequired[WaitingDocument]
+    said: NotRequired[str]
     prefix: NotRequired[list[str]]
     lost: NotRequired[list[dict[str, str]]]
     author: NotRequired[str]
@@ -155,6 +156,7 @@ class ResolutionDocument(TypedDict):
     env_fp: str
     contract_fp: str
     summary: str
+    layers: list[LayerState]
     variables: dict[str, Value]
 
 
@@ -190,6 +192,7 @@ class LayerState(TypedDict):
     id: str
     layer: str
     state: str
+    said: NotRequired[str]
 
 
 class ShellDocument(TypedDict):
@@ -213,7 +216,7 @@ class FlagDocument(TypedDict):
 
 
 class EnvironmentSummary(TypedDict):
-    """`environment` of a process/start's answer: no names and no values."""
+    """`environment` of a process/start's answer: no values, and no names but in what a tool printed."""
 
     base: str
     fp: str
@@ -225,6 +228,11 @@ class EnvironmentSummary(TypedDict):
     flags: NotRequired[list[FlagDocument]]
 
 
+class PlaceDocument(TypedDict):
+    file: str
+    line: int
+
+
 class StartupChange(TypedDict):
     name: str
     kind: str
@@ -232,6 +240,7 @@ class StartupChange(TypedDict):
     after: NotRequired[str]
     file: NotRequired[str]
     line: NotRequired[int]
+    places: NotRequired[list[PlaceDocument]]
 
 
 class StartupReport(ShellDocument):

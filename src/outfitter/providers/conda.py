@@ -1,7 +1,8 @@
 """conda, mamba and pixi: an environment is a prefix, and its activation is mostly data in it.
 
-For conda the prefix must be configured: no file records which one belongs to a project, but for a `.conda`
-in the project itself. Scripts below `etc/conda/activate.d` are named as lost; the mode `capture` runs them.
+For conda the prefix is the configured one, a `.conda` in the project itself, or the one of those that conda
+knows whose name the project's file has. Scripts below `etc/conda/activate.d` are named as lost; the mode
+`capture` runs them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .base import Context, Detection
 
 MARK = "conda-meta/history"
+_LISTED = ".conda/environments.txt"  # below home: every prefix that conda, mamba or micromamba has made
 _UNSET = "***unset***"  # how conda writes that a variable of an environment was taken back
 _SCRIPTS = "etc/conda/activate.d"
 # Of the prompt and of the shell that asked, not of the environment.
@@ -72,7 +74,7 @@ class Conda(Marked):
 
     def watch(self, found: Detection, context: Context) -> list[str]:
         prefix = _prefix(found, context)
-        watched = super().watch(found, context)
+        watched = [*super().watch(found, context), os.path.join(context.home, _LISTED)]
         return [*watched, *_watched(prefix), *_to_run(prefix, context)] if prefix else watched
 
     def resolve(self, found: Detection, context: Context) -> Resolution:
@@ -80,6 +82,11 @@ class Conda(Marked):
         watch = self.watch(found, context)
         if not prefix:
             note = 'no file names the prefix of the project: configure it as conda = ["PREFIX"]'
+            fitting = _known(found, context)
+            if fitting:
+                note = f'choose one of {", ".join(fitting)}: configure it as conda = ["PREFIX"]'
+            elif name := _declared(found):
+                note = f'conda has no environment named {name}: create it, or configure conda = ["PREFIX"]'
             return Resolution("not-applicable", note=note, watch=watch)
         if _asks(context) and is_prefix(prefix):
             document, failed = _asked(_activate(prefix), found.root, context)
@@ -284,7 +291,42 @@ def _prefix(found: Detection, context: Context) -> str:
     if given:
         return absolute(given, found.root, context.home)
     own = os.path.join(found.root, ".conda")
-    return own if is_prefix(own) else ""
+    if is_prefix(own):
+        return own
+    fitting = _known(found, context)
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _known(found: Detection, context: Context) -> list[str]:
+    """Of the prefixes that conda has a list of, those with the name in the project's file."""
+    name = _declared(found)
+    if not name:
+        return []
+    listed = read_text(os.path.join(context.home, _LISTED)) or ""
+    paths = dict.fromkeys(os.path.normpath(line.strip()) for line in listed.splitlines() if line.strip())
+    return [
+        path
+        for path in paths
+        if os.path.isabs(path)
+        and os.path.basename(path) == name
+        and os.path.basename(os.path.dirname(path)) == "envs"
+        and is_prefix(path)
+    ]
+
+
+def _declared(found: Detection) -> str:
+    """`name:` of the environment's file, which is YAML: at the beginning of a line, a plain word."""
+    for path in found.files:
+        if not path.endswith(("environment.yml", "environment.yaml")):
+            continue
+        for line in (read_text(path) or "").splitlines():
+            key, colon, value = line.partition(":")
+            if colon and key.rstrip() == "name":
+                value = value.partition(" #")[0].strip()
+                quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+                value = value[1:-1] if quoted else value
+                return value if value and "/" not in value and value not in (".", "..") else ""
+    return ""
 
 
 def _asks(context: Context) -> bool:

@@ -31,7 +31,7 @@ _TOLD = 50  # mistakes in a note: who has more has named the wrong file
 class Dotenv(ReadsFiles):
     """The files in `values`, in their order: a later one overrides, so `.env` comes before `.env.local`.
 
-    Other options: `dialect` ("literal" or "expand-braces"), `allow_path` (PATH counts too), `plain` (names
+    Other options: `dialect` (one of `DIALECTS`), `allow_path` (PATH counts too), `plain` (names
     whose values are not secret).
     """
 

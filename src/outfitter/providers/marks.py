@@ -6,7 +6,7 @@ In a table of its own, so that a folder without any of them costs no import of a
 from __future__ import annotations
 
 # By provider, outermost first: outer tools usually call the inner ones. Providers that a project configures
-# before they find anything (`command`, `dotenv`), and those that are for a container, are only ever named.
+# before they find anything (`command`, `dotenv`) are only ever named.
 MARKS: dict[str, tuple[str, ...]] = {
     "direnv": (".envrc",),
     "mise": (
@@ -30,4 +30,6 @@ MARKS: dict[str, tuple[str, ...]] = {
     ),
     "versions": (".tool-versions", ".python-version", ".ruby-version", ".nvmrc", ".node-version"),
     "vscode": (".vscode/settings.json",),
+    # Those below .devcontainer/NAME are several: which one is meant is for somebody to say.
+    "devcontainer": (".devcontainer/devcontainer.json", ".devcontainer.json"),
 }

@@ -1,10 +1,11 @@
 """mise: variables and tools from `mise.toml` and its relatives, or from `.tool-versions`.
 
 mise evaluates files by itself in more ways than it asks about: `mise exec` and `mise trust --show` do, and so
-does `mise env` when anything looks like a CI. So trust is read from its records, and only those count that
-are bound to content; then it runs in its paranoid mode, which compares the same record once more, and keeps
-`mise exec` from trusting by itself. Files that only name versions need no trust: for those it runs without
-any records, so that it refuses more.
+does `mise env` when anything looks like a CI. So trust is read from its records. One with a digest is bound
+to content: mise then runs in its paranoid mode, which compares the same record once more, and keeps `mise
+exec` from trusting by itself. A plain `mise trust` records a path: it counts for files that have not changed
+since. Files that only name versions and tasks need no trust: for those mise runs without any records, so that
+it refuses more.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..record import record
 from .base import MODES, Detection, Lost, Resolution, Trust
 from .files import program, upwards
 from .manifests import names, parsed, present, read_text, texts
-from .tool import failed, version
+from .tool import failed, tail, version, without
 from .wrapping import setting, wrapped
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any, TypeVar
 
+    from ..host.tool import Ran
     from .base import Context
 
     _Kind = TypeVar("_Kind")
@@ -45,8 +47,8 @@ _PARTS = ("mise/conf.d", ".mise/conf.d", ".config/mise/conf.d")
 _VERSIONS = ".tool-versions"
 _TEMPLATE = ("{{", "{%", "{#")
 _BY_FOLDER = "path:"  # a version that is a folder, perhaps one of the project: whatever programs are in it
-# What a file may have without running anything: versions as plain text.
-_HARMLESS = frozenset(("tools", "min_version"))
+# What a file may have without running anything: versions as plain text; and tasks, which somebody must start.
+_HARMLESS = frozenset(("tools", "min_version", "tasks"))
 
 # What mise is started with of the tools' environment. It is a list because of what must not be in it.
 _PASSED = frozenset(
@@ -111,15 +113,18 @@ class Mise:
         for one in judged:
             if one.ignored:
                 why = f"mise is configured to ignore {one.path}"
-                return Trust("denied", "mise", digest, _grant([one.path]), why)
+                return Trust("denied", "mise", digest, _grant([one.path], again=True), why)
         if all(one.plain for one in judged) and context.mode != "wrap":
             return Trust("not-needed", "mise", digest)
         # In its paranoid mode mise wants a record of every file, also of the plain ones.
-        missing = [one for one in judged if not one.recorded]
+        wraps = context.mode == "wrap"
+        missing = [one for one in judged if not (one.recorded or (not wraps and (one.since or one.plain)))]
         if not missing:
             return Trust("trusted", "mise", digest)
-        why = "; ".join(one.why for one in missing)
-        return Trust("untrusted", "mise", digest, _grant([one.path for one in missing]), why)
+        why = "; ".join(one.why or f"mise trusts {one.path} whatever its content" for one in missing)
+        # What mise trusts already it does not trust again, but with a digest.
+        again = wraps or any(one.by_path for one in missing)
+        return Trust("untrusted", "mise", digest, _grant([one.path for one in missing], again=again), why)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         asked = [["mise", *each] for each in (_TOOLS, _VALUES, _SHELL, _SECRETS, _FILES)]
@@ -134,7 +139,7 @@ class Mise:
             present_now = _configurations(folder, _environments(context))
             watched += present_now
             watched += [
-                state.records[real]
+                f"{state.records[real]}.hash"
                 for path in present_now
                 if (real := os.path.realpath(path)) in state.records
             ]
@@ -154,6 +159,9 @@ class Mise:
         if not trust.may_run:
             return Resolution("failed", note=f"not trusted: {trust.why}", watch=watch)
         tool = program("mise", context.tool_env)
+        if tool is None and all(os.path.basename(path) == _VERSIONS for path in found.files):
+            note = f"mise is not installed; {_VERSIONS} is asdf's file, too"
+            return Resolution("not-applicable", note=note, watch=watch)
         if tool is None:
             note = "mise is not installed, or not in PATH: see https://mise.jdx.dev/installing-mise.html"
             return Resolution("missing", note=note, watch=watch)
@@ -165,7 +173,9 @@ class Mise:
             )
             return Resolution("failed", note=note, watch=watch)
         try:
-            snapshot = _Asking(tool, found, context, watch, plain=trust.state == "not-needed").run()
+            plain = trust.state == "not-needed"
+            paranoid = not plain and _paranoid(found.root, context)
+            snapshot = _Asking(tool, found, context, watch, plain=plain, paranoid=paranoid).run()
         except _Unusable as unusable:
             return unusable.resolution
         return wrapped(snapshot, _executing(tool)) if context.mode == "wrap" else snapshot
@@ -256,7 +266,7 @@ class _State:
         folder = _folder(context, "MISE_STATE_DIR", "XDG_STATE_HOME", ".local/state")
         self.trusted = os.path.join(folder, "trusted-configs")
         self.ignored = os.path.join(folder, "ignored-configs")
-        self.records = {target: f"{record}.hash" for target, record in _links(self.trusted)}
+        self.records = dict(_links(self.trusted))
         self.refused = {target for target, _ in _links(self.ignored)}
 
 
@@ -271,7 +281,10 @@ def _links(folder: str) -> Iterator[tuple[str, str]]:
 
 @record
 class _Judged:
-    """One file: what it says, whether that can run anything, whether mise has it on record, or why not."""
+    """One file: what it says, whether that can run anything, whether mise has it on record, or why not.
+
+    `recorded`: this content is. `by_path`: its path is, and `since` that it has not changed since then.
+    """
 
     path: str
     text: str | None
@@ -279,6 +292,8 @@ class _Judged:
     recorded: bool
     ignored: bool
     why: str
+    by_path: bool = False
+    since: bool = False
 
 
 def _judge(path: str, state: _State) -> _Judged:
@@ -290,17 +305,46 @@ def _judge(path: str, state: _State) -> _Judged:
     if text is None:
         return _Judged(path, None, False, False, ignored, f"{path} is not a text file, or is too large")
     record = state.records.get(real)
-    kept = read_text(record) if record is not None else None
+    kept = read_text(f"{record}.hash") if record is not None else None
     recorded = kept == sha256(text.encode()).hexdigest()
-    if recorded:
+    record = record if kept is None else None
+    record = record or next((state.records[root] for root in _roots(real) if root in state.records), None)
+    since = record is not None and _older(real, record)
+    if recorded or since:
         why = ""
-    elif kept is not None:
+    elif kept is not None or record is not None:
         why = f"{path} changed after it was trusted in mise"
-    elif real in state.records or any(real.startswith(f"{target.rstrip('/')}/") for target in state.records):
-        why = f"mise trusts {path} whatever its content, which Outfitter does not accept"
     else:
         why = f"{path} is not trusted in mise"
-    return _Judged(path, text, _is_plain(path, text), recorded, ignored, why)
+    return _Judged(path, text, _is_plain(path, text), recorded, ignored, why, record is not None, since)
+
+
+def _roots(path: str) -> Iterator[str]:
+    """The folders whose trust is that of a file, as mise sees it."""
+    folder = os.path.dirname(path)
+    inner = {place for place, _ in _PLACES if place} | {*_PARTS}
+    yield folder
+    for place in inner:
+        if folder.endswith(f"/{place}"):
+            yield folder.removesuffix(f"/{place}")
+
+
+def _older(path: str, record: str) -> bool:
+    """Whether a file is as it was when it was trusted. Its last change of any kind counts: that time, unlike
+    that of its content, is the kernel's."""
+    try:
+        file, link = os.stat(path), os.lstat(record)
+    except OSError:
+        return False
+    return max(file.st_mtime_ns, file.st_ctime_ns) <= link.st_mtime_ns
+
+
+def _paranoid(root: str, context: Context) -> bool:
+    """Whether mise compares the content of every file with a record of its own: unless some are only known
+    not to have changed since they were trusted. Where that is not so after all, mise refuses."""
+    judged = [_judge(path, _State(context)) for path in _governing(root, context)]
+    by_time = all(one.recorded or one.since or one.plain for one in judged)
+    return not by_time or all(one.recorded for one in judged)
 
 
 def _is_plain(path: str, text: str) -> bool:
@@ -313,6 +357,8 @@ def _is_plain(path: str, text: str) -> bool:
     if values is None or not values.keys() <= _HARMLESS:
         return False
     tools = values.get("tools", {})
+    if type(values.get("tasks", {})) is not dict:
+        return False
     return type(tools) is dict and all(
         type(value) is str or texts(value) is not None for value in tools.values()
     )
@@ -339,10 +385,10 @@ def _digest(root: str, judged: Sequence[_Judged]) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
-def _grant(paths: Sequence[str]) -> str:
+def _grant(paths: Sequence[str], *, again: bool) -> str:
     from shlex import quote
 
-    return " && ".join(f"MISE_PARANOID=1 mise trust {quote(path)}" for path in paths)
+    return " && ".join(f"{'MISE_PARANOID=1 ' * again}mise trust {quote(path)}" for path in paths)
 
 
 # Asking
@@ -358,7 +404,14 @@ class _Asking:
     """One resolution: several questions to mise, within one time limit."""
 
     def __init__(
-        self, tool: str, found: Detection, context: Context, watch: list[str], *, plain: bool
+        self,
+        tool: str,
+        found: Detection,
+        context: Context,
+        watch: list[str],
+        *,
+        plain: bool,
+        paranoid: bool,
     ) -> None:
         self._tool = tool
         self._found = found
@@ -369,7 +422,7 @@ class _Asking:
             for name, value in context.tool_env.items()
             if name in _PASSED or name.startswith(_PASSED_PREFIXES)
         } | _FIXED
-        self._env["MISE_PARANOID"] = "0" if plain else "1"
+        self._env["MISE_PARANOID"] = "1" if paranoid else "0"
         if plain:
             self._env["MISE_STATE_DIR"] = _NO_RECORDS
         self._deadline = time.monotonic() + context.timeout
@@ -379,8 +432,9 @@ class _Asking:
         installed = self._installed(self._json(_TOOLS, dict))
         if installed is not None:
             return installed
-        values, sources = self._values(self._json(_VALUES, dict))
-        unset = self._unset(self._ask(_SHELL))
+        ran = self._ask(_VALUES)
+        values, sources = self._values(self._understood(_VALUES, ran, dict))
+        unset = self._unset(self._ask(_SHELL).stdout)
         secrets = frozenset(name for name in self._json(_SECRETS, dict) if name in values)
         self._watch += [
             path
@@ -401,9 +455,10 @@ class _Asking:
             lost=self._lost(),
             watch=tuple(dict.fromkeys(self._watch)),
             producer=self._producer,
+            stderr_tail=tail(ran, {**self._context.env, **values}, without(ran.stderr, _NOISE)),
         )
 
-    def _ask(self, question: Sequence[str]) -> bytes:
+    def _ask(self, question: Sequence[str]) -> Ran:
         ran = run_tool(
             [self._tool, *question],
             self._found.root,
@@ -417,10 +472,13 @@ class _Asking:
             raise _Unusable(
                 failed(ran, self._context, what, self._watch, noise=_NOISE, producer=self._producer)
             )
-        return ran.stdout
+        return ran
 
     def _json(self, question: Sequence[str], kind: type[_Kind]) -> _Kind:
-        said = parsed(self._ask(question))
+        return self._understood(question, self._ask(question), kind)
+
+    def _understood(self, question: Sequence[str], ran: Ran, kind: type[_Kind]) -> _Kind:
+        said = parsed(ran.stdout)
         if not isinstance(said, kind):
             raise self._not_understood(question)
         return said

@@ -26,7 +26,7 @@ from .base import MODES, SECONDS, Lost, Resolution, Trust
 from .capturing import EVALUATE, captured
 from .files import program, read, upwards
 from .manifests import Marked, digest, names, parsed, read_text
-from .tool import failed, version
+from .tool import failed, tail, version, without
 from .wrapping import setting, wrapped
 
 TYPE_CHECKING = False
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .base import Context, Detection
 
 BUILD_SECONDS = 300.0  # nix may have something to build
+_NOISE = "building '"  # what nix says whenever it works
 _MANIFESTS = ("flake.nix", "flake.lock", "shell.nix", "default.nix")
 # Other files of the language, which the manifests import: so many, so deep.
 _MOST_FILES = 200
@@ -156,6 +157,9 @@ class Nix(Marked):
             note = f"{producer} printed an unexpected answer: report this with the version"
             return Resolution("failed", note=note, watch=watch, producer=producer)
         snapshot = mapped(*said, watch=watch, producer=producer)
+        snapshot = replace(
+            snapshot, stderr_tail=tail(ran, {**context.env, **snapshot.set}, without(ran.stderr, _NOISE))
+        )
         if context.mode == "capture":
             return _hooked(found, context, tool, said[0], snapshot, limit)
         if context.mode == "wrap":

@@ -26,6 +26,11 @@ def tail(ran: Ran, known: Mapping[str, str], raw: bytes | None = None) -> str:
     return told(ran.stderr if raw is None else raw, known, _TAIL, cut=len(ran.stderr) >= TAIL_BYTES)
 
 
+def without(raw: bytes, noise: str) -> bytes:
+    """What a tool printed without the lines that have `noise` in them; all of it where that is empty."""
+    return b"\n".join(line for line in raw.split(b"\n") if not noise or noise.encode() not in line)
+
+
 def version(path: str, env: Mapping[str, str], mark: int | None = None, ask: str = "--version") -> str:
     """The first number that a tool prints for `ask`; "" when there is none. Asked outside of projects."""
     try:
@@ -50,8 +55,5 @@ def failed(
         what = f"it printed more than an environment can contain; {what}"
     elif ran.outcome == "not-started":
         what = f"{ran.failure}; {what}"
-    raw = ran.stderr
-    if noise:
-        raw = b"\n".join(line for line in raw.split(b"\n") if noise.encode() not in line)
-    said = tail(ran, context.env, raw)
+    said = tail(ran, context.env, without(ran.stderr, noise))
     return Resolution("failed", note=what, stderr_tail=said, watch=watch, producer=producer)

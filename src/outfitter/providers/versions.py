@@ -24,17 +24,27 @@ if TYPE_CHECKING:
     from .base import Context
 
 FILES = (".tool-versions", ".python-version", ".ruby-version", ".nvmrc", ".node-version")
+# How the names of what pyenv installs begin, where that is not a number; others are virtual environments.
+_PYTHONS = (
+    *("activepython", "anaconda", "cinder", "graalpy", "ironpython", "jython", "mambaforge", "micropython"),
+    *("miniconda", "miniforge", "nogil", "pypy", "pyston", "python-", "stackless"),
+)
+_RANGE = ("<", ">", "=", "^", "~", "!")  # how ranges begin, which no manager of Node takes
 _ALIASES = 10  # one may stand for another; nvm gives up at a circle, too
 
 
 @record
 class _Found:
-    """What a version file comes to. Without a manager nobody minds the file; `missing` are not installed."""
+    """What a version file comes to. Without a manager nobody minds the file; `missing` are not installed.
+
+    `wrong` is what its manager would not take, and what to write instead.
+    """
 
     manager: str = ""
     folders: Sequence[str] = ()
     missing: Sequence[str] = ()  # each with what installs it
     _: KW_ONLY
+    wrong: str = ""
     line: int = 1
     values: Mapping[str, str] = EMPTY
     lost: Sequence[Lost] = ()
@@ -77,6 +87,8 @@ class Versions(ReadsFiles):
                 if not one.manager:
                     unmanaged.append(name)
                     continue
+                if one.wrong:
+                    return Resolution("failed", note=f"{path}:{one.line}: {one.wrong}", watch=watch)
                 managers.append(one.manager)
                 missing += [f"{what} ({path}:{one.line})" for what in one.missing]
                 lost += one.lost
@@ -158,8 +170,14 @@ def _of_words(manager: str, place: str, words: Sequence[str], prefix: str) -> li
         if path:
             folders.append(os.path.join(path, "bin"))
         else:
-            missing.append(f"{manager} {word}: `{manager} install {typed(word)}`")
+            missing.append(f"{manager} {word}: {_how_to_have(manager, word)}")
     return [_Found(manager, folders, missing, watch=(folder, *folders))]
+
+
+def _how_to_have(manager: str, word: str) -> str:
+    if manager == "pyenv" and not word[:1].isdigit() and not word.startswith(_PYTHONS):
+        return f"`pyenv virtualenv {typed(word)}` makes a virtual environment with this name"
+    return f"`{manager} install {typed(word)}`"
 
 
 def _version(folder: str, name: str) -> str:
@@ -200,6 +218,8 @@ def _nvm(here: _Managers, text: str) -> list[_Found] | None:
         return None
     word, line = _first_word(text)
     watch = (folder, os.path.join(here.nvm, "alias"))
+    if wrong := _not_one(text, "nvm"):
+        return [_Found("nvm", wrong=wrong, line=line, watch=watch)]
     if word == "system":
         return [_Found("nvm", line=line, watch=watch)]
     path = _node(folder, _unaliased(here.nvm, word))
@@ -219,6 +239,8 @@ def _fnm(here: _Managers, text: str) -> list[_Found] | None:
         return None
     word, line = _first_word(text)
     watch = (folder, os.path.join(here.fnm, "aliases"))
+    if wrong := _not_one(text, "fnm"):
+        return [_Found("fnm", wrong=wrong, line=line, watch=watch)]
     if word == "system":
         return [_Found("fnm", line=line, watch=watch)]
     path = _version(os.path.join(here.fnm, "aliases"), word) if not _numbers(word) else ""
@@ -227,6 +249,17 @@ def _fnm(here: _Managers, text: str) -> list[_Found] | None:
     if not path or not os.path.isdir(path):
         return _no_node("fnm", word, line, watch)
     return [_Found("fnm", [os.path.join(os.path.realpath(path), "bin")], line=line, watch=watch)]
+
+
+def _not_one(text: str, manager: str) -> str:
+    """Why a manager of Node refuses a file; "" when it does not."""
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    said = [line for line in lines if line]
+    if len(said) > 1:
+        return f"{manager} takes one version: remove the other lines"
+    if said and (said[0].startswith(_RANGE) or "||" in said[0] or " - " in said[0]):
+        return f"{manager} takes no range of versions: write one, such as 20 or lts/*"
+    return ""
 
 
 def _no_node(manager: str, word: str, line: int, watch: Sequence[str]) -> list[_Found]:
@@ -281,8 +314,14 @@ def _asdf(here: _Managers, text: str) -> list[_Found] | None:
         tool, *versions = line.partition("#")[0].split() or [""]
         if not tool:
             continue
-        if not _plain(tool) or not versions:
+        if not versions:
             found.append(_Found("asdf", missing=[f"{tool}: write a version after the name"], line=number))
+            continue
+        if not _plain(tool):
+            # As mise and aqua name tools.
+            wanted = tool.rpartition("/")[2]
+            instead = f": write `{wanted}`, if that is the plugin" if wanted not in ("", "..") else ""
+            found.append(_Found("asdf", missing=[f"{tool} is no name of a plugin{instead}"], line=number))
             continue
         folders, missing = [], []
         for version in versions:
@@ -293,7 +332,10 @@ def _asdf(here: _Managers, text: str) -> list[_Found] | None:
             else:
                 path = _version(os.path.join(installs, tool), version.replace("ref:", "ref-", 1))
             if not path or not os.path.isdir(path) or ":" in path:
-                missing.append(f"{tool} {version}: `asdf install {typed(tool)} {typed(version)}`")
+                install = f"asdf install {typed(tool)} {typed(version)}"
+                if os.path.isdir(plugins) and not os.path.isdir(os.path.join(plugins, tool)):
+                    install = f"asdf plugin add {typed(tool)} && {install}"
+                missing.append(f"{tool} {version}: `{install}`")
                 continue
             # Without a word from its plugin, programs are in `bin`.
             folders.append(os.path.join(path, "bin"))

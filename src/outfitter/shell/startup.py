@@ -115,6 +115,7 @@ def at_home(path: str, home: str) -> str:
 def assignments(text: str, shell: str) -> list[tuple[int, str]]:
     """Where a file sets, exports or unsets a variable: line and name, in the order of the text."""
     found: list[tuple[int, str]] = []
+    seen: set[str] = set()
     for line, words in _commands(text, shell):
         if shell == "fish":
             names = _fish_names(words)
@@ -124,7 +125,10 @@ def assignments(text: str, shell: str) -> list[tuple[int, str]]:
             names = _posix_names(words)
             if shell == "zsh":
                 names = [_TIED.get(name, name) for name in names]
-        found += [(line, name) for name in names if is_name(name)]
+        # `export PATH` below the line that changes PATH changes nothing.
+        bare = words[1:] if words[0] == "export" else ()
+        found += [(line, name) for name in names if is_name(name) and not (name in seen and name in bare)]
+        seen.update(names)
     return found
 
 
@@ -183,7 +187,7 @@ def _fish_names(words: list[str]) -> list[str]:
     if command == "export":
         return [_assigned(word) or word for word in rest if word[:1] != "-"]
     if command == "SETUVAR":  # a line of fish_variables
-        return [word.partition(":")[0] for word in rest if word[:1] != "-"][:1]
+        return [_of_fish(word.partition(":")[0]) for word in rest if word[:1] != "-"][:1]
     if command != "set":
         return []
     names: list[str] = []
@@ -201,7 +205,12 @@ def _fish_names(words: list[str]) -> list[str]:
             names = rest[position:]
             break
     # `set NAME values`, but `set -e NAME NAME`.
-    return [name.partition("[")[0] for name in (names if erased else names[:1])]
+    return [_of_fish(name.partition("[")[0]) for name in (names if erased else names[:1])]
+
+
+def _of_fish(name: str) -> str:
+    """fish puts what is in fish_user_paths in front of PATH by itself."""
+    return "PATH" if name == "fish_user_paths" else name
 
 
 def _csh_names(words: list[str]) -> list[str]:
@@ -242,7 +251,7 @@ def _lists(text: str, fish: bool) -> Iterator[tuple[int, list[str]]]:
         if sign in " \t\r\n;&|()<>" and word is not None:
             if sign == "(" and word[-1:] == "=":
                 # A list: path=(a b)
-                stop = _closed(text, at + 1, "(")
+                stop = _closed(text, at + 1, "(", ends)
                 word += text[at:stop]
                 line += text.count("\n", at, stop)
                 at = stop
@@ -261,10 +270,9 @@ def _lists(text: str, fish: bool) -> Iterator[tuple[int, list[str]]]:
             if sign == "\n":
                 line += 1
                 if pending:
-                    ends = ends or _line_starts(text)
                     for last in pending:
                         # << may be a shift of bits, too.
-                        if ends.get(last, -1) >= at:
+                        if _has_line(text, ends, last, at):
                             at, line = _after(text, at, line, last)
                     pending = []
         elif sign in " \t\r":
@@ -291,7 +299,7 @@ def _lists(text: str, fish: bool) -> Iterator[tuple[int, list[str]]]:
                 word = ""
                 if not words:
                     began = line
-            at, piece, lines = _piece(text, at, fish)
+            at, piece, lines = _piece(text, at, fish, ends)
             word += piece
             line += lines
     if word is not None and not target:
@@ -300,7 +308,7 @@ def _lists(text: str, fish: bool) -> Iterator[tuple[int, list[str]]]:
         yield began, words
 
 
-def _piece(text: str, at: int, fish: bool) -> tuple[int, str, int]:
+def _piece(text: str, at: int, fish: bool, ends: dict[str, int]) -> tuple[int, str, int]:
     """One character of a word, or all between two quotes: where it ends, what it means, its line ends."""
     sign = text[at]
     if sign == "\\":
@@ -313,21 +321,35 @@ def _piece(text: str, at: int, fish: bool) -> tuple[int, str, int]:
         stop = len(text) if stop < 0 else stop
         return stop + 1, text[at + 1 : stop], text.count("\n", at, stop)
     if sign == '"':
-        stop = _closed(text, at + 1, '"')
+        stop = _closed(text, at + 1, '"', ends)
         return stop, text[at + 1 : stop - 1], text.count("\n", at, stop)
     if sign == "`" and not fish:
-        stop = _closed(text, at + 1, "`")
+        stop = _closed(text, at + 1, "`", ends)
         return stop, text[at:stop], text.count("\n", at, stop)
     if sign == "$" and text[at + 1 : at + 2] in ("(", "{"):
-        stop = _closed(text, at + 2, text[at + 1])
+        stop = _closed(text, at + 2, text[at + 1], ends)
         return stop, text[at:stop], text.count("\n", at, stop)
+    if sign == "$" and text[at + 1 : at + 2] == "'" and not fish:
+        stop = _escaped(text, at + 2)
+        return stop, text[at + 2 : stop - 1], text.count("\n", at, stop)
     return at + 1, sign, 0
 
 
-def _closed(text: str, at: int, opened: str) -> int:
-    """Where what was opened just before `at` is closed, or the end of the text."""
+def _escaped(text: str, at: int) -> int:
+    """Where $'...' ends, in which a backslash keeps a quote from closing it."""
+    while at < len(text) and text[at] != "'":
+        at += 2 if text[at] == "\\" else 1
+    return min(at + 1, len(text))
+
+
+def _closed(text: str, at: int, opened: str, ends: dict[str, int]) -> int:
+    """Where what was opened just before `at` is closed, or the end of the text.
+
+    `ends` is where each line of the text is found last, once somebody had to know.
+    """
     closing = {"(": ")", "{": "}"}
     stack = [opened]
+    pending: list[str] = []  # the last lines of here-documents that begin after this one
     while at < len(text):
         sign = text[at]
         inside = stack[-1]
@@ -341,6 +363,21 @@ def _closed(text: str, at: int, opened: str) -> int:
         elif sign == "'" and inside in "({":
             stop = text.find("'", at)
             at = len(text) if stop < 0 else stop + 1
+        elif sign == "$" and text[at : at + 1] == "'" and inside in "({":
+            at = _escaped(text, at + 1)
+        elif sign == "#" and inside == "(" and text[at - 2] in " \t\n;&|(":
+            stop = text.find("\n", at)
+            at = len(text) if stop < 0 else stop
+        elif sign == "<" and inside == "(" and text.startswith("<<", at):
+            at += 2  # a here-string, which is a word
+        elif sign == "<" and inside == "(" and text.startswith("<", at):
+            at, last = _last_line(text, at + 1)
+            pending.append(last)
+        elif sign == "\n" and pending:
+            for last in pending:
+                if _has_line(text, ends, last, at):
+                    at, _ = _after(text, at, 0, last)
+            pending = []
         elif inside == "`":
             pass
         elif sign == "$" and text[at : at + 1] in ("(", "{"):
@@ -361,6 +398,12 @@ def _last_line(text: str, at: int) -> tuple[int, str]:
     while at < len(text) and text[at] not in " \t\r\n;&|()<>":
         at += 1
     return at, text[start:at].replace("'", "").replace('"', "").replace("\\", "")
+
+
+def _has_line(text: str, ends: dict[str, int], last: str, at: int) -> bool:
+    if not ends:
+        ends.update(_line_starts(text))
+    return ends.get(last, -1) >= at
 
 
 def _line_starts(text: str) -> dict[str, int]:

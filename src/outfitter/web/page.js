@@ -3,6 +3,8 @@
   const at = (id) => document.getElementById(id);
   const search = at("search"), count = at("count"), none = at("none"), open = at("open");
   const rows = [...document.querySelectorAll(".var")];
+  const rest = at("unchanged");  // what is folded up, if anything is
+  let folded = true;
   const chips = [...document.querySelectorAll(".chips input")];
 
   const show = () => {
@@ -16,11 +18,17 @@
       found += fits;
     }
     const all = !words.length && !kinds.length;
+    if (rest) {
+      if (!all && rest.dataset.looked !== "1") folded = !rest.open;
+      rest.open = all && rest.dataset.looked === "1" ? !folded : all ? rest.open : true;
+      rest.dataset.looked = all ? "" : "1";
+      rest.hidden = ![...rest.querySelectorAll(".var")].some((row) => !row.hidden);
+    }
     count.textContent = all ? count.dataset.all : `${found} of ${rows.length}`;
     none.hidden = found > 0 || !rows.length;
   };
 
-  const seen = () => rows.filter((row) => !row.hidden);
+  const seen = () => rows.filter((row) => !row.hidden && !(rest && !rest.open && rest.contains(row)));
 
   search.hidden = open.hidden = false;
   search.addEventListener("input", show);
@@ -28,6 +36,7 @@
 
   open.addEventListener("click", () => {
     const opening = open.textContent === "open all";
+    if (rest) rest.open = opening || rest.dataset.looked === "1";
     for (const row of seen()) row.firstElementChild.open = opening;
     open.textContent = opening ? "close all" : "open all";
   });

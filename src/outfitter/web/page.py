@@ -1,5 +1,7 @@
 """The page that shows an environment: one HTML file that needs nothing else, made from what `explain` tells.
 
+What went wrong comes first, then what layers changed; what a command has as its executor has it is folded up.
+
 Nothing on it is fetched, and all of it can be read without JavaScript, which only adds the search. Whatever
 is in the object, another machine may have sent: it is text, and an unexpected shape leaves a part out.
 """
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _LEVELS = tuple(f"L{level}" for level in range(len(LEVELS)))
 # What is done to a variable, as the four marks that there are.
 _MARKS = {"kept": "kept", "removed": "gone", "unset": "gone", "refused": "refused", "ignored": "refused"}
+# States of a layer that somebody has to do something about.
+_TROUBLES = ("blocked", "failed", "stale", "missing")
 _CHIPS = (
     ("removed", "a layer removed them, or every attempt to set them was refused"),
     ("secret", "their values are never shown"),
@@ -58,12 +62,12 @@ def render(told: Told) -> str:
         _header(told, where),
         element(
             "main",
-            _layers(_dicts(told.get("layers"))),
+            _problems(_dicts(told.get("layers")), _dicts(told.get("refused"))),
+            _variables(told),
             _path(_dict(_dict(told.get("variables")).get("PATH"))),
+            _layers(_dicts(told.get("layers"))),
             _programs(told),
             _login_shell(_dict(told.get("loginShell"))),
-            _variables(told),
-            _refused(_dicts(told.get("refused"))),
             _files(_dicts(told.get("files"))),
         ),
         element("script", js),
@@ -81,9 +85,8 @@ def _header(told: Told, where: str) -> Html:
         "base": _text(base, "kind"),
         **{name: _text(base, name) for name in ("host", "user", "pid")},
         "taken": _moment(base.get("startedAtMs")),
-        "login shell": _text(shell, "login"),
-        "startup files": _text(shell, "startup"),
-        "snapshot": _text(shell, "snapshot"),
+        # By the names of the settings: what came of them is told below.
+        **{f"shell.{name}": _text(shell, name) for name in ("login", "startup", "snapshot")},
         "environment": _fingerprint(told.get("env_fp")),
         "inputs": _fingerprint(told.get("contract_fp")),
     }
@@ -120,6 +123,53 @@ def _fingerprint(value: object) -> Html | None:
     if not isinstance(value, str) or not value:
         return None
     return element("code", value, kind="fingerprint", title=value)
+
+
+# Problems
+
+
+def _problems(layers: Sequence[Told], refused: Sequence[Told]) -> Html | None:
+    """Layers that are not there although they should be, what tools printed, and what was not allowed."""
+    troubles = [layer for layer in layers if _text(layer, "state") in _TROUBLES or layer.get("said")]
+    if not troubles and not refused:
+        return None
+    troubles.sort(
+        key=lambda layer: _text(layer, "state") not in _TROUBLES
+    )  # what only printed something last
+    items = [
+        element(
+            "li",
+            _by(layer),
+            _state(_text(layer, "state")),
+            element("span", _text(layer, "note"), kind="note") if layer.get("note") else None,
+            element("p", "It printed:", kind="dim") if layer.get("said") else None,
+            element("pre", "\n" + _text(layer, "said")) if layer.get("said") else None,
+            kind=_level(layer),
+        )
+        for layer in troubles
+    ]
+    return _section(
+        "problems",
+        "Problems",
+        element("ul", *items, kind="troubles") if items else None,
+        _refused(refused),
+    )
+
+
+def _refused(refused: Sequence[Told]) -> Html | None:
+    if not refused:
+        return None
+    rows = [
+        _row(
+            _text(one, "name"),
+            element("td", _by(one), kind=_level(one)),
+            element("td", _tag(_text(one, "reason")), " ", _text(one, "why")),
+        )
+        for one in refused
+    ]
+    return element(
+        "div", element("h3", "Refused"), _table(["Variable", "Wanted by", "Why not"], rows), id="refused"
+    )
 
 
 # Layers
@@ -310,6 +360,7 @@ def _change(one: Told) -> Html:
 def _variables(told: Told) -> Html:
     variables = {name: _dict(entry) for name, entry in _dict(told.get("variables")).items()}
     rows = {name: _classes(entry) for name, entry in variables.items()}
+    changed = {name: entry for name, entry in variables.items() if not _as_it_was(entry, rows[name])}
     valued = any("value" in entry for entry in variables.values())
     gone = sum("removed" in kinds for kinds in rows.values())
     count = f"{len(variables) - gone} given to a command" + (f", {gone} not" if gone else "")
@@ -359,11 +410,35 @@ def _variables(told: Told) -> Html:
         ),
         element(
             "ul",
+            *[_variable(name, entry, rows[name], valued) for name, entry in changed.items()],
+            kind="rows",
+        ),
+        _unchanged({name: entry for name, entry in variables.items() if name not in changed}, rows, valued),
+        element("p", "Nothing matches.", id="none", hidden=True),
+        kind="valued" if valued else None,
+    )
+
+
+def _as_it_was(entry: Told, kinds: set[str]) -> bool:
+    """Whether a command has a variable as its executor has it, and nobody wanted anything else."""
+    return entry.get("layer") == "L0" and not kinds & {"removed", "refused"}
+
+
+def _unchanged(variables: Mapping[str, Told], rows: Mapping[str, set[str]], valued: bool) -> Html | None:
+    if not variables:
+        return None
+    count = f"{len(variables)} {'variable' if len(variables) == 1 else 'variables'} as the executor has "
+    count += "it" if len(variables) == 1 else "them"
+    return element(
+        "details",
+        element("summary", count),
+        element(
+            "ul",
             *[_variable(name, entry, rows[name], valued) for name, entry in variables.items()],
             kind="rows",
         ),
-        element("p", "Nothing matches.", id="none", hidden=True),
-        kind="valued" if valued else None,
+        id="unchanged",
+        kind="rest",
     )
 
 
@@ -489,20 +564,6 @@ def _where(origin: Told, *, short: bool = False) -> str:
 
 
 # The rest
-
-
-def _refused(refused: Sequence[Told]) -> Html | None:
-    if not refused:
-        return None
-    rows = [
-        _row(
-            _text(one, "name"),
-            element("td", _by(one), kind=_level(one)),
-            element("td", _tag(_text(one, "reason")), " ", _text(one, "why")),
-        )
-        for one in refused
-    ]
-    return _section("refused", "Refused", _table(["Variable", "Wanted by", "Why not"], rows))
 
 
 def _files(found: Sequence[Told]) -> Html | None:

@@ -23,7 +23,7 @@ def given(base: dict[str, str] | None = None, **more: object) -> Given:
 
 
 def login(path: str, **values: str) -> Login:
-    return Login("/bin/bash", "captured", {"PATH": path, **values}, places={"PATH": ("/etc/profile", 7)})
+    return Login("/bin/bash", "captured", {"PATH": path, **values}, places={"PATH": [("/etc/profile", 7)]})
 
 
 def seen(finding: Finding) -> tuple[str, tuple[str, ...]]:

@@ -52,3 +52,29 @@ def test_what_waits_for_trust_is_a_warning_with_what_to_type() -> None:
     finding = providers_present(Providers([("python:/r", "applied", ""), waiting]))
     assert (finding.status, finding.summary) == ("warning", "project: waiting")
     assert "project: waiting (would change A; type: outfitter trust /r)" in finding.details
+
+
+def test_what_is_configured_and_has_no_effect_is_a_warning() -> None:
+    finding = providers_present(
+        Providers([("direnv:/r/.envrc", "applied", "")], idle=[("nix", "/r/o.toml:3")])
+    )
+    assert (finding.status, finding.summary) == ("warning", "nix: configured, not used")
+    assert "providers.nix (/r/o.toml:3) has no effect here" in finding.details
+
+
+def test_an_error_that_a_tool_printed_is_a_warning_and_its_other_words_are_details() -> None:
+    layer = ("direnv:/r/.envrc", "applied", "")
+    finding = providers_present(
+        Providers([layer], said={layer[0]: "hello\n./.envrc:2: x: command not found"})
+    )
+    assert (finding.status, finding.summary) == (
+        "warning",
+        "direnv:/r/.envrc: applied, but it printed an error",
+    )
+    assert finding.details == (
+        "direnv:/r/.envrc: applied",
+        "direnv:/r/.envrc printed: hello",
+        "direnv:/r/.envrc printed: ./.envrc:2: x: command not found",
+    )
+    finding = providers_present(Providers([layer], said={layer[0]: "hello"}))
+    assert (finding.status, len(finding.details)) == ("ok", 2)

@@ -22,6 +22,12 @@ def explain(names: Sequence[str], flags: Flags) -> int:
     told = asking.explain(flags, show, programs=programs, login=flags["login"])
     _drop_missing(told, flags["program"])
     unknown = [name for name in names if name not in told["variables"] and name not in told["programs"]]
+    if flags["anonymous"]:
+        from ...host.facts import home
+        from ...providers.inherited import load
+        from ...web.anonymous import anonymous
+
+        told = anonymous(told, [home(load())])
     if flags["html"] is not None:
         from ...web.page import render
 
@@ -34,7 +40,7 @@ def explain(names: Sequence[str], flags: Flags) -> int:
         if lines:
             emit("\n".join(lines))
     for name in unknown:
-        say(f"{name} is neither a variable nor a program in PATH{_may_be_set(told)}")
+        say(f"{name} is neither a variable nor a program in PATH{_meant(name, told)}{_may_be_set(told)}")
     return 1 if unknown else 0
 
 
@@ -46,6 +52,15 @@ def _may_be_set(told: Json) -> str:
         f"{layer.get('note', '')}".removesuffix(": ")
         for layer in waiting
     )
+
+
+def _meant(name: str, told: Json) -> str:
+    """The variable or program that is spelled nearly like that."""
+    from difflib import get_close_matches
+
+    known = {one.upper(): one for one in (*told["programs"], *told["variables"])}
+    close = get_close_matches(name.upper(), known, 1, 0.7)
+    return f"; did you mean {known[close[0]]}?" if close else ""
 
 
 def _drop_missing(told: Json, asked_for: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 SECRET = "[secret]"
+_MOST_PRINTED = 10  # lines of a tool's stderr: the last ones say what went wrong
 _MOST_LOST = 5  # lines: a shell of nix has dozens of functions
 # What says nothing about where a value comes from: who follows did not touch it.
 _PASSIVE = ("kept", "refused", "ignored")
@@ -47,7 +48,7 @@ def overview(told: Json, paint: Paint, *, values: bool = False) -> Iterator[str]
             for name, entry in present.items()
             if (entry["layer"], entry["id"]) == (layer["layer"], layer["id"])
         ]
-        told_more = layer["state"] != "off" and ("note" in layer or "awaits" in layer)
+        told_more = layer["state"] != "off" and not layer.keys().isdisjoint(("note", "awaits", "said"))
         if names or told_more or layer["state"] not in ("off", "applied"):
             yield _heading(layer, len(names), paint)
             yield from _beside_data(layer, paint)
@@ -79,6 +80,7 @@ def _beside_data(layer: Json, paint: Paint) -> Iterator[str]:
         waits = layer["awaits"]
         named = f"{', '.join(waits['names'])}: to see how, and to allow it, type: {waits['grant']}"
         yield paint("yellow", printable(f"    would change {named}"))
+    yield from (paint("yellow", line) for line in printed(layer))
     if "prefix" in layer:
         yield f"    starts commands as: {printable(' '.join(layer['prefix']))} ..."
     lost = layer.get("lost", [])
@@ -87,6 +89,14 @@ def _beside_data(layer: Json, paint: Paint) -> Iterator[str]:
         yield paint("yellow", printable(f"    does not keep {one['kind']} {one['name']}{kept}"))
     if len(lost) > _MOST_LOST:
         yield paint("yellow", f"    and {len(lost) - _MOST_LOST} more; --json has all")
+
+
+def printed(layer: Json) -> Iterator[str]:
+    """The last lines that a layer's tool wrote to stderr."""
+    lines = [line for line in str(layer.get("said", "")).split("\n") if line.strip()]
+    if len(lines) > _MOST_PRINTED:
+        yield f"    printed {len(lines)} lines; the last {_MOST_PRINTED} (--json has more):"
+    yield from (printable(f"    printed: {line}") for line in lines[-_MOST_PRINTED:])
 
 
 def _value(entry: Json, paint: Paint) -> str:

@@ -1,7 +1,8 @@
 """outfitter hook claude: the environment goes into $CLAUDE_ENV_FILE, which is put in front of every command.
 
 Claude Code has one such file for each event and hook of a session, and uses all of them, in the order of the
-events. Only one of them has our part: who writes takes it out of the others.
+events. Only one of them has our part: who writes takes it out of the others. A session that is continued may
+be told the folder of another one, which it throws away: its own is known by the session's id.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from ...agents.hooks import Answer
 
+_SESSIONS = "session-env"  # the folder with a folder for each session
 _EVENTS = ("setup", "sessionstart", "cwdchanged", "filechanged")
 _LARGEST_FILE = 1 << 20  # eight times what could be put in front of a command
 
@@ -40,17 +42,19 @@ def claude(flags: Mapping[str, Any]) -> int:
 def _apply(session: HookSession) -> Answer:
     path = _file()
     text, left_out = block(session.change)
-    _put(path, text)
+    for one in _files(path, session.heard.session):
+        _put(one, text)
     for name, why in left_out:
         if name not in SHELL_MAINTAINED:
             say(f"left out: {printable(shown(name))}: {why}")
     return session.answer()
 
 
-def _give_up() -> None:
+def _give_up(session: HookSession) -> None:
     """Takes out what an earlier hook has put in."""
     if "CLAUDE_ENV_FILE" in os.environ:
-        _put(_file(), "")
+        for one in _files(_file(), session.heard.session):
+            _put(one, "")
 
 
 def _file() -> str:
@@ -61,6 +65,24 @@ def _file() -> str:
             "hooks (see outfitter hook claude --print-settings)"
         )
     return path
+
+
+def _files(path: str, session: str) -> list[str]:
+    """The file that we were told, and the same of the session that the input names, if that is another.
+
+    With `--continue`, commands read the files of the session that goes on. With `--continue --fork-session`
+    it is the other way round: the path is right, and the input may have the old id.
+    """
+    folder, name = os.path.split(path)
+    above, told = os.path.split(folder)
+    if not session or session == told or not _is_hook_file(name) or os.path.basename(above) != _SESSIONS:
+        return [path]
+    own = os.path.join(above, session)
+    try:
+        os.makedirs(own, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise SettingInvalid(f"cannot make {own}: {error.strerror}") from None
+    return [path, os.path.join(own, name)]
 
 
 def _put(path: str, text: str) -> None:

@@ -37,4 +37,4 @@ def codex(flags: Mapping[str, Any]) -> int:
             return session.answer(f"Codex cannot remove from commands: {kept}" if kept else "")
         return replace(session.answer(_RUN if change.set or change.unset else ""), env=None)
 
-    return run(apply, codex_answer, lambda: None, strict=flags["strict"])
+    return run(apply, codex_answer, lambda _: None, strict=flags["strict"])

@@ -5,7 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
-from ...agents.hooks import Answer, Difference, Heard, difference, hear, plain_line, told_withheld, troubles
+from ...agents.hooks import (
+    Answer,
+    Difference,
+    Heard,
+    difference,
+    hear,
+    plain_line,
+    remarks,
+    told_withheld,
+    troubles,
+)
 from ...env.explain import one_line
 from ...env.redact import Secrets
 from ...errors import OutfitterError, SettingInvalid
@@ -34,6 +44,7 @@ class HookSession:
         self.watch: list[str] = []
         self.summary = ""
         self.troubles: list[str] = []
+        self.remarks: list[str] = []
         self.change = Difference({}, (), ())
 
     def resolve(self) -> None:
@@ -54,13 +65,14 @@ class HookSession:
         self.watch = _files([*self.watch, *contract.watched(asked)])
         self.change = difference(resolved, contract.base.values, Secrets(settings.secret_names))
         self.troubles = troubles(resolved)
+        self.remarks = remarks(resolved, contract.unused(asked))
         self.summary = plain_line(one_line(resolved, contract.base.kind))
 
     def answer(self, *more: str) -> Answer:
         """For the model the summary, then `more`; for the person what he has to do."""
-        notes = (told_withheld(self.change.withheld), *self.troubles)
+        notes = (told_withheld(self.change.withheld), *self.troubles, *self.remarks)
         context = "; ".join(part for part in (self.summary, *more, *notes) if part)
-        message = "; ".join(self.troubles)
+        message = "; ".join([*self.troubles, *(line for line in self.remarks if "printed an error" in line)])
         return Answer(
             context, f"outfitter: {message}" if message else "", env=self.change.set, watch=self.watch
         )
@@ -69,7 +81,7 @@ class HookSession:
 def run(
     apply: Callable[[HookSession], Answer],
     write: Callable[[str, Answer], Json],
-    give_up: Callable[[], None],
+    give_up: Callable[[HookSession], None],
     *,
     strict: bool,
 ) -> int:
@@ -84,7 +96,7 @@ def run(
         session = HookSession(hear(_input()))
         session.resolve()
         answer = apply(session)
-        for line in (told_withheld(session.change.withheld), *session.troubles):
+        for line in (told_withheld(session.change.withheld), *session.troubles, *session.remarks):
             if line:
                 say(line)
         failed = bool(session.troubles)
@@ -92,7 +104,7 @@ def run(
         answer = _failed(error, session.watch)
         failed = True
         try:
-            give_up()
+            give_up(session)
         except Exception as another:
             _failed(another, [])
     emit(dumps(write(session.heard.event, answer)))

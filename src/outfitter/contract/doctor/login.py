@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 
 from ...env.redact import Secrets
-from ...providers.files import read
 from ...record import EMPTY, KW_ONLY, record
 from ...shell.start import ShellPlan
-from ...shell.startup import assignments, startup_files
 from ..programs import find
 from ..snapshot import ask
-from ..startup import places
+from ..startup import effective, places, whole_value
 from .check import Check, Finding
 from .machine import Configured, Given, configured, given
 from .words import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from .machine import Machine
 
 # What people ask for by name and get from somewhere else.
 PROGRAMS = ("python", "python3", "pip", "node", "npm", "ruby", "go", "cargo", "java", "git", "make", "cc")
-_FILE_SIZE = 1 << 18  # a startup file that is longer is not one that somebody wrote
 _KINDS = ("bash", "zsh", "fish", "tcsh", "csh", "dash", "ksh")
 
 
@@ -32,7 +29,8 @@ _KINDS = ("bash", "zsh", "fish", "tcsh", "csh", "dash", "ksh")
 class Login:
     """What a login shell makes of a command's environment: `values` when `state` is "captured".
 
-    `places` has file and line by variable, and `programs` the path of each program here and there.
+    `places` has files and lines by variable, `replaces` is the line that gives PATH a whole new value and
+    `first` the one that puts its first entry there; `programs` has the path of each program here and there.
     """
 
     shell: str
@@ -40,13 +38,15 @@ class Login:
     values: Mapping[str, str]
     _: KW_ONLY
     reason: str = ""
-    places: Mapping[str, tuple[str, int]] = EMPTY
+    places: Mapping[str, Sequence[tuple[str, int]]] = EMPTY
+    replaces: tuple[str, int] | None = None
+    first: tuple[str, int] | None = None
     programs: Mapping[str, tuple[str | None, str | None]] = EMPTY
     hidden = ("values",)
 
     def place(self, name: str) -> str:
         known = self.places.get(name)
-        return "" if known is None else f" ({known[0]}:{known[1]})"
+        return _written(known[-1]) if known else ""
 
 
 def login(machine: Machine) -> Login | None:
@@ -61,31 +61,43 @@ def login(machine: Machine) -> Login | None:
     name = os.path.basename(found.shell)
     kind = name if name in _KINDS else "sh"
     known = places(ShellPlan([found.shell], kind, startup="report", login=True), has.values)
-    replaced = _replaced(kind, machine.home, has.values, found.values.get("PATH", ""))
-    if replaced is not None:
-        known = {**known, "PATH": replaced}
+    path = found.values.get("PATH", "")
+    known = {**known, "PATH": [place for place, _ in effective(known.get("PATH", ()), path)]}
+    replaces, first = culprits(known["PATH"], machine.home, path)
     programs = {}
     for program in PROGRAMS:
         here, there = (find(program, values, machine.cwd) for values in (has.values, found.values))
         if here or there:
             programs[program] = (here, there)
-    return Login(found.shell, found.state, found.values, places=known, programs=programs)
+    return Login(
+        found.shell,
+        found.state,
+        found.values,
+        places=known,
+        replaces=replaces,
+        first=first,
+        programs=programs,
+    )
 
 
-def _replaced(kind: str, home: str, env: Mapping[str, str], path: str) -> tuple[str, int] | None:
-    """Where a startup file gives PATH a whole new value, of which there is something in `path`.
+def _written(place: tuple[str, int] | None) -> str:
+    return "" if place is None else f" ({place[0]}:{place[1]})"
 
-    The last line that changes it is often one that only adds to it.
-    """
-    for group in startup_files(kind, login=True, interactive=False, home=home, env=env):
-        file = next(filter(os.path.isfile, group), "")
-        text = (read(file, _FILE_SIZE) or b"").decode("utf-8", "replace")
-        lines = text.split("\n")
-        for line, name in assignments(text, kind):
-            value = lines[line - 1].partition("=")[2].strip().strip("\"'")
-            if name == "PATH" and value and "$" not in value and value in path:
-                return file, line
-    return None
+
+def culprits(
+    places: Sequence[tuple[str, int]], home: str, path: str
+) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+    """Of the lines that change PATH: the last that gives it a whole new value, of which there is something in
+    `path`, and the last that names its first entry."""
+    replaces = first = None
+    entry = path.partition(":")[0]
+    spelled = {entry, *(entry.replace(home, other, 1) for other in ("$HOME", "${HOME}", "~") if home)}
+    for place, text in effective(places, path):
+        if (value := whole_value(text)) is not None and value in path:
+            replaces = place
+        if entry and any(one in text for one in spelled):
+            first = place
+    return replaces, first
 
 
 def path_login_shell(configured: Configured, given: Given, login: Login | None) -> Finding:
@@ -102,25 +114,28 @@ def path_login_shell(configured: Configured, given: Given, login: Login | None) 
     before, after = (
         list(dict.fromkeys(values.get("PATH", "").split(":"))) for values in (given.values, login.values)
     )
-    place = login.place("PATH")
+    known = list(login.places.get("PATH", ()))
+    last = known[-1] if known else None
+    loser, mover = login.replaces or last, login.first or last
     lost = [
-        f"PATH[{index}] {entry} is lost in a login shell{place}"
+        f"PATH[{index}] {entry} is lost in a login shell{_written(loser)}"
         for index, entry in enumerate(before)
         if entry not in after
     ]
     kept = [entry for entry in before if entry in after]
     moved = []
     if kept != [entry for entry in after if entry in kept]:
-        moved.append(f"PATH has another order in a login shell{place}")
+        moved.append(f"PATH has another order in a login shell{_written(mover)}")
     elif kept and after[: after.index(kept[0])] and not lost:
-        moved.append(f"PATH[0] is {after[0]} in a login shell{place}")
+        moved.append(f"PATH[0] is {after[0]} in a login shell{_written(mover)}")
     filtered = sorted({name for names in given.removed.values() for name in names})
     back = [
         f"{name}, which the policy removes, comes back{login.place(name)}"
         for name in filtered
         if name in login.values
     ]
-    details = [*lost, *moved, *back]
+    every = [f"PATH is changed at {file}:{line}" for file, line in known] if lost or moved else []
+    details = [*lost, *moved, *back, *every]
     if not details:
         return Finding("ok", f"a login shell ({login.shell}) leaves PATH and the policy alone")
     said = [f"loses {counted(lost, 'entry')} of PATH"] if lost else []
@@ -131,8 +146,8 @@ def path_login_shell(configured: Configured, given: Given, login: Login | None) 
     summary = f"a login shell {' and '.join(said)}"
     startup = configured.settings.startup
     if startup != "report":
-        known = login.places.get("PATH")
-        changed = "the startup file" if known is None else f"{known[0]}:{known[1]}"
+        culprit = loser if lost else mover
+        changed = "the startup file" if culprit is None else f"{culprit[0]}:{culprit[1]}"
         how = "runs no startup files" if startup == "enforce" else "corrects it afterwards"
         return Finding(
             "warning",
