@@ -107,6 +107,7 @@ def test_a_lock_of_the_project_holds_on_another_machine(user: User, project: Pat
     done = user.run("env", "check", *here, env=other)
     assert (done.returncode, done.stdout) == (0, f"same as {here[1]}/outfitter.lock\n".encode())
     (home / "work" / "checkout" / "outfitter.toml").write_text(FILE.replace('"1"', '"2"'))
+    user.run("trust", "--yes", here[1], env=other)
     assert b"variable CI: changed" in user.run("env", "check", *here, env=other).stdout
 
 

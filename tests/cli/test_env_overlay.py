@@ -240,6 +240,7 @@ def test_a_literal_reference_in_path_is_refused_and_doctor_looks_at_the_result(u
     assert (done.returncode, b"`$PATH` is not expanded here" in done.stderr) == (1, True)
     assert user.run("run", "--", "true").returncode == 0
     (user.home / "outfitter.toml").write_text('[env]\nset = { PATH = "/x" }\n')
+    assert user.run("trust", "--yes").returncode == 0
     done = user.run("run", "--", "true")
     assert (done.returncode, b"has neither /usr/bin nor /bin" in done.stderr) == (127, True)
     told = json.loads(user.run("doctor", "--json").stdout)["checks"]["path.result"]

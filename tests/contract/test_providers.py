@@ -19,7 +19,7 @@ from outfitter.errors import FileInvalid, ProviderBlocked, ProviderFailed
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Lost, Resolution, Trust
 from outfitter.record import replace
-from tests.support.contracts import Place
+from tests.support.contracts import Place, allow_suggestions
 from tests.support.notes import Notes
 
 
@@ -210,6 +210,7 @@ def test_what_is_named_for_one_is_used_and_once(place: Place, use: str) -> None:
     place.says(f'[providers]\n{use}dotenv = [".env"]\ndevcontainer = ["inside"]\n')
     place.write(place.project / ".env", "FROM_DOTENV=1\n")
     place.write(place.project / ".devcontainer/devcontainer.json", '{"remoteEnv": {"FROM_CONTAINER": "1"}}')
+    allow_suggestions(place.contract(), place.project)
     outcome = place.contract().resolve(Asked(str(place.project), {}))
     assert {"FROM_DOTENV", "FROM_CONTAINER"} <= set(outcome.values)
     layers = [layer.producer for layer in outcome.layers if layer.level == PROVIDER and layer.id != "project"]
@@ -221,6 +222,7 @@ def test_the_dialect_of_env_files_can_be_configured(place: Place) -> None:
     for dialect, wanted in (("", None), ("literal", "${A}/y"), ("expand-braces", "x/y")):
         chosen = f'dotenv_dialect = "{dialect}"\n' if dialect else ""
         place.says(f'[providers]\ndotenv = [".env"]\n{chosen}')
+        allow_suggestions(place.contract(), place.project)
         assert resolved(place, place.contract()).get("B") == wanted
     # The user may choose for all projects.
     place.says('[providers]\ndotenv = [".env"]\n')
@@ -233,6 +235,7 @@ def test_the_dialect_of_env_files_can_be_configured(place: Place) -> None:
 def test_a_container_says_itself_that_its_file_counts(place: Place, use: str, sign: str) -> None:
     place.says(use)
     place.write(place.project / ".devcontainer/devcontainer.json", '{"remoteEnv": {"FROM_CONTAINER": "1"}}')
+    allow_suggestions(place.contract(**{sign: "true"}), place.project)
     inside = place.contract(**{sign: "true"}).resolve(Asked(str(place.project), {}))
     assert inside.values["FROM_CONTAINER"] == "1"
     # Anywhere else there is not even a word about it.

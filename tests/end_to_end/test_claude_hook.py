@@ -189,7 +189,7 @@ def test_a_session_that_is_continued_has_what_the_project_says_now(
 ) -> None:
     one = machine.project("one", ONE)
     assert machine.run(one, bash(PROBE)).outputs == ["one one no no no"]
-    (one / "outfitter.toml").write_text(TWO)
+    machine.say(one, TWO)
     run = machine.run(one, bash(PROBE), more=how)
     assert run.outputs == ["one the agent's two the agent's no"]
     (one / "outfitter.toml").write_text("")

@@ -11,7 +11,7 @@ from typing import Any
 from outfitter.client.client import Client
 from outfitter.contract.base import Base, base_of
 from outfitter.contract.config import Configuration
-from outfitter.contract.contract import Contract
+from outfitter.contract.contract import Asked, Contract
 from outfitter.contract.trust import PROJECT, tables_of
 from outfitter.errors import FileInvalid
 
@@ -96,6 +96,17 @@ def allow(folder: Path, environ: Mapping[str, str]) -> None:
         return
     if tables is not None:
         contract.projects.store.grant(PROJECT, tables.root, tables.digest)
+
+
+def allow_suggestions(contract: Contract, folder: Path) -> None:
+    """What `outfitter trust` does about what providers read from a project's files."""
+    asked = Asked(str(folder), {})
+    settings, projects = contract.settings(asked.cwd), contract.projects
+    for use in contract.uses(asked.cwd, settings):
+        context = projects.context(use, contract.lower(asked).values, settings)
+        if projects.trust(use, context).state == "suggested":
+            trust = projects.vouched(use, use.provider.resolve(use.found, context))
+            projects.store.grant(use.provider.id, use.found.root, trust.digest)
 
 
 def variables(printed: bytes) -> dict[str, str]:
