@@ -350,8 +350,8 @@ def test_third_ctrl_c_stops_waiting_for_a_server_that_does_not_answer(server: Se
         [record] = user.records()
         assert (code, stdout) == (130, b"")
         assert stderr.decode() == (
-            "outfitter: gave up waiting for the server; the command may still run, for at least 30 s unless a "
-            f"client attaches to it: outfitter attach {record.stem}\n"
+            "outfitter: gave up waiting for the server; the command may still run, for at least 30 s unless "
+            f"a client attaches to it: outfitter attach {record.stem}\n"
         )
 
 
