@@ -271,6 +271,23 @@ def test_it_is_back_when_the_short_thing_has_ended(
     assert seen == ["much"] * 3
 
 
+def test_the_end_of_a_command_in_a_series_is_looked_for(
+    loop: EpollLoop, pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SERIES_SECONDS", 60.0)
+    pace.started()
+    pace.ended()
+    pace.started()
+    loop.call_later(0.02 * SECOND, loop.stop)
+    loop.run()
+    assert counted.looks.count(0) == 70  # ten times as long as for a request
+    counted.looks.clear()
+    pace.started()  # beside another
+    loop.call_later(0.02 * SECOND, loop.stop)
+    loop.run()
+    assert counted.looks.count(0) == 0
+
+
 def test_an_echo_is_looked_for_longer(
     loop: EpollLoop, pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,11 @@ _AT_ONCE_SECONDS = 0.0003
 _LOOK_SECONDS = 0.00005
 # and the echo of what was written: 0.091 instead of 0.117 ms.
 _ECHO_SECONDS = 0.00015
+# A client that starts a command less than so long after the last one runs a series of short ones, one at a
+# time: the end of the next is looked for, for so long. `true` takes 0.67 instead of 0.79 ms, with a client
+# that acknowledges at once 0.65.
+_SERIES_SECONDS = 0.0012
+_COMMAND_SECONDS = 0.0005
 _LOOKS_PER_SECOND = 1_600_000
 # How long streams wait for the end of a command that was started: twice what a short one takes. They go on
 # beside one that takes longer. p95 of a command beside a stream: 1.29 instead of 1.60 ms.
@@ -129,14 +134,14 @@ class EpollPace(Pace):
     def wrote(self) -> None:
         self._look(_ECHO_SECONDS)
 
-    def _look(self, seconds: float) -> None:
+    def _look(self, seconds: float, within: float = _AT_ONCE_SECONDS) -> None:
         """What comes is looked for before we sleep, for so long in all.
 
         But only if the last answer was a moment ago: somebody who asks now and then gains nothing, and what
         he has started would rather have our processor.
         """
         now = time.monotonic()
-        again = self._may_look and now - self._answered < _AT_ONCE_SECONDS
+        again = self._may_look and now - self._answered < within
         self._looks = int(seconds * _LOOKS_PER_SECOND) if again else 0
         self._answered = now
 
@@ -147,6 +152,8 @@ class EpollPace(Pace):
             self._turns = len(self._bulk)
             self._turn = max(READ_SIZE, _TURN // max(1, self._turns))
             self._hurrying = 0 < self._turns <= _FEW
+        else:
+            self._look(_COMMAND_SECONDS, _SERIES_SECONDS)
         self.running += 1
 
     def ended(self) -> None:
