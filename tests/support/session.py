@@ -211,8 +211,10 @@ class Scenes:
             session = peer.session
             peer.start("p", ["/bin/sh", "-c", "read line; echo $line"], pipeStdin=True)
         with Peer(server, resume=session) as peer:
+            # Asked before the command can end: without retention it is forgotten at once then.
+            read = peer.begin("process/read", processId="p", waitMs=1000)
             peer.ask("process/write", processId="p", chunk=b64(b"word\n"), writeId="w")
-            peer.ask("process/read", processId="p", waitMs=1000)
+            peer.answer(read)
             peer.closed("p")
 
     # Environments
