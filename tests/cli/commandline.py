@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.support.contracts import allow
-from tests.support.machine import SECOND, status, wait_until
+from tests.support.machine import SECOND, status, stop, wait_until
 from tests.support.servers import Server, environment
 from tests.support.tools import program
 
@@ -188,7 +188,7 @@ class Terminal:
 @contextlib.contextmanager
 def stopped(server: Server) -> Iterator[None]:
     """The server is there, but does not answer."""
-    os.kill(server.pid, signal.SIGSTOP)
+    stop(server.pid)
     try:
         wait_until(lambda: status(server.pid).get("State", "")[:1] == "T", "the server has stopped")
         yield

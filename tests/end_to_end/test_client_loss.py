@@ -35,7 +35,7 @@ from outfitter import (
 from outfitter.client.connect import open_program
 from outfitter.transport import dial
 from tests.support import servers
-from tests.support.machine import SECOND, alive, children, command, running, wait_gone, wait_until
+from tests.support.machine import SECOND, alive, children, command, running, stop, wait_gone, wait_until
 from tests.support.servers import Server, environment, serving
 from tests.support.tools import program
 
@@ -206,7 +206,7 @@ def test_timeout_holds_though_the_server_does_not_answer(kind: str, tmp_path: Pa
 
     async def scenario(server: Server) -> None:
         async with outfitter.connect(server.url) as client:
-            os.kill(server.pid, signal.SIGSTOP)
+            stop(server.pid)
             try:
                 began = time.monotonic()
                 with pytest.raises(TimedOut) as raised:
@@ -227,7 +227,7 @@ def test_client_can_be_closed_though_its_server_is_stopped(tmp_path: Path) -> No
     async def scenario(server: Server) -> None:
         async with outfitter.connect(server.url) as client:
             await client.start(["sleep", "60"])
-            os.kill(server.pid, signal.SIGSTOP)
+            stop(server.pid)
             began = time.monotonic()
         assert time.monotonic() - began < 4.0 + SLACK  # for what runs, and for the closing handshake
         os.kill(server.pid, signal.SIGCONT)
@@ -270,7 +270,7 @@ def test_server_that_is_stopped_for_a_while_loses_nothing(kind: str, tmp_path: P
                 client.run(["sh", "-c", f"seq 1 {lines // 2}; sleep 0.2; seq {lines // 2 + 1} {lines}"])
             )
             cat = await client.start(["cat"], stdin=True)
-            os.kill(server.pid, signal.SIGSTOP)
+            stop(server.pid)
             try:
                 writing = [asyncio.ensure_future(cat.write(b"%d\n" % number)) for number in range(writes)]
                 await asyncio.sleep(0.5 * SECOND)  # as long as it is stopped

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pytest
 
 from outfitter.server.limits import CHANGES, WATCHED_FOLDERS, WATCHES
-from tests.support.machine import SECOND, wait_until
+from tests.support.machine import SECOND, stop, wait_until
 from tests.support.servers import Server, serving
 from tests.support.tools import codex_binary
 from tests.support.wire import Message, Wire
@@ -33,7 +33,7 @@ def run(command: str, folder: Path) -> None:
 @contextlib.contextmanager
 def frozen(server: Server) -> Iterator[None]:
     """What is done meanwhile happens at once, as far as the server can tell."""
-    os.kill(server.pid, signal.SIGSTOP)
+    stop(server.pid)
     try:
         yield
     finally:

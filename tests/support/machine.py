@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,16 @@ def status(pid: int) -> dict[str, str]:
 def alive(pid: int) -> bool:
     """Whether the process runs; a zombie does not."""
     return status(pid).get("State", "Z")[0] not in "ZX"
+
+
+def stop(pid: int) -> None:
+    """Stops it, and returns when none of its threads runs any more."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def has_stopped() -> bool:
+        return all(status(int(thread))["State"][0] == "T" for thread in os.listdir(f"/proc/{pid}/task"))
+
+    wait_until(has_stopped, "every thread has stopped")
 
 
 def wait_gone(pids: Iterable[int], seconds: float = GONE_SECONDS) -> None:

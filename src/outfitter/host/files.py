@@ -57,6 +57,14 @@ _TEXTS = {
 }
 
 
+def let_go(fd: int) -> None:
+    """Closes a descriptor that nothing was written through: even one whose close fails is closed."""
+    try:
+        os.close(fd)
+    except OSError:
+        pass
+
+
 # Names without links
 
 
@@ -75,17 +83,17 @@ class _Parent:
             for part in folder.split("/"):
                 if part:
                     following = os.open(part, _NOFOLLOW_DIRECTORY, dir_fd=self.fd)
-                    os.close(self.fd)
+                    let_go(self.fd)
                     self.fd = following
         except BaseException:
-            os.close(self.fd)
+            let_go(self.fd)
             raise
 
     def __enter__(self) -> _Parent:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self.fd)
+        let_go(self.fd)
 
     def refuse_link(self) -> os.stat_result:
         """What the name is. Raises Refused for a link."""
@@ -116,7 +124,7 @@ def open_read(path: str, follow: bool = True) -> tuple[int, os.stat_result]:
         found = os.fstat(fd)
         _refuse_special(found, refusal)
     except BaseException:
-        os.close(fd)
+        let_go(fd)
         raise
     return fd, found
 
@@ -334,7 +342,7 @@ class Replacement:
             self._temporary = None
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
-            os.close(fd)
+            let_go(fd)
 
     # Content
 
@@ -385,7 +393,7 @@ class Replacement:
             if self._mode is not None:
                 os.fchmod(self.fd, self._mode)
         finally:
-            os.close(staged)
+            let_go(staged)
 
     def _give_name(self) -> str:
         """A name for the nameless file; "" when it could have its own at once, because nobody has it."""
@@ -405,7 +413,7 @@ class Replacement:
         self._let_go_of_new()
         if self._folder >= 0:
             folder, self._folder = self._folder, -1
-            os.close(folder)
+            let_go(folder)
 
 
 def _temporary_name(name: str) -> str:
@@ -430,12 +438,13 @@ class Update:
         write_at(self.fd, data, offset)
 
     def commit(self) -> None:
-        self.discard()
+        fd, self.fd = self.fd, -1
+        os.close(fd)  # a network file system reports what it could not write here
 
     def discard(self) -> None:
         fd, self.fd = self.fd, -1
         if fd >= 0:
-            os.close(fd)
+            let_go(fd)
 
 
 def write_at(fd: int, data: bytes, offset: int) -> None:
@@ -496,10 +505,10 @@ def _create_without_links(path: str, recursive: bool) -> None:
                     if last and not recursive:
                         raise
             following = os.open(part, _NOFOLLOW_DIRECTORY, dir_fd=fd)
-            os.close(fd)
+            let_go(fd)
             fd = following
     finally:
-        os.close(fd)
+        let_go(fd)
 
 
 # Removing
@@ -527,7 +536,7 @@ def remove(path: str, recursive: bool, force: bool, follow: bool = True) -> None
         if not force:
             raise
     finally:
-        os.close(fd)
+        let_go(fd)
 
 
 def _remove_at(folder: int, name: str, recursive: bool) -> None:
@@ -554,14 +563,14 @@ def _empty(folder: int, name: str) -> None:
                 except FileNotFoundError:
                     continue  # somebody else removes, too
                 way.append((below, _identity(fd)))
-                os.close(fd)
+                let_go(fd)
                 fd = inner
                 continue
             if not way:
                 return
             done, above = way.pop()
             outer = os.open("..", flags, dir_fd=fd)
-            os.close(fd)
+            let_go(fd)
             fd = outer
             if _identity(fd) != above:  # moved away with us inside
                 raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
@@ -570,7 +579,7 @@ def _empty(folder: int, name: str) -> None:
             except FileNotFoundError:
                 pass
     finally:
-        os.close(fd)
+        let_go(fd)
 
 
 def _clear(fd: int) -> str | None:
@@ -613,7 +622,7 @@ def chmod(path: str, mode: int, follow: bool = True) -> None:
         # No call takes such a descriptor, but its name here leads to the file alone.
         os.chmod(f"/proc/self/fd/{fd}", mode)
     finally:
-        os.close(fd)
+        let_go(fd)
 
 
 # Copying
@@ -656,7 +665,7 @@ def _copy_file(source: str, destination: str, found: os.stat_result) -> None:
             _copy_content(reading, replacement)
             replacement.commit()
     finally:
-        os.close(reading)
+        let_go(reading)
 
 
 def _copy_content(reading: int, replacement: Replacement) -> None:

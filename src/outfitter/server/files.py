@@ -6,8 +6,6 @@ heart is done at once.
 
 from __future__ import annotations
 
-import os
-
 from ..core.lanes import Claim, Lanes
 from ..errors import Exhausted, FileFailed, Refused
 from ..host import files
@@ -62,7 +60,7 @@ class Handle:
         if self.replacement is not None:
             self.replacement.discard()
         elif fd >= 0:
-            os.close(fd)
+            files.let_go(fd)
 
 
 class FileWork:
@@ -233,12 +231,12 @@ class FileWork:
     def stream(self, call: Call, fd: int, size: int) -> None:
         """Answers fs/readFile block by block: memory stays flat, however large the file is."""
         if self._gone:
-            self._workers.run(lambda: os.close(fd), _nothing)
+            self._workers.run(lambda: files.let_go(fd), _nothing)
             return
         try:
             self._descriptors.take(1)  # it may have to wait for those before it
         except Exhausted as error:
-            self._workers.run(lambda: os.close(fd), _nothing)
+            self._workers.run(lambda: files.let_go(fd), _nothing)
             call.refuse(error)
             return
         self._streams.append(_Stream(self, self._workers, call, fd, size, self._descriptors))
@@ -335,7 +333,7 @@ class _Stream:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             self._descriptors.give_back(1)
-            self._workers.run(lambda: os.close(fd), _nothing)
+            self._workers.run(lambda: files.let_go(fd), _nothing)
 
 
 def handle_claim(handle_id: str) -> str:
