@@ -8,18 +8,10 @@ denied. What a file system is like (links, what exists) is the host's to find ou
 from __future__ import annotations
 
 from ..errors import InvalidParams
-from ..protocol.sandbox import (
-    DENY,
-    READ,
-    WRITE,
-    Disabled,
-    Entry,
-    External,
-    Glob,
-    Managed,
-    Restricted,
-    Special,
-)
+from ..protocol.sandbox import DENY as DENY
+from ..protocol.sandbox import READ as READ
+from ..protocol.sandbox import WRITE as WRITE
+from ..protocol.sandbox import Disabled, Entry, External, Glob, Managed, Restricted, Special
 from ..record import record
 
 TYPE_CHECKING = False

@@ -1,0 +1,117 @@
+"""Which files match the patterns of a confinement, at this moment.
+
+A pattern is matched from the folder in front of its first wildcard. `*` and `?` stay within one name, `**`
+is any number of folders. Names with a dot in front match like others, links to folders are not entered.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .refusal import Unenforceable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator
+
+MAX_MATCHES = 8192  # the reference's: each is a mount
+# Names looked at for all patterns: two seconds. More of them is a pattern with too short a prefix.
+MAX_SCANNED = 1 << 20
+_WILD = frozenset("*?[]")
+
+
+def expand(patterns: Iterable[str], depth: int | None) -> list[str]:
+    """Every file and link that matches one of the absolute patterns, ordered. `depth` is how many folders
+    deep below the prefix a match may be. Raises Unenforceable."""
+    found: set[str] = set()
+    scanned = 0
+    for root, wanted in _by_root(patterns).items():
+        for path, relative in _files(root, depth):
+            scanned += 1
+            if scanned > MAX_SCANNED:
+                raise Unenforceable(
+                    f"unreadable glob expansion for {root} looked at more than {MAX_SCANNED} paths"
+                )
+            if wanted.fullmatch(relative):
+                found.add(path)
+                if len(found) > MAX_MATCHES:
+                    raise Unenforceable(
+                        f"unreadable glob expansion for {root} matched more than {MAX_MATCHES} paths"
+                    )
+    return sorted(found)
+
+
+def _by_root(patterns: Iterable[str]) -> dict[str, re.Pattern[str]]:
+    """One expression for each folder where patterns begin."""
+    import re
+
+    parts: dict[str, list[str]] = {}
+    for pattern in patterns:
+        first = next((at for at, mark in enumerate(pattern) if mark in _WILD), None)
+        if first is None:
+            folder, _, name = pattern.rpartition("/")
+        else:
+            folder = pattern[: pattern.rfind("/", 0, first)]
+            name = pattern[len(folder) + 1 :]
+        if not folder:
+            raise Unenforceable(
+                f"unreadable glob {pattern} cannot be safely expanded; "
+                "use a pattern with a non-root directory prefix"
+            )
+        parts.setdefault(folder, []).append(translate(name))
+    return {folder: re.compile("|".join(texts), re.DOTALL) for folder, texts in parts.items()}
+
+
+def _files(root: str, depth: int | None) -> Iterator[tuple[str, str]]:
+    """Every file and link below a folder, with its path from there."""
+    waiting = [("", 1)]
+    while waiting:
+        folder, level = waiting.pop()
+        try:
+            entries = list(os.scandir(f"{root}/{folder}"))
+        except OSError:
+            continue  # what we cannot list, a command of ours cannot either
+        for entry in entries:
+            relative = folder + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if depth is None or level < depth:
+                    waiting.append((f"{relative}/", level + 1))
+            else:
+                yield f"{root}/{relative}", relative
+
+
+def translate(glob: str) -> str:
+    """A pattern as a regular expression. A `[` that nothing closes stands for itself."""
+    import re
+
+    out, at = [], 0
+    while at < len(glob):
+        mark = glob[at]
+        at += 1
+        if glob.startswith("**/", at - 1) and glob[at - 2 : at - 1] in ("", "/"):
+            out.append("(?:[^/]+/)*")
+            at += 2
+        elif glob[at - 1 :] == "**" and glob[at - 2 : at - 1] in ("", "/"):
+            out.append(".+")
+            at += 1
+        elif mark == "*":
+            out.append("[^/]*")
+        elif mark == "?":
+            out.append("[^/]")
+        elif mark == "[" and (end := glob.find("]", at + 1 + (glob[at : at + 1] in ("!", "^")))) > 0:
+            out.append(_class(glob[at:end]))
+            at = end + 1
+        elif mark == "\\" and at < len(glob):
+            out.append(re.escape(glob[at]))
+            at += 1
+        else:
+            out.append(re.escape(mark))
+    return "(?:" + "".join(out) + ")"
+
+
+def _class(inside: str) -> str:
+    negated = inside[:1] in ("!", "^")
+    marks = inside[negated:]
+    text = "".join([f"\\{mark}" if mark in "\\[]^&~|" else mark for mark in marks])
+    return f"[^/{text}]" if negated else f"(?!/)[{text}]"
