@@ -1,0 +1,185 @@
+"""Whether every backend keeps a contract for every kind of launch: what a harness's tests ask.
+
+A launch is built from a caller who has everything that must not be inherited, with extras that a filter would
+eat, and the command that comes out of it is judged. Whatever builds commands may be judged, ours or a
+harness's own, as long as it gives back a CommandSpec.
+"""
+
+from __future__ import annotations
+
+from ..errors import LaunchRefused
+from ..record import EMPTY, KW_ONLY, record
+from .backends.base import SANDBOXES, Task
+from .contract import first_match
+from .spec import CommandSpec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from .backends.base import Backend
+    from .contract import Contract
+
+    Build = Callable[["Asked"], CommandSpec]
+
+LEAK = "leaked-from-the-parent"  # the value of everything that must not be inherited
+
+BUILDS, REQUIRED, FRESH, EXTRAS, FORBIDDEN, RESUMES = (
+    "builds",
+    "required",
+    "fresh",
+    "extras",
+    "forbidden",
+    "resume-keeps-sandbox",
+)
+RULES = {
+    BUILDS: "the command can be built",
+    REQUIRED: "every required name has a value",
+    FRESH: "nothing private, exclusive or denied is inherited",
+    EXTRAS: "what the caller gives on purpose arrives",
+    FORBIDDEN: "no forbidden name is there",
+    RESUMES: "a resume keeps the sandbox of the launch that it continues",
+}
+
+
+@record
+class Asked:
+    """What a builder is asked for: all that `CommandSpec` takes."""
+
+    contract: Contract
+    backend: Backend
+    kind: str
+    task: Task
+    _: KW_ONLY
+    base: Mapping[str, str] = EMPTY
+    extras: Mapping[str, str] = EMPTY
+    continues: tuple[str, ...] | None = None
+
+
+def build(asked: Asked) -> CommandSpec:
+    """The builder that ships with Outfitter. Raises LaunchRefused."""
+    return CommandSpec(
+        asked.contract,
+        asked.backend,
+        asked.kind,
+        asked.task,
+        base=asked.base,
+        extras=asked.extras,
+        continues=asked.continues,
+    )
+
+
+@record
+class Verdict:
+    """What one rule says about one backend and kind. `names` are at fault; `skipped` is why the backend
+    cannot be launched so."""
+
+    backend: str
+    kind: str
+    rule: str
+    _: KW_ONLY
+    wrong: str = ""
+    names: tuple[str, ...] = ()
+    skipped: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.wrong
+
+
+def cases(contract: Contract, backends: Mapping[str, Backend]) -> Iterator[tuple[str, str, str]]:
+    """Backend, kind and rule of everything that is judged."""
+    for name in backends:
+        for kind in contract.kinds:
+            for rule in RULES:
+                yield name, kind.name, rule
+
+
+def judge(
+    contract: Contract,
+    backends: Mapping[str, Backend],
+    *,
+    extras: Mapping[str, str] = EMPTY,
+    with_: Build = build,
+) -> list[Verdict]:
+    """Every rule for every backend and kind. `extras` are what the harness always passes."""
+    return [
+        verdict
+        for backend in backends.values()
+        for kind in contract.kinds
+        for verdict in _judged(contract, backend, kind.name, extras, with_)
+    ]
+
+
+def _judged(
+    contract: Contract, backend: Backend, kind: str, extras: Mapping[str, str], build: Build
+) -> Iterator[Verdict]:
+    why_not = backend.why_not(kind)
+    if why_not is not None:
+        yield from (Verdict(backend.name, kind, rule, skipped=why_not) for rule in RULES)
+        return
+    rules = contract.kind(kind)
+    unwanted = _unwanted(contract, backend)
+    probe = _probe(rules.forbids, backend, extras)
+    base = {**dict.fromkeys(unwanted, LEAK), "PATH": "/usr/bin:/bin", "HOME": "/home/user"}
+    asked = Asked(contract, backend, kind, Task("do", cwd="/work"), base=base, extras={**extras, **probe})
+
+    def told(rule: str, wrong: str = "", names: tuple[str, ...] = ()) -> Verdict:
+        return Verdict(backend.name, kind, rule, wrong=wrong, names=names)
+
+    try:
+        spec = build(asked)
+    except LaunchRefused as error:
+        names = tuple(one.name for one in error.violations)
+        yield told(BUILDS, str(error), names)
+        return
+    yield told(BUILDS)
+    lacking = [name for name in rules.requires if not spec.env.get(name) and name not in rules.may_be_empty]
+    yield told(REQUIRED, _list("no value for", lacking), tuple(lacking))
+    leaked = [name for name, value in spec.env.items() if value == LEAK]
+    yield told(FRESH, _list("inherited:", leaked), tuple(leaked))
+    eaten = [name for name, value in asked.extras.items() if spec.env.get(name) != value]
+    yield told(EXTRAS, _list("given and gone:", eaten), tuple(eaten))
+    there = [name for name in spec.env if first_match(rules.forbids, name)]
+    yield told(FORBIDDEN, _list("forbidden:", there), tuple(there))
+    yield told(RESUMES, *_resumes(asked, build))
+
+
+def _resumes(asked: Asked, build: Build) -> tuple[str, tuple[str, ...]]:
+    """What is wrong with resumes of such a launch, for each sandbox; and which flag."""
+    contract, backend = asked.contract, asked.backend
+    if backend.why_not("resume") is not None or "resume" not in [kind.name for kind in contract.kinds]:
+        return "", ()
+    extras = {**dict.fromkeys(contract.kind("resume").requires, "1"), **asked.extras}
+    for sandbox in SANDBOXES:
+        first = Task("do", cwd="/work", sandbox=sandbox)
+        again = Task("go on", cwd="/work", sandbox=sandbox, session="00000000-0000-4000-8000-000000000000")
+        start = Asked(contract, backend, asked.kind, first, base=asked.base, extras=extras)
+        try:
+            guards = build(start).guards
+            build(Asked(contract, backend, "resume", again, base=asked.base, extras=extras, continues=guards))
+        except LaunchRefused as error:
+            lost = tuple(one.name for one in error.violations if one.rule == "guards")
+            if lost:
+                return str(error), lost
+    return "", ()
+
+
+def _unwanted(contract: Contract, backend: Backend) -> list[str]:
+    """A name for each rule about what is not inherited."""
+    rules = (*backend.denied, *contract.private, *contract.exclusive)
+    return [f"{rule[:-1]}PROBE" if rule.endswith("*") else rule for rule in rules]
+
+
+def _probe(forbids: tuple[str, ...], backend: Backend, extras: Mapping[str, str]) -> dict[str, str]:
+    """Extras that a filter of inherited names would eat, as far as they are not forbidden."""
+    names = [f"{rule[:-1]}GIVEN" if rule.endswith("*") else rule for rule in backend.denied]
+    return {
+        name: f"given-{place}"
+        for place, name in enumerate(names)
+        if name not in extras and not first_match(forbids, name)
+    }
+
+
+def _list(what: str, names: list[str]) -> str:
+    return f"{what} {', '.join(names)}" if names else ""
