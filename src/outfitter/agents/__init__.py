@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from .backends.base import Backend as Backend
     from .backends.base import Task as Task
     from .contract import DEFAULT as DEFAULT
-    from .contract import Contract as Contract
     from .contract import Kind as Kind
+    from .contract import LaunchContract as LaunchContract
     from .file import parse_contract as parse_contract
     from .parity import judge as judge
     from .spec import CommandSpec as CommandSpec
@@ -26,7 +26,7 @@ _WHERE = {
     "Backend": "backends.base",
     "Task": "backends.base",
     "DEFAULT": "contract",
-    "Contract": "contract",
+    "LaunchContract": "contract",
     "Kind": "contract",
     "parse_contract": "file",
     "judge": "parity",

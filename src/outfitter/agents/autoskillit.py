@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .contract import Contract, Kind
+from .contract import Kind, LaunchContract
 
 _EVERY_HEADLESS = (
     "AUTOSKILLIT_HEADLESS",
@@ -39,7 +39,7 @@ _HEADLESS = {
 }
 _GATE = {"AUTOSKILLIT_HEADLESS_AUTO_GATE": "1"}
 
-CONTRACT = Contract(
+CONTRACT = LaunchContract(
     "autoskillit",
     (
         Kind("skill", requires=SKILL_REQUIRED, baseline=_HEADLESS),

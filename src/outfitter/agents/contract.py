@@ -50,7 +50,7 @@ class Kind:
 
 
 @record
-class Contract:
+class LaunchContract:
     """All kinds of launch of one harness.
 
     No launch inherits `private` names, which are the harness's own, or `exclusive` ones, which belong to a
@@ -83,4 +83,4 @@ class Contract:
 
 
 # What holds where nobody has declared anything: the backends' own rules, and no more.
-DEFAULT = Contract("default", tuple(Kind(name) for name in KINDS))
+DEFAULT = LaunchContract("default", tuple(Kind(name) for name in KINDS))

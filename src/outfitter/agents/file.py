@@ -20,7 +20,7 @@ from ..env.names import is_name
 from ..formats.document import refuse
 from ..formats.toml import Table, parse, shown
 from ..record import EMPTY
-from .contract import HOLES, KINDS, Contract, Kind
+from .contract import HOLES, KINDS, Kind, LaunchContract
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,19 +31,19 @@ _KEYS = ("name", "private", "exclusive", "kinds")
 _KIND_KEYS = ("like", "requires", "forbids", "may_be_empty", "set")
 
 
-def parse_contract(text: str, file: str) -> Contract:
+def parse_contract(text: str, file: str) -> LaunchContract:
     """The contract in a text: a project's file if it has a table `agents`, else a file of its own.
 
     Raises FileInvalid with every mistake.
     """
     root = Table(parse(text, file))
     table = root.table(TABLE) if TABLE in root else root
-    contract = _contract(table) if table is not None else Contract("", ())
+    contract = _contract(table) if table is not None else LaunchContract("", ())
     refuse(root.mistakes)
     return contract
 
 
-def _contract(table: Table) -> Contract:
+def _contract(table: Table) -> LaunchContract:
     table.only(*_KEYS)
     kinds = {name: Kind(name) for name in KINDS}
     declared = table.table("kinds")
@@ -62,7 +62,7 @@ def _contract(table: Table) -> Contract:
                 if not ready:
                     one.wrong("this kind is like itself", "remove one `like` of the circle", "like")
                 kinds[name] = _kind(name, one, kinds)
-    return Contract(
+    return LaunchContract(
         table.text("name") or "project",
         tuple(kinds.values()),
         private=_rules(table, "private"),

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from .backends.base import Backend
-    from .contract import Contract
+    from .contract import LaunchContract
 
-    Build = Callable[["Asked"], CommandSpec]
+    Build = Callable[["Order"], CommandSpec]
 
 LEAK = "leaked-from-the-parent"  # the value of everything that must not be inherited
 
@@ -43,10 +43,10 @@ RULES = {
 
 
 @record
-class Asked:
+class Order:
     """What a builder is asked for: all that `CommandSpec` takes."""
 
-    contract: Contract
+    contract: LaunchContract
     backend: Backend
     kind: str
     task: Task
@@ -56,21 +56,21 @@ class Asked:
     continues: tuple[str, ...] | None = None
 
 
-def build(asked: Asked) -> CommandSpec:
+def build(order: Order) -> CommandSpec:
     """The builder that ships with Outfitter. Raises LaunchRefused."""
     return CommandSpec(
-        asked.contract,
-        asked.backend,
-        asked.kind,
-        asked.task,
-        base=asked.base,
-        extras=asked.extras,
-        continues=asked.continues,
+        order.contract,
+        order.backend,
+        order.kind,
+        order.task,
+        base=order.base,
+        extras=order.extras,
+        continues=order.continues,
     )
 
 
 @record
-class Verdict:
+class Judgement:
     """What one rule says about one backend and kind. `names` are at fault; `skipped` is why the backend
     cannot be launched so."""
 
@@ -87,7 +87,7 @@ class Verdict:
         return not self.wrong
 
 
-def cases(contract: Contract, backends: Mapping[str, Backend]) -> Iterator[tuple[str, str, str]]:
+def cases(contract: LaunchContract, backends: Mapping[str, Backend]) -> Iterator[tuple[str, str, str]]:
     """Backend, kind and rule of everything that is judged."""
     for name in backends:
         for kind in contract.kinds:
@@ -96,39 +96,39 @@ def cases(contract: Contract, backends: Mapping[str, Backend]) -> Iterator[tuple
 
 
 def judge(
-    contract: Contract,
+    contract: LaunchContract,
     backends: Mapping[str, Backend],
     *,
     extras: Mapping[str, str] = EMPTY,
     with_: Build = build,
-) -> list[Verdict]:
+) -> list[Judgement]:
     """Every rule for every backend and kind. `extras` are what the harness always passes."""
     return [
-        verdict
+        judgement
         for backend in backends.values()
         for kind in contract.kinds
-        for verdict in _judged(contract, backend, kind.name, extras, with_)
+        for judgement in _judged(contract, backend, kind.name, extras, with_)
     ]
 
 
 def _judged(
-    contract: Contract, backend: Backend, kind: str, extras: Mapping[str, str], build: Build
-) -> Iterator[Verdict]:
+    contract: LaunchContract, backend: Backend, kind: str, extras: Mapping[str, str], build: Build
+) -> Iterator[Judgement]:
     why_not = backend.why_not(kind)
     if why_not is not None:
-        yield from (Verdict(backend.name, kind, rule, skipped=why_not) for rule in RULES)
+        yield from (Judgement(backend.name, kind, rule, skipped=why_not) for rule in RULES)
         return
     rules = contract.kind(kind)
     unwanted = _unwanted(contract, backend)
     probe = _probe(rules.forbids, backend, extras)
     base = {**dict.fromkeys(unwanted, LEAK), "PATH": "/usr/bin:/bin", "HOME": "/home/user"}
-    asked = Asked(contract, backend, kind, Task("do", cwd="/work"), base=base, extras={**extras, **probe})
+    order = Order(contract, backend, kind, Task("do", cwd="/work"), base=base, extras={**extras, **probe})
 
-    def told(rule: str, wrong: str = "", names: tuple[str, ...] = ()) -> Verdict:
-        return Verdict(backend.name, kind, rule, wrong=wrong, names=names)
+    def told(rule: str, wrong: str = "", names: tuple[str, ...] = ()) -> Judgement:
+        return Judgement(backend.name, kind, rule, wrong=wrong, names=names)
 
     try:
-        spec = build(asked)
+        spec = build(order)
     except LaunchRefused as error:
         names = tuple(one.name for one in error.violations)
         yield told(BUILDS, str(error), names)
@@ -138,26 +138,26 @@ def _judged(
     yield told(REQUIRED, _list("no value for", lacking), tuple(lacking))
     leaked = [name for name, value in spec.env.items() if value == LEAK]
     yield told(FRESH, _list("inherited:", leaked), tuple(leaked))
-    eaten = [name for name, value in asked.extras.items() if spec.env.get(name) != value]
+    eaten = [name for name, value in order.extras.items() if spec.env.get(name) != value]
     yield told(EXTRAS, _list("given and gone:", eaten), tuple(eaten))
     there = [name for name in spec.env if first_match(rules.forbids, name)]
     yield told(FORBIDDEN, _list("forbidden:", there), tuple(there))
-    yield told(RESUMES, *_resumes(asked, build))
+    yield told(RESUMES, *_resumes(order, build))
 
 
-def _resumes(asked: Asked, build: Build) -> tuple[str, tuple[str, ...]]:
+def _resumes(order: Order, build: Build) -> tuple[str, tuple[str, ...]]:
     """What is wrong with resumes of such a launch, for each sandbox; and which flag."""
-    contract, backend = asked.contract, asked.backend
+    contract, backend = order.contract, order.backend
     if backend.why_not("resume") is not None or "resume" not in [kind.name for kind in contract.kinds]:
         return "", ()
-    extras = {**dict.fromkeys(contract.kind("resume").requires, "1"), **asked.extras}
+    extras = {**dict.fromkeys(contract.kind("resume").requires, "1"), **order.extras}
     for sandbox in SANDBOXES:
         first = Task("do", cwd="/work", sandbox=sandbox)
         again = Task("go on", cwd="/work", sandbox=sandbox, session="00000000-0000-4000-8000-000000000000")
-        start = Asked(contract, backend, asked.kind, first, base=asked.base, extras=extras)
+        start = Order(contract, backend, order.kind, first, base=order.base, extras=extras)
         try:
             guards = build(start).guards
-            build(Asked(contract, backend, "resume", again, base=asked.base, extras=extras, continues=guards))
+            build(Order(contract, backend, "resume", again, base=order.base, extras=extras, continues=guards))
         except LaunchRefused as error:
             lost = tuple(one.name for one in error.violations if one.rule == "guards")
             if lost:
@@ -165,7 +165,7 @@ def _resumes(asked: Asked, build: Build) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
-def _unwanted(contract: Contract, backend: Backend) -> list[str]:
+def _unwanted(contract: LaunchContract, backend: Backend) -> list[str]:
     """A name for each rule about what is not inherited."""
     rules = (*backend.denied, *contract.private, *contract.exclusive)
     return [f"{rule[:-1]}PROBE" if rule.endswith("*") else rule for rule in rules]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from .backends.base import Backend, Task
-    from .contract import Contract, Kind
+    from .contract import Kind, LaunchContract
 
 INHERITED = Origin("inherited", "from the environment of the caller")
 EXTRA = Origin("extra", "given by the caller for this launch")
@@ -60,7 +60,7 @@ class CommandSpec:
 
     def __init__(
         self,
-        contract: Contract,
+        contract: LaunchContract,
         backend: Backend,
         kind: str,
         task: Task,
@@ -110,7 +110,8 @@ class CommandSpec:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name} is read-only: a CommandSpec has passed its contract as it is")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name} is read-only: a CommandSpec has passed its contract as it is")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a CommandSpec cannot be copied or pickled: build it where it is needed")
@@ -141,7 +142,7 @@ class CommandSpec:
 class _Mix:
     """The environment while it is put together."""
 
-    def __init__(self, contract: Contract, backend: Backend) -> None:
+    def __init__(self, contract: LaunchContract, backend: Backend) -> None:
         self.values: dict[str, str] = {}
         self.origins: dict[str, Origin] = {}
         self.dropped: dict[str, str] = {}
@@ -188,7 +189,7 @@ def _judged(kind: Kind, mix: _Mix) -> list[Violation]:
     return found
 
 
-def _baseline(contract: Contract, kind: Kind) -> str:
+def _baseline(contract: LaunchContract, kind: Kind) -> str:
     return f"baseline of {kind.name} in contract {contract.name}"
 
 

@@ -12,11 +12,11 @@ def registered() -> dict[str, Backend]:
     """All of them by name, ours first. Raises SettingInvalid where one cannot be used."""
     from importlib.metadata import entry_points
 
-    from .claude import Claude
-    from .codex import Codex
-    from .gemini import Gemini
+    from .claude import ClaudeCode
+    from .codex import CodexCli
+    from .gemini import GeminiCli
 
-    found: dict[str, Backend] = {one.name: one for one in (Codex(), Claude(), Gemini())}
+    found: dict[str, Backend] = {one.name: one for one in (CodexCli(), ClaudeCode(), GeminiCli())}
     for point in entry_points(group=GROUP):
         backend = _made(point.name, point.load)
         if backend.name in found:

@@ -16,7 +16,7 @@ _BYPASSES = ("--dangerously-skip-permissions", "--allow-dangerously-skip-permiss
 _TOOLS = ("--allowedTools", "--allowed-tools"), ("--disallowedTools", "--disallowed-tools")
 
 
-class Claude(Backend):
+class ClaudeCode(Backend):
     name = "claude"
     program = "claude"
     denied = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_*")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _BYPASS = "--dangerously-bypass-approvals-and-sandbox"
 
 
-class Codex(Backend):
+class CodexCli(Backend):
     name = "codex"
     program = "codex"
     denied = (

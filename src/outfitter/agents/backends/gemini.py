@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _MODES = {READ_ONLY: "plan", WORKSPACE_WRITE: "auto_edit", FULL_ACCESS: "yolo"}
 
 
-class Gemini(Backend):
+class GeminiCli(Backend):
     name = "gemini"
     program = "gemini"
     denied = (
@@ -21,11 +21,6 @@ class Gemini(Backend):
         *("OPENAI_API_KEY", "CODEX_*"),
     )
     home_variable = "GEMINI_CLI_HOME"
-
-    def why_not(self, kind: str) -> str | None:
-        if kind == "orchestrator":
-            return "it has no way to dispatch other sessions"
-        return None
 
     def argv(self, kind: str, task: Task) -> list[str]:
         options = [f"--approval-mode={_MODES[task.sandbox]}"]
