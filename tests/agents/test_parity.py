@@ -40,7 +40,7 @@ def test_variables_that_a_kind_has_lost_are_all_named() -> None:
     lost = ("AUTOSKILLIT_AGENT_BACKEND", "MCP_CONNECTION_NONBLOCKING", "AUTOSKILLIT_HEADLESS_AUTO_GATE")
     found = faults(judge(without("food_truck", *lost), registered()))
     expected = tuple(name for name in FOOD_TRUCK_REQUIRED if name in lost)
-    assert found == {(name, "food_truck", "builds", expected) for name in registered()}
+    assert found == {(name, "food_truck", "required", expected) for name in registered()}
 
 
 def test_builder_that_lets_a_parents_variables_through_is_caught() -> None:
@@ -93,10 +93,10 @@ def test_forbidden_name_that_a_backend_sets_is_caught() -> None:
             return {"AUTOSKILLIT_HEADLESS": "1"}
 
     found = faults(judge(CONTRACT, {"codex": Bringing()}))
-    assert found == {("codex", "interactive", "builds", ("AUTOSKILLIT_HEADLESS",))} | {
+    assert found == {("codex", "interactive", "forbidden", ("AUTOSKILLIT_HEADLESS",))} | {
         one for one in found if one[1] != "interactive"
     }
-    assert ("codex", "interactive", "builds", ("AUTOSKILLIT_HEADLESS",)) in found
+    assert ("codex", "interactive", "forbidden", ("AUTOSKILLIT_HEADLESS",)) in found
 
 
 def test_backend_that_cannot_offer_a_kind_is_listed_and_never_left_out() -> None:

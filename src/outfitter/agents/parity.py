@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from ..errors import LaunchRefused
 from ..record import EMPTY, KW_ONLY, record
+from . import spec as spec_rules
 from .backends.base import SANDBOXES, Task
 from .contract import first_match
 from .spec import CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from .backends.base import Backend
     from .contract import LaunchContract
@@ -24,22 +25,21 @@ if TYPE_CHECKING:
 
 LEAK = "leaked-from-the-parent"  # the value of everything that must not be inherited
 
-BUILDS, REQUIRED, FRESH, EXTRAS, FORBIDDEN, RESUMES = (
-    "builds",
+REQUIRED, FORBIDDEN, FRESH, EXTRAS, RESUMES = (
     "required",
+    "forbidden",
     "fresh",
     "extras",
-    "forbidden",
     "resume-keeps-sandbox",
 )
 RULES = {
-    BUILDS: "the command can be built",
     REQUIRED: "every required name has a value",
+    FORBIDDEN: "no forbidden name is there",
     FRESH: "nothing private, exclusive or denied is inherited",
     EXTRAS: "what the caller gives on purpose arrives",
-    FORBIDDEN: "no forbidden name is there",
     RESUMES: "a resume keeps the sandbox of the launch that it continues",
 }
+_NOT_BUILT = "no command could be built"
 
 
 @record
@@ -124,25 +124,33 @@ def _judged(
     base = {**dict.fromkeys(unwanted, LEAK), "PATH": "/usr/bin:/bin", "HOME": "/home/user"}
     order = Order(contract, backend, kind, Task("do", cwd="/work"), base=base, extras={**extras, **probe})
 
-    def told(rule: str, wrong: str = "", names: tuple[str, ...] = ()) -> Judgement:
-        return Judgement(backend.name, kind, rule, wrong=wrong, names=names)
+    def told(rule: str, what: str, names: Iterable[str]) -> Judgement:
+        found = tuple(names)
+        return Judgement(
+            backend.name, kind, rule, wrong=f"{what} {', '.join(found)}" if found else "", names=found
+        )
 
     try:
         spec = build(order)
     except LaunchRefused as error:
-        names = tuple(one.name for one in error.violations)
-        yield told(BUILDS, str(error), names)
+        refused = [one for one in error.violations if one.rule != spec_rules.FORBIDDEN]
+        for rule, broken in (
+            (REQUIRED, refused),
+            (FORBIDDEN, [one for one in error.violations if one not in refused]),
+        ):
+            wrong = "; ".join(map(str, broken))
+            yield Judgement(backend.name, kind, rule, wrong=wrong, names=tuple(one.name for one in broken))
+        for rule in (FRESH, EXTRAS, RESUMES):
+            yield Judgement(backend.name, kind, rule, skipped=_NOT_BUILT)
         return
-    yield told(BUILDS)
     lacking = [name for name in rules.requires if not spec.env.get(name) and name not in rules.may_be_empty]
-    yield told(REQUIRED, _list("no value for", lacking), tuple(lacking))
-    leaked = [name for name, value in spec.env.items() if value == LEAK]
-    yield told(FRESH, _list("inherited:", leaked), tuple(leaked))
-    eaten = [name for name, value in order.extras.items() if spec.env.get(name) != value]
-    yield told(EXTRAS, _list("given and gone:", eaten), tuple(eaten))
-    there = [name for name in spec.env if first_match(rules.forbids, name)]
-    yield told(FORBIDDEN, _list("forbidden:", there), tuple(there))
-    yield told(RESUMES, *_resumes(order, build))
+    yield told(REQUIRED, "no value for", lacking)
+    yield told(FORBIDDEN, "forbidden:", [name for name in spec.env if first_match(rules.forbids, name)])
+    yield told(FRESH, "inherited:", [name for name, value in spec.env.items() if value == LEAK])
+    gone = [name for name, value in order.extras.items() if spec.env.get(name) != value]
+    yield told(EXTRAS, "given and gone:", gone)
+    wrong, names = _resumes(order, build)
+    yield Judgement(backend.name, kind, RESUMES, wrong=wrong, names=names)
 
 
 def _resumes(order: Order, build: Build) -> tuple[str, tuple[str, ...]]:
@@ -159,7 +167,7 @@ def _resumes(order: Order, build: Build) -> tuple[str, tuple[str, ...]]:
             guards = build(start).guards
             build(Order(contract, backend, "resume", again, base=order.base, extras=extras, continues=guards))
         except LaunchRefused as error:
-            lost = tuple(one.name for one in error.violations if one.rule == "guards")
+            lost = tuple(one.name for one in error.violations if one.rule == spec_rules.GUARDS)
             if lost:
                 return str(error), lost
     return "", ()
@@ -179,7 +187,3 @@ def _probe(forbids: tuple[str, ...], backend: Backend, extras: Mapping[str, str]
         for place, name in enumerate(names)
         if name not in extras and not first_match(forbids, name)
     }
-
-
-def _list(what: str, names: list[str]) -> str:
-    return f"{what} {', '.join(names)}" if names else ""
