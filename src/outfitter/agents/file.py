@@ -20,23 +20,26 @@ from ..env.names import is_name
 from ..formats.document import refuse
 from ..formats.toml import Table, parse, shown
 from ..record import EMPTY
-from .contract import HOLES, KINDS, Kind, LaunchContract
+from .contract import DEFAULT, HOLES, KINDS, Kind, LaunchContract
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-TABLE = "agents"  # of an outfitter.toml
+PROJECT_FILE = "outfitter.toml"
+TABLE = "agents"  # in it
 _KEYS = ("name", "private", "exclusive", "kinds")
 _KIND_KEYS = ("like", "requires", "forbids", "may_be_empty", "set")
 
 
 def parse_contract(text: str, file: str) -> LaunchContract:
-    """The contract in a text: a project's file if it has a table `agents`, else a file of its own.
+    """The contract in a text: in table `agents` of a project's file, or in a file of its own.
 
-    Raises FileInvalid with every mistake.
+    A project without that table has the default one. Raises FileInvalid with every mistake.
     """
     root = Table(parse(text, file))
+    if TABLE not in root and file.rpartition("/")[2] == PROJECT_FILE:
+        return DEFAULT
     table = root.table(TABLE) if TABLE in root else root
     contract = _contract(table) if table is not None else LaunchContract("", ())
     refuse(root.mistakes)

@@ -39,7 +39,7 @@ RULES = {
     EXTRAS: "what the caller gives on purpose arrives",
     RESUMES: "a resume keeps the sandbox of the launch that it continues",
 }
-_NOT_BUILT = "no command could be built"
+NOT_BUILT = "no command could be built"
 
 
 @record
@@ -141,7 +141,7 @@ def _judged(
             wrong = "; ".join(map(str, broken))
             yield Judgement(backend.name, kind, rule, wrong=wrong, names=tuple(one.name for one in broken))
         for rule in (FRESH, EXTRAS, RESUMES):
-            yield Judgement(backend.name, kind, rule, skipped=_NOT_BUILT)
+            yield Judgement(backend.name, kind, rule, skipped=NOT_BUILT)
         return
     lacking = [name for name in rules.requires if not spec.env.get(name) and name not in rules.may_be_empty]
     yield told(REQUIRED, "no value for", lacking)

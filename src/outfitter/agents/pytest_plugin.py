@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .parity import Build, Judgement
 
 OPTION = "--outfitter-contracts"
-_PROJECT_FILE = "outfitter.toml"
 
 
 class Case:
@@ -121,10 +120,10 @@ class _Item(pytest.Item):
 
 def _contract(config: pytest.Config) -> LaunchContract:
     from ..errors import FileInvalid
-    from .file import parse_contract
+    from .file import PROJECT_FILE, parse_contract
 
     named = config.getoption("contracts") or config.getini("outfitter_contract")
-    path = config.rootpath / (named or _PROJECT_FILE)
+    path = config.rootpath / (named or PROJECT_FILE)
     try:
         return parse_contract(path.read_text(), str(path))
     except OSError as error:

@@ -11,7 +11,7 @@ from ...record import KW_ONLY, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 READ_ONLY, WORKSPACE_WRITE, FULL_ACCESS = "read-only", "workspace-write", "danger-full-access"
 SANDBOXES = (READ_ONLY, WORKSPACE_WRITE, FULL_ACCESS)
@@ -69,6 +69,10 @@ class Backend:
         """Variables of its own that the task needs."""
         return {self.home_variable: task.home} if task.home and self.home_variable else {}
 
+    def session(self, event: Mapping[str, object]) -> str | None:
+        """The id of the session, where an event of its output (a line of JSON) says it."""
+        return None
+
     def plugins(self) -> list[str]:
         """The names of plugins that it has installed."""
         return []
@@ -89,3 +93,7 @@ def option(argv: Sequence[str], *names: str) -> str | None:
             if name.startswith("--") and word.startswith(f"{name}="):
                 return word[len(name) + 1 :]
     return None
+
+
+def text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .base import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE, Backend, option
+from .base import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE, Backend, option, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .base import Task
 
@@ -41,3 +41,6 @@ class ClaudeCode(Backend):
             if (value := option(argv, *names)) is not None:
                 said.append(f"{names[0]}={value}")
         return tuple(said + [word for word in argv if word in _BYPASSES])
+
+    def session(self, event: Mapping[str, object]) -> str | None:
+        return text_or_none(event.get("session_id")) if event.get("subtype") == "init" else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .base import Backend, option
+from .base import Backend, option, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .base import Task
 
@@ -53,6 +53,9 @@ class CodexCli(Backend):
         said = [f"sandbox={option(argv, '--sandbox', '-s')}"]
         said += [f"config={word}" for word in _overrides(argv) if word.startswith(("sandbox", "approval"))]
         return tuple(said + [word for word in argv if word in (_BYPASS, "--approve-for-me")])
+
+    def session(self, event: Mapping[str, object]) -> str | None:
+        return text_or_none(event.get("thread_id")) if event.get("type") == "thread.started" else None
 
 
 def _overrides(argv: Sequence[str]) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .base import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE, Backend, option
+from .base import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE, Backend, option, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .base import Task
 
@@ -36,3 +36,6 @@ class GeminiCli(Backend):
     def guards(self, argv: Sequence[str]) -> tuple[str, ...]:
         said = [f"mode={option(argv, '--approval-mode')}"]
         return tuple(said + [word for word in argv if word in ("-y", "--yolo", "-s", "--sandbox")])
+
+    def session(self, event: Mapping[str, object]) -> str | None:
+        return text_or_none(event.get("session_id")) if event.get("type") == "init" else None
