@@ -31,6 +31,7 @@ def agent_group() -> None:
     Flag("--session", "text", "With --kind resume: the session to go on with (default: the last).", "ID"),
     Flag("--home", "text", "The agent's own folder of configuration and sessions.", "DIR"),
     Flag("--env", "pairs", "Set a variable for this launch."),
+    Flag("--arg", "list", "Another argument for the agent itself.", "WORD"),
     Flag("--cwd", "text", "Start the agent in this directory of the executor.", "PATH"),
     Flag("--tty", "flag", "Allocate a terminal.", short="-t"),
     Flag("--dry-run", "flag", "Show the command and its environment, and start nothing."),

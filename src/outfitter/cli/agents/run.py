@@ -105,6 +105,7 @@ class _Launch:
             sandbox=sandbox,
             session=session,
             home=flags["home"],
+            args=flags["arg"],
         )
 
     async def _start(self, client: Client, spec: CommandSpec, task: Task) -> int:
