@@ -40,10 +40,10 @@ def agent_group() -> None:
 @click.argument("backend", metavar="AGENT")
 @click.argument("prompt", nargs=-1, metavar="[-- PROMPT]")
 def agent_run_command(backend: str, prompt: tuple[str, ...], **flags: Any) -> int:
-    """Start an agent with the environment that its launch contract asks for.
+    """Start an agent as its launch contract says.
 
     AGENT is codex, claude, gemini or one that an installed package brings. The exit status is the agent's
-    own, or 125 if the contract refuses the launch: every broken rule is named.
+    own, or 125 if the contract refuses the launch; then every broken rule is named.
     """
     from .run import run
 
@@ -104,9 +104,10 @@ def contract_diff_command(before: str, after: str, **flags: Any) -> int:
     Flag("--cwd", "directory", "Take the environment of commands in this directory.", "DIR"),
 )
 def contract_init_command(**flags: Any) -> int:
-    """Print a first contract, from the environment that a command has here today.
+    """Print a first contract.
 
-    Variables that every machine has are left out. Remove what your launches do not need.
+    It requires what a command has here today, except variables that every machine has. Remove what your
+    launches do not need.
     """
     from .contracts import init
 
