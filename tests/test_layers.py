@@ -37,8 +37,8 @@ LAYERS: dict[str, set[str]] = {
     "host": GROUND | READERS | {"env", "core"},
     "providers": GROUND | READERS | {"env", "core", "host"},
     "contract": GROUND | READERS | {"env", "core", "host", "providers"},
-    # Launch contracts can be checked with nothing running.
-    "agents": GROUND | READERS | {"env", "core"},
+    # Launch contracts can be checked with nothing running; `agents.running` needs a client.
+    "agents": GROUND | READERS | {"env", "core", "client"},
     "web": GROUND | {"env"},
     "client": GROUND | {"protocol", "core", "transport"},
     # What the plain client is built on.

@@ -45,6 +45,7 @@ OutfitterError
 ├── EnvironmentUnknown          no environment has this name
 ├── EnvironmentReplaced         the environment was replaced or dropped during this call
 └── ContractViolated            the environment does not meet its contract
+    └── LaunchRefused           the launch of an agent breaks its launch contract; names every broken rule
 
 Each class has a `slug`: a stable name that scripts and logs may rely on.
 """
@@ -60,7 +61,15 @@ from .earlyerrors import SettingInvalid as SettingInvalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypedDict
+    from typing import Protocol, TypedDict
+
+    class Broken(Protocol):
+        """A broken rule of a launch contract (agents.spec.Violation)."""
+
+        @property
+        def rule(self) -> str: ...
+        @property
+        def name(self) -> str: ...
 
     class ErrorData(TypedDict, total=False):
         """What Outfitter's servers say with an error; other servers have members of their own."""
@@ -569,3 +578,19 @@ class EnvironmentReplaced(OutfitterError):
 
 class ContractViolated(OutfitterError):
     slug = "contract-violated"
+
+
+class LaunchRefused(ContractViolated):
+    """The launch of an agent breaks its contract. `violations` has every broken rule, with its name."""
+
+    slug = "launch-refused"
+
+    def __init__(self, backend: str, kind: str, violations: tuple[Broken, ...]) -> None:
+        super().__init__(backend, kind, violations)
+        self.backend = backend
+        self.kind = kind
+        self.violations = violations
+
+    def __str__(self) -> str:
+        found = "; ".join(map(str, self.violations))
+        return f"{self.backend} cannot be launched as `{self.kind}`: {found}"

@@ -210,6 +210,7 @@ NEVER_ANSWERED = {
     errors.RequestFailed,
     errors.SettingInvalid,
     errors.ContractViolated,
+    errors.LaunchRefused,
     errors.CapabilityMissing,
     errors.DialFailed,
     errors.EnvironmentReplaced,

@@ -39,6 +39,14 @@ def claude_binary(which: str = "claude") -> Path:
     return path
 
 
+def gemini() -> list[str]:
+    """The words that start Gemini CLI, as `make tools` installs it."""
+    path = ROOT / ".tools/gemini/package/bundle/gemini.js"
+    if not path.exists():
+        missing("Gemini CLI", "run `make tools`")
+    return [program("node"), str(path)]
+
+
 def program(name: str) -> str:
     """The path of a program: one that `make tools` installed, or the system's."""
     path = shutil.which(name, path=f"{ROOT}/.tools/bin:{os.environ.get('PATH', os.defpath)}")

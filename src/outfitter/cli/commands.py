@@ -13,6 +13,7 @@ from ..errors import OutfitterError
 from ..plain import plain
 from ..protocol.operating import SIGNALS
 from . import detachkeys
+from .agents.commands import agent_group, contract_group
 from .env.commands import env_group
 from .flags import JSON, SERVE, WHERE, WISHES, Flag
 from .hook.commands import hook_group
@@ -247,6 +248,8 @@ def cp_command(source: str, destination: str, **flags: Any) -> int:
     return cp(source, destination, flags)
 
 
+cli.add_command(agent_group)
+cli.add_command(contract_group)
 cli.add_command(env_group)
 cli.add_command(hook_group)
 

@@ -65,6 +65,7 @@ class Follower:
         leave_keys: bytes = b"",
         as_json: bool = False,
         timeout: float | None = None,
+        heard: Callable[[Output | Exited], object] | None = None,
     ) -> None:
         self._client = client
         self._process = process
@@ -76,6 +77,7 @@ class Follower:
         self._leave_keys = DetachKeys(leave_keys if watched else b"")
         self._json = as_json
         self._timeout = timeout
+        self._heard = heard  # told of every event
         self.lost = False  # its end was not seen: it may still run
         self._presses = 0
         self._writing_since: float | None = None
@@ -142,6 +144,8 @@ class Follower:
                     await terminal.write(1, _line({"event": "provider", **layer}))
         try:
             async for event in self._process:
+                if self._heard is not None:
+                    self._heard(event)
                 try:
                     await self._show(event)
                 except OSError as error:

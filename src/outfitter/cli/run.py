@@ -18,10 +18,11 @@ from .target import named, reach
 from .wishes import wire_contract, wire_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..client.client import Client
     from ..client.process import RemoteProcess
+    from ..core.events import Exited, Output
     from ..protocol.jsontext import Json
     from .records import Started
     from .target import Target
@@ -87,7 +88,7 @@ class _Run:
                     on_waiting=lambda what: say(f"waiting for {what}"),
                 )
             except RequestFailed as error:
-                return _not_started(self._argv[0], error)
+                return not_started(self._argv[0], error)
             for warning in process.warnings:
                 say(warning)
             started = self._record(client, process)
@@ -201,10 +202,11 @@ async def follow(
     pass_input: bool,
     leave_keys: bytes,
     found: str | None = None,
+    heard: Callable[[Output | Exited], object] | None = None,
 ) -> int:
     """Follows a command; returns the exit status. Raises LeftRunning, after it said how to come back.
 
-    `found` is how to come back to one that was there before and has no record.
+    `found` is how to come back to one that was there before and has no record; `heard` is told every event.
     """
     follower = Follower(
         client,
@@ -216,6 +218,7 @@ async def follow(
         leave_keys=leave_keys,
         as_json=flags["json"],
         timeout=flags.get("timeout"),
+        heard=heard,
     )
     try:
         status = await follower.run()
@@ -261,7 +264,7 @@ def _is_null_input() -> bool:
     return given.st_rdev == null.st_rdev and given.st_mode == null.st_mode
 
 
-def _not_started(program: str, error: RequestFailed) -> int:
+def not_started(program: str, error: RequestFailed) -> int:
     data = error.data or {}
     say(f"cannot start {program}: {data.get('reason') or error.message}")
     if data.get("subject") == "cwd":

@@ -425,6 +425,10 @@ class _File:
             found[name] = self._env(f"{setting}.{name}") or EnvSettings(self._document.file)
         return found
 
+    def _read_launches(self, table: Table, key: Key, setting: str) -> None:
+        """Launches of agents are no matter of a command's environment: who launches one reads this table."""
+        table.table(key.name)
+
     def _env(self, table: str) -> EnvSettings | None:
         self._refuse_contradictions(table)
         values: dict[str, str] = self._said.get(f"{table}.set") or {}

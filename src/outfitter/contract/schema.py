@@ -51,6 +51,7 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key("allow_login_shell", "flag",
             'Codex\'s name for shell.login: false is "reject", true is "allow".'),
         Key("overlays", "overlays", "Overlays by name, for commands that choose them; keys as in [env]."),
+        Key("agents", "launches", "The launch contract: what each kind of launch of an agent must keep."),
     ),
     "shell_environment_policy": (
         Key("inherit", "choice", "Which of the executor's variables a command starts from.",
@@ -221,5 +222,6 @@ _VALUES: dict[str, Any] = {  # functions of a Key; their type would be longer th
             "properties": {one.name: _value(one) for one in KEYS["env"]},
         },
     },
+    "launches": lambda key: _table("", {}),
     "switch_or_path": lambda key: {"type": ["boolean", "string"], "pattern": _PATH},
 }

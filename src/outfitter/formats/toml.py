@@ -110,6 +110,9 @@ class Table:
     def __contains__(self, key: str) -> bool:
         return key in self._value
 
+    def keys(self) -> list[str]:
+        return list(self._value)
+
     def line(self, *path: str | int) -> int:
         return self._document.line(*self._path, *path)
 

@@ -1,0 +1,62 @@
+"""Codex CLI."""
+
+from __future__ import annotations
+
+from .base import Backend, option, text_or_none
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .base import Task
+
+_BYPASS = "--dangerously-bypass-approvals-and-sandbox"
+
+
+class CodexCli(Backend):
+    name = "codex"
+    program = "codex"
+    denied = (
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
+        *("CLAUDE_STREAM_IDLE_TIMEOUT_MS", "CLAUDE_CODE_*"),
+    )
+    home_variable = "CODEX_HOME"
+
+    def argv(self, kind: str, task: Task) -> list[str]:
+        # Options of `exec` go before `resume`, which knows fewer: --sandbox is not among them.
+        options = ["--sandbox", task.sandbox]
+        if task.model is not None:
+            options += ["--model", task.model]
+        for folder in task.add_dirs:
+            options += ["--add-dir", folder]
+        prompt = [task.prompt] if task.prompt else []
+        if kind == "interactive":
+            return [self.program, *options, *task.args, "--", *prompt]
+        if kind != "resume":
+            return [self.program, "exec", "--json", *options, *task.args, "--", *prompt]
+        session = [task.session] if task.session else []
+        last = [] if session else ["--last"]
+        return [
+            self.program,
+            "exec",
+            "--json",
+            *options,
+            *task.args,
+            "resume",
+            *last,
+            "--",
+            *session,
+            *prompt,
+        ]
+
+    def guards(self, argv: Sequence[str]) -> tuple[str, ...]:
+        said = [f"sandbox={option(argv, '--sandbox', '-s')}"]
+        said += [f"config={word}" for word in _overrides(argv) if word.startswith(("sandbox", "approval"))]
+        return tuple(said + [word for word in argv if word in (_BYPASS, "--approve-for-me")])
+
+    def session(self, event: Mapping[str, object]) -> str | None:
+        return text_or_none(event.get("thread_id")) if event.get("type") == "thread.started" else None
+
+
+def _overrides(argv: Sequence[str]) -> list[str]:
+    return [argv[place + 1] for place, word in enumerate(argv[:-1]) if word in ("-c", "--config")]

@@ -1,0 +1,86 @@
+"""Launch contracts: what each kind of launch requires, forbids and sets, whichever agent it starts.
+
+A kind of launch is data: five ship with Outfitter, and a harness declares its own. Nothing here touches the
+machine, so that a contract can be checked with nothing installed.
+"""
+
+from __future__ import annotations
+
+from ..errors import SettingInvalid
+from ..record import EMPTY, KW_ONLY, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# The kinds that ship with Outfitter, and why each of them starts an agent.
+KINDS = {
+    "skill": "a headless worker that runs one skill",
+    "orchestrator": "a headless session that dispatches others",
+    "headless": "one prompt, no skill, nobody at a terminal",
+    "resume": "a stored session goes on",
+    "interactive": "a person at a terminal",
+}
+HOLES = ("backend", "kind", "contract")  # what a baseline value may have in braces
+
+
+def first_match(rules: Iterable[str], name: str) -> str | None:
+    """The first rule that a name meets: the name itself, or a prefix with `*` behind it. Case counts."""
+    for rule in rules:
+        if name == rule or (rule.endswith("*") and name.startswith(rule[:-1])):
+            return rule
+    return None
+
+
+@record
+class Kind:
+    """One kind of launch.
+
+    `requires` are names that the launch must have, with a value unless they are in `may_be_empty` too.
+    `forbids` are names, or prefixes with `*`, that it must not have. `baseline` is set for every launch of
+    the kind; `{backend}`, `{kind}` and `{contract}` in a value stand for their names.
+    """
+
+    name: str
+    _: KW_ONLY
+    requires: tuple[str, ...] = ()
+    forbids: tuple[str, ...] = ()
+    baseline: Mapping[str, str] = EMPTY
+    may_be_empty: tuple[str, ...] = ()
+
+
+@record
+class LaunchContract:
+    """All kinds of launch of one harness.
+
+    No launch inherits `private` names, which are the harness's own, or `exclusive` ones, which belong to a
+    headless launch alone: both are names or prefixes with `*`, and are only ever set afresh.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+    _: KW_ONLY
+    private: tuple[str, ...] = ()
+    exclusive: tuple[str, ...] = ()
+
+    def kind(self, name: str) -> Kind:
+        """Raises SettingInvalid for a kind that the contract does not declare."""
+        for kind in self.kinds:
+            if kind.name == name:
+                return kind
+        known = ", ".join(kind.name for kind in self.kinds)
+        raise SettingInvalid(f"contract `{self.name}` has no launch kind `{name}`: it has {known}")
+
+    def baseline(self, kind: Kind, backend: str) -> dict[str, str]:
+        """What every launch of a kind is given, for one backend."""
+        stands_for = {"{backend}": backend, "{kind}": kind.name, "{contract}": self.name}
+        filled = {}
+        for name, value in kind.baseline.items():
+            for hole, meaning in stands_for.items():
+                value = value.replace(hole, meaning)
+            filled[name] = value
+        return filled
+
+
+# What holds where nobody has declared anything: the backends' own rules, and no more.
+DEFAULT = LaunchContract("default", tuple(Kind(name) for name in KINDS))

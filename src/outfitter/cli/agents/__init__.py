@@ -1,0 +1,1 @@
+"""outfitter agent and outfitter contract: launches of agents, and what they must keep."""

@@ -1,0 +1,239 @@
+"""outfitter agent and outfitter contract, as a person or a script uses them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from outfitter.agents.backends import registered
+from outfitter.agents.file import parse_contract
+from outfitter.agents.parity import RULES
+from outfitter.cli.agents.sessions import AgentSession, AgentSessions
+from tests.cli.commandline import User
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "autoskillit.toml"
+
+
+@pytest.fixture
+def project(user: User) -> Path:
+    """The folder that command lines run in is a project with a contract."""
+    path = user.home / "outfitter.toml"
+    path.write_text(
+        '[agents]\nname = "mine"\n[agents.kinds.skill]\nrequires = ["RUN_ID", "TEAM"]\nforbids = ["BAD_*"]\n'
+    )
+    return path
+
+
+# check
+
+
+def test_check_tells_every_broken_rule_and_fails(user: User, project: Path) -> None:
+    done = user.run("contract", "check", "--kind", "skill", "--agent", "codex")
+    assert done.stdout.decode().splitlines() == [
+        "AGENT  KIND   REQUIRED  FORBIDDEN  FRESH  EXTRAS  RESUME-KEEPS-SANDBOX",
+        "codex  skill  BROKEN    ok         -      -       -",
+        "codex, skill, required: RUN_ID: required, and no layer sets it; "
+        "TEAM: required, and no layer sets it",
+    ]
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_check_counts_what_the_harness_passes(user: User, project: Path) -> None:
+    done = user.run("contract", "check", "--env", "RUN_ID=1", "--env", "TEAM=2", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["contract"], told["ok"]) == (0, "mine", True)
+    assert len(told["results"]) == len(registered()) * 5 * len(RULES)
+    assert told["results"][0] == {
+        "agent": "codex",
+        "kind": "skill",
+        "rule": "required",
+        "ok": True,
+        "names": [],
+    }
+
+
+def test_check_names_a_forbidden_name(user: User, project: Path) -> None:
+    sets = ("--env", "RUN_ID=1", "--env", "TEAM=2", "--env", "BAD_IDEA=3")
+    done = user.run("contract", "check", "--kind", "skill", "--agent", "claude", *sets)
+    assert done.returncode == 1
+    told = "claude, skill, forbidden: BAD_IDEA: BAD_* is forbidden: given by the caller for this launch"
+    assert told in done.stdout.decode()
+
+
+def test_check_of_the_example_passes(user: User) -> None:
+    assert user.run("contract", "check", str(EXAMPLE)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "no launch contract: there is no outfitter.toml here"),
+        ("[agents]\nnam = 1\n", "outfitter.toml:2: unknown field `nam`; did you mean `name`?"),
+    ],
+)
+def test_check_without_a_contract_says_what_to_do(user: User, text: str | None, told: str) -> None:
+    if text is not None:
+        (user.home / "outfitter.toml").write_text(text)
+    done = user.run("contract", "check")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert told in done.stderr.decode()
+
+
+def test_commands_work_in_a_project_with_a_contract(user: User, project: Path) -> None:
+    done = user.run("run", "--", "echo", "hello")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"hello\n", b"")
+
+
+# diff
+
+
+def test_diff_of_two_contracts_names_each_difference(user: User, project: Path) -> None:
+    other = user.home / "other.toml"
+    other.write_text(
+        'name = "mine"\n[kinds.skill]\nrequires = ["RUN_ID"]\nset = { A = "1" }\n[kinds.truck]\n'
+    )
+    done = user.run("contract", "diff", str(project), str(other), "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["differences"] == [
+        {"what": "skill.requires", "before": "TEAM", "after": "-"},
+        {"what": "skill.forbids", "before": "BAD_*", "after": "-"},
+        {"what": "skill.set.A", "before": "-", "after": "1"},
+        {"what": "kind truck", "before": "-", "after": "yes"},
+    ]
+    assert user.run("contract", "diff", str(other), str(other)).returncode == 0
+
+
+def test_diff_of_two_agents_names_what_each_never_inherits(user: User) -> None:
+    done = user.run("contract", "diff", "codex", "claude")
+    lines = [re.split(r"\s{2,}", line) for line in done.stdout.decode().splitlines()]
+    assert ["program", "codex", "claude"] in lines
+    assert ["never inherits", "-", "OPENAI_API_KEY"] in lines
+    mixed = user.run("contract", "diff", "codex", str(EXAMPLE))
+    assert b"two agents, or two files" in mixed.stderr
+
+
+# init and list
+
+
+def test_first_contract_has_what_a_command_has_and_passes(user: User) -> None:
+    done = user.run("contract", "init", "--kind", "skill", "--name", "mine", env={"MY_RUN": "1"})
+    contract = parse_contract(done.stdout.decode(), "launch.toml")
+    assert contract.name == "mine"
+    assert "MY_RUN" in contract.kind("skill").requires
+    assert not {"PATH", "HOME"} & set(contract.kind("skill").requires)
+    (user.home / "launch.toml").write_bytes(done.stdout)
+    sets = [word for name in contract.kind("skill").requires for word in ("--env", f"{name}=1")]
+    assert user.run("contract", "check", "launch.toml", *sets).returncode == 0
+
+
+def test_agents_are_listed(user: User) -> None:
+    told = json.loads(user.run("agent", "list", "--json").stdout)["agents"]
+    assert [one["name"] for one in told] == ["codex", "claude", "gemini"]
+    assert "CLAUDE_CODE_*" in told[0]["denied"]
+    assert b"CLAUDE_CODE_*" in user.run("agent", "list").stdout
+
+
+# run
+
+
+def test_dry_run_shows_the_command_and_where_each_variable_comes_from(user: User, project: Path) -> None:
+    leaks = {"CLAUDE_CODE_X": "leak", "MY_TOKEN": "hush-hush-hush"}
+    words = ("--kind", "skill", "--env", "RUN_ID=7", "--env", "TEAM=a", "--model", "m", "--add-dir", "/two")
+    done = user.run("agent", "run", "codex", *words, "--dry-run", "--json", "--", "fix", "it", env=leaks)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    options = ["--sandbox", "workspace-write", "--model", "m", "--add-dir", "/two"]
+    assert told["argv"] == ["codex", "exec", "--json", *options, "--", "fix it"]
+    assert (told["agent"], told["kind"], told["contract"], told["cwd"]) == (
+        "codex",
+        "skill",
+        "mine",
+        str(user.home),
+    )
+    given = {"origin": "extra", "detail": "given by the caller for this launch"}
+    assert told["variables"]["RUN_ID"] == {**given, "value": "7"}
+    assert told["variables"]["MY_TOKEN"]["secret"] is True
+    assert told["variables"]["HOME"]["origin"] == "launcher"  # where the environment contract has it from
+    assert told["dropped"] == {"CLAUDE_CODE_X": "codex never inherits CLAUDE_CODE_*"}
+    shown = user.run("agent", "run", "codex", *words, "--dry-run", "--", "fix", "it", env=leaks)
+    assert b"  RUN_ID=7  # given by the caller for this launch" in shown.stdout.splitlines()
+    assert b"hush" not in shown.stdout + done.stdout
+
+
+def test_launch_that_breaks_its_contract_starts_nothing(user: User, project: Path) -> None:
+    marker = user.home / "started"
+    program = user.home / "codex"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    program.chmod(0o755)
+    path = {"PATH": f"{user.home}:/usr/bin:/bin"}
+    done = user.run("agent", "run", "codex", "--kind", "skill", "--env", "TEAM=a", "--", "go", env=path)
+    assert done.returncode == 125
+    told = "codex cannot be launched as `skill`: RUN_ID: required, and no layer sets it"
+    assert done.stderr.decode() == f"outfitter: {told}\n"
+    assert not marker.exists()
+    sets = ("--env", "TEAM=a", "--env", "RUN_ID=1")
+    assert user.run("agent", "run", "codex", "--kind", "skill", *sets, "--", "go", env=path).returncode == 0
+    assert marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("cursor",), "no agent is called `cursor`: there are codex, claude, gemini"),
+        (("codex", "--kind", "truck"), "has no launch kind `truck`"),
+        (("codex", "--contract", "absent.toml"), "cannot read absent.toml: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_launched_is_told(user: User, words: tuple[str, ...], told: str) -> None:
+    done = user.run("agent", "run", *words, "--", "go")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert told in done.stderr.decode()
+
+
+# Sessions
+
+
+def session(ident: str, started: float, cwd: str = "/work") -> AgentSession:
+    return AgentSession(
+        "codex", ident, "local", cwd, "skill", "mine", "read-only", ("sandbox=read-only",), started
+    )
+
+
+def test_session_is_found_by_its_id_or_as_the_last_of_a_folder(tmp_path: Path) -> None:
+    sessions = AgentSessions({"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    assert sessions.find("codex", "local", "", "/work") is None
+    for one in (session("a/../b", 1.0), session("b", 3.0), session("c", 2.0), session("d", 9.0, "/other")):
+        sessions.add(one)
+    assert sessions.find("codex", "local", "a/../b", "/elsewhere") == session("a/../b", 1.0)
+    assert sessions.find("codex", "local", "", "/work") == session("b", 3.0)
+    assert sessions.find("claude", "local", "b", "/work") is None
+    assert sessions.find("codex", "far", "", "/work") is None
+
+
+def test_session_file_that_is_broken_is_not_one(tmp_path: Path) -> None:
+    sessions = AgentSessions({"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    sessions.add(session("a", 1.0))
+    [path] = (tmp_path / "outfitter" / "agents").iterdir()
+    assert path.stat().st_mode & 0o077 == 0
+    for text in ("", "[]", "{}", '{"guards": 1}', "[" * 10_000):
+        path.write_text(text)
+        assert sessions.find("codex", "local", "a", "/work") is None
+
+
+# Integrations
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "integrations").rglob("*.yml")) + sorted((ROOT / "integrations").rglob("*.yaml"))
+)
+def test_integrations_use_commands_that_exist(path: Path, user: User) -> None:
+    found = re.findall(r"(?:run|entry): outfitter (.*)", path.read_text())
+    assert found
+    for line in found:
+        words = [word for word in shlex.split(line) if not word.startswith("$")]
+        assert user.run(*words, "--help").returncode == 0
