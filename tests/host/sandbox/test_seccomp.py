@@ -172,6 +172,7 @@ def test_calls_by_the_numbers_of_another_machine_end_the_process(machine: str) -
 def test_x86_has_no_second_set_of_numbers() -> None:
     assert answer("x86_64", ENABLED, 0x40000000 + 41, (INET, STREAM, 0)) == ENOSYS
     assert answer("x86_64", ENABLED, 0x40000000, ()) == ENOSYS
+    assert answer("x86_64", ENABLED, 521, ()) == ENOSYS  # ptrace, by its other number
 
 
 def test_tracing_can_be_left_to_debuggers() -> None:

@@ -27,7 +27,8 @@ _NUMBER, _MACHINE = 0, 4  # offsets in what the kernel shows the filter
 _FAR = 250  # a jump reaches 255 instructions
 
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_X32 = 0x40000000  # the numbers of another way to call an x86-64 kernel begin here
+# The numbers of another way to call an x86-64 kernel: first those that some kernels take without its mark.
+_X32 = 512
 
 # x86-64, aarch64.
 _CALLS = {
