@@ -18,7 +18,8 @@ OutfitterError
 ├── OutputTooLarge              a command printed more than its caller allowed
 ├── Refused                     a server refuses a request in its present state
 │   ├── InvalidParams           the parameters cannot be read or are not allowed
-│   │   └── LimitExceeded       they have more of something than this server takes
+│   │   ├── LimitExceeded       they have more of something than this server takes
+│   │   └── SandboxUnavailable  they ask for a sandbox, which this machine cannot make
 │   ├── MethodUnknown           this server does not have the method
 │   ├── SessionAttached         another connection uses the session
 │   ├── Draining                the server takes no new sessions, because it is about to end
@@ -370,6 +371,21 @@ class MasksUnavailable(Refused):
             "(`sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0`, or "
             'in a container the capability SYS_ADMIN), or write descendants = "flag" under [shell]'
         )
+
+
+class SandboxUnavailable(InvalidParams):
+    """A command is to run in a sandbox, which this machine cannot make; `why` says what is missing and how to
+    get it. Nothing was started."""
+
+    slug = "sandbox-unavailable"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        # The first words are the reference's.
+        return f"sandbox intent cannot be enforced on this executor: {self.why}"
 
 
 class ProviderBlocked(Refused):

@@ -24,7 +24,7 @@ from tests.support.machine import SECOND, wait_gone
 from tests.support.wire import b64, start_params
 
 # Of a process: what the new server brings itself, and what a process has only inside of a callback.
-PROCESS_LEFT = {"_loop", "_owner", "_trees", "_set_back", "_discarded", "_done"}
+PROCESS_LEFT = {"_loop", "_owner", "_trees", "_set_back", "_discarded", "_done", "_late"}
 # Of a session: what belongs to its connection, or to the server.
 SESSION_LEFT = {
     "connection",

@@ -43,6 +43,7 @@ def serve(flags: Flags) -> int:
         cgroup=flags["cgroup"],
         run_as=flags["run_as"],
         operators=(*flags["operator"], f"uid:{os.getuid()}"),
+        own_files=_own_files(flags),
         several_principals=bool(flags["allow_user"]) or flags["tls_client_ca"] is not None,
     )
     if settings.run_as is not None and settings.cgroup:
@@ -73,6 +74,16 @@ def serve(flags: Flags) -> int:
         return gate(hosts, check, users)
 
     return serve_websocket(place, settings, make_gate, check, certificates, _audit(flags))
+
+
+def _own_files(flags: Flags) -> tuple[str, ...]:
+    """Files of the server that no command in a sandbox may see, whatever its profile says."""
+    found = [*flags["ws_token_file"], flags["ws_shared_secret_file"], flags["tls_key"], flags["audit"]]
+    if flags["listen"].startswith("unix:"):
+        from ..transport.unix import path_of
+
+        found.append(path_of(flags["listen"]))
+    return tuple([os.path.abspath(path) for path in found if path])
 
 
 def _certificates(flags: Flags) -> Certificates | None:

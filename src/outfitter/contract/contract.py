@@ -166,7 +166,7 @@ class Contract:
         """The key of this user's fingerprints."""
         from ..host import installkey
 
-        return installkey.load(self._state_folder)
+        return installkey.load(self.state_folder)
 
     def prepare(self) -> None:
         """Takes the login shell's snapshot where it is configured: once, before the first command.
@@ -326,14 +326,14 @@ class Contract:
     def _kept(self) -> str:
         from .places import kept_folder
 
-        return kept_folder(self._state_folder)
+        return kept_folder(self.state_folder)
 
     @lazy
     def overlays(self) -> Overlays:
         """What sessions, and the user for a worktree, put on top."""
         from .overlays import Overlays
 
-        return Overlays(self._state_folder)
+        return Overlays(self.state_folder)
 
     def knows_scope(self, principal: str, scope: str) -> bool:
         """Whether a session of this id was given something; most servers never hear of any."""
@@ -347,7 +347,8 @@ class Contract:
         return facts.home(self.base.values)
 
     @lazy
-    def _state_folder(self) -> str:
+    def state_folder(self) -> str:
+        """Where Outfitter keeps what is not configuration."""
         from ..host import installkey
 
         return installkey.state_folder(self.base.values, self.home)
@@ -359,7 +360,7 @@ class Contract:
 
         # A server has secrets in its memory, where no command can look.
         shares = self.base.kind != "daemon"
-        return Setups(self.projects.store, self._state_folder, self.home, shares_secrets=shares)
+        return Setups(self.projects.store, self.state_folder, self.home, shares_secrets=shares)
 
     @lazy
     def projects(self) -> Projects:
@@ -367,7 +368,7 @@ class Contract:
         from .providers import Projects
         from .trust import TrustStore
 
-        return Projects(TrustStore(self._state_folder, self.on_grant), self.home)
+        return Projects(TrustStore(self.state_folder, self.on_grant), self.home)
 
     def watched(self, asked: Asked) -> list[str]:
         """The paths whose change makes an answer of providers stale. Raises FileInvalid, SettingInvalid."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Told = Any
     Piece = bytes | memoryview
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = b"outfitter handover\n"
 _SIZE = 8
 _STREAMS = (b"stdout", b"stderr", b"pty")
@@ -97,6 +97,7 @@ def log_told(log: OutputLog, parcel: Parcel) -> Told:
         "next": log.next_seq,
         "exited": log.exited_seq,
         "code": log.exit_code,
+        "denied": log.denied,
         "closed": log.closed_seq,
         "dropped": log.dropped_bytes,
         "droppedThrough": log._dropped_through,
@@ -108,6 +109,7 @@ def log_of(told: Told, received: Received, budget: Budget) -> OutputLog:
     log.next_seq = told["next"]
     log.exited_seq = told["exited"]
     log.exit_code = told["code"]
+    log.denied = told["denied"]
     log.closed_seq = told["closed"]
     log.dropped_bytes = told["dropped"]
     log._dropped_through = told["droppedThrough"]

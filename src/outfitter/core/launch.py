@@ -6,7 +6,9 @@ from ..record import KW_ONLY, quick_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .permissions import Confinement
 
 
 @quick_record
@@ -18,6 +20,10 @@ class Launch:
     `descriptors` are ours that it gets as 3, 4 and so on. `renamed`: its caller chose `argv[0]`. `masks` are
     files and folders that exist and are to look empty, for it and for all its descendants. `found` is the
     file that `program` means, if somebody has looked for it already.
+
+    `sandboxed`: its caller asked for a sandbox, whatever that means here. `confinement` is what it may do, if
+    it is confined. Before it runs, `before` is called with the first process of its sandbox; the command waits
+    until the second argument was called, and has the network that was made meanwhile.
     """
 
     program: str
@@ -32,6 +38,9 @@ class Launch:
     renamed: bool = False
     masks: tuple[str, ...] = ()
     found: str = ""
+    sandboxed: bool = False
+    confinement: Confinement | None = None
+    before: Callable[[int, Callable[[], None]], None] | None = None
 
     @property
     def tty(self) -> bool:

@@ -68,6 +68,7 @@ class Page:
     exit_code: int | None
     closed: bool
     dropped_bytes: int
+    denied: bool = False
 
 
 class OutputLog:
@@ -81,6 +82,7 @@ class OutputLog:
         "_size",
         "_streams_open",
         "closed_seq",
+        "denied",
         "dropped_bytes",
         "exit_code",
         "exited_seq",
@@ -97,6 +99,7 @@ class OutputLog:
         self.exited_seq: int | None = None
         self.exit_code: int | None = None
         self.closed_seq: int | None = None
+        self.denied = False  # whether it probably failed because of its sandbox
         self.dropped_bytes = 0
         self._dropped_through = 0  # the highest number whose output is gone
 
@@ -130,8 +133,12 @@ class OutputLog:
             self._dropped_through = oldest.seq
         return chunk
 
-    def exit(self, exit_code: int) -> int:
+    def exit(self, exit_code: int, sandboxed: bool = False) -> int:
         """Records that the leader was reaped; returns the number."""
+        if sandboxed:
+            from .denial import denied
+
+            self.denied = denied(exit_code, self._chunks or ())
         assert self.exited_seq is None, "exited twice"
         self.exit_code = exit_code
         self.exited_seq = self.next_seq
@@ -207,7 +214,7 @@ class OutputLog:
             next_seq = chunks[-1].seq + 1
         # Bytes lost matter only to a reader whose cursor lies before the gap.
         dropped = self.dropped_bytes if after < self._dropped_through else 0
-        return Page(chunks, next_seq, self.exited, self.exit_code, self.closed, dropped)
+        return Page(chunks, next_seq, self.exited, self.exit_code, self.closed, dropped, self.denied)
 
     def ready(self, after: int) -> bool:
         """Whether a waiting read should return: news past the cursor, or nothing more can come."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..shell.start import Probe, ShellPlan
     from ..shell.wrappers import Account
     from .launch import Launch
+    from .permissions import Confinement
 
     Note = ShellPlan
     Step = Callable[[Launch], tuple[Launch, Note | None]]
@@ -92,6 +93,32 @@ def mask(paths: tuple[str, ...]) -> Step:
         return replace(launch, masks=paths, env=env), None
 
     return step
+
+
+def confine(confinement: Confinement | None) -> Step:
+    """The command runs in a sandbox, with all that stands in front of it. Without a confinement its caller
+    asked for a sandbox that allows everything."""
+
+    def step(launch: Launch) -> tuple[Launch, Note | None]:
+        return replace(launch, sandboxed=True, confinement=confinement), None
+
+    return step
+
+
+def refuse(text: str, code: int) -> Step:
+    """What a client sees instead of a command that cannot be confined as it was asked for: why, and an exit
+    code, as the reference has it."""
+
+    def step(launch: Launch) -> tuple[Launch, Note | None]:
+        return replace(refused(launch, text, code), sandboxed=True), None
+
+    return step
+
+
+def refused(launch: Launch, text: str, code: int) -> Launch:
+    """A launch that says why there is no other."""
+    argv = ["/bin/sh", "-c", 'printf %s "$1" >&2; exit "$2"', "sh", text, str(code)]
+    return replace(launch, program=argv[0], argv=argv, env={}, found="", masks=(), confinement=None)
 
 
 def wrap(prefix: tuple[str, ...], between: Sequence[str], holds: Behind) -> Step:

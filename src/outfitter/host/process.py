@@ -11,7 +11,7 @@ import select
 
 from ..core.output import Budget, OutputLog
 from ..core.stdin import StdinQueue, WriteIds
-from ..errors import LaunchFailed, MasksUnavailable
+from ..errors import LaunchFailed, Refused
 from ..pace import READ_SIZE, WIDE_READ_SIZE
 from .spawn import Spawner, Stdio
 from .tree import Trees, kill_group
@@ -55,6 +55,9 @@ _EXIT_DRAIN = 1 << 20
 # How long `closed` waits, after a terminate, for the pipes to end: somebody we could not kill may hold them,
 # or the peer may not take what is in them.
 _LINGER_SECONDS = 1.0
+# How long the end of a command in a sandbox waits for what those that it left behind print: they are killed
+# at that moment. What its output says about the sandbox goes with the news of its end.
+_LATE_SECONDS = 0.02
 # How often a terminal that its leader has closed is looked at again.
 _TERMINAL_SECONDS = 0.1
 _EOT = b"\x04"  # end of file as typed at a terminal
@@ -69,6 +72,7 @@ class Process:
         "_fds",
         "_grace",
         "_held_to_the_end",
+        "_late",
         "_linger",
         "_loop",
         "_owner",
@@ -88,6 +92,7 @@ class Process:
         "mark",
         "pid",
         "process_id",
+        "sandboxed",
         "started_ms",
         "tty",
         "writes",
@@ -106,11 +111,13 @@ class Process:
         budget: Budget,
         started_ms: int,
     ) -> None:
-        """Starts the command. Raises LaunchFailed, MasksUnavailable, leaving nothing behind."""
+        """Starts the command. Raises LaunchFailed, MasksUnavailable, SandboxUnavailable, InvalidParams, leaving
+        nothing behind."""
         self.process_id = process_id
         self.argv0 = launch.argv[0]
         self.cwd = launch.cwd
         self.tty = launch.tty
+        self.sandboxed = launch.sandboxed
         self.mark = mark
         self.started_ms = started_ms
         self.writes: WriteIds | None = None  # made at the first write: most commands get none
@@ -127,6 +134,7 @@ class Process:
         self._widened: bool | None = None  # not tried yet
         self._done: list[int] = []  # descriptors to be closed after the next report
         self._linger: Timer | None = None
+        self._late: Timer | None = None  # the leader has ended, and its last output is awaited
         self._grace: tuple[float, Timer] | None = None  # when SIGKILL follows SIGTERM
         if launch.tty:
             self._start_on_terminal(launch, spawner)
@@ -138,7 +146,7 @@ class Process:
             self._pidfd = os.pidfd_open(self.pid)
             for number, fd in enumerate(self._fds):
                 loop.add_reader(fd, self._readable, number)
-            loop.add_reader(self._pidfd, self._reap)
+            loop.add_reader(self._pidfd, self._leader_ended)
         except OSError as error:
             # Nobody would hear of it: it must not run.
             trees.kill(self.pid, mark, reaped=False)
@@ -165,7 +173,7 @@ class Process:
             self.pid = self._trees.spawn(spawner, launch, stdio, self.mark)
         except OSError as error:
             raise _no_descriptors(error, opened) from None
-        except (LaunchFailed, MasksUnavailable):
+        except (LaunchFailed, Refused):
             _close(opened)
             raise
         os.close(out_theirs)
@@ -184,10 +192,13 @@ class Process:
             ours, theirs, name = pty.open_terminal(launch.rows, launch.cols)
             opened += (ours, theirs)
             os.set_blocking(ours, False)
-            self.pid = self._trees.spawn(spawner, launch, Stdio(terminal=name), self.mark)
+            # In a sandbox the command takes control of it, not what makes the sandbox.
+            confined = launch.confinement is not None
+            stdio = Stdio(theirs, theirs, theirs) if confined else Stdio(terminal=name)
+            self.pid = self._trees.spawn(spawner, launch, stdio, self.mark)
         except OSError as error:
             raise _no_descriptors(error, opened) from None
-        except (LaunchFailed, MasksUnavailable):
+        except (LaunchFailed, Refused):
             _close(opened)
             raise
         os.close(theirs)
@@ -220,12 +231,12 @@ class Process:
                 self._widen(fd)
             if not self._owner.output(self, self._record(number, data)):
                 self.hold()
-        elif self.tty and not self.exited:
+        elif self.tty and not self.exited and self._late is None:
             self._terminal_left(fd)
         else:
             self._end_stream(number)
             # Most often it ends with its output: then all is told at once.
-            if self._pidfd < 0 or not self._reap():
+            if self._pidfd < 0 or (self.sandboxed and self._talking) or not self._reap():
                 self._report(None)
 
     def _record(self, number: int, data: bytes) -> list[Chunk]:
@@ -302,6 +313,20 @@ class Process:
 
     # End
 
+    @property
+    def _talking(self) -> bool:
+        """Whether more output may come."""
+        return any([fd >= 0 for fd in self._fds])
+
+    def _leader_ended(self) -> None:
+        if self.sandboxed and not self._paused:
+            self._drain()
+            if self._talking and not self._paused:
+                self._loop.remove_reader(self._pidfd)
+                self._late = self._loop.call_later(_LATE_SECONDS, self._reap)
+                return
+        self._reap()
+
     def _reap(self) -> bool:
         """Whether the leader had ended; then it is reported."""
         try:
@@ -316,9 +341,12 @@ class Process:
                 code = 128 - code
         self._done.append(self._pidfd)
         self._pidfd = -1
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
         if not (self._paused and self._held_to_the_end):
             self._drain()
-        exited_seq = self.log.exit(code)
+        exited_seq = self.log.exit(code, self.sandboxed)
         if self._stdin >= 0 and not self.tty:
             self._close_stdin()
         self._report(exited_seq)
@@ -369,6 +397,8 @@ class Process:
             self._linger.cancel()
         if self._grace is not None:
             self._grace[1].cancel()
+        if self._late is not None:
+            self._late.cancel()
         if self._pidfd >= 0:
             waiting = select.poll()
             waiting.register(self._pidfd, select.POLLIN)
@@ -436,9 +466,20 @@ class Process:
         if self.tty and self._stdin >= 0:
             from . import pty
 
-            group = pty.foreground_group(self._stdin) or group
+            foreground = pty.foreground_group(self._stdin)
+            if foreground:
+                kill_group(foreground, number)
+                return
         if group is not None:
-            kill_group(group, number)
+            self._signal_group(number)
+
+    def _signal_group(self, number: int) -> None:
+        """For the leader's group; in a sandbox, for that of the command inside."""
+        sandbox = self._trees.sandbox(self.mark) if self.sandboxed else None
+        if sandbox is None:
+            kill_group(self.pid, number)
+        else:
+            sandbox.signal(number)
 
     def terminate(self, grace: float = 0.0) -> bool:
         """Ends the whole tree; True if the leader was still running.
@@ -450,7 +491,7 @@ class Process:
             return False
         running = not self.exited
         if grace > 0 and running:
-            kill_group(self.pid, SIGTERM)
+            self._signal_group(SIGTERM)
             self._give(grace)
             return True
         self._terminated = True
@@ -483,7 +524,7 @@ class Process:
             if fd >= 0 and not self._paused:
                 self._loop.add_reader(fd, self._readable, number)
         if self._pidfd >= 0:
-            self._loop.add_reader(self._pidfd, self._reap)
+            self._loop.add_reader(self._pidfd, self._leader_ended)
         if self._queue and self._stdin >= 0:
             self._writing = True
             self._loop.add_writer(self._stdin, self._writable)

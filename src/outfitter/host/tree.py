@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ..loop import Loop
     from .cgroup import Cgroups
     from .masks import Masks
+    from .sandbox.running import Running
+    from .sandbox.sandboxes import Sandboxes
     from .spawn import Spawner, Stdio
 
 # A tree that forks while it is killed needs another look. One that outruns this many is a fork bomb;
@@ -61,22 +63,34 @@ class Trees:
         self._doomed_still: list[set[int]] = []
         self._ending_still: list[set[int]] = []
         self.masks: Masks | None = None  # made with the first command that needs them
+        self.sandboxes: Sandboxes | None = None  # the same
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int) -> int:
         """Starts a program whose descendants can be found by the mark.
 
-        Raises LaunchFailed, and MasksUnavailable for one with `masks`.
+        Raises LaunchFailed, MasksUnavailable for one with `masks`; for one with a `confinement`
+        SandboxUnavailable, InvalidParams.
         """
         limit = mark if self._marking else None
-        if launch.masks:
+        if launch.masks and launch.confinement is None:
             return self._masked(spawner, launch, stdio, limit, mark)
         if self._cgroups is None:
-            return spawner.spawn(launch, stdio, limit)
+            return self._spawn(spawner, launch, stdio, limit, mark)
         self._cgroups.enter(mark)
         try:
-            return spawner.spawn(launch, stdio, limit)
+            return self._spawn(spawner, launch, stdio, limit, mark)
         finally:
             self._cgroups.leave()
+
+    def _spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int) -> int:
+        if launch.confinement is None:
+            return spawner.spawn(launch, stdio, limit)
+        assert self.sandboxes is not None, "somebody asked for a sandbox"
+        return self.sandboxes.spawn(spawner, launch, stdio, limit, mark)
+
+    def sandbox(self, mark: int) -> Running | None:
+        """The sandbox of a command, if it runs in one."""
+        return None if self.sandboxes is None else self.sandboxes.running.get(mark)
 
     def _masked(self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int) -> int:
         if self.masks is None:
@@ -88,6 +102,8 @@ class Trees:
 
     def let_go(self, mark: int) -> None:
         """A process closed; what it left running belongs to the session."""
+        if self.sandboxes is not None:
+            self.sandboxes.let_go(mark)
         if self._cgroups is not None:
             self._cgroups.let_go(mark)
 
@@ -181,6 +197,8 @@ class Trees:
 
     def stopped(self) -> None:
         """Everything was killed and reaped: nothing of ours stays behind."""
+        if self.sandboxes is not None:
+            self.sandboxes.stopped()
         if self.masks is not None:
             self.masks.close()
         if self._cgroups is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .documents import EnvironmentSummary, StartupReport
     from .jsontext import Json
+    from .sandbox import SandboxContext
 
     class Numbered(Protocol):
         """A piece of output with its number (core.output.Chunk)."""
@@ -78,6 +79,7 @@ class StartParams:
     contract: ContractParams | None = None
     detached: DetachedParams | None = None
     thread_id: str | None = None
+    sandbox: SandboxContext | None = None
 
     @classmethod
     def decode(cls, params: Json) -> StartParams:
@@ -88,6 +90,7 @@ class StartParams:
         detached = fields.object_or_none("detached", "DetachedParams")
         thread, tool_call = _metadata(fields.object_or_none("metadata", "ExecMetadata"))
         _check_snapshot(fields.object_or_none("shellSnapshot", "ShellSnapshotParams"))
+        sandbox = fields.raw_or_none("sandbox")
         return cls(
             fields.ident("processId"),
             _argv(fields),
@@ -103,6 +106,7 @@ class StartParams:
             None if contract is None else ContractParams.decode(contract),
             None if detached is None else DetachedParams(detached.unsigned_or_none("forMs")),
             thread,
+            None if sandbox is None else _sandbox(sandbox),
         )
 
     def encode(self) -> Json:
@@ -126,6 +130,12 @@ class StartParams:
         if metadata := {name: text for name, text in metadata.items() if text is not None}:
             params["metadata"] = metadata
         return params
+
+
+def _sandbox(value: Json) -> SandboxContext:
+    from .sandbox import SandboxContext  # most commands run without
+
+    return SandboxContext.decode(value)
 
 
 # Arguments of one command: to hand over so many takes 20 ms. Who has more writes them into a file.
@@ -170,12 +180,6 @@ def _check_snapshot(snapshot: Fields | None) -> None:
 
 def _restriction(fields: Fields) -> str | None:
     """What the caller wants confined and we cannot confine: ignoring it would be a lie."""
-    sandbox = fields.object_or_none("sandbox", "SandboxContext")
-    if sandbox is not None:
-        permissions = Fields(sandbox.raw("permissions"), "PermissionProfile")
-        sandbox.text("windowsSandboxLevel")
-        if permissions.choice("type", ("managed", "disabled", "external")) != "disabled":
-            return "sandbox"
     if fields.flag_or("enforceManagedNetwork", False):
         return "enforceManagedNetwork"
     for name in ("managedNetwork", "networkProxy"):
@@ -503,17 +507,15 @@ class Notices:
     def output(self, chunk: Numbered) -> tuple[bytes, bytes, bytes]:
         return _OUTPUT % (self._ident, chunk.seq, chunk.stream), base64.encode(chunk.data), b'"}}'
 
-    def exited(self, seq: int, exit_code: int, environment: bytes = b"") -> bytes:
+    def exited(self, seq: int, exit_code: int, environment: bytes = b"", *, denied: bool = False) -> bytes:
         """`environment` (ours) is JSON text about what became of the command's environment."""
         extra = b',"environment":%b' % environment if environment else b""
-        return _EXITED % (self._ident, seq, exit_code, extra)
+        return _EXITED % (self._ident, seq, exit_code, b"true" if denied else b"false", extra)
 
     def closed(self, seq: int) -> bytes:
         return _CLOSED % (self._ident, seq)
 
 
 _OUTPUT = b'{"method":"process/output","params":{"processId":%b,"seq":%d,"stream":"%b","chunk":"'
-_EXITED = (
-    b'{"method":"process/exited","params":{"processId":%b,"seq":%d,"exitCode":%d,"sandboxDenied":false%b}}'
-)
+_EXITED = b'{"method":"process/exited","params":{"processId":%b,"seq":%d,"exitCode":%d,"sandboxDenied":%b%b}}'
 _CLOSED = b'{"method":"process/closed","params":{"processId":%b,"seq":%d}}'

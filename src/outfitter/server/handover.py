@@ -18,6 +18,7 @@ from ..core.session import FOREVER
 from ..env.overlay import Overlay, encode, read
 from ..host.privatefifo import PrivateFifo
 from ..host.process import DESCRIPTORS, Process
+from ..host.tree import kill_group
 from ..log import fault
 from ..protocol.process import Notices
 from ..record import fields
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from ..contract.contract import Contract
     from ..core.handover import Parcel, Received
+    from ..host.sandbox.sandboxes import Sandboxes
     from ..host.watchdog import Watchdog
     from .services import Services
     from .sessions import Sessions
@@ -50,6 +52,7 @@ def told(services: Services, parcel: Parcel) -> Told:
         "watchdog": _watchdog_told(sessions.watchdog, parcel),
         "childFiles": sessions.spawner._child_files,
         "doomed": sorted(sessions.trees.doomed),
+        "sandboxes": _sandboxes_told(sessions.trees.sandboxes, parcel),
         "ending": sorted(sessions.trees.ending),
         "sessions": [_session_told(sessions, one, parcel) for one in sessions._sessions.values()],
         "scopes": _scopes_told(services.environments.contract),
@@ -66,6 +69,8 @@ def taken(services: Services, received: Received) -> None:
     if told["childFiles"] is not None:
         soft, hard = told["childFiles"]
         sessions.spawner._child_files = (soft, hard)
+    if told["sandboxes"] is not None:
+        _adopt_sandboxes(services.sandboxes, told["sandboxes"])
     for one in told["sessions"]:
         try:
             _adopt_session(services, one, received)
@@ -109,6 +114,32 @@ def _adopt_watchdog(watchdog: Watchdog, told: Told) -> None:
         watchdog._pid, watchdog._pidfd, watchdog._pipe = told
         assert watchdog._loop is not None
         watchdog._loop.add_reader(watchdog._pidfd, watchdog._died)
+
+
+# Sandboxes
+
+
+def _sandboxes_told(sandboxes: Sandboxes | None, parcel: Parcel) -> Told:
+    if sandboxes is None:
+        return None
+    running = sandboxes.running.items()
+    for _, one in running:
+        if one.held:
+            kill_group(one.outer)  # it would run without what it waits for
+    held = sandboxes.placeholders.held.items()
+    return {
+        "held": {path: [parcel.keep(fd), count] for path, (fd, count) in held},
+        "running": [
+            [mark, one.outer, one.inner, parcel.keep(one.info), one.told.decode(), list(one.placeholders)]
+            for mark, one in running
+        ],
+    }
+
+
+def _adopt_sandboxes(sandboxes: Sandboxes, told: Told) -> None:
+    sandboxes.placeholders.held.update(told["held"])
+    for mark, *known in told["running"]:
+        sandboxes.adopt(mark, *known)
 
 
 # Sessions
@@ -203,6 +234,7 @@ def _process_told(process: Process, parcel: Parcel) -> Told:
         "argv0": process.argv0,
         "cwd": process.cwd,
         "tty": process.tty,
+        "sandboxed": process.sandboxed,
         "mark": process.mark,
         "pid": process.pid,
         "startedMs": process.started_ms,
@@ -228,6 +260,7 @@ def _process_of(told: Told, received: Received, sessions: Sessions, session: Ses
     process.argv0 = told["argv0"]
     process.cwd = told["cwd"]
     process.tty = told["tty"]
+    process.sandboxed = told["sandboxed"]
     process.mark = told["mark"]
     process.pid = told["pid"]
     process.started_ms = told["startedMs"]
@@ -250,6 +283,7 @@ def _process_of(told: Told, received: Received, sessions: Sessions, session: Ses
     process._set_back = -1
     process._done = []
     process._linger = None
+    process._late = None
     process._grace = None
     process.go_on(told["lingers"], told["killAt"])
     return process

@@ -127,3 +127,7 @@ DRAIN_LOOK_SECONDS = 0.25
 # Grants of trust that an observer has been told about: as many as people have projects. After that some are
 # told about again.
 GRANTS_KNOWN = 1024
+
+# Processes and threads of one sandbox: a build with a compiler for each of 64 cores has a few hundred, and a
+# fork bomb stops before the machine does.
+SANDBOX_PROCESSES = 2048

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ..transport.base import Serving
 
 
+_TIDY_SECONDS = 0.2  # after what the first client waits for
+
+
 class Server:
     """One exec-server. `executor` is the environment that policies start from.
 
@@ -77,6 +80,7 @@ class Server:
     def own_process(self) -> None:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self._services.sessions.own_process()
+        self._services.loop.call_later(_TIDY_SECONDS, self._services.tidy)
 
     @property
     def connections(self) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ..core.quotas import Sharing
 from ..core.shares import Shares
 from ..pace import Pace
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..host.programs import Programs
+    from ..host.sandbox.sandboxes import Sandboxes
     from ..host.statx import CachedLookup
     from ..host.watching import Watching
     from ..host.workers import Done, Workers
@@ -87,6 +90,7 @@ class Services:
         self.walks = Shares(WALKS_TOTAL, WALKS)
         self._upgrades: Upgrades | None = None
         self._searching: Room | None = None
+        self._settings = settings
 
     def _shared(self) -> None:
         """There are several principals: from now on they take turns, where the loop is our own."""
@@ -200,6 +204,25 @@ class Services:
         return self._programs
 
     @property
+    def sandboxes(self) -> Sandboxes:
+        """Where commands are confined."""
+        trees = self.sessions.trees
+        if trees.sandboxes is None:
+            from ..host.sandbox.limits import Settings
+            from ..host.sandbox.sandboxes import Sandboxes
+
+            said = self._settings
+            limits = Settings(said.sandbox_processes, said.sandbox_memory, said.cgroup)
+            state = self.environments.contract.state_folder
+            trees.sandboxes = Sandboxes(self.loop, state, said.own_files, limits)
+        return trees.sandboxes
+
+    def tidy(self) -> None:
+        """Removes what sandboxes of servers have left behind that were killed."""
+        if os.path.isdir(f"{self.environments.contract.state_folder}/sandbox"):
+            self.sandboxes  # noqa: B018 (tidies when it is made)
+
+    @property
     def watching(self) -> Watching:
         """What the kernel tells about files, for all connections. Raises HostUnsupported, FileFailed."""
         if self._watching is None:
@@ -210,7 +233,10 @@ class Services:
 
     @property
     def busy(self) -> bool:
-        """Whether a thread works."""
+        """Whether a thread works, or a command waits for us before it runs."""
+        sandboxes = self.sessions.trees.sandboxes
+        if sandboxes is not None and sandboxes.holds:
+            return True  # its command would run without what it waits for
         return any(one is not None and one.busy for one in (self._workers, self._slow))
 
     def stop(self) -> None:

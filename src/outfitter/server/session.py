@@ -295,7 +295,8 @@ class Session:
             if exited_seq is not None:
                 assert process.log.exit_code is not None
                 about = told if self.summaries else b""
-                news.append(notices.exited(exited_seq, process.log.exit_code, about))
+                denied = process.log.denied
+                news.append(notices.exited(exited_seq, process.log.exit_code, about, denied=denied))
             if closed_seq is not None:
                 news.append(notices.closed(closed_seq))
             connection.push(*news)
@@ -466,7 +467,8 @@ class Session:
         events = [(chunk.seq, b"".join(notices.output(chunk))) for chunk in log.after(after)]
         if log.exited_seq is not None and log.exited_seq > after:
             assert log.exit_code is not None
-            events.append((log.exited_seq, notices.exited(log.exited_seq, log.exit_code)))
+            told = notices.exited(log.exited_seq, log.exit_code, denied=log.denied)
+            events.append((log.exited_seq, told))
         if log.closed_seq is not None and log.closed_seq > after:
             events.append((log.closed_seq, notices.closed(log.closed_seq)))
         return [notice for _, notice in sorted(events)]
@@ -502,5 +504,6 @@ def _result(page: Page) -> ReadResult:
         page.exited,
         page.exit_code,
         page.closed,
+        sandbox_denied=page.denied,
         dropped_bytes=page.dropped_bytes,
     )

@@ -24,4 +24,7 @@ class ServerSettings:
     concurrent_requests: int = 1
     cgroup: bool = False
     run_as: str | None = None
+    sandbox_processes: int | None = limits.SANDBOX_PROCESSES  # of one sandbox, and its threads
+    sandbox_memory: int | None = None  # bytes of one sandbox; needs cgroup
+    own_files: tuple[str, ...] = ()  # sockets, tokens and keys: no command in a sandbox sees them
     operators: tuple[str, ...] = ()  # principals who may see and end what belongs to others, and drain

@@ -6,7 +6,7 @@ from ..core.launch import Launch
 from ..core.session import FOREVER
 from ..core.starting import mask, shell, through, wrap
 from ..env.layer import REQUESTED
-from ..errors import DetachRefused, FileInvalid, InvalidParams
+from ..errors import DetachRefused, FileInvalid, InvalidParams, SandboxUnavailable
 from ..host.programs import account
 from ..protocol.process import StartResult
 from ..shell.look import WRAPPERS, names_shell
@@ -43,7 +43,7 @@ def asked(call: Call, params: StartParams) -> Asked:
             f"cwd URI `{params.cwd.text}` is not valid on this exec-server host: {error}"
         ) from None
     if params.restriction is not None:
-        raise InvalidParams("sandbox intent cannot be enforced on this executor")
+        raise SandboxUnavailable(f"this server cannot enforce {params.restriction}")
     if not params.argv:
         raise InvalidParams("argv must not be empty")
     environments = call.services.environments
@@ -65,7 +65,12 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     launch, concerns = _launch(params, ready.asked.cwd, resolved.values, programs)
     steps: list[Step] = []
     report = None
-    masked = _masks(ready, environments)
+    confined = None
+    if params.sandbox is not None:
+        from . import confining
+
+        confined = confining.step(call.services, params.sandbox, launch)
+    masked = _masks(ready, environments, params, confined=confined is not None)
     if concerns:
         settings = ready.settings or environments.contract.settings(launch.cwd)
         login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
@@ -76,6 +81,8 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
         steps.append(_wrapping(ready.prefix, resolved))
     if masked:
         steps.append(mask(environments.startup_files(launch.env)))
+    if confined is not None:
+        steps.append(confined)
     started = None
     flags: tuple[ContractFlag, ...] = ()
     try:
@@ -97,12 +104,13 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
         who = (call.principal, call.channel.address, session.id)
         observer.started(*who, process, params.argv, launch.cwd)
     told = environments.summary(resolved, session.base, started, flags) if session.summaries else None
+    sandbox = "none" if params.sandbox is None else "linuxSeccomp"  # clients want no other word
     if params.contract is not None:
         warnings = ready.warnings
         if params.env and (resolved.refused or "PATH" in params.env):
             warnings = (*warnings, *_not_set(resolved, params.env))
-        return StartResult(params.process_id, warnings=warnings, environment=told)
-    result = StartResult(params.process_id, environment=told)
+        return StartResult(params.process_id, sandbox, warnings, told)
+    result = StartResult(params.process_id, sandbox, environment=told)
     if ready.warnings or flags:
         # Its protocol has no place for them.
         texts = (*ready.warnings, *(flag.what for flag in flags))
@@ -162,10 +170,12 @@ def _unattended(call: Call, detached: DetachedParams) -> float:
     return asked
 
 
-def _masks(ready: Ready, environments: Environments) -> bool:
-    """Whether startup files are masked for the command."""
+def _masks(ready: Ready, environments: Environments, params: StartParams, *, confined: bool) -> bool:
+    """Whether startup files are masked for the command: a sandbox does it for next to nothing."""
     settings = _settings(ready, environments)
-    return settings is not None and settings.descendants == "mask"
+    if settings is None:
+        return False
+    return settings.descendants == "mask" or (confined and modes(settings, params.contract)[1] == "enforce")
 
 
 def _settings(ready: Ready, environments: Environments) -> Settings | None:

@@ -1,0 +1,155 @@
+"""What bubblewrap is told for one command: a list of words, made of what was found out before.
+
+The order counts: a later mount stands above an earlier one.
+"""
+
+from __future__ import annotations
+
+from ...core.permissions import covers
+from ...record import KW_ONLY, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .paths import Found, Hidden, Writable
+
+# Shared memory is memory: without a size it could be all of it. Test suites and browsers use a few MiB.
+SHARED_MEMORY_BYTES = 256 << 20
+# The kernel's own settings. Root's files, and root is who a command of a server of root is.
+_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+
+
+@record
+class Cover:
+    """A file or a folder that looks empty. One that is `secret` cannot be opened at all."""
+
+    path: str
+    is_dir: bool
+    secret: bool = False
+
+
+@record
+class Plan:
+    """All that a sandbox is made of. `pins` are the numbers that bubblewrap has for writable places that were
+    opened before; `empty` and `secret` are files to put over others. `startup` are covered before the
+    writable places are there, `own` after everything."""
+
+    found: Found
+    cwd: str
+    env: Mapping[str, str]
+    _: KW_ONLY
+    files: bool  # whether files are confined
+    isolated: bool  # from the host's network
+    proc: bool = True  # whether it can have processes of its own to look at
+    empty: str = ""
+    secret: str = ""
+    startup: tuple[Cover, ...] = ()
+    own: tuple[Cover, ...] = ()
+    pins: tuple[tuple[str, int], ...] = ()
+    shared_memory: int = SHARED_MEMORY_BYTES
+
+
+def arguments(plan: Plan) -> list[str]:
+    """Everything but the descriptors and the command."""
+    words = ["--die-with-parent", "--new-session"]
+    words += ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    if plan.isolated:
+        words.append("--unshare-net")
+    whole = "/" in plan.found.read_roots
+    words += _root(plan, whole)
+    words += _devices(plan) if plan.files else ["--dev-bind", "/dev", "/dev"]
+    words += _processes(plan)
+    words += _covers(plan.startup, plan)
+    words += _mounts(plan)
+    words += _covers([one for one in plan.own if whole or visible(plan.found, one.path)], plan)
+    if not whole:
+        words += ["--remount-ro", "/"]
+    words += ["--cap-drop", "ALL", "--clearenv"]
+    for name, value in plan.env.items():
+        words += ["--setenv", name, value]
+    return [*words, "--chdir", plan.cwd]
+
+
+def _root(plan: Plan, whole: bool) -> list[str]:
+    if whole:
+        writable = any(one.target == "/" for one in plan.found.writable)
+        return ["--bind" if writable else "--ro-bind", "/", "/"]
+    words = ["--tmpfs", "/"]
+    for link, told in plan.found.links:
+        words += ["--symlink", told, link]
+    for path in plan.found.read_roots:
+        words += ["--ro-bind", path, path]
+    return words
+
+
+def _devices(plan: Plan) -> list[str]:
+    size = str(plan.shared_memory)
+    shared = ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"]
+    return ["--dev", "/dev", *shared, "--remount-ro", "/dev"]
+
+
+def _processes(plan: Plan) -> list[str]:
+    if not plan.proc:
+        return ["--tmpfs", "/proc", "--remount-ro", "/proc"]
+    words = ["--proc", "/proc"]
+    for path in _SETTINGS:
+        # All but the first may be missing; the first must not fail.
+        words += ["--ro-bind" if path == _SETTINGS[0] else "--ro-bind-try", path, path]
+    if any(one.target == "/" for one in plan.found.writable):
+        words += ["--ro-bind-try", "/sys", "/sys"]
+    return words
+
+
+def _mounts(plan: Plan) -> list[str]:
+    """What may be written, what stays read-only below it, what is hidden: the deeper, the later."""
+    pins = dict(plan.pins)
+    mounts: list[tuple[int, int, list[str]]] = []
+    last: list[str] = []
+    for one in plan.found.writable:
+        if one.target != "/":
+            mounts.append((_depth(one.target), 0, _writable(one, pins)))
+        mounts += [(_depth(each.path), 1, ["--ro-bind", each.path, each.path]) for each in one.protected]
+    for hidden in plan.found.hidden:
+        mounts.append((_depth(hidden.path), 2, _hidden(hidden, plan)))
+        if hidden.is_dir:
+            last += ["--remount-ro", hidden.path]  # when what is in sight below it is in its place
+    mounts += [(_depth(path), 3, ["--ro-bind", path, path]) for path in plan.found.reopened]
+    mounts.sort(key=lambda one: one[:2])
+    return [word for *_, words in mounts for word in words] + last
+
+
+def _writable(one: Writable, pins: Mapping[str, int]) -> list[str]:
+    pin = pins.get(one.target)
+    if pin is None:
+        return ["--bind", one.target, one.target]
+    return ["--bind-fd", str(pin), one.target]
+
+
+def _hidden(one: Hidden, plan: Plan) -> list[str]:
+    if not one.is_dir:
+        return ["--ro-bind", plan.secret, one.path]
+    return ["--perms", "111" if one.has_writable_below else "000", "--tmpfs", one.path]
+
+
+def _covers(covers: Iterable[Cover], plan: Plan) -> list[str]:
+    words: list[str] = []
+    for one in covers:
+        if not one.is_dir:
+            words += ["--ro-bind", plan.secret if one.secret else plan.empty, one.path]
+        else:
+            perms = "000" if one.secret else "755"
+            words += ["--perms", perms, "--tmpfs", one.path, "--remount-ro", one.path]
+    return words
+
+
+def visible(found: Found, path: str) -> bool:
+    """Whether a real path can be seen inside: the deepest mount above it says so."""
+    shown = [*found.read_roots, *found.reopened, *[one.target for one in found.writable]]
+    best = max([len(root) for root in shown if covers(root, path)], default=-1)
+    hidden = max([len(one.path) for one in found.hidden if covers(one.path, path)], default=-1)
+    return best > hidden
+
+
+def _depth(path: str) -> int:
+    return 0 if path == "/" else path.count("/")

@@ -1,0 +1,186 @@
+"""Which bubblewrap this machine has, and whether it can do what a sandbox needs: found out once, at first use.
+
+It is looked for in fixed places, never in a request's PATH: whatever is found runs outside of every sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from stat import S_ISREG, S_ISUID
+
+from ...errors import SandboxUnavailable
+from ...record import record
+from . import seccomp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Identity = tuple[int, int, int]
+
+PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
+# What a sandbox is made with; all of them since 0.5.
+_NEEDED = (
+    "--args",
+    "--seccomp",
+    "--info-fd",
+    "--block-fd",
+    "--perms",
+    "--size",
+    "--remount-ro",
+    "--clearenv",
+)
+INSTALL = "install bubblewrap 0.5 or newer (Debian, Ubuntu: apt-get install bubblewrap)"
+_TEST_SECONDS = 10.0  # it takes 10 ms; more is a machine that does not move
+_AGAIN_SECONDS = 5.0  # after a failure: somebody may have put it right
+
+
+@record
+class Bubblewrap:
+    """A program that works here. `proc`: a sandbox can have its own view of its processes."""
+
+    path: str
+    identity: Identity
+    argv0: bool = False
+    bind_fd: bool = False
+    proc: bool = True
+
+
+class Finder:
+    """Finds bubblewrap, once. `place` is where an operator says that it is, in front of all others."""
+
+    def __init__(self, place: str = "") -> None:
+        self._places = (place, *PLACES) if place else PLACES
+        self._found: Bubblewrap | None = None
+        self._failed: tuple[float, str] | None = None
+        self._filters: dict[str, bytes] = {}
+
+    def find(self) -> Bubblewrap:
+        """The program; looked at again if its file is another one now. Raises SandboxUnavailable."""
+        found = self._found
+        if found is not None and _identity(found.path) == found.identity:
+            return found
+        if self._failed is not None and time.monotonic() < self._failed[0]:
+            raise SandboxUnavailable(self._failed[1])
+        try:
+            self._found = self._looked()
+        except SandboxUnavailable as error:
+            self._found, self._failed = None, (time.monotonic() + _AGAIN_SECONDS, error.why)
+            raise
+        self._failed = None
+        return self._found
+
+    def filter(self, variant: str) -> bytes:
+        """The filter of system calls. Raises SandboxUnavailable."""
+        known = self._filters.get(variant)
+        if known is None:
+            machine = os.uname().machine
+            if not seccomp.known(machine):
+                raise SandboxUnavailable(f"there is no filter of system calls for {machine}")
+            known = self._filters[variant] = seccomp.program(machine, variant)
+        return known
+
+    def _looked(self) -> Bubblewrap:
+        path = next((place for place in self._places if os.path.exists(place)), None)
+        if path is None:
+            raise SandboxUnavailable(f"bubblewrap is not installed: {INSTALL}")
+        identity = _checked(path)
+        status, said = run([path, "--help"])
+        options = set(said.split())
+        lacking = [name for name in _NEEDED if name not in options]
+        if status != 0 or lacking:
+            what = ", ".join(lacking) or said.strip()[-200:]
+            raise SandboxUnavailable(f"{path} is too old ({what}): {INSTALL}")
+        found = Bubblewrap(path, identity, "--argv0" in options, "--bind-fd" in options)
+        return found if self._works(found) else Bubblewrap(path, identity, found.argv0, found.bind_fd, False)
+
+    def _works(self, found: Bubblewrap) -> bool:
+        """Whether everything works, else all but a view of the sandbox's own processes.
+
+        Raises SandboxUnavailable.
+        """
+        from .arguments import Plan, arguments
+        from .paths import Found
+
+        said = ""
+        for proc in (True, False):
+            plan = Plan(Found(("/",)), "/", {}, files=True, isolated=True, proc=proc)
+            held = [memory("\0".join(arguments(plan)).encode()), memory(self.filter(seccomp.RESTRICTED))]
+            try:
+                argv = [found.path, "--args", "3", "--seccomp", "4", "--", "/bin/sh", "-c", "exit 7"]
+                status, said = run(argv, held)
+            finally:
+                for fd in held:
+                    os.close(fd)
+            if status == 7:
+                return proc
+        raise SandboxUnavailable(_why(said))
+
+
+def memory(data: bytes) -> int:
+    """A descriptor from which these bytes can be read. Raises OSError."""
+    fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def run(argv: Sequence[str], descriptors: Sequence[int] = ()) -> tuple[int, str]:
+    """Runs a program of ours to its end, without an environment: its exit code, and what it said."""
+    from ...core.marks import Marks
+    from ..tool import run_tool
+    from ..tree import new_nonce
+
+    mark = Marks(new_nonce()).new(0)  # its own: nobody has to watch what ends with us
+    ran = run_tool(argv, "/", {}, timeout=_TEST_SECONDS, mark=mark, descriptors=tuple(descriptors))
+    said = (ran.stdout + ran.stderr).decode(errors="replace")
+    return (-1 if ran.code is None else ran.code), ran.failure or said or ran.outcome
+
+
+def _checked(path: str) -> Identity:
+    """Raises SandboxUnavailable for a program that others could replace."""
+    try:
+        info = os.stat(path)
+    except OSError as error:
+        raise SandboxUnavailable(f"{path}: {error.strerror}; {INSTALL}") from None
+    if not S_ISREG(info.st_mode):
+        raise SandboxUnavailable(f"{path} is not a file: {INSTALL}")
+    if info.st_uid not in (0, os.geteuid()):
+        raise SandboxUnavailable(f"{path} belongs to another user, who could replace it: chown root {path}")
+    if info.st_mode & 0o022:
+        raise SandboxUnavailable(f"{path} can be written by others: chmod go-w {path}")
+    if info.st_mode & S_ISUID and os.geteuid() != 0:
+        raise SandboxUnavailable(
+            f"{path} runs as root (setuid) and then ignores what a sandbox needs: chmod u-s {path}, and allow "
+            "user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+        )
+    return (info.st_dev, info.st_ino, info.st_mtime_ns)
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return (info.st_dev, info.st_ino, info.st_mtime_ns)
+
+
+def _why(said: str) -> str:
+    """What bubblewrap said, and what to do about it."""
+    text = " ".join(said.split())[-300:]
+    if "namespace" in text or "uid map" in text or "ermission" in text or "not permitted" in text:
+        return (
+            f"bubblewrap cannot make a sandbox here ({text}): allow user namespaces (sysctl "
+            "kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 "
+            "user.max_user_namespaces=10000, or the distribution's AppArmor profile for bwrap); in a container, "
+            "start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+            "--security-opt systempaths=unconfined, or with --privileged"
+        )
+    return f"bubblewrap cannot make a sandbox here: {text}"

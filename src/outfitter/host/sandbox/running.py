@@ -1,0 +1,231 @@
+"""One sandbox that runs: its first process inside, which others signal and wait for.
+
+Bubblewrap says in a pipe which one that is. The pipe is read when somebody wants to know: most commands are
+never signalled. Where something has to be done before the command may run, the pipe is read as soon as it can
+be, and the command is held by another one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+
+from ...log import fault
+from ..tree import kill_group
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...loop import Loop
+    from .sandboxes import Hook
+
+_TOLD_BYTES = 4096  # a process and a few namespaces: 200 bytes
+# Between start and exec a command cannot be signalled; it is looked at again. Seconds, and how often.
+_LOOK_SECONDS, _LOOKS = 0.003, 1000
+_GONE_MS = 1000  # how long the end of a server waits for a sandbox to be empty
+
+
+class Running:
+    """What is known of one sandbox. `theirs` are descriptors for bubblewrap, to be closed after its start."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        placeholders: tuple[str, ...] = (),
+        hooks: Sequence[Hook] = (),
+        *,
+        awaited: bool = False,
+    ) -> None:
+        """With `awaited` its end is told when it is empty, even where nothing was made for it.
+
+        Raises OSError.
+        """
+        self._set(loop, placeholders, awaited)
+        self._hooks = list(hooks)
+        self.info, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.theirs.append(told)
+        if hooks:
+            try:
+                held, self._gate = os.pipe2(os.O_CLOEXEC)
+            except BaseException:
+                os.close(self.info)
+                os.close(told)
+                raise
+            self.theirs.append(held)
+
+    def _set(self, loop: Loop, placeholders: tuple[str, ...], awaited: bool) -> None:
+        self._loop = loop
+        self._awaited = awaited
+        self.placeholders = placeholders
+        self.outer = 0  # bubblewrap itself, while it runs outside
+        self.inner = 0  # the first process inside, once it is known
+        self.told = b""  # what bubblewrap has said
+        self.theirs: list[int] = []
+        self._pidfd = self._gate = -1
+
+    @classmethod
+    def known(cls, loop: Loop, outer: int, inner: int, info: int, told: bytes) -> Running:
+        """One that runs already."""
+        running = cls.__new__(cls)
+        running._set(loop, (), True)
+        running._hooks = []
+        running.outer, running.inner, running.info, running.told = outer, inner, info, told
+        return running
+
+    def words(self, first: int) -> list[str]:
+        """What bubblewrap is told of its descriptors, the first of which has this number."""
+        words = ["--info-fd", str(first)]
+        return [*words, "--block-fd", str(first + 1)] if self._gate >= 0 else words
+
+    def abandon(self) -> None:
+        """It was not started."""
+        self._close()
+
+    def begin(self, outer: int) -> None:
+        """Bubblewrap has started; from now on `theirs` are its own."""
+        self.outer = outer
+        self.theirs = []
+        if self._gate >= 0:
+            self._loop.add_reader(self.info, self._hear)
+
+    @property
+    def held(self) -> bool:
+        """Whether the command waits for us."""
+        return self._gate >= 0
+
+    def find(self) -> int:
+        """The first process inside; 0 if there is none yet, or no longer."""
+        if not self.inner and self.info >= 0:
+            self._read()
+        return self.inner
+
+    def _read(self) -> bool:
+        """Takes what bubblewrap says, which comes in parts; whether that was all."""
+        try:
+            while data := os.read(self.info, _TOLD_BYTES):
+                self.told += data
+        except BlockingIOError:
+            return False
+        os.close(self.info)
+        self.info = -1
+        digits = self.told.partition(b'"child-pid":')[2].strip().partition(b"\n")[0].strip(b" ,}")
+        self.inner = int(digits) if digits.isdigit() else 0
+        return True
+
+    # Before the command runs
+
+    def _hear(self) -> None:
+        fd = self.info
+        self._loop.remove_reader(fd)
+        if self._read():
+            self._next()
+        else:
+            self._loop.add_reader(fd, self._hear)
+
+    def _next(self) -> None:
+        if not self.inner:
+            self._open_gate()  # it has ended; nothing runs
+        elif self._hooks:
+            hook = self._hooks.pop(0)
+            try:
+                hook(self.inner, self._next)
+            except Exception as error:
+                # It would run without what it must have.
+                fault("server", "a sandbox could not be prepared, and its command is ended", error)
+                kill_group(self.outer)
+        else:
+            self._open_gate()
+
+    def _open_gate(self) -> None:
+        gate, self._gate = self._gate, -1
+        if gate >= 0:
+            try:
+                os.write(gate, b"\0")
+            except OSError:
+                pass  # nobody waits any more
+            os.close(gate)
+
+    # Signals
+
+    def signal(self, number: int, looks: int = _LOOKS) -> None:
+        """A signal for the command's group, as soon as it is the command's and not bubblewrap's own."""
+        if not self.outer:
+            return
+        group = _command_group(self.inner) if self.find() else 0
+        if group:
+            kill_group(group, number)
+        elif looks:
+            self._loop.call_later(_LOOK_SECONDS, self.signal, number, looks - 1)
+
+    # End
+
+    def end(self, gone: Callable[[], None]) -> None:
+        """Bubblewrap has ended. Calls `gone` when every process inside is gone, which may be at once."""
+        self.outer = 0
+        if self._gate >= 0 and self.info >= 0:
+            self._loop.remove_reader(self.info)
+        self.find()
+        if (self.placeholders or self._awaited) and self.inner and _is_inside(self.inner):
+            try:
+                self._pidfd = os.pidfd_open(self.inner)
+            except OSError:
+                pass  # gone just now
+            else:
+                self._loop.add_reader(self._pidfd, self._ended, gone)
+                return
+        self._close()
+        gone()
+
+    def _ended(self, gone: Callable[[], None]) -> None:
+        self._close()
+        gone()
+
+    def wait(self) -> None:
+        """Waits for it to be empty; for the end of a server."""
+        if self._pidfd < 0 and self.find() and _is_inside(self.inner):
+            try:
+                self._pidfd = os.pidfd_open(self.inner)
+            except OSError:
+                pass
+        if self._pidfd >= 0:
+            waiting = select.poll()
+            waiting.register(self._pidfd, select.POLLIN)
+            waiting.poll(_GONE_MS)
+        self._close()
+
+    def _close(self) -> None:
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+        for fd in (self.info, self._gate, self._pidfd):
+            if fd >= 0:
+                os.close(fd)
+        self.info = self._gate = self._pidfd = -1
+
+
+def _is_inside(pid: int) -> bool:
+    """Whether a number is still that of a process in another namespace: it may belong to somebody else now."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _command_group(inner: int) -> int:
+    """The group of the command: the first process has a child that is bubblewrap no more. 0 before that."""
+    try:
+        with open(f"/proc/{inner}/task/{inner}/children", "rb") as file:
+            children = [int(child) for child in file.read().split()]
+    except FileNotFoundError:
+        # Gone; or a kernel that does not tell, and then nobody can know.
+        return inner if os.path.exists(f"/proc/{inner}") else 0
+    for child in children:
+        try:
+            with open(f"/proc/{child}/comm", "rb") as file:
+                if file.read() != b"bwrap\n":
+                    return os.getpgid(child)
+        except OSError:
+            continue  # gone meanwhile
+    return 0

@@ -1,0 +1,232 @@
+"""Commands in sandboxes: a launch with a confinement becomes one of bubblewrap, and what it needs is made.
+
+Everything goes to bubblewrap by descriptor: what it is to mount and the environment as one list of words, the
+filter of system calls as it is. Its own environment is empty: what a request says has no effect outside of the
+sandbox. It tells us the process inside that is the first of its namespace; when that one is gone, all are.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from ...core.launch import Launch
+from ...core.starting import refused
+from ...errors import InvalidParams, LaunchFailed
+from ...record import replace
+from . import seccomp
+from .arguments import Cover, Plan, arguments, visible
+from .bubblewrap import Bubblewrap, Finder, memory
+from .limits import Limits, Settings, soften
+from .paths import look
+from .placeholders import Placeholders, needed
+from .running import Running
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...core.permissions import Confinement
+    from ...loop import Loop
+    from ..spawn import Spawner, Stdio
+    from .paths import Found
+
+    Hook = Callable[[int, Callable[[], None]], None]
+
+DEFAULT = Settings()
+_FIRST = 3  # the number of the first descriptor
+_SETSID = ("/usr/bin/setsid", "/bin/setsid")
+_BASH = ("/usr/bin/bash", "/bin/bash")
+# A name for the program that is not its file's, where bubblewrap cannot give one.
+_RENAME = 'exec -a "$1" "${@:2}"'
+
+
+class Sandboxes:
+    """The sandboxes of one server. `state` is the folder of what outlives it; that and `own` are files and
+    folders of the server, which no command may see."""
+
+    def __init__(self, loop: Loop, state: str, own: Sequence[str] = (), settings: Settings = DEFAULT) -> None:
+        self._loop = loop
+        folder = self._folder = f"{state}/sandbox"
+        self._own = (state, *own)
+        self._limits = Limits(settings)
+        self.finder = Finder()
+        self.placeholders = Placeholders(f"{folder}/placeholders")
+        self.placeholders.tidy()
+        self.running: dict[int, Running] = {}  # by mark
+        self._sources: tuple[str, str] | None = None
+
+    def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int) -> int:
+        """As `Spawner.spawn`, in a sandbox. Raises SandboxUnavailable, InvalidParams, LaunchFailed."""
+        assert launch.confinement is not None
+        program = self.finder.find()
+        found = look(launch.confinement)
+        if found.refusal is not None:
+            return spawner.spawn(refused(launch, found.refusal, 1), stdio, limit)
+        opened: list[int] = []
+        taken = self.placeholders.take(needed(found))
+        running: Running | None = None
+        try:
+            inside = self._inside(program, launch, found, opened)
+            running = Running(self._loop, taken, self._hooks(launch), awaited=self._limits.groups)
+            opened += running.theirs
+            words = running.words(_FIRST + len(inside.descriptors))
+            argv = [*inside.argv[:3], *words, *inside.argv[3:]]
+            descriptors = (*inside.descriptors, *running.theirs)
+            pid = spawner.spawn(replace(inside, argv=argv, descriptors=descriptors), stdio, limit)
+        except BaseException as error:
+            if running is not None:
+                running.abandon()
+            self.placeholders.give_back(taken)
+            if isinstance(error, OSError):
+                raise _failed(error) from None
+            raise
+        finally:
+            for fd in opened:
+                os.close(fd)
+        self.running[mark] = running
+        soften(pid)
+        running.begin(pid)
+        return pid
+
+    @property
+    def holds(self) -> bool:
+        """Whether a command waits for us before it runs."""
+        return any([one.held for one in self.running.values()])
+
+    def _hooks(self, launch: Launch) -> list[Hook]:
+        """What happens before the command runs."""
+        hooks: list[Hook] = [self._limits.apply] if self._limits.needed else []
+        return [*hooks, launch.before] if launch.before is not None else hooks
+
+    def let_go(self, mark: int) -> None:
+        """A command has closed: when its sandbox is empty, what was made for it goes, too."""
+        running = self.running.get(mark)
+        if running is not None:
+            running.end(lambda: self._gone(mark))
+
+    def _gone(self, mark: int) -> None:
+        running = self.running.pop(mark, None)
+        if running is not None:
+            self._limits.ended(running.inner)
+            self.placeholders.give_back(running.placeholders)
+
+    def adopt(
+        self, mark: int, outer: int, inner: int, info: int, told: str, placeholders: Sequence[str]
+    ) -> None:
+        """Goes on with a sandbox that another version of this server has started."""
+        running = self.running[mark] = Running.known(self._loop, outer, inner, info, told.encode())
+        running.placeholders = tuple(placeholders)
+        if not outer:
+            self.let_go(mark)
+
+    def stopped(self) -> None:
+        """The server ends, and everything was killed."""
+        for mark, running in list(self.running.items()):
+            running.wait()
+            self._gone(mark)
+
+    # What bubblewrap is told
+
+    def _inside(self, program: Bubblewrap, launch: Launch, found: Found, opened: list[int]) -> Launch:
+        """The launch of bubblewrap; what it opens for that is added to `opened`."""
+        confinement = launch.confinement
+        assert confinement is not None
+        variant = _variant(confinement, launch)
+        pins = []
+        if program.bind_fd and confinement.files:
+            for one in found.writable:
+                if one.target != "/":
+                    opened.append(pinned(one.target))
+                    pins.append((one.target, _FIRST + 1 + len(opened)))
+        roots = tuple(opened)
+        empty, secret = self._covers()
+        cwd = os.path.realpath(launch.cwd)
+        plan = Plan(
+            found,
+            cwd if visible(found, cwd) else "/",
+            launch.env,
+            files=confinement.files,
+            isolated=variant != seccomp.ENABLED,
+            proc=program.proc,
+            empty=empty,
+            secret=secret,
+            startup=tuple([_cover(path, secret=False) for path in launch.masks if visible(found, path)]),
+            own=tuple([_cover(path, secret=True) for path in self._own if os.path.exists(path)]),
+            pins=tuple(pins),
+        )
+        words = arguments(plan)
+        if launch.argv[0] != launch.program and program.argv0 and not launch.tty:
+            words += ["--argv0", launch.argv[0]]
+        args = memory(packed(words))
+        opened.append(args)
+        filter_ = memory(self.finder.filter(variant))
+        opened.append(filter_)
+        argv = [program.path, "--args", str(_FIRST), "--seccomp", str(_FIRST + 1), "--"]
+        argv += command(launch, renames=program.argv0)
+        return Launch(program.path, argv, launch.cwd, {}, descriptors=(args, filter_, *roots))
+
+    def _covers(self) -> tuple[str, str]:
+        """Two empty files of ours: one that can be read, and one that cannot. Raises OSError."""
+        if self._sources is None:
+            found = []
+            for name, mode in (("empty", 0o444), ("secret", 0)):
+                path = f"{self._folder}/{name}"
+                if not os.path.exists(path):
+                    os.makedirs(self._folder, mode=0o700, exist_ok=True)
+                    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
+                found.append(path)
+            self._sources = (found[0], found[1])
+        return self._sources
+
+
+def _variant(confinement: Confinement, launch: Launch) -> str:
+    if launch.before is not None:
+        return seccomp.PROXY
+    return seccomp.ENABLED if confinement.network else seccomp.RESTRICTED
+
+
+def packed(words: Sequence[str]) -> bytes:
+    """As bubblewrap reads them: each ends with a zero byte, so none may have one. Raises LaunchFailed."""
+    if any("\0" in word for word in words):
+        raise LaunchFailed("nul byte found in provided data")
+    return "\0".join([*words, ""]).encode("utf-8", "surrogateescape")
+
+
+def pinned(path: str) -> int:
+    """A descriptor of a place that is to be mounted, as it was looked at. Raises OSError."""
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    if os.readlink(f"/proc/self/fd/{fd}") != path:
+        os.close(fd)
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)  # replaced by a link meanwhile
+    return fd
+
+
+def command(launch: Launch, *, renames: bool) -> list[str]:
+    """The words of the command. On a terminal it leads a session of its own, which makes that terminal the one
+    that controls it. Raises InvalidParams."""
+    argv = [launch.program, *launch.argv[1:]]
+    if launch.argv[0] != launch.program and (launch.tty or not renames):
+        bash = next((path for path in _BASH if os.path.exists(path)), None)
+        if bash is None:
+            raise InvalidParams("arg0 needs bubblewrap 0.9 or newer in a sandbox, or bash: neither is here")
+        argv = [bash, "--norc", "--noprofile", "-c", _RENAME, "bash", launch.argv[0], *argv]
+    if launch.tty:
+        setsid = next((path for path in _SETSID if os.path.exists(path)), None)
+        if setsid is not None:
+            argv = [setsid, "-c", "--", *argv]
+    return argv
+
+
+def _cover(path: str, *, secret: bool) -> Cover:
+    real = os.path.realpath(path)
+    return Cover(real, os.path.isdir(real), secret)
+
+
+def _failed(error: OSError) -> LaunchFailed:
+    number = error.errno or 0
+    return LaunchFailed(
+        f"{os.strerror(number)} (os error {number})",
+        errno.errorcode.get(number),
+        f"cannot prepare the sandbox{f': {error.filename}' if error.filename else ''}",
+    )

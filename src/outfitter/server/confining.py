@@ -1,0 +1,40 @@
+"""What a request's sandbox means for its command: a step of its start."""
+
+from __future__ import annotations
+
+from ..core.permissions import bind
+from ..core.starting import confine, refuse
+from ..errors import SandboxUnavailable
+from ..protocol.sandbox import Disabled, External
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.launch import Launch
+    from ..core.starting import Step
+    from ..protocol.sandbox import SandboxContext
+    from .services import Services
+
+# The reference's words, and its exit code.
+_NO_LANDLOCK = "filesystem-restricted execution requires bubblewrap to isolate app-server sockets\n"
+_PANIC = 101
+
+
+def step(services: Services, context: SandboxContext, launch: Launch) -> Step:
+    """Confines the command as its client asked for. Raises InvalidParams, SandboxUnavailable.
+
+    Of a `disabled` profile nothing is enforced. What somebody else confines gets the filter of system calls
+    from us, where we can; its network is ours to close, whatever happens.
+    """
+    profile = context.permissions
+    if isinstance(profile, Disabled):
+        return confine(None)
+    confinement = bind(context, cwd=launch.cwd, tmpdir=launch.env.get("TMPDIR"))
+    if context.landlock and confinement.files and not confinement.writes_all:
+        return refuse(_NO_LANDLOCK, _PANIC)
+    try:
+        services.sandboxes.finder.find()
+    except SandboxUnavailable:
+        if isinstance(profile, External) and profile.network:
+            return confine(None)
+        raise
+    return confine(confinement)
