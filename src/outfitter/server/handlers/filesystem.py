@@ -22,6 +22,7 @@ from ..limits import STREAMED_READ_BYTES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from ...host.statx import Metadata
     from ...protocol.filesystem import (
@@ -40,9 +41,17 @@ if TYPE_CHECKING:
         WriteFileParams,
     )
     from ...protocol.results import Done
+    from ...protocol.sandbox import SandboxContext
     from ...protocol.uri import FileUri
     from ..call import Call, Later
     from ..files import Handle
+
+    class Confined(Protocol):
+        """Params of a request that may bring a context."""
+
+        @property
+        def sandbox(self) -> SandboxContext | None: ...
+
 
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)  # read what is in memory, or say so
 # What the stock client takes in one message; a larger one would cost it its connection.
@@ -56,10 +65,22 @@ def native(path: FileUri) -> str:
         raise Refused(str(error)) from None
 
 
+def confined(params: Confined) -> None:
+    """Raises InvalidParams and Refused for a context that means nothing here, and Refused for one that
+    restricts: to ignore it would be a lie."""
+    if params.sandbox is None:
+        return
+    from ...core.permissions import bind_files
+
+    if bind_files(params.sandbox).files:
+        raise Refused("this exec-server cannot confine file operations: `sandbox` is not supported")
+
+
 # One file
 
 
 def read_file(call: Call, params: FileParams) -> Later:
+    confined(params)
     path, follow = native(params.path), params.follow
     work = call.feature(FileWork)
     limit = _STOCK_CLIENT_BYTES if call.client_name == _STOCK_CLIENT else files.MAX_READ
@@ -107,6 +128,7 @@ def _read_whole(fd: int, size: int, limit: int) -> bytes:
 
 
 def write_file(call: Call, params: WriteFileParams) -> Later:
+    confined(params)
     path, follow = native(params.path), params.follow
     write = doing(lambda: files.write_file(path, params.pieces(), follow))
     return call.feature(FileWork).run(call, write, changes=(path,), brings=len(params.data))
@@ -123,6 +145,7 @@ def doing(act: Callable[[], object]) -> Callable[[], Done]:
 
 
 def get_metadata(call: Call, params: FileParams) -> MetadataResult | Later:
+    confined(params)
     path, follow = native(params.path), params.follow
     work = call.feature(FileWork)
     if follow and work.free(path):
@@ -146,6 +169,7 @@ def _metadata(known: Metadata) -> MetadataResult:
 
 
 def canonicalize(call: Call, params: PathParams) -> Later:
+    confined(params)
     path = native(params.path)
     return call.feature(FileWork).run(
         call, lambda: PathResult(from_path(files.canonicalize(path))), looks=(path,)
@@ -156,6 +180,7 @@ def canonicalize(call: Call, params: PathParams) -> Later:
 
 
 def create_directory(call: Call, params: CreateDirectoryParams) -> Later:
+    confined(params)
     path, recursive, follow = native(params.path), params.recursive, params.follow
     create = doing(lambda: files.create_directory(path, recursive, follow))
     # On its way it may make what a later request needs.
@@ -170,6 +195,7 @@ def _top(path: str) -> tuple[str, ...]:
 
 
 def read_directory(call: Call, params: PathParams) -> Later:
+    confined(params)
     path = native(params.path)
     return call.feature(FileWork).run(
         call, lambda: FolderListing(path, *files.scan_directory(path)), looks=(path,)
@@ -177,6 +203,7 @@ def read_directory(call: Call, params: PathParams) -> Later:
 
 
 def walk(call: Call, params: WalkParams) -> Later:
+    confined(params)
     path = native(params.path)
     walkers = call.services.walkers
     turns = call.services.walks
@@ -184,12 +211,14 @@ def walk(call: Call, params: WalkParams) -> Later:
 
 
 def remove(call: Call, params: RemoveParams) -> Later:
+    confined(params)
     path, recursive, force, follow = native(params.path), params.recursive, params.force, params.follow
     take_away = doing(lambda: files.remove(path, recursive, force, follow))
     return call.feature(FileWork).run(call, take_away, changes=(path,))
 
 
 def copy(call: Call, params: CopyParams) -> Later:
+    confined(params)
     source, destination = native(params.source), native(params.destination)
     duplicate = doing(lambda: files.copy(source, destination, params.recursive))
     makes = _top(destination) if params.recursive else ()
@@ -199,12 +228,14 @@ def copy(call: Call, params: CopyParams) -> Later:
 def rename(call: Call, params: RenameParams) -> Later:
     from ...host.rename import rename as rename_file
 
+    confined(params)
     source, destination = native(params.source), native(params.destination)
     give_name = doing(lambda: rename_file(source, destination, replace=params.replace))
     return call.feature(FileWork).run(call, give_name, changes=(source, destination))
 
 
 def chmod(call: Call, params: ChmodParams) -> Later:
+    confined(params)
     path, mode, follow = native(params.path), params.mode, params.follow
     return call.feature(FileWork).run(call, doing(lambda: files.chmod(path, mode, follow)), changes=(path,))
 
@@ -213,6 +244,7 @@ def chmod(call: Call, params: ChmodParams) -> Later:
 
 
 def open_file(call: Call, params: OpenParams) -> Later:
+    confined(params)
     path, handle_id = native(params.path), params.handle_id
     work = call.feature(FileWork)
 

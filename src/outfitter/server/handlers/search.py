@@ -6,7 +6,7 @@ import os
 
 from ..files import FileWork
 from ..search import Searches
-from .filesystem import native
+from .filesystem import confined, native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def search(call: Call, params: SearchParams) -> Later:
     """Finds what earlier requests have written; later ones need not wait for it to end."""
+    confined(params)
     path = native(params.path)
     searches = call.feature(Searches)
 
