@@ -136,12 +136,13 @@ def bind(context: SandboxContext, *, cwd: str | None, tmpdir: str | None) -> Con
     return known[1]
 
 
-def check_start(context: SandboxContext) -> None:
-    """What a context of process/start is refused for, before the command is looked at: paths of another
-    system. Raises InvalidParams."""
+def check_start(context: SandboxContext, cwd: FileUri) -> None:
+    """What a context of process/start is refused for, before the command is looked at: a sandbox and paths
+    of another system. `cwd` is the command's. Raises InvalidParams."""
+    if context.level == "mxc":
+        raise InvalidParams("native MXC is unavailable on this executor")
     _entry_paths(context.permissions)
-    if context.cwd is not None:
-        _native(context.cwd, "sandbox cwd")
+    _native(context.cwd or cwd, "sandbox cwd")
     for root in context.roots:
         _native(root, "sandbox workspace root")
 
@@ -226,7 +227,7 @@ def _bound(
                 rules += closed
         elif isinstance(place, Special):
             minimal = minimal or (place.kind == "minimal" and entry.access != DENY)
-            rules += [Rule(path, entry.access) for path in _special(place, entry.access, roots, tmpdir)]
+            rules += [Rule(path, entry.access) for path in paths(entry, roots, tmpdir)]
     if minimal:
         rules += _system(rules)
     settled = canonical(rules)
@@ -267,7 +268,14 @@ def _parts(path: str) -> list[str]:
     return path.split("/")
 
 
-def _special(place: Special, access: str, roots: Sequence[str], tmpdir: str | None) -> list[str]:
+def paths(entry: Entry, roots: Sequence[str], tmpdir: str | None) -> list[str]:
+    """What an entry's place means here, but for a pattern and for `minimal`. Raises ValueError for a path of
+    another system."""
+    place = entry.place
+    if isinstance(place, Glob):
+        return []
+    if not isinstance(place, Special):
+        return [plain(place.local_path())]
     match place.kind:
         case "root":
             return ["/"]
@@ -278,7 +286,7 @@ def _special(place: Special, access: str, roots: Sequence[str], tmpdir: str | No
         case "project_roots":
             below = place.subpath or ""
             # One that leads elsewhere allows nothing; what it forbids counts.
-            if access != DENY and _leads_away(below):
+            if entry.access != DENY and _leads_away(below):
                 return []
             return [plain(f"{root}/{below}") for root in roots]
     return []  # one that is not known here, or `minimal`
@@ -338,12 +346,12 @@ def _native(uri: FileUri, what: str) -> str:
 
 def _entry_paths(profile: Profile) -> list[Rule]:
     """The rules for paths that stand in a profile itself."""
-    found = []
+    found: list[Rule] = []
     for entry in _entries(profile):
         if isinstance(entry.place, Glob | Special):
             continue
         try:
-            found.append(Rule(plain(entry.place.local_path()), entry.access))
+            found += [Rule(path, entry.access) for path in paths(entry, (), None)]
         except ValueError as error:
             raise InvalidParams(f"invalid sandbox permission path URI: {error}") from None
     return found

@@ -96,6 +96,7 @@ class SandboxContext:
     cwd: FileUri | None = None
     roots: tuple[FileUri, ...] = ()
     landlock: bool = False
+    level: str = "disabled"  # of another system's sandbox
 
     @classmethod
     def decode(cls, value: Json) -> SandboxContext:
@@ -122,7 +123,8 @@ class SandboxContext:
             "permissions": encode_profile(self.permissions),
             "cwd": None if self.cwd is None else self.cwd.text,
             "workspaceRoots": [root.text for root in self.roots],
-            "windowsSandboxLevel": "disabled",
+            "windowsSandboxLevel": self.level,
+            "windowsSandboxProxySettingsMode": "reconcile",
             "useLegacyLandlock": self.landlock,
         }
 
@@ -140,7 +142,8 @@ def _context(value: Json) -> SandboxContext:
     policy = found.get("policyContext")
     if policy is not None:  # what the request's own are replaced with
         cwd, roots = policy.get("cwd") or cwd, policy.get("workspaceRoots", ())
-    return SandboxContext(found["permissions"], cwd, roots, found.get("useLegacyLandlock", False))
+    landlock = found.get("useLegacyLandlock", False)
+    return SandboxContext(found["permissions"], cwd, roots, landlock, found["windowsSandboxLevel"])
 
 
 def decode_profile(value: Json) -> Profile:
@@ -157,7 +160,8 @@ def decode_profile(value: Json) -> Profile:
     return Managed(found["file_system"], found["network"])
 
 
-def _files(value: Json) -> Restricted | Unrestricted:
+def decode_files(value: Json) -> Restricted | Unrestricted:
+    """Raises InvalidParams."""
     kind = variant(value, "ExecManagedFileSystemPermissions", "type", ("restricted", "unrestricted"))
     if kind == "unrestricted":
         return Unrestricted()
@@ -251,7 +255,7 @@ _CONTEXT: dict[str, Callable[[Json], object]] = {
     "windowsSandboxLevel": choice(("disabled", "restricted-token", "elevated", "mxc"), below=False),
     "windowsSandboxProxySettingsMode": or_none(choice(("reconcile", "preserve"), below=False)),
 }
-_MANAGED = {"file_system": _files, "network": _network_of}
+_MANAGED = {"file_system": decode_files, "network": _network_of}
 _RESTRICTED = {"entries": _entries, "glob_scan_max_depth": or_none(nonzero)}
 _ENTRY = {
     "path": _place,

@@ -70,7 +70,7 @@ def choice(names: tuple[str, ...], *, below: bool = True) -> Callable[[Json], st
             raise unlike(told, "string or map", below=below)
         if told not in names:
             raise unknown(told, names)
-        if type(value) is dict and value[told] is not None:
+        if type(value) is dict and value[told] is not None and not (below and value[told] == {}):
             raise unlike(value[told], "unit", below=below)
         return told
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..host.programs import Programs
     from ..protocol.process import DetachedParams, StartParams
     from ..protocol.sandbox import SandboxContext
+    from ..protocol.uri import FileUri
     from ..shell.start import ContractFlag
     from .call import Call, Later
     from .environment import Environments
@@ -37,7 +38,7 @@ DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
 
 def asked(call: Call, params: StartParams) -> Asked:
     """What the request says about its environment. Raises InvalidParams."""
-    confined = params.sandbox is not None and _confined(params.sandbox)
+    confined = params.sandbox is not None and _confined(params.sandbox, params.cwd)
     try:
         cwd = params.cwd.local_path()
     except ValueError as error:
@@ -58,11 +59,11 @@ def asked(call: Call, params: StartParams) -> Asked:
     )
 
 
-def _confined(context: SandboxContext) -> bool:
+def _confined(context: SandboxContext, cwd: FileUri) -> bool:
     """Whether a context asks for anything. Raises InvalidParams for one that means nothing here."""
     from ..core.permissions import check_start, confines
 
-    check_start(context)
+    check_start(context, cwd)
     return confines(context.permissions)
 
 
