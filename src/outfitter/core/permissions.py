@@ -147,13 +147,6 @@ def check_start(context: SandboxContext, cwd: FileUri) -> None:
         _native(root, "sandbox workspace root")
 
 
-def confines(profile: Profile) -> bool:
-    """Whether a profile asks for anything to be confined by us."""
-    if isinstance(profile, Disabled):
-        return False
-    return not profile.network or _confines_files(profile)
-
-
 def _confines_files(profile: Profile) -> bool:
     return isinstance(profile, Managed) and isinstance(profile.files, Restricted)
 

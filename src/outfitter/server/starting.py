@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..env.resolve import Resolved
     from ..host.programs import Programs
     from ..protocol.process import DetachedParams, StartParams
-    from ..protocol.sandbox import SandboxContext
-    from ..protocol.uri import FileUri
     from ..shell.start import ContractFlag
     from .call import Call, Later
     from .environment import Environments
@@ -38,7 +36,10 @@ DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
 
 def asked(call: Call, params: StartParams) -> Asked:
     """What the request says about its environment. Raises InvalidParams."""
-    confined = params.sandbox is not None and _confined(params.sandbox, params.cwd)
+    if params.sandbox is not None:
+        from ..core.permissions import check_start
+
+        check_start(params.sandbox, params.cwd)
     try:
         cwd = params.cwd.local_path()
     except ValueError as error:
@@ -49,22 +50,12 @@ def asked(call: Call, params: StartParams) -> Asked:
         raise SandboxUnavailable(f"this server cannot enforce {params.restriction}")
     if not params.argv:
         raise InvalidParams("argv must not be empty")
-    if confined:
-        raise InvalidParams("sandbox intent cannot be enforced on this executor")
     environments = call.services.environments
     if params.contract is not None and params.contract.scope is not None:
         forks.enter(call, params.contract.scope)
     return environments.asked(
         cwd, params.env, params.env_policy, params.contract, params.tty, call.principal, params.thread_id
     )
-
-
-def _confined(context: SandboxContext, cwd: FileUri) -> bool:
-    """Whether a context asks for anything. Raises InvalidParams for one that means nothing here."""
-    from ..core.permissions import check_start, confines
-
-    check_start(context, cwd)
-    return confines(context.permissions)
 
 
 def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
