@@ -13,7 +13,7 @@ from .refusal import Unenforceable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 MAX_MATCHES = 8192  # the reference's: each is a mount
 # Names looked at for all patterns: two seconds. More of them is a pattern with too short a prefix.
@@ -40,6 +40,20 @@ def expand(patterns: Iterable[str], depth: int | None) -> list[str]:
                         f"unreadable glob expansion for {root} matched more than {MAX_MATCHES} paths"
                     )
     return sorted(found)
+
+
+def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Tells whether the path of a file matches one of the absolute patterns. Raises Unenforceable."""
+    wanted = _by_root(patterns)
+
+    def matches(path: str) -> bool:
+        for root, expression in wanted.items():
+            start = len(root) + 1
+            if path.startswith(f"{root}/") and expression.fullmatch(path, start):
+                return True
+        return False
+
+    return matches
 
 
 def _by_root(patterns: Iterable[str]) -> dict[str, re.Pattern[str]]:
