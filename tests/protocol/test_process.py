@@ -27,6 +27,7 @@ from outfitter.protocol.process import (
     TerminateParams,
     WriteParams,
 )
+from outfitter.protocol.sandbox import Disabled, SandboxContext
 from outfitter.protocol.uri import FileUri
 
 quick = settings(deadline=None, max_examples=60)
@@ -174,25 +175,28 @@ def test_the_shell_of_a_snapshot_has_a_name_and_a_path(name: str) -> None:
     assert start_refusal(shellSnapshot={"scopeId": "s", "shell": shell}) == f"missing field `{name}`"
 
 
-def sandbox(kind: str) -> dict[str, object]:
-    return {"permissions": {"type": kind}, "windowsSandboxLevel": "disabled"}
+DISABLED = {"permissions": {"type": "disabled"}, "windowsSandboxLevel": "disabled"}
 
 
 @pytest.mark.parametrize(
     ("members", "restriction"),
     [
-        ({"sandbox": sandbox("managed")}, "sandbox"),
-        ({"sandbox": sandbox("external")}, "sandbox"),
-        ({"sandbox": sandbox("disabled")}, None),
+        ({"sandbox": DISABLED}, None),
         ({"enforceManagedNetwork": True}, "enforceManagedNetwork"),
         ({"enforceManagedNetwork": False}, None),
         ({"managedNetwork": {}}, "managedNetwork"),
         ({"networkProxy": {"proxy": {}}}, "networkProxy"),
-        ({"sandbox": sandbox("disabled"), "networkProxy": {}}, "networkProxy"),
+        ({"sandbox": DISABLED, "networkProxy": {}}, "networkProxy"),
     ],
 )
 def test_what_cannot_be_enforced_is_named(members: dict[str, object], restriction: str | None) -> None:
     assert start(**members).restriction == restriction
+
+
+def test_a_sandbox_is_read_and_written() -> None:
+    params = start(sandbox=DISABLED)
+    assert params.sandbox == SandboxContext(Disabled())
+    assert StartParams.decode(params.encode()) == params
 
 
 # Sizes

@@ -110,7 +110,7 @@ def open_read(path: str, follow: bool = True) -> tuple[int, os.stat_result]:
     """A descriptor of a regular file, and what it is. Raises OSError, Refused."""
     # Non-blocking, so that a FIFO without a writer does not hold us.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-    refusal = f"path `{_shown(path)}` is not a file" if follow else "path is not a regular file"
+    refusal = f"path `{shown(path)}` is not a file" if follow else "path is not a regular file"
     if follow:
         _refuse_special(os.stat(path), refusal)
         fd = os.open(path, flags)
@@ -137,7 +137,8 @@ def _refuse_special(found: os.stat_result, refusal: str) -> None:
         raise Refused(refusal)
 
 
-def _shown(path: str) -> str:
+def shown(path: str) -> str:
+    """A path for people."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -190,6 +191,13 @@ def scan_directory(path: str) -> tuple[list[str], list[tuple[str, bool, bool]]]:
                 others.append((entry.name, stat.S_ISDIR(mode), stat.S_ISREG(mode)))
             else:
                 others.append((entry.name, entry.is_dir(follow_symlinks=False), False))
+    return listed(plain, others)
+
+
+def listed(
+    plain: list[str], others: list[tuple[str, bool, bool]]
+) -> tuple[list[str], list[tuple[str, bool, bool]]]:
+    """Both sorted. Raises FileFailed above the limit."""
     count = len(plain) + len(others)
     if count > MAX_LISTED:
         raise FileFailed(f"fs/readDirectory returned {count} entries; limit is {MAX_LISTED}")
@@ -206,6 +214,8 @@ class Replacement:
 
     `fd` takes the content. Without a commit the old content stays, and nothing is left behind.
     """
+
+    keeps = 0o7777  # the bits of an old file's mode that its replacement has, too
 
     def __init__(
         self, path: str, follow: bool = True, mode: int | None = None, *, special: bool = True
@@ -225,7 +235,7 @@ class Replacement:
         self._opaque = False  # the name can be opened, but not be taken apart
         try:
             self._find(path, follow)
-            refusal = f"path `{_shown(path)}` is not a file" if follow else "path is not a regular file"
+            refusal = f"path `{shown(path)}` is not a file" if follow else "path is not a regular file"
             self._open(None if special and follow else refusal)
         except BaseException:
             self.discard()
@@ -320,14 +330,15 @@ class Replacement:
         if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
             os.fchown(self.fd, old.st_uid, old.st_gid)
         if self._mode is None:
-            os.fchmod(self.fd, stat.S_IMODE(old.st_mode))
+            os.fchmod(self.fd, old.st_mode & self.keeps)
         source = f"/proc/self/fd/{self._folder}/{self._name}"
         try:
-            names = os.listxattr(source)
+            # Not of what a link leads to, should one be there by now.
+            names = os.listxattr(source, follow_symlinks=False)
         except OSError:
             return  # a file system without them
         for name in names:
-            os.setxattr(self.fd, name, os.getxattr(source, name))
+            os.setxattr(self.fd, name, os.getxattr(source, name, follow_symlinks=False))
         for name in os.listxattr(self.fd):
             # What the folder gives to new files; the old one had none.
             if name == "system.posix_acl_access" and name not in names:
@@ -389,7 +400,7 @@ class Replacement:
         try:
             self._open_in_place()
             os.lseek(staged, 0, os.SEEK_SET)
-            _copy_content(staged, self)
+            copy_content(staged, self)
             if self._mode is not None:
                 os.fchmod(self.fd, self._mode)
         finally:
@@ -531,7 +542,7 @@ def remove(path: str, recursive: bool, force: bool, follow: bool = True) -> None
             return
         raise
     try:
-        _remove_at(fd, name, recursive)
+        remove_at(fd, name, recursive)
     except FileNotFoundError:
         if not force:
             raise
@@ -539,7 +550,8 @@ def remove(path: str, recursive: bool, force: bool, follow: bool = True) -> None
         let_go(fd)
 
 
-def _remove_at(folder: int, name: str, recursive: bool) -> None:
+def remove_at(folder: int, name: str, recursive: bool) -> None:
+    """Removes a name in an open folder; a folder only if it is empty, unless `recursive`. Raises OSError."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=folder)
         return
@@ -662,13 +674,14 @@ def _copy_file(source: str, destination: str, found: os.stat_result) -> None:
     reading, found = open_read(source)
     try:
         with Replacement(destination, mode=stat.S_IMODE(found.st_mode)) as replacement:
-            _copy_content(reading, replacement)
+            copy_content(reading, replacement)
             replacement.commit()
     finally:
         let_go(reading)
 
 
-def _copy_content(reading: int, replacement: Replacement) -> None:
+def copy_content(reading: int, replacement: Replacement) -> None:
+    """All that is left to read. Raises OSError."""
     copy_range: Callable[[int, int, int], int] | None = getattr(os, "copy_file_range", None)
     while copy_range is not None:
         try:

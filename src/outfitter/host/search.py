@@ -15,13 +15,15 @@ from ..core.search import Needle, SearchBudget, is_binary
 from ..errors import OutfitterError, Refused
 from ..formats.ignore import IgnoreRules, Nested
 from ..record import KW_ONLY, record
-from .files import failed, open_read
+from .files import failed
+from .walk import PLAIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..core.search import Match
+    from .walk import Sight
 
 # Which files say what is ignored; the first one decides where two stand in the same folder.
 _IGNORE_FILES = (".ignore", ".gitignore")
@@ -67,10 +69,15 @@ class Search:
     """One search, and what it found: `matches` and `errors` as `show` and `complain` made them."""
 
     def __init__(
-        self, query: Query, show: Callable[[str, Match], str], complain: Callable[[str, str], str]
+        self,
+        query: Query,
+        show: Callable[[str, Match], str],
+        complain: Callable[[str, str], str],
+        sight: Sight = PLAIN,
     ) -> None:
         """Raises Refused for a pattern that cannot be used."""
         self._query = query
+        self._sight = sight
         self._show = show
         self._complain = complain
         self._needle = Needle(query.pattern, regex=query.regex, case_sensitive=query.case_sensitive)
@@ -95,14 +102,14 @@ class Search:
 
     def run(self) -> None:
         """Raises OSError when the root is not there, Refused when it can be neither entered nor read."""
-        found = os.stat(self._root)
+        found = self._sight.stat(self._root)
         if stat.S_ISREG(found.st_mode):
             self._file(self._root)
             return
         if not stat.S_ISDIR(found.st_mode):
             raise Refused("only files and directories can be searched")
         # Ignore files above the root are found by its real name; what is told has the name that was given.
-        self._root = os.path.realpath(self._root)
+        self._root = self._sight.real(self._root)
         for path in self._walk():
             if self._over() or not self._file(path):
                 return
@@ -121,7 +128,7 @@ class Search:
 
     def _walk(self) -> Iterator[str]:
         """The files to look at, sorted, a folder's own and those below it in one order."""
-        above = _rules_above(self._root) if self._query.honour_ignore_files else None
+        above = _rules_above(self._root, self._sight) if self._query.honour_ignore_files else None
         stack: list[Iterator[str | _Folder]] = [iter([_Folder(self._root, above, not self._include, 0)])]
         while stack:
             for item in stack[-1]:
@@ -140,7 +147,7 @@ class Search:
         query, folder = self._query, at.path
         found: list[str | _Folder] = []
         try:
-            with os.scandir(folder) as entries:
+            with self._sight.scan(folder) as entries:
                 names = sorted(
                     (entry.name, is_folder)
                     for entry in entries
@@ -152,7 +159,8 @@ class Search:
             return []
         rules = at.rules
         if query.honour_ignore_files:
-            rules = _rules_of(folder, {name for name, is_folder in names if not is_folder}, rules)
+            own = {name for name, is_folder in names if not is_folder}
+            rules = _rules_of(folder, own, rules, self._sight)
         base = folder.rstrip("/")
         start = len(self._root.rstrip("/")) + 1
         for name, is_folder in names:
@@ -180,7 +188,7 @@ class Search:
     def _file(self, path: str) -> bool:
         """Looks for lines in a file; False when nothing more can be told."""
         try:
-            fd, found = open_read(path)
+            fd, found = self._sight.open_read(path)
         except OSError as error:
             self._trouble(path, str(failed(error)))
             return True
@@ -255,30 +263,38 @@ def _read(fd: int, most: int) -> bytes:
 # Ignore files
 
 
-def _rules_of(folder: str, names: set[str], above: Nested | None) -> Nested | None:
-    rules = [IgnoreRules(_lines_of(f"{folder}/{name}")) for name in _IGNORE_FILES if name in names]
+def _rules_of(folder: str, names: set[str], above: Nested | None, sight: Sight) -> Nested | None:
+    rules = [IgnoreRules(_lines_of(f"{folder}/{name}", sight)) for name in _IGNORE_FILES if name in names]
     rules = [one for one in rules if one]
     return Nested(folder, rules, above) if rules else above
 
 
-def _rules_above(root: str) -> Nested | None:
+def _rules_above(root: str, sight: Sight) -> Nested | None:
     """The rules of the repository that the root lies in, from its top to just above the root."""
-    folders = [os.path.realpath(root)]
-    while not os.path.exists(f"{folders[-1]}/.git"):
+    folders = [sight.real(root)]
+    while not _is_there(f"{folders[-1]}/.git", sight):
         if folders[-1] == "/":
             return None
         folders.append(os.path.dirname(folders[-1]))
     top = folders[-1]
-    own = IgnoreRules(_lines_of(f"{top}/.git/info/exclude"))
+    own = IgnoreRules(_lines_of(f"{top}/.git/info/exclude", sight))
     nested = Nested(top, [own], None) if own else None
     for folder in reversed(folders[1:]):
-        nested = _rules_of(folder, set(_IGNORE_FILES), nested)
+        nested = _rules_of(folder, set(_IGNORE_FILES), nested, sight)
     return nested
 
 
-def _lines_of(path: str) -> list[str]:
+def _is_there(path: str, sight: Sight) -> bool:
     try:
-        fd, found = open_read(path)
+        sight.stat(path)
+    except OSError:
+        return False
+    return True
+
+
+def _lines_of(path: str, sight: Sight) -> list[str]:
+    try:
+        fd, found = sight.open_read(path)
     except (OSError, OutfitterError):
         return []
     try:

@@ -11,7 +11,7 @@ from ..record import quick_record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
 _AT_FDCWD = -100
 _AT_SYMLINK_NOFOLLOW = 0x100
@@ -20,10 +20,12 @@ _AT_STATX_DONT_SYNC = 0x4000
 _BASIC_AND_BIRTH = 0x7FF | 0x800
 _BIRTH = 0x800
 _SYS_OPENAT2 = 437  # the same on every architecture
+_RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_CACHED = 0x20  # Linux 5.12: fail with EAGAIN rather than look at a disk
 
 # stx_mask, stx_mode, stx_size, stx_btime, stx_mtime (seconds, nanoseconds), and what lies between.
 _FIELDS = struct.Struct("=I24xH10xQ32xqI20xqI")
+_DEVICE = struct.Struct("=136xII")  # stx_dev_major, stx_dev_minor
 _BUFFER_SIZE = 256
 
 
@@ -84,6 +86,8 @@ class CachedLookup:
         size = ctypes.c_size_t(ctypes.sizeof(_How))
         self._own = _How(os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, 0, _RESOLVE_CACHED)
         self._target = _How(os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_CACHED)
+        self._plain = _How(os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_CACHED | _RESOLVE_NO_SYMLINKS)
+        self._plain_args = (ctypes.byref(self._plain), size)
         self._own_args = (ctypes.byref(self._own), size)
         self._target_args = (ctypes.byref(self._target), size)
         # The root is always known; a kernel that does not find it so does not know such lookups.
@@ -99,6 +103,15 @@ class CachedLookup:
             return own
         target = self._stat(raw, self._target_args)
         return None if target is None else replace(target, is_symlink=True)
+
+    def find_plain(self, path: str, devices: Container[int]) -> Metadata | None:
+        """The same for a path without links, if what it leads to is on one of these devices."""
+        if not self._works:
+            return None
+        found = self._stat(path.encode("utf-8", "surrogateescape"), self._plain_args)
+        if found is None or os.makedev(*_DEVICE.unpack_from(self._buffer)) not in devices:
+            return None
+        return found
 
     def _stat(self, path: bytes, how: tuple[object, object]) -> Metadata | None:
         fd = _syscall(_OPENAT2, _CWD, path, *how)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ..formats.ignore import IgnoreRules
     from ..loop import Loop, Timer
+    from .sandbox.seen import SeenTree
     from .watching import Watching
     from .workers import Workers
 
@@ -89,8 +90,11 @@ class TreeWatch:
         changes: int,
         told: Callable[[], None],
         principal: str = "",
+        sight: SeenTree | None = None,
     ) -> None:
-        """`folders` and `changes` are how many of them it may have; `principal` is who watches."""
+        """`folders` and `changes` are how many of them it may have; `principal` is who watches; `sight` is
+        how files are seen by who may not see all."""
+        self._sight = sight
         self.principal = principal
         self._loop = loop
         self._workers = workers
@@ -120,7 +124,8 @@ class TreeWatch:
 
     def arm(self) -> Listing:
         """Watches and lists everything, in a thread. Raises OSError, Refused, FileFailed."""
-        if not stat.S_ISDIR(os.stat(self._root).st_mode):
+        look = os.stat if self._sight is None else self._sight.stat
+        if not stat.S_ISDIR(look(self._root).st_mode):
             # A file is watched by its name: many programs save by putting a new one in its place.
             folder, _, self._only = self._root.rpartition("/")
             self._root = folder or "/"
@@ -182,6 +187,11 @@ class TreeWatch:
 
     def _watch_and_list(self, folder: _Folder) -> list[tuple[str, bool]] | None:
         """Name and is a folder of each entry; None for a folder that never tells anything."""
+        if self._sight is not None:
+            with self._sight.open(self._root, folder.path) as seen:
+                folder.watch = self._watching.add(self, seen.fd, _BITS, folder)
+                names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in seen]
+            return [one for one in names if self._sight.tells(folder.inner(one[0]), one[1])]
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if folder.path else 0)
         fd = os.open(self.full(folder.path), flags)
         try:
@@ -314,6 +324,8 @@ class TreeWatch:
     def _about(self, folder: _Folder, names: Names, bits: int, name: str) -> None:
         path, is_folder = folder.inner(name), bool(bits & ISDIR)
         if self._ignore is not None and self._ignore.ignores(path, is_folder):
+            return
+        if self._sight is not None and not self._sight.tells(path, is_folder):
             return
         if bits & (CREATE | MOVED_TO):
             if bits & MOVED_TO and name in names:

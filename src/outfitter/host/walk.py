@@ -10,11 +10,12 @@ from bisect import bisect
 from functools import partial
 
 from ..core.walk import DIRECTORY, FILE, OTHER, Walk
-from .files import failed
+from .files import failed, open_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
     from typing import Protocol
 
     from ..core.walk import Found
@@ -33,8 +34,56 @@ if TYPE_CHECKING:
         @property
         def prune_hidden(self) -> bool: ...
 
+    class Entry(Protocol):
+        """Those parts of an os.DirEntry that a walk uses."""
 
-def walk(path: str, uri: str, options: Options, encode: Callable[[str], str], seconds: float) -> Walk:
+        @property
+        def name(self) -> str: ...
+        def is_file(self, *, follow_symlinks: bool) -> bool: ...
+        def is_dir(self, *, follow_symlinks: bool) -> bool: ...
+        def is_symlink(self) -> bool: ...
+        def stat(self) -> os.stat_result: ...
+
+    class Sight(Protocol):
+        """How files are seen: as they are, or from inside a confinement. All may raise OSError."""
+
+        def stat(self, path: str) -> os.stat_result: ...
+        def is_link(self, path: str) -> bool: ...
+        def real(self, path: str) -> str: ...
+        def scan(self, path: str) -> AbstractContextManager[Iterable[Entry]]: ...
+        def open_read(self, path: str) -> tuple[int, os.stat_result]: ...
+
+
+class PlainSight:
+    """Files as they are."""
+
+    def stat(self, path: str) -> os.stat_result:
+        return os.stat(path)
+
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(path)
+
+    def real(self, path: str) -> str:
+        return os.path.realpath(path)
+
+    def scan(self, path: str) -> AbstractContextManager[Iterable[Entry]]:
+        return os.scandir(path)
+
+    def open_read(self, path: str) -> tuple[int, os.stat_result]:
+        return open_read(path)
+
+
+PLAIN: Sight = PlainSight()
+
+
+def walk(
+    path: str,
+    uri: str,
+    options: Options,
+    encode: Callable[[str], str],
+    seconds: float,
+    sight: Sight = PLAIN,
+) -> Walk:
     """`encode` makes a name part of a URI. Raises OSError when the root is not there."""
     done = Walk(
         (path, "file://" if path == "/" else uri.rstrip("/")),
@@ -43,10 +92,10 @@ def walk(path: str, uri: str, options: Options, encode: Callable[[str], str], se
         max_entries=options.max_entries,
         prune_hidden=options.prune_hidden,
     )
-    root = os.stat(path)  # a link that leads nowhere is an error, followed or not
-    if not stat.S_ISDIR(root.st_mode) or (not options.follow_directories and os.path.islink(path)):
+    root = sight.stat(path)  # a link that leads nowhere is an error, followed or not
+    if not stat.S_ISDIR(root.st_mode) or (not options.follow_directories and sight.is_link(path)):
         return done
-    entered = {os.path.realpath(path)} if options.follow_directories else None
+    entered = {sight.real(path)} if options.follow_directories else None
     deadline = time.monotonic() + seconds
     while (folder := done.next()) is not None:
         if time.monotonic() > deadline:
@@ -54,12 +103,12 @@ def walk(path: str, uri: str, options: Options, encode: Callable[[str], str], se
             break
         here, here_uri, depth = folder
         try:
-            with os.scandir(here) as entries:
+            with sight.scan(here) as entries:
                 files, others = _look(here_uri, entries, encode, follow=entered is not None)
         except OSError as error:
             done.failed(here_uri, str(failed(error)))
             continue
-        fresh = None if entered is None else partial(_once, entered)
+        fresh = None if entered is None else partial(_once, entered, sight)
         place = 0
         for other in others:
             following = bisect(files, other[0], place)
@@ -71,7 +120,7 @@ def walk(path: str, uri: str, options: Options, encode: Callable[[str], str], se
 
 
 def _look(
-    here_uri: str, entries: Iterator[os.DirEntry[str]], encode: Callable[[str], str], *, follow: bool
+    here_uri: str, entries: Iterable[Entry], encode: Callable[[str], str], *, follow: bool
 ) -> tuple[list[str], list[Found]]:
     """What a folder holds, sorted: the names of files that a URI holds as they are, and all the rest."""
     files: list[str] = []
@@ -101,9 +150,9 @@ def _look(
     return files, others
 
 
-def _once(entered: set[str], path: str) -> bool:
+def _once(entered: set[str], sight: Sight, path: str) -> bool:
     """Each folder is entered once, by whatever name: that ends cycles."""
-    real = os.path.realpath(path)
+    real = sight.real(path)
     if real in entered:
         return False
     entered.add(real)

@@ -16,8 +16,10 @@ from .shape import Shape, member, said, shape
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from .jsontext import Json
+    from .sandbox import SandboxContext
     from .uri import FileUri
 
 MAX_HANDLE_ID = 32  # bytes, the reference's
@@ -27,37 +29,37 @@ MAX_MODE = 0o7777
 MAX_DEPTH, MAX_DIRECTORIES, MAX_ENTRIES = 64, 10_000, 50_000  # of a walk, the reference's
 
 
-def check_sandbox(fields: Fields) -> None:
-    """Raises Refused for a context that imposes restrictions: ignoring it would be a lie."""
-    sandbox = fields.object_or_none("sandbox", "SandboxContext")
-    if sandbox is None:
-        return
-    permissions = Fields(sandbox.raw("permissions"), "PermissionProfile")
-    kind = permissions.choice("type", ("managed", "disabled", "external"))
-    restricts = False
-    if kind == "managed":
-        system = Fields(permissions.raw("file_system"), "FileSystemPermissions")
-        restricts = system.choice("type", ("restricted", "unrestricted")) == "restricted"
-    if kind != "disabled":
-        permissions.choice("network", ("restricted", "enabled"))
-    sandbox.choice("windowsSandboxLevel", ("disabled", "restricted-token", "elevated", "mxc"))
-    if restricts:
-        raise Refused("this exec-server cannot confine file operations: `sandbox` is not supported")
+def read_sandbox(fields: Fields, name: str) -> SandboxContext:
+    """Raises InvalidParams for a context that is not understood: to ignore it would be a lie."""
+    from .sandbox import SandboxContext  # most requests have none
+
+    return SandboxContext.decode(fields.raw(name))
 
 
-@shape(check=check_sandbox)
+def sandbox_member() -> Any:
+    """The member that every request about a path has."""
+    return member(read_sandbox, lambda context: context.encode(), default=None, omit=True)
+
+
+def _sandbox(fields: Fields) -> SandboxContext | None:
+    return None if fields.raw_or_none("sandbox") is None else read_sandbox(fields, "sandbox")
+
+
+@shape()
 class PathParams(Shape):
     """fs/canonicalize, fs/readDirectory: a path."""
 
     path: FileUri
+    sandbox: SandboxContext | None = sandbox_member()
 
 
-@shape(check=check_sandbox, quick=True)
+@shape(quick=True)
 class FileParams(Shape):
     """fs/readFile, fs/getMetadata: a path, and whether links are followed on the way."""
 
     path: FileUri
     follow: bool = member(name="followSymlinks", default=True, null=True, omit=True)
+    sandbox: SandboxContext | None = sandbox_member()
 
 
 @record
@@ -67,6 +69,7 @@ class WriteFileParams:
     path: FileUri
     data: bytes | base64.Blob
     follow: bool = True
+    sandbox: SandboxContext | None = None
 
     @classmethod
     def decode(cls, params: Json) -> WriteFileParams:
@@ -74,14 +77,14 @@ class WriteFileParams:
         path = fields.uri("path")
         data = fields.raw("dataBase64")
         text = None if type(data) is base64.Blob else fields.text("dataBase64")
-        check_sandbox(fields)
+        sandbox = _sandbox(fields)
         if text is not None:
             try:
                 data = base64.decode(text)
             except InvalidParams as error:
                 raise _not_base64(error) from None
         follow = True if fields.raw_or_none("followSymlinks") is None else fields.flag("followSymlinks")
-        return cls(path, data, follow)
+        return cls(path, data, follow, sandbox)
 
     def pieces(self) -> Iterator[bytes]:
         """The bytes. Raises Refused where they are not what they should be."""
@@ -97,6 +100,8 @@ class WriteFileParams:
         params: dict[str, Json] = {"path": self.path.text}
         if not self.follow:
             params["followSymlinks"] = False
+        if self.sandbox is not None:
+            params["sandbox"] = self.sandbox.encode()
         params["dataBase64"] = base64.encode_member(b"".join(self.pieces()))
         return params
 
@@ -106,26 +111,29 @@ def _not_base64(error: InvalidParams) -> Refused:
     return Refused(f"fs/writeFile requires valid base64 dataBase64: {error}")
 
 
-@shape(check=check_sandbox)
+@shape()
 class CreateDirectoryParams(Shape):
     path: FileUri
     recursive: bool = member(default=True, null=True)
     follow: bool = member(name="followSymlinks", default=True, null=True, omit=True)
+    sandbox: SandboxContext | None = sandbox_member()
 
 
-@shape(check=check_sandbox)
+@shape()
 class RemoveParams(Shape):
     path: FileUri
     recursive: bool = member(default=True, null=True)
     force: bool = member(default=True, null=True)
     follow: bool = member(name="followSymlinks", default=True, null=True, omit=True)
+    sandbox: SandboxContext | None = sandbox_member()
 
 
-@shape(check=check_sandbox)
+@shape()
 class CopyParams(Shape):
     source: FileUri = member(name="sourcePath")
     destination: FileUri = member(name="destinationPath")
     recursive: bool
+    sandbox: SandboxContext | None = sandbox_member()
 
 
 @record
@@ -136,6 +144,7 @@ class WalkParams:
     max_entries: int
     follow_directories: bool
     prune_hidden: bool = False
+    sandbox: SandboxContext | None = None
 
     @classmethod
     def decode(cls, params: Json) -> WalkParams:
@@ -149,8 +158,8 @@ class WalkParams:
             unsigned(options.raw("maxEntries")),
             options.flag("followDirectorySymlinks"),
             options.flag_or("pruneHiddenDirectories", False),
+            _sandbox(fields),
         )
-        check_sandbox(fields)
         if walk.max_directories == 0 or walk.max_entries == 0:
             raise Refused("filesystem walk limits must be greater than zero")
         if (
@@ -173,7 +182,7 @@ class WalkParams:
         return dumps(self.encode())
 
     def encode(self) -> Json:
-        return {
+        params: dict[str, Json] = {
             "path": self.path.text,
             "options": {
                 "maxDepth": self.max_depth,
@@ -183,6 +192,9 @@ class WalkParams:
                 "pruneHiddenDirectories": self.prune_hidden,
             },
         }
+        if self.sandbox is not None:
+            params["sandbox"] = self.sandbox.encode()
+        return params
 
 
 @shape()
@@ -192,6 +204,7 @@ class OpenParams(Shape):
     handle_id: str
     path: FileUri
     mode: str = "read"
+    sandbox: SandboxContext | None = sandbox_member()
 
     @classmethod
     def decode(cls, params: Json) -> OpenParams:
@@ -202,10 +215,10 @@ class OpenParams(Shape):
             # `update` is ours; a refusal names what the reference knows.
             own = fields.raw("mode") == "update"
             mode = "update" if own else fields.choice("mode", ("read", "replace"))
-        check_sandbox(fields)
+        sandbox = _sandbox(fields)
         if len(handle_id.encode("utf-8", "surrogatepass")) > MAX_HANDLE_ID:
             raise Refused(f"file handle ID must not exceed {MAX_HANDLE_ID} bytes")
-        return cls(handle_id, path, mode)
+        return cls(handle_id, path, mode, sandbox)
 
 
 def _check_length(fields: Fields) -> None:
@@ -249,17 +262,17 @@ class CloseParams(Shape):
     discard: bool = member(said, default=False, omit=True)
 
 
-@shape(check=check_sandbox)
+@shape()
 class RenameParams(Shape):
     """fs/rename (ours). Without `replace`, a destination that exists is refused, whatever else happens."""
 
     source: FileUri = member(name="sourcePath")
     destination: FileUri = member(name="destinationPath")
     replace: bool = member(default=False, null=True)
+    sandbox: SandboxContext | None = sandbox_member()
 
 
 def _check_mode(fields: Fields) -> None:
-    check_sandbox(fields)
     if fields.unsigned("mode") > MAX_MODE:
         raise InvalidParams(f"`mode` must be between 0 and {MAX_MODE} (octal 7777)")
 
@@ -271,6 +284,7 @@ class ChmodParams(Shape):
     path: FileUri
     mode: int
     follow: bool = member(name="followSymlinks", default=True, null=True, omit=True)
+    sandbox: SandboxContext | None = sandbox_member()
 
 
 @shape()

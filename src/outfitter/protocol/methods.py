@@ -83,7 +83,7 @@ METHODS: dict[str, Method] = {
         Method("fs/walk", "filesystem.WalkParams", "fileresults.WalkResult", "filesystem", "filesystem.walk"),
         Method("fs/remove", "filesystem.RemoveParams", "results.Done", "filesystem", "filesystem.remove"),
         Method("fs/copy", "filesystem.CopyParams", "results.Done", "filesystem", "filesystem.copy"),
-        Method("fs/open", "filesystem.OpenParams", "fileresults.OpenResult", "filesystem", "filesystem.open_file", "fileWriteStreaming", "fsOpenUpdate"),
+        Method("fs/open", "filesystem.OpenParams", "fileresults.OpenResult", "filesystem", "filesystem.open_file", "fileWriteStreaming", "sandboxedFileStreaming", "fsOpenUpdate"),
         Method("fs/readBlock", "filesystem.ReadBlockParams", "fileresults.BlockResult", "filesystem", "filesystem.read_block"),
         Method("fs/writeBlock", "filesystem.WriteBlockParams", "results.Done", "filesystem", "filesystem.write_block", "fileWriteStreaming"),
         Method("fs/close", "filesystem.CloseParams", "results.Done", "filesystem", "filesystem.close_file", "fsCloseDiscard"),

@@ -126,6 +126,8 @@ class StartParams:
             params["contract"] = self.contract.encode()
         if self.detached is not None:
             params["detached"] = {"forMs": self.detached.for_ms}
+        if self.sandbox is not None:
+            params["sandbox"] = self.sandbox.encode()
         metadata = {"threadId": self.thread_id, "toolCallId": self.tool_call_id}
         if metadata := {name: text for name, text in metadata.items() if text is not None}:
             params["metadata"] = metadata

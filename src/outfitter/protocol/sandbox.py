@@ -6,18 +6,23 @@ says everything about files and network. `core.permissions` binds one to an exec
 
 from __future__ import annotations
 
-from ..errors import InvalidParams
+from marshal import dumps
+
+from ..errors import LimitExceeded
 from ..record import record
-from .fields import Fields, wrong
+from .fields import MAX_PATHS
+from .tagged import choice, members, nonzero, or_none, required, sequence, text, unlike, variant
 from .uri import FileUri, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .jsontext import Json
 
 READ, WRITE, DENY = "read", "write", "deny"
-_LEVELS = ("disabled", "restricted-token", "elevated", "mxc")  # of another system; read, and of no effect
-_NETWORK = ("restricted", "enabled")
+# Entries of one profile: each is a rule to check and perhaps a mount. The largest that clients send have ten.
+MAX_ENTRIES = 1024
 
 
 @record
@@ -39,7 +44,8 @@ class Special:
 
 @record
 class Entry:
-    """What may be done at and below a place. `skip`: where the place is missing, it stays unprotected."""
+    """What may be done at and below a place. `skip` is said by clients of places that may be missing, and
+    changes nothing: what is missing is protected like what is there."""
 
     place: FileUri | Glob | Special
     access: str
@@ -90,85 +96,178 @@ class SandboxContext:
     cwd: FileUri | None = None
     roots: tuple[FileUri, ...] = ()
     landlock: bool = False
+    level: str = "disabled"  # of another system's sandbox
 
     @classmethod
     def decode(cls, value: Json) -> SandboxContext:
-        """Raises InvalidParams."""
-        fields = Fields(value, "FileSystemSandboxContext")
-        permissions = decode_profile(fields.raw("permissions"))
-        cwd = fields.text_or_none("cwd")
-        roots = tuple(fields.uris("workspaceRoots")) if "workspaceRoots" in fields else ()
-        fields.choice("windowsSandboxLevel", _LEVELS)
-        return cls(
-            permissions,
-            None if cwd is None else parse(cwd),
-            roots,
-            fields.flag_or("useLegacyLandlock", False),
-        )
+        """The context that a client sent; for the same words the same object, while it is remembered.
+
+        Raises InvalidParams.
+        """
+        try:
+            key = dumps(value, 2)
+        except ValueError:  # with text so long that it was never made into a string
+            return _context(value)
+        known = _known.pop(key, None)
+        if known is None:
+            known = _context(value)
+            if len(key) > _LONG:
+                return known
+            if len(_known) >= _REMEMBERED:
+                _known.pop(next(iter(_known)), None)
+        _known[key] = known
+        return known
 
     def encode(self) -> Json:
         return {
             "permissions": encode_profile(self.permissions),
             "cwd": None if self.cwd is None else self.cwd.text,
             "workspaceRoots": [root.text for root in self.roots],
-            "windowsSandboxLevel": "disabled",
+            "windowsSandboxLevel": self.level,
+            "windowsSandboxProxySettingsMode": "reconcile",
             "useLegacyLandlock": self.landlock,
         }
 
 
+# Contexts that are remembered, the latest of them: a client has one for all that it does in a thread. Reading
+# one takes 60 us, finding it 2. Longer ones are read each time: 16 MiB are enough for memory.
+_REMEMBERED, _LONG = 256, 64 << 10
+_known: dict[bytes, SandboxContext] = {}
+
+
+def _context(value: Json) -> SandboxContext:
+    found = members(value, "struct WireFileSystemSandboxContext", _CONTEXT, below=False)
+    required(found, "permissions", "windowsSandboxLevel")
+    cwd, roots = found.get("cwd"), found.get("workspaceRoots", ())
+    policy = found.get("policyContext")
+    if policy is not None:  # what the request's own are replaced with
+        cwd, roots = policy.get("cwd") or cwd, policy.get("workspaceRoots", ())
+    landlock = found.get("useLegacyLandlock", False)
+    return SandboxContext(found["permissions"], cwd, roots, landlock, found["windowsSandboxLevel"])
+
+
 def decode_profile(value: Json) -> Profile:
     """Raises InvalidParams."""
-    fields = Fields(value, "PermissionProfile")
-    kind = fields.choice("type", ("managed", "disabled", "external"))
+    kind = variant(value, "ExecPermissionProfile", "type", ("managed", "disabled", "external"), below=False)
     if kind == "disabled":
         return Disabled()
     if kind == "external":
-        return External(fields.choice("network", _NETWORK) == "enabled")
-    files = _files(Fields(fields.raw("file_system"), "FileSystemPermissions"))
-    return Managed(files, fields.choice("network", _NETWORK) == "enabled")
+        found = members(value, "", {"network": _network_of})
+        required(found, "network")
+        return External(found["network"])
+    found = members(value, "", _MANAGED)
+    required(found, "file_system", "network")
+    return Managed(found["file_system"], found["network"])
 
 
-def _files(fields: Fields) -> Restricted | Unrestricted:
-    if fields.choice("type", ("restricted", "unrestricted")) == "unrestricted":
+def decode_files(value: Json) -> Restricted | Unrestricted:
+    """Raises InvalidParams."""
+    kind = variant(value, "ExecManagedFileSystemPermissions", "type", ("restricted", "unrestricted"))
+    if kind == "unrestricted":
         return Unrestricted()
-    entries = tuple(_entry(Fields(one, "FileSystemSandboxEntry")) for one in fields.items("entries"))
-    depth = fields.unsigned_or_none("glob_scan_max_depth")
-    if depth == 0:
-        raise InvalidParams("invalid value: integer `0`, expected a nonzero usize")
-    return Restricted(entries, depth)
+    found = members(value, "", _RESTRICTED)
+    required(found, "entries")
+    return Restricted(found["entries"], found.get("glob_scan_max_depth"))
 
 
-def _entry(fields: Fields) -> Entry:
-    path = fields.raw("path")
-    if type(path) is not dict:
-        raise wrong(path, "internally tagged enum ExecFileSystemPath")
-    place = _place(Fields(path, "ExecFileSystemPath"))
-    access = fields.choice("access", (READ, WRITE, DENY, "none"))
-    skip = fields.raw_or_none("missing_path_behavior") is not None
-    if skip:
-        fields.choice("missing_path_behavior", ("skip",))
-    return Entry(place, DENY if access == "none" else access, skip)
+def _entries(value: Json) -> tuple[Entry, ...]:
+    if len(entries := sequence(value)) > MAX_ENTRIES:
+        raise LimitExceeded("`entries`", len(entries), MAX_ENTRIES, "entries", "send fewer")
+    return tuple([_entry(one) for one in entries])
 
 
-def _place(fields: Fields) -> FileUri | Glob | Special:
-    kind = fields.choice("type", ("path", "glob_pattern", "special"))
-    if kind == "path":
-        return fields.uri("path")
-    if kind == "glob_pattern":
-        return Glob(fields.text("pattern"))
-    return _special(Fields(fields.raw("value"), "FileSystemSpecialPath"))
+def _entry(value: Json) -> Entry:
+    found = members(value, "struct ExecFileSystemSandboxEntry", _ENTRY)
+    required(found, "path", "access")
+    access = found["access"]
+    skip = found.get("missing_path_behavior") is not None
+    return Entry(found["path"], DENY if access == "none" else access, skip)
 
 
-_SPECIAL = ("root", "minimal", "current_working_directory", "project_roots", "tmpdir", "slash_tmp", "unknown")
+def _place(value: Json) -> FileUri | Glob | Special:
+    kind = variant(value, "ExecFileSystemPath", "type", tuple(_PLACES))
+    name, read = _PLACES[kind]
+    found = members(value, "", {name: read})
+    required(found, name)
+    place: FileUri | Glob | Special = found[name]
+    return place
 
 
-def _special(fields: Fields) -> Special:
-    kind = fields.choice("kind", _SPECIAL)
+_SPECIAL = ("root", "minimal", "project_roots", "tmpdir", "slash_tmp", "unknown")
+_ALIAS = "current_working_directory"  # of project_roots
+_NAMED = (*_SPECIAL[:2], _ALIAS, *_SPECIAL[2:])
+
+
+def _special(value: Json) -> Special:
+    named = type(value) is dict and type(value.get("kind")) is str
+    kind = variant(value, "FileSystemSpecialPath", "kind", _NAMED if named else _SPECIAL)
     if kind == "unknown":
-        return Special(kind, fields.text_or_none("subpath"), fields.text("path"))
-    if kind in ("project_roots", "current_working_directory"):
-        return Special("project_roots", fields.text_or_none("subpath"))
+        found = members(value, "", _UNKNOWN)
+        required(found, "path")
+        return Special(kind, found.get("subpath"), found["path"])
+    if kind in ("project_roots", _ALIAS):
+        return Special("project_roots", members(value, "", {"subpath": or_none(text)}).get("subpath"))
     return Special(kind)
+
+
+def _uri(value: Json) -> FileUri:
+    return parse(text(value, below=False))
+
+
+def _uris(value: Json) -> tuple[FileUri, ...]:
+    if len(found := sequence(value, below=False)) > MAX_PATHS:
+        raise LimitExceeded("`workspaceRoots`", len(found), MAX_PATHS, "paths", "send fewer")
+    return tuple([_uri(one) for one in found])
+
+
+def _flag(value: Json) -> bool:
+    if type(value) is not bool:
+        raise unlike(value, "a boolean", below=False)
+    return value
+
+
+_which_network = choice(("restricted", "enabled"))
+
+
+def _network_of(value: Json) -> bool:
+    return _which_network(value) == "enabled"
+
+
+_CONTEXT: dict[str, Callable[[Json], object]] = {
+    "permissions": decode_profile,
+    "cwd": or_none(_uri),
+    "workspaceRoots": _uris,
+    "policyContext": or_none(
+        lambda value: members(
+            value,
+            "struct WireFileSystemPolicyContext",
+            {"cwd": or_none(_uri), "workspaceRoots": _uris},
+            below=False,
+        )
+    ),
+    "useLegacyLandlock": _flag,
+    # Of other systems, of no effect here, or said by the client for itself.
+    "sandboxOverride": choice(
+        ("noOverride", "escalatedSandboxWithRestrictions", "bypassSandboxFirstAttempt"), below=False
+    ),
+    "temporaryDirectories": or_none(_uris),
+    "userHomeDir": or_none(_uri),
+    "windowsSandboxLevel": choice(("disabled", "restricted-token", "elevated", "mxc"), below=False),
+    "windowsSandboxProxySettingsMode": or_none(choice(("reconcile", "preserve"), below=False)),
+}
+_MANAGED = {"file_system": decode_files, "network": _network_of}
+_RESTRICTED = {"entries": _entries, "glob_scan_max_depth": or_none(nonzero)}
+_ENTRY = {
+    "path": _place,
+    "access": choice((READ, WRITE, DENY, "none")),
+    "missing_path_behavior": or_none(choice(("skip",))),
+}
+_PLACES: dict[str, tuple[str, Callable[[Json], object]]] = {
+    "path": ("path", lambda value: parse(text(value))),
+    "glob_pattern": ("pattern", lambda value: Glob(text(value))),
+    "special": ("value", _special),
+}
+_UNKNOWN = {"path": text, "subpath": or_none(text)}
 
 
 def encode_profile(profile: Profile) -> Json:

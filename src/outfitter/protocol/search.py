@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import InvalidParams
 from ..record import KW_ONLY
 from .fields import Fields, unsigned
-from .filesystem import check_sandbox
+from .filesystem import sandbox_member
 from .jsontext import dumps, loads, quote
 from .results import Result, flag
 from .shape import Shape, member, rows, shape
@@ -14,6 +14,7 @@ from .watching import patterns
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .jsontext import Json
+    from .sandbox import SandboxContext
     from .shape import Read
     from .uri import FileUri
 
@@ -34,7 +35,6 @@ def _number(most: int) -> Read:
 
 
 def _check_pattern(fields: Fields) -> None:
-    check_sandbox(fields)
     if len(fields.text("pattern")) > MAX_PATTERN:
         raise InvalidParams(f"`pattern` takes {MAX_PATTERN} characters at most")
 
@@ -55,6 +55,7 @@ class SearchParams(Shape):
     hidden: bool = member(default=False, null=True)
     honour_ignore_files: bool = member(default=True, null=True)
     timeout_ms: int = member(_number(MAX_TIMEOUT_MS), default=MAX_TIMEOUT_MS, null=True)
+    sandbox: SandboxContext | None = sandbox_member()
 
     @classmethod
     def read(cls, text: str) -> SearchParams:

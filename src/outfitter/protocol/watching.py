@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ..errors import InvalidParams, Refused
 from .fields import Fields
-from .filesystem import check_sandbox
+from .filesystem import sandbox_member
 from .jsontext import quote
 from .results import Result
 from .shape import Shape, member, rows, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .sandbox import SandboxContext
     from .uri import FileUri
 
 MAX_WATCH_ID = 64  # bytes
@@ -29,7 +30,6 @@ def patterns(fields: Fields, name: str) -> tuple[str, ...]:
 
 
 def _check_watch(fields: Fields) -> None:
-    check_sandbox(fields)
     if len(fields.text("watchId").encode("utf-8", "surrogatepass")) > MAX_WATCH_ID:
         raise Refused(f"watch ID must not exceed {MAX_WATCH_ID} bytes")
     if (fields.unsigned_or_none("debounceMs") or 0) > MAX_DEBOUNCE_MS:
@@ -45,6 +45,7 @@ class WatchParams(Shape):
     recursive: bool = member(default=True, null=True)
     debounce_ms: int = member(default=DEFAULT_DEBOUNCE_MS, null=True)
     ignore: tuple[str, ...] = member(patterns, default=(), null=True)
+    sandbox: SandboxContext | None = sandbox_member()
 
 
 @shape()

@@ -46,6 +46,16 @@ class Environments:
         name = "LD_LIBRARY_PATH"
         return {name: self._executor[name]} if name in self._executor else {}
 
+    def for_file_work(self) -> dict[str, str]:
+        """What our own programs need that work with files: what `tmpdir` in a sandbox means, too."""
+        own = self.for_ourselves()
+        return own if self.tmpdir is None else {**own, "TMPDIR": self.tmpdir}
+
+    @property
+    def tmpdir(self) -> str | None:
+        """Where the executor has its temporary files, if it says so."""
+        return self._executor.get("TMPDIR")
+
     def say(self, warnings: Iterable[str]) -> None:
         """What is wrong with a project's environment, in the log: once, as long as it is the same."""
         for text in warnings:

@@ -108,7 +108,7 @@ class _Search:
             query = params.text().encode()
             if os.pwrite(files[0], query, 0) != len(query):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            env = services.environments.for_ourselves()
+            env = services.environments.for_file_work()
             launch = Launch(sys.executable, own_program("server.searcher"), "/", env)
             pid = services.sessions.spawner.spawn(launch, Stdio(files[0], files[1], files[2]))
             self._pidfd = os.pidfd_open(pid)
@@ -166,7 +166,7 @@ class _Search:
                 return Refused(text)
             case b"!":
                 name, _, message = text.partition(" ")
-                return FileFailed(message, name)
+                return FileFailed(message, name or None)
         if self._killed:
             return FileFailed("the search did not finish in time")
         warn(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import signal
 
-from ..errors import Refused
+from ..errors import FileFailed, Refused
 from ..host.files import failed
 from ..host.search import Query, Search, interrupt
 from ..protocol.search import SearchParams, error_text, match_text, search_text
@@ -24,6 +24,7 @@ from .limits import (
     SEARCH_RESPONSE_BYTES,
     SEARCH_WIDTH,
 )
+from .walker import sight_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ def main() -> None:
         answer = "+" + _search(params, seconds)
     except Refused as error:
         answer = f"-{error}"
-    except OSError as error:
-        failure = failed(error)
-        answer = f"!{failure.errno_name} {failure}"
+    except (OSError, FileFailed) as error:
+        failure = failed(error) if isinstance(error, OSError) else error
+        answer = f"!{failure.errno_name or ''} {failure}"
     except MemoryError:
         answer = "-the search reached its memory limit"
     with open(1, "wb") as out:
@@ -81,6 +82,7 @@ def _search(params: SearchParams, seconds: float) -> str:
         ),
         _match_text,
         _error_text,
+        sight_for(params.sandbox),
     )
     search.run()
     return search_text(

@@ -183,7 +183,7 @@ class Services:
         if self._walkers is None:
             from .walking import Walkers
 
-            self._walkers = Walkers(self.environments.for_ourselves())
+            self._walkers = Walkers(self.environments.for_file_work())
         return self._walkers
 
     @property

@@ -36,6 +36,10 @@ DEFAULT_ROWS, DEFAULT_COLS = 24, 80  # the reference's fixed size
 
 def asked(call: Call, params: StartParams) -> Asked:
     """What the request says about its environment. Raises InvalidParams."""
+    if params.sandbox is not None:
+        from ..core.permissions import check_start
+
+        check_start(params.sandbox, params.cwd)
     try:
         cwd = params.cwd.local_path()
     except ValueError as error:

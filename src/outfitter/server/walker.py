@@ -9,17 +9,21 @@ from __future__ import annotations
 import os
 import signal
 
+from ..errors import FileFailed
 from ..host.files import failed
-from ..host.walk import walk
+from ..host.walk import PLAIN, walk
 from ..protocol.fileresults import walk_text
 from ..protocol.filesystem import WalkParams
 from ..protocol.uri import encode_name
 from ..record import replace
 from .limits import WALK_SECONDS, WALKER_IDLE_SECONDS
+from .seenfiles import restricting, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.walk import Walk
+    from ..host.walk import Sight
+    from ..protocol.sandbox import SandboxContext
 
 
 def main() -> None:
@@ -32,10 +36,10 @@ def main() -> None:
             signal.alarm(0)
             params = WalkParams.read(line.decode())
             try:
-                pieces, kind = pieces_of(walk_for(params)), b"+"
-            except OSError as error:
-                failure = failed(error)
-                pieces, kind = [f"{failure.errno_name} {failure}".encode()], b"!"
+                pieces, kind = pieces_of(walk_for(params, sight_for(params.sandbox))), b"+"
+            except (OSError, FileFailed) as error:
+                failure = failed(error) if isinstance(error, OSError) else error
+                pieces, kind = [f"{failure.errno_name or ''} {failure}".encode()], b"!"
             _write(out.fileno(), kind + sum(map(len, pieces)).to_bytes(8, "big"))
             for piece in pieces:
                 _write(out.fileno(), piece)
@@ -47,11 +51,17 @@ def _write(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def walk_for(params: WalkParams, most: int | None = None) -> Walk:
+def sight_for(sandbox: SandboxContext | None) -> Sight:
+    """How a program of ours sees files for a request. Raises FileFailed."""
+    confinement = None if sandbox is None else restricting(sandbox, os.environ.get("TMPDIR"))
+    return PLAIN if confinement is None else within(confinement)
+
+
+def walk_for(params: WalkParams, sight: Sight, most: int | None = None) -> Walk:
     """The walk of a request; with `most`, of so many names at the most."""
     if most is not None and most < params.max_entries:
         params = replace(params, max_entries=most)
-    return walk(params.path.local_path(), params.path.text, params, encode_name, WALK_SECONDS)
+    return walk(params.path.local_path(), params.path.text, params, encode_name, WALK_SECONDS, sight)
 
 
 def pieces_of(done: Walk) -> list[bytes]:

@@ -14,12 +14,15 @@ import time
 from ..errors import FileFailed
 from ..host.facts import own_program
 from ..host.spawn import limits_are_ours
+from ..host.walk import PLAIN
 from ..stdlib import allocate_lock
 from .limits import WALK_SECONDS, WALKERS
+from .seenfiles import within
 from .walker import pieces_of, walk_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..core.permissions import Confinement
     from ..protocol.filesystem import WalkParams
 
 _SMALL = 2000  # names that a thread looks at in about 2 ms, before a process is asked
@@ -36,9 +39,10 @@ class Walkers:
         self._count = 0
         self._lock = allocate_lock()
 
-    def walk(self, params: WalkParams) -> list[bytes]:
+    def walk(self, params: WalkParams, confinement: Confinement | None = None) -> list[bytes]:
         """The result's JSON text, in pieces. Raises OSError, FileFailed."""
-        done = walk_for(params, _SMALL)
+        sight = PLAIN if confinement is None else within(confinement)
+        done = walk_for(params, sight, _SMALL)
         if not done.truncated or params.max_entries <= _SMALL:
             return pieces_of(done)
         request = params.text().encode() + b"\n"
@@ -50,13 +54,13 @@ class Walkers:
                 kind, pieces = answer
                 if kind == b"!":
                     name, _, text = b"".join(pieces).decode().partition(" ")
-                    raise FileFailed(text, name)
+                    raise FileFailed(text, name or None)
                 return pieces
             # It had ended while it waited, or something ended it: the next one is fresh.
             fresh = walker.fresh
             self._discard(walker)
             walker = None if fresh else self._take()
-        return pieces_of(walk_for(params))
+        return pieces_of(walk_for(params, sight))
 
     def _take(self) -> _Walker | None:
         """A process, or None when there are enough of them already."""

@@ -11,7 +11,9 @@ from .limits import CHANGES, WATCHED_FOLDERS, WATCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..core.permissions import Confinement
     from ..formats.ignore import IgnoreRules
+    from ..host.sandbox.seen import SeenTree
     from ..host.watching import Watching
     from ..loop import Loop, Timer
     from .call import Channel
@@ -67,7 +69,13 @@ class Watches:
     # Folders and trees
 
     def reserve(
-        self, watch_id: str, path: str, recursive: bool, ignore: IgnoreRules | None, debounce: float
+        self,
+        watch_id: str,
+        path: str,
+        recursive: bool,
+        ignore: IgnoreRules | None,
+        debounce: float,
+        confinement: Confinement | None = None,
     ) -> FolderWatch:
         """A place for a watch that is being armed. Raises Refused."""
         if watch_id in self._folders:
@@ -86,6 +94,7 @@ class Watches:
             changes=CHANGES,
             told=watch.told,
             principal=self._channel.principal,
+            sight=None if confinement is None else _seen(confinement),
         )
         return watch
 
@@ -168,6 +177,12 @@ class FolderWatch:
             self._timer = None
         self._due = False
         self.tree.close()
+
+
+def _seen(confinement: Confinement) -> SeenTree:
+    from ..host.sandbox.seen import SeenTree
+
+    return SeenTree(confinement)
 
 
 def _nothing(_: object, __: BaseException | None) -> None:

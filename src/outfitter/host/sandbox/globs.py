@@ -13,7 +13,7 @@ from .refusal import Unenforceable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 MAX_MATCHES = 8192  # the reference's: each is a mount
 # Names looked at for all patterns: two seconds. More of them is a pattern with too short a prefix.
@@ -42,24 +42,34 @@ def expand(patterns: Iterable[str], depth: int | None) -> list[str]:
     return sorted(found)
 
 
+def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Tells whether the path of a file matches one of the absolute patterns. Raises Unenforceable."""
+    wanted = _by_root(patterns)
+
+    def matches(path: str) -> bool:
+        for root, expression in wanted.items():
+            start = len(root) + 1
+            if path.startswith(f"{root}/") and expression.fullmatch(path, start):
+                return True
+        return False
+
+    return matches
+
+
 def _by_root(patterns: Iterable[str]) -> dict[str, re.Pattern[str]]:
     """One expression for each folder where patterns begin."""
     import re
 
     parts: dict[str, list[str]] = {}
     for pattern in patterns:
-        first = next((at for at, mark in enumerate(pattern) if mark in _WILD), None)
-        if first is None:
-            folder, _, name = pattern.rpartition("/")
-        else:
-            folder = pattern[: pattern.rfind("/", 0, first)]
-            name = pattern[len(folder) + 1 :]
+        first = next((at for at, mark in enumerate(pattern) if mark in _WILD), 0)
+        folder = pattern[: max(0, pattern.rfind("/", 0, first))]
         if not folder:
             raise Unenforceable(
-                f"unreadable glob {pattern} cannot be safely expanded; "
+                f"unreadable glob `{pattern}` cannot be safely expanded; "
                 "use a pattern with a non-root directory prefix"
             )
-        parts.setdefault(folder, []).append(translate(name))
+        parts.setdefault(folder, []).append(translate(pattern[len(folder) + 1 :]))
     return {folder: re.compile("|".join(texts), re.DOTALL) for folder, texts in parts.items()}
 
 
@@ -82,36 +92,47 @@ def _files(root: str, depth: int | None) -> Iterator[tuple[str, str]]:
 
 
 def translate(glob: str) -> str:
-    """A pattern as a regular expression. A `[` that nothing closes stands for itself."""
+    """A pattern as a regular expression. A bracket or brace that nothing closes stands for itself."""
     import re
 
-    out, at = [], 0
+    out, at, open_braces = [], 0, 0
     while at < len(glob):
         mark = glob[at]
+        starts = at == 0 or glob[at - 1] == "/"
         at += 1
-        if glob.startswith("**/", at - 1) and glob[at - 2 : at - 1] in ("", "/"):
+        if starts and glob.startswith("**/", at - 1):
             out.append("(?:[^/]+/)*")
             at += 2
-        elif glob[at - 1 :] == "**" and glob[at - 2 : at - 1] in ("", "/"):
+        elif starts and glob[at - 1 :] == "**":
             out.append(".+")
             at += 1
         elif mark == "*":
             out.append("[^/]*")
         elif mark == "?":
             out.append("[^/]")
-        elif mark == "[" and (end := glob.find("]", at + 1 + (glob[at : at + 1] in ("!", "^")))) > 0:
+        elif mark == "[" and (end := _closing(glob, at)) > 0:
             out.append(_class(glob[at:end]))
             at = end + 1
+        elif mark == "{" and "}" in glob[at:]:
+            out.append("(?:")
+            open_braces += 1
+        elif mark in ",}" and open_braces:
+            out.append("|" if mark == "," else ")")
+            open_braces -= mark == "}"
         elif mark == "\\" and at < len(glob):
             out.append(re.escape(glob[at]))
             at += 1
         else:
             out.append(re.escape(mark))
-    return "(?:" + "".join(out) + ")"
+    return "(?:" + "".join(out) + ")" * (open_braces + 1)
+
+
+def _closing(glob: str, at: int) -> int:
+    """Where the class that begins here ends; its first mark is never its end."""
+    return glob.find("]", at + 1 + (glob[at : at + 1] in ("!", "^")))
 
 
 def _class(inside: str) -> str:
     negated = inside[:1] in ("!", "^")
-    marks = inside[negated:]
-    text = "".join([f"\\{mark}" if mark in "\\[]^&~|" else mark for mark in marks])
-    return f"[^/{text}]" if negated else f"(?!/)[{text}]"
+    marks = "".join([f"\\{mark}" if mark in "\\[]^&~|" else mark for mark in inside[negated:]])
+    return f"[^{marks}]" if negated else f"[{marks}]"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...core.permissions import Confinement
 
 _LINKS = 40  # in one path: the kernel's own limit
-_POINTER_BYTES = 4096  # of a `.git` file: a path, and a word
+_POINTER_BYTES = 4200  # of a file of git's: a path of the kernel's limit, and a word
 
 
 @record
@@ -47,7 +47,7 @@ class Writable:
 @record
 class Hidden:
     """What may not be seen. One that is missing could be made: an empty file in its place prevents it.
-    `has_writable_below`: something below is in sight all the same, so the folder must let it through."""
+    `has_writable_below`: something below may be written, so the folder must let a command through."""
 
     path: str
     is_dir: bool
@@ -57,27 +57,22 @@ class Hidden:
 
 @record
 class Found:
-    """What to mount: the read roots, then each of `mounts` in its order. `("/",)` as read roots is the whole
-    file system; where it is not, `links` are to be made first: each link on the way to something, and what it
-    says. With a `refusal` nothing may run; the reference writes it to stderr and exits with 1.
+    """What to mount: the read roots, then what is hidden and what may be written, in one order by depth.
+    `("/",)` as read roots is the whole file system; where it is not, `links` are to be made first: each link
+    on the way to something, and what it says. With a `refusal` nothing may run; the reference writes it to
+    stderr and exits with 1.
     """
 
     read_roots: tuple[str, ...] = ()
     writable: tuple[Writable, ...] = ()
     hidden: tuple[Hidden, ...] = ()
     refusal: str | None = None
-    reopened: tuple[str, ...] = ()  # readable below something hidden
+    reopened: tuple[str, ...] = ()  # readable below something hidden: nothing is
     links: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def mounts(self) -> list[Writable | Hidden | str]:
-        """What may be written, what is hidden and what is reopened: one order for all, shallow first."""
-        each: list[Writable | Hidden | str] = [*self.writable, *self.hidden, *self.reopened]
-        return sorted(each, key=lambda one: _depth(_where(one)))
 
 
 def look(confinement: Confinement) -> Found:
-    """What a sandbox must mount for a confinement. Nothing is refused where nothing confines files."""
+    """What a sandbox must mount for a confinement. With globs this may take seconds: in a thread, then."""
     if not confinement.files:
         return Found(("/",), (Writable("/", "/"),))
     try:
@@ -88,9 +83,7 @@ def look(confinement: Confinement) -> Found:
 
 def settle(confinement: Confinement) -> Confinement:
     """The same with real paths: what a check of a real path needs. Raises Unenforceable."""
-    if not confinement.files:
-        return confinement
-    return _Look(confinement).real
+    return _Look(confinement).real if confinement.files else confinement
 
 
 class Place:
@@ -106,11 +99,11 @@ class Place:
         self.links = links
 
 
-def locate(path: str) -> Place:
-    """Walks an absolute path part by part."""
+def locate(path: str, within: str = "") -> Place:
+    """Walks an absolute path part by part. What leads to `within`, a real folder above it, is known."""
     links: list[tuple[str, str]] = []
-    rest = path.split("/")[::-1]
-    here, is_dir, missing = "", True, ""
+    rest = path[len(within) :].split("/")[::-1]
+    here, is_dir, missing = within, True, ""
     while rest:
         part = rest.pop()
         if part in ("", "."):
@@ -118,75 +111,80 @@ def locate(path: str) -> Place:
         if part == "..":
             here = here[: here.rfind("/")] if here else here
             continue
-        step = f"{here}/{part}"
+        here = f"{here}/{part}"
         if missing:
-            here = step
             continue
         try:
-            mode = os.lstat(step).st_mode
-            told = os.readlink(step) if S_ISLNK(mode) else ""
+            mode = os.lstat(here).st_mode
+            told = os.readlink(here) if S_ISLNK(mode) else ""
         except OSError:
-            here, missing, is_dir = step, step, False
+            missing, is_dir = here, False
             continue
+        is_dir = S_ISDIR(mode)
         if told:
-            links.append((step, told))
+            links.append((here, told))
             if len(links) > _LINKS:
-                here, missing, is_dir = step, step, False
+                missing = here
                 continue
-            here = "" if told.startswith("/") else here
+            here = "" if told.startswith("/") else here[: here.rfind("/")]
             rest += told.split("/")[::-1]
-            continue
-        here, is_dir = step, S_ISDIR(mode)
     return Place(here or "/", missing, is_dir, links)
 
 
 class _Look:
-    """One look: where each rule leads, and what follows."""
+    """One look: where each rule leads (`real`), and what follows."""
 
     def __init__(self, confinement: Confinement) -> None:
         self._places: dict[str, Place] = {}
-        self._asked = confinement
         roots = [(rule.path, self._place(rule.path)) for rule in confinement.rules if rule.access == WRITE]
-        # What a command may change, by its real path.
-        self._changeable = [place.real for _, place in roots if place.exists]
         self._roots = [(path, place) for path, place in roots if place.exists]
+        # What a command may change, by its real path.
+        self._changeable = [place.real for _, place in self._roots]
         for path, place in self._roots:
             self._check_root(path, place)
-        rules = [real for rule in confinement.rules if (real := self._led(rule)) is not None]
+        rules = [self._led(rule) for rule in confinement.rules if rule.access != WRITE]
+        rules += [Rule(place.real, WRITE) for _, place in self._roots]
         self.real = replace(confinement, rules=canonical(rules))
+        # One that is missing opens a protected name, and nothing that is not writable anyway.
+        absent = [place.real for _, place in roots if not place.exists]
+        opened = [path for path in absent if self.real.access(_above(path)) == WRITE]
+        if opened:
+            rules += [Rule(path, WRITE) for path in opened]
+            self.real = replace(confinement, rules=canonical(rules))
 
-    def _place(self, path: str) -> Place:
+    def _place(self, path: str, within: str = "") -> Place:
         found = self._places.get(path)
         if found is None:
-            found = self._places[path] = locate(path)
+            found = self._places[path] = locate(path, within)
         return found
-
-    def _check_root(self, path: str, place: Place) -> None:
-        # Who may change the link could have anything made writable the next time.
-        for link, _ in place.links:
-            if self._may_change(link) and not self._covered(path, place.real):
-                raise _crosses("writable", path, link)
-
-    def _covered(self, path: str, real: str) -> bool:
-        return any(covers(place.real, real) for other, place in self._roots if other != path)
 
     def _may_change(self, path: str) -> bool:
         return any(covers(root, path) for root in self._changeable)
 
-    def _led(self, rule: Rule) -> Rule | None:
-        """A rule for a real path; None for one that says nothing about what is here."""
-        if rule.access == WRITE:
-            place = self._place(rule.path)
-            return Rule(place.real, WRITE) if place.exists else None
+    def _check_links(self, what: str, path: str, place: Place) -> None:
+        for link, _ in place.links:
+            if self._may_change(link):
+                raise Unenforceable(
+                    f"cannot enforce sandbox {what} path {path} because it crosses writable symlink {link}"
+                )
+
+    def _check_root(self, path: str, place: Place) -> None:
+        # Who may change a link on the way could have anything made writable the next time.
+        if place.links and not any(
+            covers(other.real, place.real) for root, other in self._roots if root != path
+        ):
+            self._check_links("writable", path, place)
+
+    def _led(self, rule: Rule) -> Rule:
+        """The rule for the real path."""
         path = self._from_root(rule.path)
         place = self._place(path)
-        self._check_links("deny-read" if rule.access == DENY else "read-only", path, place)
-        if place.exists:
-            return Rule(place.real, rule.access)
-        if rule.skip:
-            return None
-        # Nothing may be made on the way there, so that it stays missing.
-        return Rule(place.missing if self._may_change(place.missing) else place.real, rule.access)
+        if place.links:
+            self._check_links("deny-read" if rule.access == DENY else "read-only", path, place)
+        if not place.exists and self._may_change(place.missing):
+            # Nothing may be made on the way there, so that it stays missing.
+            return Rule(place.missing, rule.access)
+        return Rule(place.real, rule.access)
 
     def _from_root(self, path: str) -> str:
         """A path below a writable root, from where that root really is."""
@@ -196,26 +194,19 @@ class _Look:
         root, place = max(above, key=lambda one: len(one[0]))
         return place.real.rstrip("/") + path[len(root.rstrip("/")) :]
 
-    def _check_links(self, what: str, path: str, place: Place) -> None:
-        for link, _ in place.links:
-            if self._may_change(link):
-                raise _crosses(what, path, link)
-
     def found(self) -> Found:
         real = self.real
-        matched = self._matched()
-        shown = [rule for rule in real.rules if rule.access != DENY and self._place(rule.path).exists]
-        reads = [rule.path for rule in shown if rule.access == READ and self._is_top(rule.path)]
-        masks = [rule.path for rule in real.rules if rule.access == DENY and rule.path != "/"]
-        below = [path for path in reads if any(covers(mask, path) for mask in masks)]
+        shown = [
+            rule.path
+            for rule in real.rules
+            if rule.access == READ and self._is_top(rule.path) and self._place(rule.path).exists
+        ]
         links = {link: told for place in self._places.values() for link, told in place.links}
         return Found(
-            _by_depth(path for path in reads if path not in below),
+            by_depth(shown),
             tuple([self._writable(path, place) for path, place in self._mounted()]),
-            self._hidden([*masks, *matched], [rule.path for rule in shown]),
-            None,
-            _by_depth(path for path in below if not any(covers(match, path) for match in matched)),
-            tuple([(link, links[link]) for link in _by_depth(links) if real.access(_above(link)) == DENY]),
+            self._hidden(),
+            links=tuple([(link, links[link]) for link in by_depth(links) if self._is_top(link)]),
         )
 
     def _is_top(self, path: str) -> bool:
@@ -226,103 +217,94 @@ class _Look:
         """The roots that may be written, each real path once, unless another rule for it is stronger."""
         seen = set()
         for path, place in sorted(self._roots, key=lambda one: _depth(one[1].real)):
-            if place.real in seen or self.real.access(place.real) != WRITE:
-                continue
-            seen.add(place.real)
-            yield path, place
+            if place.real not in seen and self.real.access(place.real) == WRITE:
+                seen.add(place.real)
+                yield path, place
 
     # What stays read-only
 
     def _writable(self, path: str, place: Place) -> Writable:
+        root = place.real
         if not place.is_dir:
-            return Writable(path, place.real, True)
+            return Writable(path, root, True)
         real = self.real
-        inside = [rule for rule in real.rules if rule.path != place.real and covers(place.real, rule.path)]
-        kept = [rule.path for rule in inside if rule.access == READ and self._narrows(rule.path, place)]
-        kept += [name for name in real.protected(place.real) if real.access(name) == READ]
-        kept += self._repositories(place.real)
-        protected = [one for path in _by_depth(kept) if (one := self._protect(path)) is not None]
-        return Writable(path, place.real, False, tuple(protected))
+        kept = [rule.path for rule in real.rules if rule.access == READ and self._narrows(rule.path, root)]
+        protected = real.protected(root)
+        kept += [name for name in protected if real.access(name) == READ]
+        if f"{root.rstrip('/')}/.git" in protected:
+            kept += self._repositories(root)
+        found = [one for each in by_depth(kept) if (one := self._protect(each, root)) is not None]
+        return Writable(path, root, False, tuple(found))
 
-    def _narrows(self, path: str, root: Place) -> bool:
+    def _narrows(self, path: str, root: str) -> bool:
         """Whether this is the root that a read-only path is taken from: the deepest one above it."""
-        above = [each for each in self._changeable if covers(each, path)]
-        return max(above, key=len) == root.real and self.real.access(_above(path)) != DENY
+        return covers(root, path) and len(root) == max(
+            [len(each) for each in self._changeable if covers(each, path)]
+        )
 
-    def _protect(self, path: str) -> Protected | None:
-        place = self._place(path)
-        self._check_links("read-only", path, place)
+    def _protect(self, path: str, root: str) -> Protected | None:
+        place = self._place(path, root.rstrip("/") if covers(root, path) else "")
+        if place.links:
+            self._check_links("read-only", path, place)
         if place.exists:
             return Protected(place.real, True, place.is_dir)
+        if not os.access(_above(path), os.W_OK):
+            return None  # neither we nor a command of ours can make it
         return Protected(path, False, path.rpartition("/")[2] in PROTECTED)
 
     def _repositories(self, root: str) -> list[str]:
         """What a `.git` file of a root points to, and the repository that it shares, where a command could
         write there and no rule says that it may."""
-        git = f"{root.rstrip('/')}/.git"
-        folder = _pointer(git, "gitdir:") if git in self.real.protected(root) else None
+        folder = _pointer(f"{root.rstrip('/')}/.git", "gitdir:")
         if folder is None:
             return []
         shared = _pointer(f"{folder}/commondir", "")
-        found = [locate(each) for each in (folder, shared) if each is not None]
-        return [
-            each.real
-            for each in found
-            if each.exists
-            and self.real.access(each.real) == WRITE
-            and not any(covers(each.real, path) for path in self.real.writable)
-        ]
+        places = [locate(each) for each in (folder, shared) if each is not None]
+        found = [place.real for place in places if place.exists and self.real.access(place.real) == WRITE]
+        return [each for each in found if each not in self._changeable]
 
     # What is hidden
 
-    def _matched(self) -> list[str]:
-        """What the globs match now, and where it leads."""
-        if not self._asked.globs:
-            return []
-        from .globs import expand
-
-        matched = []
-        for path in expand(self._asked.globs, self._asked.glob_depth):
-            place = self._place(path)
-            self._check_links("deny-read", path, place)
-            matched.append(place.real)
-        return matched
-
-    def _hidden(self, paths: list[str], shown: list[str]) -> tuple[Hidden, ...]:
+    def _hidden(self) -> tuple[Hidden, ...]:
+        rules = self.real.rules
+        paths = [rule.path for rule in rules if rule.access == DENY]
+        paths += self._matched()
         found = []
-        for path in _by_depth(paths):
+        for path in by_depth(paths):
             place = self._place(path)
-            if not place.exists:
-                if self._may_change(path):
-                    found.append(Hidden(path, False, exists=False))
-            elif not (self._is_top(path) and self.real.access(path) == DENY):
-                below = any(path != other and covers(path, other) for other in shown)
+            if place.exists:
+                below = any(rule.path != path and covers(path, rule.path) for rule in rules)
                 found.append(Hidden(path, place.is_dir, below))
+            elif self._may_change(path) and os.access(_above(path), os.W_OK):
+                found.append(Hidden(path, False, exists=False))
         return tuple(found)
 
+    def _matched(self) -> Iterator[str]:
+        """What the globs match now: where it leads."""
+        if not self.real.globs:
+            return
+        from .globs import expand
 
-def _crosses(what: str, path: str, link: str) -> Unenforceable:
-    return Unenforceable(
-        f"cannot enforce sandbox {what} path {path} because it crosses writable symlink {link}"
-    )
+        for path in expand(self.real.globs, self.real.glob_depth):
+            place = self._place(path)
+            self._check_links("deny-read", path, place)
+            if self.real.access(place.real) != DENY and place.exists:
+                yield place.real
 
 
 def _pointer(path: str, word: str) -> str | None:
     """The absolute path that a file of git's names, or None."""
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            text = os.fsdecode(file.read(_POINTER_BYTES)).strip()
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            text = os.fsdecode(os.read(fd, _POINTER_BYTES)).strip()
+        finally:
+            os.close(fd)
     except OSError:
         return None
-    if not text.startswith(word) or not (text := text[len(word) :].strip()):
+    if not text.startswith(word) or "\0" in text or not (text := text[len(word) :].strip()):
         return None
     return os.path.normpath(os.path.join(os.path.dirname(path), text))
-
-
-def _where(mount: Writable | Hidden | str) -> str:
-    if isinstance(mount, Writable):
-        return mount.target
-    return mount.path if isinstance(mount, Hidden) else mount
 
 
 def _above(path: str) -> str:
@@ -333,5 +315,5 @@ def _depth(path: str) -> int:
     return 0 if path == "/" else path.count("/")
 
 
-def _by_depth(paths: Iterable[str]) -> tuple[str, ...]:
+def by_depth(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(paths), key=lambda path: (_depth(path), path)))

@@ -6,7 +6,8 @@ import os
 
 from ..files import FileWork
 from ..search import Searches
-from .filesystem import native
+from ..seenfiles import within
+from .filesystem import confined, native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,10 +17,17 @@ if TYPE_CHECKING:
 
 def search(call: Call, params: SearchParams) -> Later:
     """Finds what earlier requests have written; later ones need not wait for it to end."""
+    confinement = confined(call, params.sandbox)
     path = native(params.path)
     searches = call.feature(Searches)
 
     def begin(_: object) -> None:
         searches.begin(call, params)
 
-    return call.feature(FileWork).run(call, lambda: os.stat(path), looks=(path,), finish=begin)
+    def look() -> None:
+        if confinement is None:
+            os.stat(path)
+        else:
+            within(confinement).stat(path)
+
+    return call.feature(FileWork).run(call, look, looks=(path,), finish=begin)

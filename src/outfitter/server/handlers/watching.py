@@ -9,7 +9,7 @@ from ...protocol.watching import WatchResult
 from ..files import FileWork
 from ..limits import MISSING_PATHS
 from ..watching import Watches
-from .filesystem import native
+from .filesystem import confined, native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,10 +58,11 @@ def watch_missing(call: Call, params: WatchMissingParams) -> WatchResult | Later
 
 
 def watch(call: Call, params: WatchParams) -> Later:
+    confinement = confined(call, params.sandbox)
     path, watch_id = native(params.path), params.watch_id
     watches = call.feature(Watches)
     reserved = watches.reserve(
-        watch_id, path, params.recursive, _rules(params.ignore), params.debounce_ms / 1000
+        watch_id, path, params.recursive, _rules(params.ignore), params.debounce_ms / 1000, confinement
     )
 
     def finish(listing: Listing) -> WatchResult:
