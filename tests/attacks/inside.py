@@ -225,7 +225,15 @@ def f23() -> bool:
 def f24() -> list[str]:
     """Every setting of the kernel that can be opened for writing."""
     found = []
-    for top in ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi", "/proc/driver"):
+    for top in (
+        "/proc/sys",
+        "/proc/irq",
+        "/proc/bus",
+        "/proc/fs",
+        "/proc/acpi",
+        "/proc/scsi",
+        "/proc/driver",
+    ):
         for folder, _, files in os.walk(top):
             found += [f"{folder}/{name}" for name in files if opens(f"{folder}/{name}")]
     for name in os.listdir("/proc"):

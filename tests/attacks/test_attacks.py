@@ -272,7 +272,10 @@ class Outcome:
     def _look(self, place: Place, server: int, victim: int) -> None:
         """What only the outside knows."""
         outside = sorted(one.name for one in place.outside.iterdir())
-        if outside != ["datagram", "hard", "stream", "target"] or (place.outside / "target").read_text() != "outside":
+        if (
+            outside != ["datagram", "hard", "stream", "target"]
+            or (place.outside / "target").read_text() != "outside"
+        ):
             self.reached["F01"] = f"outside is {outside}"
         if os.path.exists(f"/dev/shm/{MARK}"):
             self.reached["F20"] = True
@@ -308,7 +311,9 @@ def outcome(uid: int, profile: str) -> Outcome:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be both users")
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("uid", [0, ORDINARY], ids=["root", "ordinary"])
-@pytest.mark.parametrize(("name", "expected"), [(row[0], row[2]) for row in ROWS], ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(
+    ("name", "expected"), [(row[0], row[2]) for row in ROWS], ids=[row[0] for row in ROWS]
+)
 def test_an_attempt(name: str, expected: str, uid: int, profile: str) -> None:
     reached = outcome(uid, profile).reached[name]
     match expected[list(PROFILES).index(profile)]:

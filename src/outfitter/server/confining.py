@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.permissions import bind
+from ..core.permissions import Confinement, bind
 from ..core.starting import confine, refuse
 from ..errors import SandboxUnavailable
 from ..protocol.sandbox import Disabled, External
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from .services import Services
 
 # The reference's words, and its exit code.
-_NO_LANDLOCK = "filesystem-restricted execution requires bubblewrap to isolate app-server sockets\n"
+_NO_LANDLOCK = (
+    "linux-sandbox: filesystem-restricted execution requires bubblewrap to isolate app-server sockets\n"
+)
 _PANIC = 101
 
 
@@ -31,6 +33,8 @@ def step(services: Services, context: SandboxContext, launch: Launch) -> Step:
     confinement = bind(context, cwd=launch.cwd, tmpdir=launch.env.get("TMPDIR"))
     if context.landlock and confinement.files and not confinement.writes_all:
         return refuse(_NO_LANDLOCK, _PANIC)
+    if confinement.writes_all:
+        confinement = Confinement(False, confinement.network)
     try:
         services.sandboxes.finder.find()
     except SandboxUnavailable:

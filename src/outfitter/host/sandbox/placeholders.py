@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .paths import Found, Protected
 
 _ATTEMPTS = 20  # to lock a note that others remove meanwhile; each takes them microseconds
+_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NOTE_BYTES = 8192  # a path and two numbers
 
 
@@ -35,15 +36,17 @@ class Placeholders:
         self.held: dict[str, list[int]] = {}
 
     def take(self, wanted: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
-        """Makes what is missing: paths, and whether each is a folder. The paths are to be given back.
+        """Makes what is missing: paths, and whether each is a folder. Those that are returned are to be given
+        back. The others cannot be made: by the server's user, and hence by no command of this user.
 
         Raises LaunchFailed, having made nothing.
         """
         taken: list[str] = []
+        path = ""
         try:
             for path, is_dir in wanted:
-                self._take(path, is_dir)
-                taken.append(path)
+                if self._take(path, is_dir):
+                    taken.append(path)
         except OSError as error:
             self.give_back(taken)
             raise LaunchFailed(
@@ -53,20 +56,23 @@ class Placeholders:
             ) from None
         return tuple(taken)
 
-    def _take(self, path: str, is_dir: bool) -> None:
+    def _take(self, path: str, is_dir: bool) -> bool:
         known = self.held.get(path)
         if known is not None:
             known[1] += 1
-            return
+            return True
         fd = self._locked(path)
         try:
             if _make(path, is_dir):
                 made = os.lstat(path)
                 os.pwrite(fd, f"{made.st_dev} {made.st_ino} {path}".encode("utf-8", "surrogateescape"), 0)
-        except BaseException:
+        except BaseException as error:
             self._let_go(path, fd)
+            if isinstance(error, OSError) and error.errno in _NOT_OURS:
+                return False
             raise
         self.held[path] = [fd, 1]
+        return True
 
     def give_back(self, paths: Iterable[str]) -> None:
         """One command less needs them."""

@@ -64,10 +64,12 @@ class Sandboxes:
         if found.refusal is not None:
             return spawner.spawn(refused(launch, found.refusal, 1), stdio, limit)
         opened: list[int] = []
-        taken = self.placeholders.take(needed(found))
+        wanted = needed(found)
+        taken = self.placeholders.take(wanted)
+        impossible = frozenset([path for path, _ in wanted if path not in taken and not os.path.exists(path)])
         running: Running | None = None
         try:
-            inside = self._inside(program, launch, found, opened)
+            inside = self._inside(program, launch, found, impossible, opened)
             running = Running(self._loop, taken, self._hooks(launch), awaited=self._limits.groups)
             opened += running.theirs
             words = running.words(_FIRST + len(inside.descriptors))
@@ -128,7 +130,14 @@ class Sandboxes:
 
     # What bubblewrap is told
 
-    def _inside(self, program: Bubblewrap, launch: Launch, found: Found, opened: list[int]) -> Launch:
+    def _inside(
+        self,
+        program: Bubblewrap,
+        launch: Launch,
+        found: Found,
+        impossible: frozenset[str],
+        opened: list[int],
+    ) -> Launch:
         """The launch of bubblewrap; what it opens for that is added to `opened`."""
         confinement = launch.confinement
         assert confinement is not None
@@ -154,6 +163,7 @@ class Sandboxes:
             startup=tuple([_cover(path, secret=False) for path in launch.masks if visible(found, path)]),
             own=tuple([_cover(path, secret=True) for path in self._own if os.path.exists(path)]),
             pins=tuple(pins),
+            impossible=impossible,
         )
         words = arguments(plan)
         if launch.argv[0] != launch.program and program.argv0 and not launch.tty:
