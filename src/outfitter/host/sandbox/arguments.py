@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 # Shared memory is memory: without a size it could be all of it. Test suites and browsers use a few MiB.
 SHARED_MEMORY_BYTES = 256 << 20
-# The kernel's own settings. Root's files, and root is who a command of a server of root is.
-_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+# The kernel's own settings: root's files, and root is who a command of a server of root is. The first is made
+# read-only for everybody.
+SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
 
 
 @record
@@ -48,6 +49,7 @@ class Plan:
     startup: tuple[Cover, ...] = ()
     own: tuple[Cover, ...] = ()
     pins: tuple[tuple[str, int], ...] = ()
+    settings: tuple[str, ...] = SETTINGS[:1]
     impossible: frozenset[str] = frozenset()
     shared_memory: int = SHARED_MEMORY_BYTES
 
@@ -93,9 +95,8 @@ def _processes(plan: Plan, writable: bool) -> list[str]:
     if not plan.proc:
         return ["--tmpfs", "/proc", "--remount-ro", "/proc"]
     words = ["--proc", "/proc"]
-    for path in _SETTINGS:
-        # All but the first may be missing; the first must not fail.
-        words += ["--ro-bind" if path == _SETTINGS[0] else "--ro-bind-try", path, path]
+    for path in plan.settings:
+        words += ["--ro-bind", path, path]
     return [*words, "--ro-bind-try", "/sys", "/sys"] if writable else words
 
 
