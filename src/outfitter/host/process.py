@@ -324,6 +324,7 @@ class Process:
             if self._talking and not self._paused:
                 self._loop.remove_reader(self._pidfd)
                 self._late = self._loop.call_later(_LATE_SECONDS, self._reap)
+                self._report(None)  # closes what has ended
                 return
         self._reap()
 

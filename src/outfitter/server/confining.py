@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.permissions import bind
+from ..core.permissions import Confinement, bind
 from ..core.starting import confine, refuse
 from ..errors import SandboxUnavailable
 from ..protocol.sandbox import Disabled, External
@@ -15,26 +15,32 @@ if TYPE_CHECKING:
     from .services import Services
 
 # The reference's words, and its exit code.
-_NO_LANDLOCK = "filesystem-restricted execution requires bubblewrap to isolate app-server sockets\n"
+_NO_LANDLOCK = (
+    "linux-sandbox: filesystem-restricted execution requires bubblewrap to isolate app-server sockets\n"
+)
 _PANIC = 101
 
 
-def step(services: Services, context: SandboxContext, launch: Launch) -> Step:
-    """Confines the command as its client asked for. Raises InvalidParams, SandboxUnavailable.
+def step(services: Services, context: SandboxContext, launch: Launch) -> tuple[bool, Step]:
+    """Confines the command as its client asked for, and whether it does: what is allowed everything is not.
+
+    Raises InvalidParams, SandboxUnavailable.
 
     Of a `disabled` profile nothing is enforced. What somebody else confines gets the filter of system calls
     from us, where we can; its network is ours to close, whatever happens.
     """
     profile = context.permissions
     if isinstance(profile, Disabled):
-        return confine(None)
+        return False, confine(None)
     confinement = bind(context, cwd=launch.cwd, tmpdir=launch.env.get("TMPDIR"))
     if context.landlock and confinement.files and not confinement.writes_all:
-        return refuse(_NO_LANDLOCK, _PANIC)
+        return False, refuse(_NO_LANDLOCK, _PANIC)
+    if confinement.writes_all:
+        confinement = Confinement(False, confinement.network)
     try:
         services.sandboxes.finder.find()
     except SandboxUnavailable:
         if isinstance(profile, External) and profile.network:
-            return confine(None)
+            return False, confine(None)
         raise
-    return confine(confinement)
+    return True, confine(confinement)

@@ -69,12 +69,12 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     launch, concerns = _launch(params, ready.asked.cwd, resolved.values, programs)
     steps: list[Step] = []
     report = None
-    confined = None
+    confined, sandboxed = False, None
     if params.sandbox is not None:
         from . import confining
 
-        confined = confining.step(call.services, params.sandbox, launch)
-    masked = _masks(ready, environments, params, confined=confined is not None)
+        confined, sandboxed = confining.step(call.services, params.sandbox, launch)
+    masked = _masks(ready, environments, params, confined=confined)
     if concerns:
         settings = ready.settings or environments.contract.settings(launch.cwd)
         login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
@@ -85,8 +85,8 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
         steps.append(_wrapping(ready.prefix, resolved))
     if masked:
         steps.append(mask(environments.startup_files(launch.env)))
-    if confined is not None:
-        steps.append(confined)
+    if sandboxed is not None:
+        steps.append(sandboxed)
     started = None
     flags: tuple[ContractFlag, ...] = ()
     try:

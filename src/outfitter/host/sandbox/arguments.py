@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 # Shared memory is memory: without a size it could be all of it. Test suites and browsers use a few MiB.
 SHARED_MEMORY_BYTES = 256 << 20
-# The kernel's own settings. Root's files, and root is who a command of a server of root is.
-_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+# The kernel's own settings: root's files, and root is who a command of a server of root is. The first is made
+# read-only for everybody.
+SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
 
 
 @record
@@ -33,7 +34,8 @@ class Cover:
 class Plan:
     """All that a sandbox is made of. `pins` are the numbers that bubblewrap has for writable places that were
     opened before; `empty` and `secret` are files to put over others. `startup` are covered before the
-    writable places are there, `own` after everything."""
+    writable places are there, `own` after everything. What is `impossible` to make for the server's user is
+    missing, and cannot be made by the command either."""
 
     found: Found
     cwd: str
@@ -47,6 +49,8 @@ class Plan:
     startup: tuple[Cover, ...] = ()
     own: tuple[Cover, ...] = ()
     pins: tuple[tuple[str, int], ...] = ()
+    settings: tuple[str, ...] = SETTINGS[:1]
+    impossible: frozenset[str] = frozenset()
     shared_memory: int = SHARED_MEMORY_BYTES
 
 
@@ -56,10 +60,11 @@ def arguments(plan: Plan) -> list[str]:
     words += ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     if plan.isolated:
         words.append("--unshare-net")
-    whole = "/" in plan.found.read_roots
-    words += _root(plan, whole)
+    writable = any([one.target == "/" for one in plan.found.writable])
+    whole = writable or "/" in plan.found.read_roots
+    words += ["--bind" if writable else "--ro-bind", "/", "/"] if whole else _parts(plan)
     words += _devices(plan) if plan.files else ["--dev-bind", "/dev", "/dev"]
-    words += _processes(plan)
+    words += _processes(plan, writable)
     words += _covers(plan.startup, plan)
     words += _mounts(plan)
     words += _covers([one for one in plan.own if whole or visible(plan.found, one.path)], plan)
@@ -71,10 +76,7 @@ def arguments(plan: Plan) -> list[str]:
     return [*words, "--chdir", plan.cwd]
 
 
-def _root(plan: Plan, whole: bool) -> list[str]:
-    if whole:
-        writable = any(one.target == "/" for one in plan.found.writable)
-        return ["--bind" if writable else "--ro-bind", "/", "/"]
+def _parts(plan: Plan) -> list[str]:
     words = ["--tmpfs", "/"]
     for link, told in plan.found.links:
         words += ["--symlink", told, link]
@@ -89,16 +91,13 @@ def _devices(plan: Plan) -> list[str]:
     return ["--dev", "/dev", *shared, "--remount-ro", "/dev"]
 
 
-def _processes(plan: Plan) -> list[str]:
+def _processes(plan: Plan, writable: bool) -> list[str]:
     if not plan.proc:
         return ["--tmpfs", "/proc", "--remount-ro", "/proc"]
     words = ["--proc", "/proc"]
-    for path in _SETTINGS:
-        # All but the first may be missing; the first must not fail.
-        words += ["--ro-bind" if path == _SETTINGS[0] else "--ro-bind-try", path, path]
-    if any(one.target == "/" for one in plan.found.writable):
-        words += ["--ro-bind-try", "/sys", "/sys"]
-    return words
+    for path in plan.settings:
+        words += ["--ro-bind", path, path]
+    return [*words, "--ro-bind-try", "/sys", "/sys"] if writable else words
 
 
 def _mounts(plan: Plan) -> list[str]:
@@ -109,8 +108,11 @@ def _mounts(plan: Plan) -> list[str]:
     for one in plan.found.writable:
         if one.target != "/":
             mounts.append((_depth(one.target), 0, _writable(one, pins)))
-        mounts += [(_depth(each.path), 1, ["--ro-bind", each.path, each.path]) for each in one.protected]
+        kept = [each.path for each in one.protected if each.path not in plan.impossible]
+        mounts += [(_depth(path), 1, ["--ro-bind", path, path]) for path in kept]
     for hidden in plan.found.hidden:
+        if hidden.path in plan.impossible:
+            continue
         mounts.append((_depth(hidden.path), 2, _hidden(hidden, plan)))
         if hidden.is_dir:
             last += ["--remount-ro", hidden.path]  # when what is in sight below it is in its place

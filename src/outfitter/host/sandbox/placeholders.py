@@ -2,8 +2,9 @@
 
 A sandbox can only protect a name below a writable place if there is something to mount on. So the server makes
 it, and removes it when the last command that needs it is gone. Several servers of a user may need the same
-one: each holds a shared lock on a note about it. Who can have the lock alone is the last, and removes the
-placeholder and the note. A server that is killed loses its locks; the next one tidies up after it.
+ones: for each folder there is a note about what was made in it, on which each of them holds a shared lock. Who
+can have the lock alone is the last, and removes the placeholders and the note. A server that is killed loses
+its locks; the next one tidies up after it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from .paths import Found, Protected
 
 _ATTEMPTS = 20  # to lock a note that others remove meanwhile; each takes them microseconds
-_NOTE_BYTES = 8192  # a path and two numbers
+_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NOTE_BYTES = (
+    1 << 20
+)  # paths and numbers; a folder has four placeholders, or one for each file that is hidden
 
 
 class Placeholders:
@@ -31,19 +35,24 @@ class Placeholders:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        # For each path: the locked note, and how many commands need it.
+        # For each folder with placeholders: the locked note, and how many commands need them.
         self.held: dict[str, list[int]] = {}
 
     def take(self, wanted: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
-        """Makes what is missing: paths, and whether each is a folder. The paths are to be given back.
+        """Makes what is missing: paths, and whether each is a folder. Returns the folders that have them now, to
+        be given back. What cannot be made by the server's user can be made by no command of this user.
 
         Raises LaunchFailed, having made nothing.
         """
         taken: list[str] = []
+        path = ""
         try:
             for path, is_dir in wanted:
-                self._take(path, is_dir)
-                taken.append(path)
+                parent = os.path.dirname(path)
+                if parent not in taken:
+                    self._hold(parent)
+                    taken.append(parent)
+                self._make(path, is_dir, self.held[parent][0])
         except OSError as error:
             self.give_back(taken)
             raise LaunchFailed(
@@ -53,31 +62,39 @@ class Placeholders:
             ) from None
         return tuple(taken)
 
-    def _take(self, path: str, is_dir: bool) -> None:
-        known = self.held.get(path)
+    def _hold(self, parent: str) -> None:
+        known = self.held.get(parent)
         if known is not None:
             known[1] += 1
-            return
-        fd = self._locked(path)
-        try:
-            if _make(path, is_dir):
-                made = os.lstat(path)
-                os.pwrite(fd, f"{made.st_dev} {made.st_ino} {path}".encode("utf-8", "surrogateescape"), 0)
-        except BaseException:
-            self._let_go(path, fd)
-            raise
-        self.held[path] = [fd, 1]
+        else:
+            self.held[parent] = [self._locked(parent), 1]
 
-    def give_back(self, paths: Iterable[str]) -> None:
-        """One command less needs them."""
-        for path in paths:
-            known = self.held.get(path)
+    def _make(self, path: str, is_dir: bool, note: int) -> None:
+        """Nothing, if something is there: another server's, which has written it down, or somebody's own."""
+        try:
+            if is_dir:
+                os.mkdir(path, 0o755)
+            else:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+        except FileExistsError:
+            return
+        except OSError as error:
+            if error.errno in _NOT_OURS:
+                return
+            raise
+        made = os.lstat(path)
+        os.write(note, _bytes(f"{made.st_dev} {made.st_ino} {path}\0"))
+
+    def give_back(self, parents: Iterable[str]) -> None:
+        """One command less needs the placeholders in these folders."""
+        for parent in parents:
+            known = self.held.get(parent)
             if known is None:
                 continue
             known[1] -= 1
             if known[1] <= 0:
-                del self.held[path]
-                self._let_go(path, known[0])
+                del self.held[parent]
+                _let_go(self._note(parent), known[0])
 
     def tidy(self) -> None:
         """Removes what servers have left behind that were killed."""
@@ -90,19 +107,18 @@ class Placeholders:
                 fd = os.open(f"{self._folder}/{name}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             except OSError:
                 continue
-            note = os.pread(fd, _NOTE_BYTES, 0).decode("utf-8", "surrogateescape").split(" ", 2)
-            self._let_go(note[2] if len(note) == 3 else "", fd)
+            _let_go(f"{self._folder}/{name}", fd)
 
-    def _note(self, path: str) -> str:
-        name = sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:40]
-        return f"{self._folder}/{name}"
+    def _note(self, parent: str) -> str:
+        return f"{self._folder}/{sha256(_bytes(parent)).hexdigest()[:40]}"
 
-    def _locked(self, path: str) -> int:
-        """The note about a path, locked together with others who need it. Raises OSError."""
-        name = self._note(path)
+    def _locked(self, parent: str) -> int:
+        """The note about a folder, locked together with others who need it. Raises OSError."""
+        name = self._note(parent)
         for _ in range(_ATTEMPTS):
             try:
-                fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+                fd = os.open(name, flags, 0o600)
             except FileNotFoundError:
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)
                 continue
@@ -116,40 +132,30 @@ class Placeholders:
             os.close(fd)  # the last one has just removed it
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), name)
 
-    def _let_go(self, path: str, fd: int) -> None:
-        try:
-            flock(fd, LOCK_EX | LOCK_NB)
-            told = os.pread(fd, _NOTE_BYTES, 0).decode("utf-8", "surrogateescape").split(" ", 2)
-            if len(told) == 3 and told[2] == path:
-                _remove(path, told[:2])
-            note = os.readlink(f"/proc/self/fd/{fd}")
-            if _is(note, fd):
-                os.unlink(note)
-        except BlockingIOError:
-            pass  # somebody else needs it still
-        except OSError as error:
-            warn("server", "a placeholder of a sandbox stays behind at %s: %s", path, error.strerror)
-        finally:
-            os.close(fd)
 
-
-def _make(path: str, is_dir: bool) -> bool:
-    """False if something is there: another server's, which has written the note, or somebody's own."""
+def _let_go(name: str, fd: int) -> None:
+    """Removes what a note says, and the note, unless somebody else needs it still."""
     try:
-        if is_dir:
-            os.mkdir(path, 0o755)
-        else:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-    except FileExistsError:
-        return False
-    return True
+        flock(fd, LOCK_EX | LOCK_NB)
+        if _is(name, fd):
+            told = os.pread(fd, _NOTE_BYTES, 0).decode("utf-8", "surrogateescape")
+            for entry in told.split("\0")[:-1]:
+                device, inode, path = entry.split(" ", 2)
+                _remove(path, (int(device), int(inode)))
+            os.unlink(name)
+    except BlockingIOError:
+        pass
+    except (OSError, ValueError) as error:
+        warn("server", "placeholders of a sandbox stay behind: %s", error)
+    finally:
+        os.close(fd)
 
 
-def _remove(path: str, identity: Sequence[str]) -> None:
+def _remove(path: str, identity: tuple[int, int]) -> None:
     """Removes what we have made, if it still is that, and empty."""
     try:
         found = os.lstat(path)
-        if [str(found.st_dev), str(found.st_ino)] != list(identity):
+        if (found.st_dev, found.st_ino) != identity:
             return
         if os.path.isdir(path):
             os.rmdir(path)
@@ -168,6 +174,10 @@ def _is(path: str, fd: int) -> bool:
     except FileNotFoundError:
         return False
     return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def needed(found: Found) -> list[tuple[str, bool]]:

@@ -15,7 +15,7 @@ from ...core.starting import refused
 from ...errors import InvalidParams, LaunchFailed
 from ...record import replace
 from . import seccomp
-from .arguments import Cover, Plan, arguments, visible
+from .arguments import SETTINGS, Cover, Plan, arguments, visible
 from .bubblewrap import Bubblewrap, Finder, memory
 from .limits import Limits, Settings, soften
 from .paths import look
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 DEFAULT = Settings()
 _FIRST = 3  # the number of the first descriptor
 _SETSID = ("/usr/bin/setsid", "/bin/setsid")
+_PROGRAMS = ("/bin", "/usr/bin", "/usr/local/bin")
+# Shells that many machines do not have, and what the names of their startup files have in common.
+_SHELLS = {("csh", "tcsh"): "csh", ("zsh",): "zsh", ("fish",): "fish", ("ksh", "mksh"): "ksh"}
 _BASH = ("/usr/bin/bash", "/bin/bash")
 # A name for the program that is not its file's, where bubblewrap cannot give one.
 _RENAME = 'exec -a "$1" "${@:2}"'
@@ -64,10 +67,12 @@ class Sandboxes:
         if found.refusal is not None:
             return spawner.spawn(refused(launch, found.refusal, 1), stdio, limit)
         opened: list[int] = []
-        taken = self.placeholders.take(needed(found))
+        wanted = needed(found)
+        taken = self.placeholders.take(wanted)
+        impossible = frozenset([path for path, _ in wanted if not os.path.lexists(path)])
         running: Running | None = None
         try:
-            inside = self._inside(program, launch, found, opened)
+            inside = self._inside(program, launch, found, impossible, opened)
             running = Running(self._loop, taken, self._hooks(launch), awaited=self._limits.groups)
             opened += running.theirs
             words = running.words(_FIRST + len(inside.descriptors))
@@ -128,7 +133,14 @@ class Sandboxes:
 
     # What bubblewrap is told
 
-    def _inside(self, program: Bubblewrap, launch: Launch, found: Found, opened: list[int]) -> Launch:
+    def _inside(
+        self,
+        program: Bubblewrap,
+        launch: Launch,
+        found: Found,
+        impossible: frozenset[str],
+        opened: list[int],
+    ) -> Launch:
         """The launch of bubblewrap; what it opens for that is added to `opened`."""
         confinement = launch.confinement
         assert confinement is not None
@@ -151,9 +163,11 @@ class Sandboxes:
             proc=program.proc,
             empty=empty,
             secret=secret,
-            startup=tuple([_cover(path, secret=False) for path in launch.masks if visible(found, path)]),
+            startup=tuple([_cover(path, secret=False) for path in read_here(launch.masks)]),
             own=tuple([_cover(path, secret=True) for path in self._own if os.path.exists(path)]),
             pins=tuple(pins),
+            settings=tuple([path for path in SETTINGS if path == SETTINGS[0] or os.access(path, os.W_OK)]),
+            impossible=impossible,
         )
         words = arguments(plan)
         if launch.argv[0] != launch.program and program.argv0 and not launch.tty:
@@ -216,6 +230,18 @@ def command(launch: Launch, *, renames: bool) -> list[str]:
         if setsid is not None:
             argv = [setsid, "-c", "--", *argv]
     return argv
+
+
+def read_here(startup: Sequence[str]) -> list[str]:
+    """Of startup files, those that a shell of this machine reads: each that is covered takes 0.2 ms."""
+    absent = [
+        mark
+        for programs, mark in _SHELLS.items()
+        if not any([os.path.exists(f"{folder}/{name}") for folder in _PROGRAMS for name in programs])
+    ]
+    # The folder is read by the file beside it, which is covered.
+    needless = {"/etc/profile.d"} if "/etc/profile" in startup else set()
+    return [path for path in startup if path not in needless and not any([mark in path for mark in absent])]
 
 
 def _cover(path: str, *, secret: bool) -> Cover:

@@ -1,0 +1,442 @@
+"""process/start with a sandbox, over the wire: what a client sees, and what is left behind."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.machine import SECOND, running, wait_gone, wait_until
+from tests.support.sandbox import (
+    READ_ONLY,
+    WORKSPACE,
+    Ran,
+    finish,
+    managed,
+    need_sandbox,
+    path,
+    run,
+    sandbox,
+    special,
+    start,
+)
+from tests.support.servers import Server, serving
+from tests.support.wire import Wire, b64, start_params
+
+PROTECTED = {".git", ".agents", ".codex", ".aws"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def server(home: Path) -> Iterator[Server]:
+    need_sandbox()
+    (home / ".profile").write_text("export FROM_PROFILE=1\n")
+    (home / ".bashrc").write_text("export FROM_BASHRC=1\n")
+    with serving("outfitter", home, env={"SERVER_SECRET": "hush"}) as server:
+        yield server
+
+
+@pytest.fixture
+def wire(server: Server) -> Iterator[Wire]:
+    with Wire(server.url) as wire:
+        wire.handshake()
+        yield wire
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    return folder
+
+
+def shell(wire: Wire, text: str, ws: Path, profile: Any = WORKSPACE, **more: Any) -> Ran:
+    return run(wire, ["/bin/sh", "-c", text], cwd=ws, sandbox=sandbox(profile, ws), **more)
+
+
+def placeholders(ws: Path) -> set[str]:
+    return PROTECTED & set(os.listdir(ws))
+
+
+# What a client is told
+
+
+@pytest.mark.parametrize(
+    ("profile", "touches"),
+    [
+        (READ_ONLY, False),
+        (WORKSPACE, True),
+        ({"type": "disabled"}, True),
+        ({"type": "external", "network": "enabled"}, True),
+        ({"type": "external", "network": "restricted"}, True),
+        ({"type": "managed", "file_system": {"type": "unrestricted"}, "network": "restricted"}, True),
+        (managed(special("root", "write")), True),
+        (managed(special("root", "write"), network="enabled"), True),
+        (managed(special("root", "write"), path("/usr", "read")), True),
+        (managed(special("root", "read"), network="enabled"), False),
+    ],
+)
+def test_every_request_with_a_sandbox_has_its_type(wire: Wire, ws: Path, profile: Any, touches: bool) -> None:
+    ran = shell(wire, "touch new", ws, profile)
+    assert (ran.kind, ran.code == 0, (ws / "new").exists()) == ("linuxSeccomp", touches, touches)
+
+
+def test_a_request_without_one_has_none(wire: Wire, ws: Path) -> None:
+    assert run(wire, ["true"], cwd=ws).kind == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "denied"),
+    [
+        ("exit 0", 0, False),
+        ("touch /etc/outfitter-test", 1, True),
+        ("echo 'Permission denied' >&2; exit 2", 2, True),
+        ("echo 'Permission denied'; exit 0", 0, False),
+        ("exit 2", 2, False),
+        ("exit 7", 7, False),
+        ("kill -TERM $$", 143, False),
+        ("kill -SYS $$", 159, True),
+        ("exec /no/such/program", 127, False),
+    ],
+)
+def test_how_a_command_ended(wire: Wire, ws: Path, text: str, code: int, denied: bool) -> None:
+    process, started = start(wire, ["/bin/sh", "-c", text], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
+    ran = finish(wire, process, started)
+    assert (ran.code, ran.denied) == (code, denied), ran
+    read = wire.call("process/read", {"processId": process, "afterSeq": 0, "maxBytes": None, "waitMs": 0})
+    assert (read["exitCode"], read["sandboxDenied"]) == (code, denied)
+
+
+def test_output_of_those_left_behind_comes_before_the_exit(wire: Wire, ws: Path) -> None:
+    text = "(trap '' TERM HUP; echo 'Permission denied') & exit 3"
+    process, started = start(wire, ["/bin/bash", "-c", f"{text}"], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
+    finish(wire, process, started)
+    mine = [one["method"] for one in wire.closed(process)]
+    assert mine[-2:] == ["process/exited", "process/closed"]
+
+
+def test_a_program_that_is_missing_fails_inside(wire: Wire, ws: Path) -> None:
+    ran = run(wire, ["no-such-program"], cwd=ws, sandbox=sandbox(READ_ONLY))
+    assert ran.code == 1
+    assert ran.stderr == "bwrap: execvp no-such-program: No such file or directory\n"
+
+
+def test_a_directory_that_is_missing_is_an_error(wire: Wire, ws: Path) -> None:
+    asked = start_params("no-cwd", ["true"], cwd=f"file://{ws}/no", sandbox=sandbox(READ_ONLY))
+    assert wire.error("process/start", asked)["message"] == "No such file or directory (os error 2)"
+
+
+def test_a_managed_network_is_refused(wire: Wire, ws: Path) -> None:
+    asked = start_params("net", ["true"], sandbox=sandbox(READ_ONLY), enforceManagedNetwork=True)
+    error = wire.error("process/start", asked)
+    assert (error["code"], error["data"]["error"]) == (-32602, "sandbox-unavailable")
+    assert error["message"].startswith("sandbox intent cannot be enforced on this executor: ")
+
+
+def test_landlock_alone_is_refused_as_by_the_reference(wire: Wire, ws: Path) -> None:
+    ran = run(wire, ["touch", "new"], cwd=ws, sandbox=sandbox(WORKSPACE, ws, useLegacyLandlock=True))
+    assert (ran.code, ran.denied, (ws / "new").exists()) == (101, True, False)
+    assert "requires bubblewrap" in ran.stderr
+
+
+def test_a_policy_that_cannot_be_expressed_ends_the_command(wire: Wire, ws: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (ws / ".git").symlink_to(tmp_path / "real")
+    ran = shell(wire, "echo ran", ws)
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "because it crosses writable symlink" in ran.stderr
+    assert not placeholders(ws) - {".git"}
+
+
+# Files
+
+
+def test_hidden_files_are_empty_and_cannot_be_opened(wire: Wire, ws: Path) -> None:
+    (ws / "secret").write_text("hush")
+    (ws / "folder").mkdir()
+    (ws / "folder" / "inner").write_text("hush")
+    profile = managed(
+        special("root", "read"),
+        special("project_roots", "write"),
+        path(ws / "secret", "deny"),
+        path(ws / "folder", "deny"),
+    )
+    ran = shell(wire, "cat secret; ls folder; stat -c '%a %s' secret folder; rm -f secret", ws, profile)
+    assert ran.stdout.splitlines() == ["0 0", "0 40"]
+    assert ran.stderr.count("Permission denied") == 2 and ran.denied
+    assert (ws / "secret").read_text() == "hush"
+
+
+def test_a_hidden_file_that_is_missing_cannot_be_made(wire: Wire, ws: Path) -> None:
+    profile = managed(special("root", "read"), special("project_roots", "write"), path(ws / "no", "deny"))
+    ran = shell(wire, "echo x > no", ws, profile)
+    assert ran.code != 0 and ran.denied
+    wait_until(lambda: not (ws / "no").exists(), "its placeholder is gone")
+
+
+def test_minimal_reads_show_nothing_else(wire: Wire, ws: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("hush")
+    profile = managed(special("minimal", "read"), path(ws, "write"))
+    ran = shell(wire, f"pwd; touch new; cat {tmp_path}/other; touch /here /usr/here; ls /", ws, profile)
+    assert "hush" not in ran.stdout and (ws / "new").exists()
+    assert ran.stdout.splitlines()[0] == str(ws)
+    assert ran.stderr.count("No such file") == 1 and ran.stderr.count("Read-only file system") == 2
+    assert {"root", "home", "var"}.isdisjoint(ran.stdout.split())
+
+
+def test_a_directory_that_is_not_visible_inside_becomes_the_root(wire: Wire, tmp_path: Path) -> None:
+    ran = run(wire, ["/bin/pwd"], cwd=tmp_path, sandbox=sandbox(managed(special("minimal", "read"))))
+    assert ran.stdout == "/\n"
+
+
+def test_a_file_can_be_writable_by_itself(wire: Wire, ws: Path) -> None:
+    (ws / "one").write_text("")
+    (ws / "two").write_text("")
+    profile = managed(special("root", "read"), path(ws / "one", "write"))
+    ran = shell(wire, "echo x > one; echo x > two", ws, profile)
+    assert ((ws / "one").read_text(), (ws / "two").read_text(), ran.code != 0) == ("x\n", "", True)
+
+
+def test_an_explicit_rule_lifts_the_protection(wire: Wire, ws: Path) -> None:
+    (ws / ".git").mkdir()
+    profile = managed(special("root", "read"), special("project_roots", "write"), path(ws / ".git", "write"))
+    assert shell(wire, "touch .git/new", ws, profile).code == 0
+    assert (ws / ".git" / "new").exists()
+
+
+def test_shared_memory_has_a_size(wire: Wire, ws: Path) -> None:
+    ran = shell(wire, "df -k --output=size /dev/shm | tail -1; touch /dev/new", ws, READ_ONLY)
+    assert int(ran.stdout) == 256 << 10 and "Read-only" in ran.stderr
+
+
+def test_more_variables_than_fit_on_a_command_line(wire: Wire, ws: Path) -> None:
+    env = {f"NAME_{number}": "x" * 1000 for number in range(1000)}
+    assert shell(wire, "echo ${#NAME_999}", ws, env=env).stdout == "1000\n"
+
+
+def test_a_zero_byte_adds_no_words(wire: Wire, ws: Path) -> None:
+    words = "x\0--bind\0/\0/"
+    for more in ({"env": {"PATH": "/usr/bin:/bin", "X": words}}, {"argv": ["echo", words]}):
+        asked = start_params("zero", ["true"], sandbox=sandbox(READ_ONLY))
+        message = wire.error("process/start", {**asked, **more})["message"]
+        assert "nul byte" in message or "NUL" in message
+
+
+def test_nothing_of_the_request_acts_outside(wire: Wire, ws: Path, tmp_path: Path) -> None:
+    source = tmp_path / "evil.c"
+    source.write_text(
+        "#include <fcntl.h>\n__attribute__((constructor)) void run(void) {"
+        f' open("{tmp_path}/escaped", O_CREAT | O_WRONLY, 0600); open("{ws}/inside", O_CREAT | O_WRONLY, 0600); }}'
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", ws / "evil.so", source], check=True)
+    fake = ws / "bwrap"
+    fake.write_text("#!/bin/sh\ntouch ../escaped\n")
+    fake.chmod(0o755)
+    env = {"LD_PRELOAD": f"{ws}/evil.so", "PATH": f"{ws}:/usr/bin:/bin", "LD_LIBRARY_PATH": str(ws)}
+    shell(wire, "true", ws, env=env)
+    assert ((ws / "inside").exists(), (tmp_path / "escaped").exists()) == (True, False)
+
+
+def test_startup_files_are_masked_for_every_descendant(wire: Wire, ws: Path, home: Path) -> None:
+    text = f"env -i HOME={home} bash -lc 'echo [$FROM_PROFILE]'; env -i HOME={home} bash -ic 'echo [$FROM_BASHRC]'"
+    ran = shell(wire, text, ws, READ_ONLY, env={"HOME": str(home)})
+    assert ran.stdout == "[]\n[]\n", ran
+
+
+# Placeholders
+
+
+def test_placeholders_are_gone_after_the_last_command(wire: Wire, ws: Path) -> None:
+    one, first = start(wire, ["cat"], cwd=ws, sandbox=sandbox(WORKSPACE, ws), pipeStdin=True)
+    two, second = start(wire, ["cat"], cwd=ws, sandbox=sandbox(WORKSPACE, ws), pipeStdin=True)
+    assert placeholders(ws) == PROTECTED
+    wire.call("process/write", {"processId": one, "chunk": "", "writeId": "w", "eof": True})
+    finish(wire, one, first)
+    # The other still needs them: it cannot make one of its own.
+    ran = shell(wire, "mkdir .git 2>/dev/null; echo x > .git/config", ws)
+    assert ran.denied and placeholders(ws) == PROTECTED
+    wire.call("process/terminate", {"processId": two})
+    finish(wire, two, second)
+    wait_until(lambda: not placeholders(ws), "placeholders are gone")
+
+
+def test_what_somebody_made_meanwhile_stays(wire: Wire, ws: Path) -> None:
+    one, first = start(wire, ["cat"], cwd=ws, sandbox=sandbox(WORKSPACE, ws), pipeStdin=True)
+    (ws / ".git" / "HEAD").write_text("ref")
+    (ws / ".codex").rmdir()
+    (ws / ".codex").write_text("a file")
+    wire.call("process/terminate", {"processId": one})
+    finish(wire, one, first)
+    wait_until(lambda: placeholders(ws) == {".git", ".codex"}, "placeholders are gone")
+
+
+def test_a_folder_that_was_empty_before_stays(wire: Wire, ws: Path) -> None:
+    (ws / ".git").mkdir()
+    assert shell(wire, "touch .git/x", ws).denied
+    wait_until(lambda: placeholders(ws) == {".git"}, "placeholders are gone")
+
+
+def test_two_servers_share_a_placeholder(wire: Wire, ws: Path, home: Path) -> None:
+    with serving("outfitter", home) as other, Wire(other.url) as second:
+        second.handshake()
+        process, started = start(second, ["cat"], cwd=ws, sandbox=sandbox(WORKSPACE, ws), pipeStdin=True)
+        shell(wire, "true", ws)
+        assert shell(wire, "echo x > .git/config", ws).denied
+        assert placeholders(ws) == PROTECTED
+        second.call("process/terminate", {"processId": process})
+        finish(second, process, started)
+        wait_until(lambda: not placeholders(ws), "placeholders are gone")
+
+
+def test_a_killed_server_leaves_nothing_for_long(ws: Path, tmp_path: Path) -> None:
+    need_sandbox()
+    home = tmp_path / "home"
+    home.mkdir()
+    mark = f"60.{os.getpid()}"
+    with serving("outfitter", home) as server, Wire(server.url) as wire:
+        wire.handshake()
+        start(wire, ["sh", "-c", f"echo up; sleep {mark}"], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
+        wire.until(lambda one: one["method"] == "process/output")
+        inside = running(mark)
+        assert inside
+        os.kill(server.pid, signal.SIGKILL)
+        wait_gone(inside)
+    assert placeholders(ws) == PROTECTED
+    with serving("outfitter", home):
+        wait_until(lambda: not placeholders(ws), "the next server has tidied up")
+
+
+def test_a_server_that_ends_leaves_nothing(ws: Path, tmp_path: Path) -> None:
+    need_sandbox()
+    with serving("outfitter", tmp_path / "home") as server, Wire(server.url) as wire:
+        wire.handshake()
+        start(wire, ["sleep", "60"], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
+        assert placeholders(ws) == PROTECTED
+    assert not placeholders(ws)
+
+
+# Signals and terminals
+
+TRAP = "trap 'echo trapped; exit 7' INT; echo up; while :; do sleep 0.05; done"
+
+
+def test_an_interrupt_reaches_the_command(wire: Wire, ws: Path) -> None:
+    process, started = start(wire, ["/bin/bash", "-c", TRAP], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
+    wire.until(lambda one: one["method"] == "process/output")
+    wire.call("process/signal", {"processId": process, "signal": "interrupt"})
+    ran = finish(wire, process, started)
+    assert (ran.code, ran.stdout) == (7, "up\ntrapped\n")
+
+
+def test_an_interrupt_right_after_the_start_is_not_lost(wire: Wire, ws: Path) -> None:
+    for _ in range(5):
+        process, started = start(wire, ["sleep", "60"], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
+        wire.call("process/signal", {"processId": process, "signal": "interrupt"})
+        assert finish(wire, process, started).code == 130
+
+
+def test_a_graceful_end_lets_the_command_clean_up(wire: Wire, ws: Path) -> None:
+    text = "trap 'echo bye; exit 4' TERM; echo up; while :; do sleep 0.05; done"
+    process, started = start(wire, ["/bin/bash", "-c", text], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
+    wire.until(lambda one: one["method"] == "process/output")
+    wire.call("process/terminate", {"processId": process, "graceMs": 20_000})
+    ran = finish(wire, process, started)
+    assert (ran.code, ran.stdout) == (4, "up\nbye\n")
+
+
+def test_terminate_takes_those_who_hide(wire: Wire, ws: Path) -> None:
+    mark = f"61.{os.getpid()}"
+    text = f"setsid sh -c 'setsid sleep {mark} & echo up; wait' & wait"
+    process, started = start(wire, ["/bin/sh", "-c", text], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
+    wire.until(lambda one: one["method"] == "process/output")
+    wait_until(lambda: bool(running(mark)), "it runs")
+    inside = running(mark)
+    wire.call("process/terminate", {"processId": process})
+    finish(wire, process, started)
+    wait_gone(inside)
+
+
+def terminal(wire: Wire, ws: Path, text: str) -> tuple[str, dict[str, Any]]:
+    argv = ["/bin/bash", "--norc", "-c", text]
+    return start(wire, argv, cwd=ws, sandbox=sandbox(WORKSPACE, ws), tty=True, env={"TERM": "xterm"})
+
+
+def test_a_terminal_controls_its_command(wire: Wire, ws: Path) -> None:
+    text = "tty; echo via /dev/tty > /dev/tty; set -m; sleep 60 & jobs; kill %1; ps -o tty= -p $$; stty size"
+    ran = finish(wire, *terminal(wire, ws, text))
+    assert "via /dev/tty" in ran.terminal and "sleep 60" in ran.terminal and "24 80" in ran.terminal, ran
+    assert ran.code == 0 and "no job control" not in ran.terminal
+
+
+def test_control_c_interrupts(wire: Wire, ws: Path) -> None:
+    for how in ("typed", "asked"):
+        process, started = terminal(wire, ws, TRAP)
+        wire.until(
+            lambda one, process=process: (
+                one["method"] == "process/output" and one["params"]["processId"] == process
+            )
+        )
+        if how == "typed":
+            wire.call("process/write", {"processId": process, "chunk": b64(b"\x03"), "writeId": "c"})
+        else:
+            wire.call("process/signal", {"processId": process, "signal": "interrupt"})
+        ran = finish(wire, process, started)
+        assert (ran.code, "trapped" in ran.terminal) == (7, True)
+
+
+@pytest.mark.parametrize("command", [0x5412, 0x5412 | 1 << 32, 0x541C])
+def test_words_cannot_be_typed_into_the_terminal(wire: Wire, ws: Path, command: int) -> None:
+    code = (
+        "import ctypes; libc = ctypes.CDLL(None, use_errno=True); "
+        f"print(libc.ioctl(0, ctypes.c_ulong({command}), b'x'), ctypes.get_errno())"
+    )
+    argv = [sys.executable, "-I", "-S", "-c", code]
+    ran = run(wire, argv, cwd=ws, sandbox=sandbox(READ_ONLY), tty=True)
+    assert ran.terminal.strip() == "-1 1"
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_a_program_can_have_another_name(wire: Wire, ws: Path, tty: bool) -> None:
+    argv = ["/bin/sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline"]
+    ran = run(wire, argv, arg0="other", cwd=ws, sandbox=sandbox(READ_ONLY), tty=tty)
+    assert (ran.stdout or ran.terminal).startswith("other -c tr "), ran
+
+
+# An upgrade in place
+
+
+def test_an_upgrade_keeps_commands_in_their_sandboxes(ws: Path, tmp_path: Path) -> None:
+    need_sandbox()
+    with serving("outfitter", tmp_path / "home") as server:
+        with Wire(server.url) as wire:
+            session = wire.handshake()["sessionId"]
+            text = "trap 'echo trapped; exit 7' INT; echo up; while :; do read -t 0.05 x; done"
+            process, started = start(
+                wire, ["/bin/bash", "-c", text], cwd=ws, sandbox=sandbox(WORKSPACE, ws), pipeStdin=True
+            )
+            wire.until(lambda one: one["method"] == "process/output")
+            os.kill(server.pid, signal.SIGUSR2)
+            wire.ended()
+        with Wire(server.url) as wire:
+            wire.handshake(session)
+            assert placeholders(ws) == PROTECTED
+            assert shell(wire, "echo x > .git/config", ws).denied
+            assert placeholders(ws) == PROTECTED
+            wire.call("process/signal", {"processId": process, "signal": "interrupt"})
+            params = {"processId": process, "afterSeq": 0, "maxBytes": None, "waitMs": 0}
+            wait_until(lambda: wire.call("process/read", params)["closed"], "it has closed", 20 * SECOND)
+            read = wire.call("process/read", params)
+            said = b"".join(base64.b64decode(one["chunk"]) for one in read["chunks"])
+            assert (read["exitCode"], said) == (7, b"up\ntrapped\n")
+            wait_until(lambda: not placeholders(ws), "placeholders are gone")
