@@ -68,8 +68,8 @@ class ManagedNetwork:
     # Where it listens
 
     def joined(self, ready: Ready, *, inside: bool) -> Ready:
-        """The environment of the command, with what leads to the proxy: inside its sandbox, or outside of any.
-        Raises OSError."""
+        """The environment of the command, with what leads to the proxy: inside its sandbox, or on this
+        machine's loopback. Raises OSError."""
         layer = self.inside() if inside else self.outside()
         return replace(ready, asked=replace(ready.asked, network=layer))
 
