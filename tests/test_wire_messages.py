@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from outfitter.protocol.methods import CAPABILITIES, METHODS
+from outfitter.protocol.network import DecisionNotice, PolicyAnswer, PolicyRequestParams
 from tests.support.servers import serving
 from tests.support.wire import Wire
 
@@ -22,6 +23,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
 }
 REQUESTS = {message["method"]: message for message in MESSAGES.values() if "method" in message}
 NOTICES = {message["notice"]: message for message in MESSAGES.values() if "notice" in message}
+QUESTIONS = {message["question"]: message for message in MESSAGES.values() if "question" in message}
 
 # In the order in which a client could send them; each is one of the examples. What is not named needs none.
 ORDER = (
@@ -131,12 +133,23 @@ def test_every_method_has_a_message_and_every_message_a_method() -> None:
         "fs/missingChanged",
         "fs/changed",
         "environment/waiting",
+        "network/policyDecision",
     }
+    assert set(QUESTIONS) == {"network/policyRequest"}
+
+
+def test_questions_and_their_answers_are_read_and_written_back_the_same() -> None:
+    message = QUESTIONS["network/policyRequest"]
+    assert PolicyRequestParams.decode(message["params"]).encode() == message["params"]
+    assert PolicyAnswer.decode(message["result"]).encode() == message["result"]
+    told = NOTICES["network/policyDecision"]["params"]
+    assert DecisionNotice.decode(told).encode() == told
 
 
 def test_files_are_named_for_their_message() -> None:
     names = {name.replace("/", "-") for name in REQUESTS}
     names |= {"notice-" + name.replace("/", "-") for name in NOTICES}
+    names |= {"question-" + name.replace("/", "-") for name in QUESTIONS}
     assert names == set(MESSAGES)
 
 

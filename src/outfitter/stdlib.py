@@ -11,7 +11,7 @@ same.
 | JSON | 11 ms: it brings `re` |
 | sha1, sha256 | 4 ms: it brings OpenSSL |
 | SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal | 6 ms: it makes enums |
-| inet_pton, socket, socketpair | 11 ms: it brings `selectors` and `enum` |
+| getaddrinfo, inet_pton, socket, socketpair | 11 ms: it brings `selectors` and `enum` |
 | Empty, SimpleQueue | 6 ms: it brings `threading` |
 | LockType, allocate_lock, start_new_thread | 5 ms; `_thread` is documented, and `threading` needs it, too |
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from json.encoder import encode_basestring_ascii
     from queue import Empty, SimpleQueue
     from signal import SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal
-    from socket import inet_pton, socket, socketpair
+    from socket import getaddrinfo, inet_pton, socket, socketpair
     from typing import Any
 else:
     _NAMES = {
@@ -47,7 +47,7 @@ else:
             "set_wakeup_fd",
             "signal",
         ),
-        ("_socket", "socket"): ("inet_pton", "socket", "socketpair"),
+        ("_socket", "socket"): ("getaddrinfo", "inet_pton", "socket", "socketpair"),
         ("_thread",): ("LockType", "allocate_lock", "start_new_thread"),
     }
     # The modules that have a name: the first that exists is taken.

@@ -30,7 +30,11 @@ def test_every_row_has_a_handler_and_every_handler_a_row() -> None:
 
 def test_flags_follow_from_the_rows() -> None:
     assert {flag for method in METHODS.values() for flag in method.flags} == CAPABILITIES
-    assert CAPABILITIES & set(REFERENCE_FLAGS) == {"fsWatchMissing", "fileWriteStreaming"}
+    assert CAPABILITIES & set(REFERENCE_FLAGS) == {
+        "fsWatchMissing",
+        "fileWriteStreaming",
+        "networkProxyLaunch",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

@@ -156,7 +156,7 @@ def test_each_member_of_a_policy_is_required(name: str) -> None:
         ({"shellSnapshot": {"scopeId": "s"}}, "missing field `shell`"),
         ({"shellSnapshot": {"scopeId": "s", "shell": {"name": "sh"}}}, "missing field `path`"),
         ({"sandbox": {}}, "missing field `permissions`"),
-        ({"managedNetwork": 1}, "invalid type: number, expected struct managedNetwork"),
+        ({"managedNetwork": 1}, "invalid type: number, expected struct ManagedNetworkSandboxContext"),
     ],
 )
 def test_a_bad_member_of_start_is_refused(members: dict[str, object], text: str) -> None:
@@ -178,19 +178,11 @@ def test_the_shell_of_a_snapshot_has_a_name_and_a_path(name: str) -> None:
 DISABLED = {"permissions": {"type": "disabled"}, "windowsSandboxLevel": "disabled"}
 
 
-@pytest.mark.parametrize(
-    ("members", "restriction"),
-    [
-        ({"sandbox": DISABLED}, None),
-        ({"enforceManagedNetwork": True}, "enforceManagedNetwork"),
-        ({"enforceManagedNetwork": False}, None),
-        ({"managedNetwork": {}}, "managedNetwork"),
-        ({"networkProxy": {"proxy": {}}}, "networkProxy"),
-        ({"sandbox": DISABLED, "networkProxy": {}}, "networkProxy"),
-    ],
-)
-def test_what_cannot_be_enforced_is_named(members: dict[str, object], restriction: str | None) -> None:
-    assert start(**members).restriction == restriction
+@pytest.mark.parametrize("name", ["enforceManagedNetwork", "managedNetwork", "networkProxy"])
+def test_what_says_nothing_about_the_network_is_none(name: str) -> None:
+    said: dict[str, object] = {"enforceManagedNetwork": False, "managedNetwork": None, "networkProxy": None}
+    assert start(**{name: said[name]}).network is None
+    assert start(**said).network is None
 
 
 def test_a_sandbox_is_read_and_written() -> None:

@@ -17,7 +17,7 @@ from ..protocol.session import RESTARTING, RESTARTING_REASON
 from ..transport.base import HIGH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from ..protocol.jsontext import Json
     from ..protocol.notices import Notice
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..transport.base import Dialled
 
 MAX_MESSAGE = 64 << 20  # what servers take, ours and the reference
+MAX_QUESTIONS = 1024  # of a server that wait for an answer: four commands' proxies at their limit
 
 
 class ClientConnection:
@@ -35,9 +36,13 @@ class ClientConnection:
         transport: Dialled,
         noticed: Callable[[Notice], None],
         lost: Callable[[str], None],
+        asked: Callable[[str, Json], Awaitable[Json] | None] | None = None,
     ) -> None:
+        """`asked` answers what the server asks; None for what it does not know."""
         self.transport = transport
         self._noticed = noticed
+        self._asked = asked
+        self._answering: set[asyncio.Task[None]] = set()
         self._lost = lost
         self._pending: dict[int | str, asyncio.Future[Json]] = {}
         self._next_id = 1
@@ -117,10 +122,30 @@ class ClientConnection:
             if decode is not None:
                 self._noticed(decode(message.params))
         elif isinstance(message, jsonrpc.Request):
-            refusal = f"exec-server client does not implement `{message.method}` yet"
-            self.transport.send(jsonrpc.error(message.id, codes.METHOD_NOT_FOUND, refusal))
+            self._answer(message)
         else:
             self._answered(message)
+
+    def _answer(self, request: jsonrpc.Request) -> None:
+        answer = None
+        if self._asked is not None and len(self._answering) < MAX_QUESTIONS:
+            answer = self._asked(request.method, request.params)
+        if answer is None:
+            refusal = f"exec-server client does not implement `{request.method}` yet"
+            self.transport.send(jsonrpc.error(request.id, codes.METHOD_NOT_FOUND, refusal))
+            return
+        task = asyncio.get_running_loop().create_task(self._answer_with(request, answer))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer_with(self, request: jsonrpc.Request, answer: Awaitable[Json]) -> None:
+        try:
+            message = jsonrpc.result(request.id, await answer)
+        except Exception as error:
+            fault("client", f"`{request.method}` could not be answered", error)
+            message = jsonrpc.error(request.id, codes.INTERNAL, codes.INTERNAL_ERROR)
+        if self._failure is None:
+            self.transport.send(message)
 
     def _answered(self, reply: jsonrpc.Reply) -> None:
         answer = self._pending.get(reply.id)
@@ -143,4 +168,6 @@ class ClientConnection:
         for answer in self._pending.values():
             if not answer.done():
                 answer.set_exception(Disconnected(reason))
+        for task in self._answering:
+            task.cancel()  # nobody waits for it any more
         self._lost(reason)

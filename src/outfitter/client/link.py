@@ -48,6 +48,7 @@ class Link:
         initialize_timeout: float,
         recovery_timeout: float | None,
         noticed: Callable[[Notice], None],
+        asked: Callable[[str, Json], Awaitable[Json] | None],
         catch_up: CatchUp,
         changed: Callable[[str], None],
         summaries: bool = False,
@@ -60,6 +61,7 @@ class Link:
         self._dial = dial
         self._initialize_timeout = initialize_timeout
         self._noticed = noticed
+        self._asked = asked
         self._catch_up = catch_up
         self._changed = changed
         self._follow_retention = recovery_timeout is None
@@ -111,6 +113,7 @@ class Link:
             # Late news of an older connection is not heard: its session has moved on.
             lambda notice: self._noticed(notice) if generation == self._recovery.generation else None,
             lambda reason: self._lost(generation, reason),
+            self._asked,
         )
         try:
             async with asyncio.timeout(self._initialize_timeout):

@@ -14,6 +14,7 @@ from ..core.events import CLOSED, Closed, EventOrder, Exited, Missed, Output
 from ..errors import InvalidParams, Malformed, OutfitterError, OutputLost, RequestFailed
 from ..protocol import process as wire
 from ..protocol.environment import WaitingNotice
+from ..protocol.network import DecisionNotice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ..protocol.documents import EnvironmentSummary, StartupReport
     from ..protocol.notices import ProcessNotice
     from .connection import ClientConnection
-    from .session import RemoteSession
+    from .session import Decide, RemoteSession
 
 # Input goes in pieces of this size, one at a time: the server holds as much of a slow command's input.
 _PIECE = 1 << 20
@@ -195,6 +196,8 @@ class ProcessFeed:
         self.write_prefix = ""
         self._session = session
         self._on_waiting = on_waiting
+        self.on_network: Callable[[DecisionNotice], object] | None = None
+        self.decide: Decide | None = None
         self._order = EventOrder()
         self._queued = 0
         self._failure: Exception | None = None
@@ -270,6 +273,10 @@ class ProcessFeed:
         if isinstance(notice, WaitingNotice):
             if self._on_waiting is not None:
                 self._on_waiting(notice.what)
+            return
+        if isinstance(notice, DecisionNotice):
+            if self.on_network is not None:
+                self.on_network(notice)
             return
         event: Event = CLOSED
         if isinstance(notice, wire.OutputNotice):

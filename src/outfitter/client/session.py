@@ -15,22 +15,26 @@ from typing import TYPE_CHECKING
 from ..core.recovery import CONNECTED, FAILED
 from ..errors import CapabilityMissing, InvalidParams, Malformed, OutfitterError, SettingInvalid
 from ..protocol import uri
+from ..protocol.network import ALLOW, DENY, PolicyAnswer, PolicyRequestParams
 from ..protocol.process import TerminateParams
 from ..protocol.session import EnvironmentInfo
 from ..protocol.watching import ChangedNotice
 from .link import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from typing import Protocol, TypeVar
 
     from ..protocol.jsontext import Json
+    from ..protocol.network import Wanted
     from ..protocol.notices import Notice, ProcessNotice
     from ..protocol.results import Result
     from .connection import ClientConnection
     from .link import Dial
 
     R = TypeVar("R", bound=Result)
+    # Whether a command may reach a host that no rule names.
+    Decide = Callable[[Wanted], bool | Awaitable[bool]]
 
     class Params(Protocol):
         def encode(self) -> Json: ...
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
         process_id: str
         started: bool
         kept: bool
+        decide: Decide | None
 
         @property
         def over(self) -> bool: ...
@@ -99,6 +104,7 @@ class RemoteSession:
             initialize_timeout=initialize_timeout,
             recovery_timeout=recovery_timeout,
             noticed=self._noticed,
+            asked=self._asked,
             catch_up=self._catch_up,
             changed=self._changed,
             summaries=summaries,
@@ -248,6 +254,23 @@ class RemoteSession:
         if process is not None:
             process._feed.receive(notice)
             self._forget_if_over(process._feed)
+
+    def _asked(self, method: str, params: Json) -> Awaitable[Json] | None:
+        """What the server wants to know: whether a command may reach a host. Who started it says so."""
+        if method != "network/policyRequest":
+            return None
+        try:
+            question = PolicyRequestParams.decode(params)
+        except InvalidParams:
+            return None
+        process = self.processes.get(question.process_id)
+        return self._decide(None if process is None else process._feed.decide, question.request)
+
+    async def _decide(self, decide: Decide | None, wanted: Wanted) -> Json:
+        answer = False if decide is None else decide(wanted)
+        if not isinstance(answer, bool):
+            answer = await answer
+        return PolicyAnswer(ALLOW if answer else DENY, "not_allowed").encode()
 
     def _feeds(self) -> list[FedProcess]:
         return [process._feed for process in self.processes.values()]

@@ -65,7 +65,7 @@ class Asked:
     applies then, and what every command needs is filled in; without both, the environment is exactly `env`.
     `key` stands for the policy, so that it is made only when its stack is not known yet. `scope` is the id of
     the scope of `principal` whose overlay applies, `overlays` are the names of those that were chosen.
-    Without `setup` the project's setup is neither run nor applied.
+    Without `setup` the project's setup is neither run nor applied. `network` leads to a proxy.
     """
 
     cwd: str
@@ -81,6 +81,7 @@ class Asked:
     principal: str = ""
     overlays: tuple[str, ...] = ()
     setup: bool = True
+    network: Layer | None = None
     hidden = ("env", "key")
 
     @property
@@ -269,8 +270,10 @@ class Contract:
         """The exact environment of one command; may be called in a thread. Raises EnvironmentTooLarge."""
         asked = ready.asked
         runtime = (self._terminal,) if asked.tty else ()
+        if asked.network is not None:
+            runtime = (*runtime, asked.network)
         if asked.exact:
-            if asked.tty or asked.unset or asked.author != "client":
+            if runtime or asked.unset or asked.author != "client":
                 return self._exact.resolve(_request(asked), runtime)
             # Clients that say it all say the same again and again.
             said = self._said

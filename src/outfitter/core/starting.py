@@ -105,6 +105,15 @@ def confine(confinement: Confinement | None) -> Step:
     return step
 
 
+def connect(before: Callable[[int, Callable[[], None]], None]) -> Step:
+    """The command reaches others only through what is made before it runs, inside its sandbox."""
+
+    def step(launch: Launch) -> tuple[Launch, Note | None]:
+        return replace(launch, before=before), None
+
+    return step
+
+
 def refuse(text: str, code: int) -> Step:
     """What a client sees instead of a command that cannot be confined as it was asked for: why, and an exit
     code, as the reference has it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import environment, process, watching
+from . import environment, network, process, watching
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from .jsontext import Json
 
     ProcessNotice = (
-        process.OutputNotice | process.ExitedNotice | process.ClosedNotice | environment.WaitingNotice
+        process.OutputNotice
+        | process.ExitedNotice
+        | process.ClosedNotice
+        | environment.WaitingNotice
+        | network.DecisionNotice
     )
     Notice = ProcessNotice | watching.ChangedNotice
 
@@ -21,4 +25,5 @@ NOTICES: dict[str, Callable[[Json], Notice]] = {
     "process/closed": process.ClosedNotice.decode,
     "fs/changed": watching.ChangedNotice.decode,
     "environment/waiting": environment.WaitingNotice.decode,
+    "network/policyDecision": network.DecisionNotice.decode,
 }

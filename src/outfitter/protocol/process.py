@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .documents import EnvironmentSummary, StartupReport
     from .jsontext import Json
     from .sandbox import SandboxContext
+    from .network import NetworkParams
 
     class Numbered(Protocol):
         """A piece of output with its number (core.output.Chunk)."""
@@ -62,8 +63,8 @@ class DetachedParams:
 
 @quick_record
 class StartParams:
-    """process/start. With `detached` (ours) the command outlives its client. `restriction` names the first
-    thing asked for that this executor cannot enforce. `thread_id` is the agent's thread."""
+    """process/start. With `detached` (ours) the command outlives its client. `thread_id` is the agent's
+    thread. `sandbox` is what the command may do, `network` how it reaches others."""
 
     process_id: str
     argv: list[str]
@@ -75,11 +76,11 @@ class StartParams:
     arg0: str | None = None
     size: TerminalSize | None = None
     tool_call_id: str | None = None
-    restriction: str | None = None
     contract: ContractParams | None = None
     detached: DetachedParams | None = None
     thread_id: str | None = None
     sandbox: SandboxContext | None = None
+    network: NetworkParams | None = None
 
     @classmethod
     def decode(cls, params: Json) -> StartParams:
@@ -102,11 +103,11 @@ class StartParams:
             fields.text_or_none("arg0"),
             None if size is None else TerminalSize.decode(size),
             tool_call,
-            _restriction(fields),
             None if contract is None else ContractParams.decode(contract),
             None if detached is None else DetachedParams(detached.unsigned_or_none("forMs")),
             thread,
             None if sandbox is None else _sandbox(sandbox),
+            _network(fields),
         )
 
     def encode(self) -> Json:
@@ -124,6 +125,9 @@ class StartParams:
             params["size"] = self.size.encode()
         if self.contract is not None:
             params["contract"] = self.contract.encode()
+        if self.network is not None:
+            params["enforceManagedNetwork"] = self.network.enforced
+            params["networkProxy"] = None if self.network.proxy is None else self.network.proxy.encode()
         if self.detached is not None:
             params["detached"] = {"forMs": self.detached.for_ms}
         if self.sandbox is not None:
@@ -180,14 +184,17 @@ def _check_snapshot(snapshot: Fields | None) -> None:
     shell.text("path")
 
 
-def _restriction(fields: Fields) -> str | None:
-    """What the caller wants confined and we cannot confine: ignoring it would be a lie."""
-    if fields.flag_or("enforceManagedNetwork", False):
-        return "enforceManagedNetwork"
-    for name in ("managedNetwork", "networkProxy"):
-        if fields.object_or_none(name, name) is not None:
-            return name
-    return None
+def _network(fields: Fields) -> NetworkParams | None:
+    """What is said about the network; most often all of it is null or false."""
+    said = fields.members.get
+    if (
+        said("networkProxy") is said("managedNetwork") is None
+        and said("enforceManagedNetwork", False) is False
+    ):
+        return None
+    from .network import NetworkParams
+
+    return NetworkParams.decode(fields)
 
 
 @shape()

@@ -21,16 +21,19 @@ _NO_LANDLOCK = (
 _PANIC = 101
 
 
-def step(services: Services, context: SandboxContext, launch: Launch) -> tuple[bool, Step]:
+def step(
+    services: Services, context: SandboxContext, launch: Launch, *, isolated: bool = False
+) -> tuple[bool, Step]:
     """Confines the command as its client asked for, and whether it does: what is allowed everything is not.
 
     Raises InvalidParams, SandboxUnavailable.
 
     Of a `disabled` profile nothing is enforced. What somebody else confines gets the filter of system calls
-    from us, where we can; its network is ours to close, whatever happens.
+    from us, where we can; its network is ours to close, whatever happens. With `isolated` the command has no
+    network but one of its own, whatever the profile says.
     """
     profile = context.permissions
-    if isinstance(profile, Disabled):
+    if isinstance(profile, Disabled) and not isolated:
         return False, confine(None)
     confinement = bind(context, cwd=launch.cwd, tmpdir=launch.env.get("TMPDIR"))
     if context.landlock and confinement.files and not confinement.writes_all:
@@ -40,7 +43,7 @@ def step(services: Services, context: SandboxContext, launch: Launch) -> tuple[b
     try:
         services.sandboxes.finder.find()
     except SandboxUnavailable:
-        if isinstance(profile, External) and profile.network:
+        if isinstance(profile, External) and profile.network and not isolated:
             return False, confine(None)
         raise
     return True, confine(confinement)

@@ -18,9 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..protocol.jsontext import Json
     from ..protocol.websocket import Payload
     from ..transport.base import Serving
     from .call import Call, F, Feature
+    from .questions import Done, Questions
     from .services import Services
     from .session import Session
 
@@ -38,6 +40,7 @@ class Connection:
         "_features",
         "_gone",
         "_holds",
+        "_questions",
         "_waiting",
         "client_name",
         "open",
@@ -57,6 +60,7 @@ class Connection:
         self._gone = gone
         self._features: dict[type[Feature], Feature] = {}
         self._waiting: set[Call] = set()
+        self._questions: Questions | None = None  # that we ask; most connections are never asked any
         self._holds: set[str] = set()  # the reasons not to read on
         transport.receiver = self
 
@@ -91,7 +95,9 @@ class Connection:
             if message.method != "initialized":
                 raise RemoteProtocolError(f"unknown notification `{message.method[:80]}`")
             self.peer.initialized()
-        else:
+        elif not (
+            isinstance(message, jsonrpc.Reply) and self._questions and self._questions.answered(message)
+        ):
             raise RemoteProtocolError("a response to a request that was never sent")
 
     def drained(self) -> None:
@@ -110,6 +116,8 @@ class Connection:
                 call.cancel()
         for feature in list(self._features.values()):
             feature.lost()
+        if self._questions is not None:
+            self._questions.lost()
         self._gone(self)
 
     # For calls and features
@@ -199,6 +207,14 @@ class Connection:
         transport = self.transport
         transport.send_parts(*messages)
         return transport.buffered < HIGH
+
+    def ask(self, method: str, params: Json, seconds: float, done: Done) -> None:
+        """Asks the client. `done` gets the result, or None: it refused, took too long, or is gone."""
+        if self._questions is None:
+            from .questions import Questions
+
+            self._questions = Questions(self.services.loop, self.transport.send)
+        self._questions.ask(method, params, seconds, done)
 
     def probe(self, seconds: float) -> None:
         self.transport.probe(seconds)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..core.handover import Parcel, Received
     from ..host.sandbox.sandboxes import Sandboxes
     from ..host.watchdog import Watchdog
+    from .network import ManagedNetwork
     from .services import Services
     from .sessions import Sessions
 
@@ -169,6 +170,9 @@ def _session_told(sessions: Sessions, session: Session, parcel: Parcel) -> Told:
         "shells": {
             process.process_id: _shell_told(shell, parcel) for process, shell in session._shells.items()
         },
+        "networks": {
+            process.process_id: _network_told(one, parcel) for process, one in session._networks.items()
+        },
     }
 
 
@@ -198,6 +202,9 @@ def _adopt_session(services: Services, told: Told, received: Received) -> None:
     for process_id, shell in told["shells"].items():
         start = session._shells[session.processes[process_id]] = _shell_of(services, shell, received)
         start.listen(sessions.loop)
+    for process_id, network in told["networks"].items():
+        process = session.processes[process_id]
+        session._networks[process] = _network_of(services, session, process_id, network)
     for deadline, process_id in told["closed"]:
         session._closed.append((deadline, session.processes[process_id]))
     for process_id, seconds in told["unattended"].items():
@@ -320,6 +327,23 @@ def _shell_of(services: Services, told: Told, received: Received) -> ShellStart:
         fifo = shell._fifo = PrivateFifo.__new__(PrivateFifo)
         fifo.fd, fifo._folder, fifo.path = told["fifo"]
     return shell
+
+
+# Proxies: what passed through them ends, and their clients may connect again
+
+
+def _network_told(network: ManagedNetwork, parcel: Parcel) -> Told:
+    listening = [[parcel.keep(sock.fileno()), kind] for sock, kind in network.proxy.listening]
+    return {"params": network.params.encode(), "listening": listening}
+
+
+def _network_of(services: Services, session: Session, process_id: str, told: Told) -> ManagedNetwork:
+    from ..protocol.network import NetworkProxy
+    from .network import ManagedNetwork
+
+    network = ManagedNetwork(services, session, process_id, NetworkProxy.decode(told["params"]))
+    network.adopt(told["listening"])
+    return network
 
 
 # Overlays of scopes

@@ -131,3 +131,8 @@ GRANTS_KNOWN = 1024
 # Processes and threads of one sandbox: a build with a compiler for each of 64 cores has a few hundred, and a
 # fork bomb stops before the machine does.
 SANDBOX_PROCESSES = 2048
+# Names that are looked up at a time for the proxies of commands, a thread each. A resolver answers in
+# milliseconds; a slow one holds up nothing but proxies.
+RESOLVING = 8
+# Longest `policyDecisionTimeoutMs`: a person may be asked. More is taken as this.
+LONGEST_QUESTION_SECONDS = 3600.0

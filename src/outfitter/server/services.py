@@ -13,6 +13,7 @@ from .limits import (
     ANSWERS_TOTAL_BYTES,
     EXPLAINING,
     QUESTIONS_TOTAL,
+    RESOLVING,
     SEARCHES_TOTAL,
     WALKS,
     WALKS_TOTAL,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..host.programs import Programs
     from ..host.sandbox.sandboxes import Sandboxes
+    from ..host.sandbox.upstream import Resolver
     from ..host.statx import CachedLookup
     from ..host.watching import Watching
     from ..host.workers import Done, Workers
@@ -91,6 +93,7 @@ class Services:
         self._upgrades: Upgrades | None = None
         self._searching: Room | None = None
         self._settings = settings
+        self._resolver: Resolver | None = None
 
     def _shared(self) -> None:
         """There are several principals: from now on they take turns, where the loop is our own."""
@@ -177,6 +180,16 @@ class Services:
 
             self._searching = Room(self.loop, Quota(SEARCHES_TOTAL, self.sharing))
         return self._searching
+
+    @property
+    def resolver(self) -> Resolver:
+        """What finds addresses for the proxies of commands."""
+        if self._resolver is None:
+            from ..host.sandbox.upstream import Resolver
+            from ..host.workers import Workers
+
+            self._resolver = Resolver(Workers(self.loop, RESOLVING))
+        return self._resolver
 
     @property
     def walkers(self) -> Walkers:

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from ..host.spawn import Spawner
     from ..loop import Loop, Timer
     from ..pace import Pace
+    from ..protocol.jsontext import Json
     from ..protocol.process import ReadParams, WriteParams, WriteResult
     from ..protocol.results import Result
+    from .network import ManagedNetwork
+    from .questions import Done
     from .settings import ServerSettings
     from .shells import ShellStart
 
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
         def full(self) -> bool: ...
         def push(self, *messages: bytes) -> bool: ...
         def push_parts(self, *messages: tuple[bytes, ...]) -> bool: ...
+        def ask(self, method: str, params: Json, seconds: float, done: Done) -> None: ...
         def probe(self, seconds: float) -> None: ...
         def close(self, code: int, reason: str) -> None: ...
 
@@ -107,6 +111,7 @@ class Session:
         self._loop = registry.loop
         self._notices: dict[Process, Notices] = {}
         self._shells: dict[Process, ShellStart] = {}
+        self._networks: dict[Process, ManagedNetwork] = {}  # of those that have a proxy
         self._reads: dict[Process, list[_WaitingRead]] = {}
         self._writes: dict[Process, deque[tuple[Waiting, WriteParams]]] = {}
         self._waiting_bytes = 0
@@ -211,11 +216,13 @@ class Session:
         launch: Launch,
         shell: ShellStart | None = None,
         unattended: float | None = None,
+        network: ManagedNetwork | None = None,
     ) -> Process:
         """Starts a command under this id. Raises Refused, LaunchFailed.
 
         `shell` is how it is started when it is a shell; it is told about with the exit. `unattended` is how
-        many seconds it may run without a client, where that is more than the session would.
+        many seconds it may run without a client, where that is more than the session would. `network` is its
+        proxy, which ends with it.
         """
         try:
             process = self._start(process_id, launch)
@@ -228,6 +235,8 @@ class Session:
             self._shells[process] = shell
         if unattended is not None:
             self._unattended[process] = unattended
+        if network is not None:
+            self._networks[process] = network
         return process
 
     def _start(self, process_id: str, launch: Launch) -> Process:
@@ -307,6 +316,8 @@ class Session:
             self._registry.closed()
             self._paused.discard(process)
             self._catching_up.discard(process)
+            if self._networks:
+                self._end_network(process)
             del self._notices[process]
             if self._ended:
                 process.log.release()
@@ -316,6 +327,11 @@ class Session:
                 self._retire(process)
             if self.left:
                 self._loop.call_soon(self._registry.settled, self)
+
+    def _end_network(self, process: Process) -> None:
+        network = self._networks.pop(process, None)
+        if network is not None:
+            network.close()
 
     def stdin_moved(self, process: Process) -> None:
         # A write that waited moves stdin itself; the one loop below goes on, not one inside another.
@@ -495,6 +511,9 @@ class Session:
         for shell in self._shells.values():
             shell.close()
         self._shells.clear()
+        for network in self._networks.values():
+            network.close()
+        self._networks.clear()
 
 
 def _result(page: Page) -> ReadResult:

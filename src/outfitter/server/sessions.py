@@ -26,6 +26,7 @@ from .session import Session
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.launch import Launch
+    from ..host.sandbox.netns import NetOpener
     from ..loop import Loop, Timer
     from ..observe.audit import Observer
     from ..pace import Pace
@@ -92,6 +93,7 @@ class Sessions:
             cgroups = Cgroups(self.marks)
         self.trees = Trees(loop, self.marks, cgroups)
         self.watchdog = Watchdog(loop, self.spawner, self.marks, cgroups.root if cgroups is not None else "")
+        self._net_opener: NetOpener | None = None
         self._orphans: Orphans | None = None
         self._leaders: set[int] = set()
         self._others: set[LockType] = set()
@@ -117,7 +119,17 @@ class Sessions:
             or pid in self._leaders
             or pid == self.watchdog.pid
             or (self.trees.masks is not None and pid in self.trees.masks.pids)
+            or (self._net_opener is not None and pid == self._net_opener.pid)
         )
+
+    @property
+    def net_opener(self) -> NetOpener:
+        """What opens sockets inside sandboxes."""
+        if self._net_opener is None:
+            from ..host.sandbox.netns import NetOpener
+
+            self._net_opener = NetOpener(self.spawner)
+        return self._net_opener
 
     def other_begins(self, ended: LockType) -> None:
         """A thread waits for children of its own: meanwhile nobody else's are reaped.
@@ -429,6 +441,8 @@ class Sessions:
             # What they waited for was killed; their pipes are on disk.
             ended.acquire(timeout=max(0.0, until - time.monotonic()))
         self.trees.stopped()
+        if self._net_opener is not None:
+            self._net_opener.close()
         if all_killed:
             self.watchdog.stop()
         # Else it outlives us, and ends what we could not.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..core.launch import Launch
 from ..core.session import FOREVER
-from ..core.starting import mask, shell, through, wrap
+from ..core.starting import connect, mask, shell, through, wrap
 from ..env.layer import REQUESTED
-from ..errors import DetachRefused, FileInvalid, InvalidParams, SandboxUnavailable
+from ..errors import DetachRefused, FileInvalid, InvalidParams
 from ..host.programs import account
 from ..protocol.process import StartResult
 from ..shell.look import WRAPPERS, names_shell
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..shell.start import ContractFlag
     from .call import Call, Later
     from .environment import Environments
+    from .network import ManagedNetwork
 
 # What masked startup files make good.
 _HELPED = ("login-shell", "startup-files")
@@ -40,14 +41,16 @@ def asked(call: Call, params: StartParams) -> Asked:
         from ..core.permissions import check_start
 
         check_start(params.sandbox, params.cwd)
+    if params.network is not None:
+        from .network import check
+
+        check(params.network)
     try:
         cwd = params.cwd.local_path()
     except ValueError as error:
         raise InvalidParams(
             f"cwd URI `{params.cwd.text}` is not valid on this exec-server host: {error}"
         ) from None
-    if params.restriction is not None:
-        raise SandboxUnavailable(f"this server cannot enforce {params.restriction}")
     if not params.argv:
         raise InvalidParams("argv must not be empty")
     environments = call.services.environments
@@ -62,8 +65,27 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     """Starts the command. Raises Refused, LaunchFailed, LoginRejected, InvalidParams, EnvironmentTooLarge,
     DetachRefused.
     """
+    network = None
+    if params.network is not None and params.network.proxy is not None:
+        from .network import ManagedNetwork
+
+        network = ManagedNetwork(call.services, call.session, params.process_id, params.network.proxy)
+    try:
+        return _start(call, params, ready, network)
+    except BaseException:
+        if network is not None:
+            network.close()
+        raise
+
+
+def _start(
+    call: Call, params: StartParams, ready: Ready, network: ManagedNetwork | None
+) -> StartResult | Later:
     session, environments = call.session, call.services.environments
     unattended = None if params.detached is None else _unattended(call, params.detached)
+    inside = params.sandbox is not None and params.network is not None and params.network.enforced
+    if network is not None:
+        ready = network.joined(ready, inside=inside)
     resolved = environments.contract.environment(ready)
     programs = call.services.programs
     launch, concerns = _launch(params, ready.asked.cwd, resolved.values, programs)
@@ -73,7 +95,7 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     if params.sandbox is not None:
         from . import confining
 
-        confined, sandboxed = confining.step(call.services, params.sandbox, launch)
+        confined, sandboxed = confining.step(call.services, params.sandbox, launch, isolated=inside)
     masked = _masks(ready, environments, params, confined=confined)
     if concerns:
         settings = ready.settings or environments.contract.settings(launch.cwd)
@@ -85,6 +107,8 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
         steps.append(_wrapping(ready.prefix, resolved))
     if masked:
         steps.append(mask(environments.startup_files(launch.env)))
+    if network is not None and inside:
+        steps.append(connect(network.before))
     if sandboxed is not None:
         steps.append(sandboxed)
     started = None
@@ -96,7 +120,7 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
             if plan.shell:
                 reports = report if plan.probe else None
                 started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
-        process = session.start(params.process_id, final, started, unattended)
+        process = session.start(params.process_id, final, started, unattended, network)
     except BaseException:
         if report is not None:
             report.fifo.close()

@@ -1,0 +1,1 @@
+"""What confines a command: one file per mechanism."""

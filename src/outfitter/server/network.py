@@ -1,0 +1,160 @@
+"""The managed network of one command: its proxy, who hears of verdicts, and who is asked.
+
+It begins before the command and ends with it. What cannot be asked or enforced is refused.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..core.network import UNANSWERED, Policy, Target, decided
+from ..env.proxied import HTTP_PORT, SOCKS_PORT, proxied
+from ..errors import InvalidParams, SandboxUnavailable
+from ..host.sandbox.proxy import Proxy
+from ..protocol.network import DecisionNotice, PolicyAnswer, PolicyRequestParams, Wanted
+from ..protocol.network import check as check_proxy
+from ..record import replace
+from ..stdlib import socket
+from ..transport.sockets import listen
+from .limits import LONGEST_QUESTION_SECONDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..contract.contract import Ready
+    from ..core.network import Verdict
+    from ..env.layer import Layer
+    from ..protocol.jsontext import Json
+    from ..protocol.network import NetworkParams, NetworkProxy
+    from .services import Services
+    from .session import Session
+
+_LOOPBACK = ("127.0.0.1", "::1")
+
+
+def check(params: NetworkParams) -> None:
+    """Raises InvalidParams for what no command can be started with."""
+    if params.proxy is None:
+        raise SandboxUnavailable(
+            "`enforceManagedNetwork` needs a `networkProxy`, through which the command is to reach others"
+        )
+    check_proxy(params.proxy)
+    Policy(params.proxy.rules)
+
+
+class ManagedNetwork:
+    """A proxy for one command (and its Watcher)."""
+
+    def __init__(self, services: Services, session: Session, process_id: str, params: NetworkProxy) -> None:
+        """Raises InvalidParams."""
+        self._services = services
+        self._session = session
+        self._process_id = process_id
+        self.params = params
+        self._asking: dict[Target, list[Callable[[Verdict], None]]] = {}
+        self.proxy = Proxy(
+            Policy(params.rules),
+            self,
+            loop=services.loop,
+            resolver=services.resolver,
+            descriptors=services.sessions.descriptors,
+        )
+
+    @property
+    def principal(self) -> str:
+        return self._session.principal
+
+    # Where it listens
+
+    def joined(self, ready: Ready, *, inside: bool) -> Ready:
+        """The environment of the command, with what leads to the proxy: inside its sandbox, or on this
+        machine's loopback. Raises OSError."""
+        layer = self.inside() if inside else self.outside()
+        return replace(ready, asked=replace(ready.asked, network=layer))
+
+    def inside(self) -> Layer:
+        """The environment of a command in a sandbox, where `before` will listen."""
+        rules = self.params.rules
+        return proxied(HTTP_PORT, SOCKS_PORT if rules.socks else None, local=rules.local)
+
+    def before(self, pid: int, then: Callable[[], None]) -> None:
+        """Listens in the sandbox of a process that waits for it. Raises LaunchFailed."""
+        places = [(address, HTTP_PORT) for address in _LOOPBACK]
+        if self.params.rules.socks:
+            places += [(address, SOCKS_PORT) for address in _LOOPBACK]
+        for sock, port in self._services.sessions.net_opener.open(pid, places):
+            self.proxy.listen(sock, "socks" if port == SOCKS_PORT else "http")
+        then()
+
+    def outside(self) -> Layer:
+        """Listens on this machine's loopback, for a command without a sandbox, which may go other ways."""
+        http = self._listen("http")
+        socks = self._listen("socks") if self.params.rules.socks else None
+        return proxied(http, socks, local=self.params.rules.local)
+
+    def _listen(self, kind: str) -> int:
+        sock = listen(_LOOPBACK[0], 0)
+        self.proxy.listen(sock, kind)
+        port: int = sock.getsockname()[1]
+        return port
+
+    def adopt(self, fds: list[tuple[int, str]]) -> None:
+        """Goes on with sockets that listen already."""
+        for fd, kind in fds:
+            self.proxy.listen(socket(fileno=fd), kind)
+
+    # What it says and asks
+
+    def decided(self, target: Target, verdict: Verdict, client: str) -> None:
+        connection = self._session.connection
+        if connection is None:
+            return  # nobody is there to hear it
+        now = time.time()
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+        notice = DecisionNotice(
+            self._process_id,
+            f"{stamp}.{int(now * 1000) % 1000:03}Z",
+            verdict.scope,
+            verdict.decision,
+            verdict.source,
+            verdict.reason,
+            target.protocol,
+            target.host,
+            target.port,
+            target.method,
+            client,
+            verdict.override,
+        )
+        connection.push(notice.message())
+
+    def ask(self, target: Target, then: Callable[[Verdict], None]) -> bool:
+        connection, timeout = self._session.connection, self.params.timeout_ms
+        if timeout is None or connection is None:
+            return False
+        waiting = self._asking.get(target)
+        if waiting is not None:
+            waiting.append(then)  # that is being asked
+            return True
+        self._asking[target] = [then]
+        wanted = Wanted(target.protocol, target.host, target.port)
+        params = PolicyRequestParams(self._process_id, wanted)
+        seconds = min(timeout / 1000, LONGEST_QUESTION_SECONDS)
+        connection.ask(
+            "network/policyRequest", params.encode(), seconds, lambda result: self._answered(target, result)
+        )
+        return True
+
+    def _answered(self, target: Target, result: Json) -> None:
+        verdict = UNANSWERED
+        if result is not None:
+            try:
+                answer = PolicyAnswer.decode(result)
+                verdict = decided(answer.decision, answer.reason)
+            except InvalidParams:
+                pass  # as good as no answer
+        for then in self._asking.pop(target, ()):
+            then(verdict)
+
+    def close(self) -> None:
+        self.proxy.close()
