@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .sandbox import Sandbox
 
-TAIL_BYTES = 8 << 10  # of what a command says last: a traceback of Python fits
 _READ_ONLY_TEXT = re.compile(r"read-only file system", re.IGNORECASE)
 _HIDDEN_TEXT = re.compile(r"permission denied", re.IGNORECASE)
 # What programs say when a name cannot be resolved, a host not be reached, or a socket not be made.
