@@ -250,6 +250,30 @@ def cp_command(source: str, destination: str, **flags: Any) -> int:
     return cp(source, destination, flags)
 
 
+@cli.group("sandbox")
+def sandbox_group() -> None:
+    """Show what a sandbox lets a command do."""
+
+
+@sandbox_group.command("explain", context_settings={"allow_interspersed_args": False})
+@has(
+    *SANDBOX,
+    Flag("--cwd", "directory", "Explain commands in this directory instead of the current one.", "DIR"),
+    JSON,
+)
+@click.argument("argv", nargs=-1, metavar="[-- CMD [ARG]...]")
+def sandbox_explain_command(argv: tuple[str, ...], **flags: Any) -> int:
+    """Show what a sandbox means here.
+
+    Lists what is readable, writable, protected, hidden and reachable, which startup files are masked, and the
+    flag or the line of a file that each comes from. Without --sandbox, the configuration decides. The exit
+    status is 1 if this sandbox cannot be enforced here.
+    """
+    from .sandbox import explain
+
+    return explain(argv, flags)
+
+
 cli.add_command(agent_group)
 cli.add_command(contract_group)
 cli.add_command(env_group)

@@ -20,7 +20,8 @@ from ..protocol.sandbox import (
     Special,
     Unrestricted,
 )
-from ..record import KW_ONLY, fill, record
+from ..protocol.uri import from_path, parse
+from ..record import KW_ONLY, fill, record, replace
 from .permissions import PROTECTED
 
 TYPE_CHECKING = False
@@ -148,6 +149,17 @@ def context(sandbox: Sandbox, cwd: FileUri, uri: Callable[[str], FileUri]) -> Sa
     return SandboxContext(profile(sandbox, uri), cwd, roots)
 
 
+def here(sandbox: Sandbox, cwd: str, roots: tuple[FileUri, ...] = ()) -> SandboxContext:
+    """The same on this machine; relative paths start at `cwd`. `roots` are those of a request, if it has
+    any: a workspace is the same one whoever speaks of it."""
+
+    def uri(path: str) -> FileUri:
+        return parse(from_path(path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"))
+
+    told = context(sandbox, uri(cwd), uri)
+    return replace(told, roots=roots) if roots else told
+
+
 def is_pattern(path: str) -> bool:
     """Whether a path has wildcards."""
     return not _WILDCARDS.isdisjoint(path)
@@ -179,6 +191,13 @@ def domain_covers(wide: str, narrow: str) -> bool:
     if name.endswith(f".{apex}"):
         return True
     return name == apex and (wide.startswith("**.") or narrow.startswith("*."))
+
+
+def both_domains(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The domains that two allow; None stands for all of them."""
+    if one is None or other is None:
+        return other if one is None else one
+    return common_domains(one, other)
 
 
 def common_domains(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
