@@ -121,7 +121,7 @@ class _Run:
         """What the sandbox denied, as far as it is known, and which flag would allow it."""
         if not process.exit_code or self._sandbox is None:
             return
-        from ..core.denials import guess, sentence
+        from ..core.remedies import guess, sentence
 
         here = client.resolve(cwd).local_path()
         found = guess(tail.text, self._sandbox, here, denied=bool(process.sandbox_denied))

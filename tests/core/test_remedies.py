@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outfitter.core.denials import Denial, guess, sentence
+from outfitter.core.remedies import Denial, guess, sentence
 from outfitter.core.sandbox import Sandbox
 
 CWD = "/home/ada/engine"
