@@ -27,6 +27,7 @@ HIDING = Sandbox.workspace_write(deny_read=["**/.env"])
         ),
         ("rm: cannot remove 'src/a.py': Read-only file system", "/home/ada/engine/src/a.py"),
         ("cp: cannot create regular file './b': Read-only file system", "/home/ada/engine/b"),
+        ("touch: b: Read-only file system", "/home/ada/engine/b"),
         ("Read-only file system", ""),
     ],
 )
@@ -35,7 +36,7 @@ def test_the_path_of_a_refused_write_is_found(said: str, path: str) -> None:
 
 
 def test_a_hidden_file_is_told_apart_from_an_ordinary_refusal() -> None:
-    said = "cat: .env: Permission denied\ncat: './.env': Permission denied"
+    said = "cat: .env: Permission denied"
     assert guess(said, HIDING, CWD, denied=True) == Denial("read", "/home/ada/engine/.env")
     assert guess(said, WORKSPACE, CWD, denied=True) == Denial("")
 

@@ -111,15 +111,23 @@ class _Run:
                 leave_keys=self._leave_keys,
                 heard=tail,
             )
-            if tail is not None:
-                self._say_denied(client, process, tail, cwd)
+            self._say_denied(client, process, tail, cwd)
             if flags["explain"]:
                 await self._explain(client, process)
             return status
 
-    def _say_denied(self, client: Client, process: RemoteProcess, tail: _Tail, cwd: str | None) -> None:
+    def _say_denied(
+        self, client: Client, process: RemoteProcess, tail: _Tail | None, cwd: str | None
+    ) -> None:
         """What the sandbox denied, as far as it is known, and which flag would allow it."""
-        if not process.exit_code or self._sandbox is None:
+        if not process.exit_code:
+            return
+        if self._sandbox is None or tail is None:
+            if process.sandbox_denied:
+                say(
+                    "the sandbox of the configuration denied something: see `outfitter sandbox explain`; "
+                    "--sandbox takes the place of your own [sandbox]"
+                )
             return
         from ..core.remedies import guess, sentence
 

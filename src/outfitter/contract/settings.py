@@ -238,6 +238,11 @@ class Settings:
         self.sources: dict[str, Source] = dict.fromkeys(SETTINGS, DEFAULT)
         self.ignored: tuple[tuple[str, str, Source], ...] = ()
 
+    @property
+    def confines(self) -> bool:
+        """Whether a file has a word about the sandbox of commands."""
+        return self.user_sandbox is not None or self.project_sandbox is not None
+
 
 # The attributes of FileSettings with what was written under one name; most are those of Settings, too.
 FIELDS = {

@@ -1,7 +1,7 @@
 """What a setup and the tools of providers may do where a person wants them in a sandbox.
 
-A table of what each provider's tool needs, and the confinement that comes of it. What cannot work in a sandbox is
-refused, with the reason; nothing runs in a weaker one.
+A table of what each provider's tool needs, and the confinement that comes of it. What cannot work in a
+sandbox is refused, with the reason; nothing runs in a weaker one.
 """
 
 from __future__ import annotations
@@ -53,12 +53,10 @@ def for_provider(
     need = NEEDS.get(id, Need(""))
     if need.refused:
         raise SettingInvalid(
-            f"{id} cannot run in a sandbox, because {need.refused}: write providers = \"off\" under [sandbox], "
+            f'{id} cannot run in a sandbox, because {need.refused}: write providers = "off" under [sandbox], '
             f"or leave {id} out of `use`"
         )
-    writes = [
-        f"{env.get(variable) or f'{home}/{default}'}/{name}" for variable, default, name in need.caches
-    ]
+    writes = [f"{env.get(variable) or f'{home}/{default}'}/{name}" for variable, default, name in need.caches]
     asked = Sandbox.read_only(writable=writes, deny_read=_hidden(settings))
     return bind(here(asked, root), cwd=root, tmpdir=env.get("TMPDIR"))
 

@@ -33,6 +33,8 @@ _HOST = re.compile(
 # A path in quotes, or one that stands between colons or at an end of the line.
 _QUOTED = re.compile("['\"`\u2018\u201c]([^'\"`\u2019\u201d]+)['\"`\u2019\u201d]")
 _BARE = re.compile(r"(?:^|[\s:=])((?:/|\.{1,2}/|\.git/|[\w.-]+/)[^\s:,'\"]*)")
+# A name without any slash, as in "cat: NAME: Permission denied".
+_NAME = re.compile(r":\s*([^\s:'\"][^:'\"]*?)\s*:\s*$")
 
 
 @record
@@ -102,8 +104,7 @@ def _word(path: str) -> str:
 def _path(line: str, cwd: str) -> str:
     """The path that a message is about, absolute; the last one of several. Empty if there is none."""
     found = [text for text in _QUOTED.findall(line) if text.strip() and not text.endswith(":")]
-    if not found:
-        found = _BARE.findall(line)
+    found = found or _BARE.findall(line) or _NAME.findall(line)
     if not found:
         return ""
     text: str = found[-1].rstrip("/.") or "/"

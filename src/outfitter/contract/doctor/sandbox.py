@@ -43,7 +43,9 @@ def sandbox_works(configured: Configured, sandboxing: Sandboxing) -> Finding:
         return Finding("ok", "commands can be confined", details)
     problem, _, remedy = sandboxing.why.partition(": ")
     summary = f"commands cannot be confined: {problem}"
-    remedy = f"{remedy[:1].upper()}{remedy[1:]}." if remedy else "See `outfitter run --sandbox read-only -- true`."
+    remedy = (
+        f"{remedy[:1].upper()}{remedy[1:]}." if remedy else "See `outfitter run --sandbox read-only -- true`."
+    )
     if wanted:
         places = [str(said.source("mode")) for said in words]
         return Finding("error", summary, [f"[sandbox] asks for it: {place}" for place in places], remedy)
