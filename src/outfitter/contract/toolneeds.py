@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..core.permissions import Confinement
+    from ..host.within import Confine
     from .settings import Settings
 
 
@@ -78,6 +79,15 @@ def for_setup(settings: Settings, worktree: str, env: Mapping[str, str]) -> Conf
         network=bool(domains),
     )
     return bind(here(asked, worktree), cwd=worktree, tmpdir=env.get("TMPDIR"))
+
+
+def confining(confinement: Confinement | None, state: str) -> Confine | None:
+    """What confines the tools of a thread; None for nothing. `state` is Outfitter's own folder."""
+    if confinement is None:
+        return None
+    from ..host.sandbox.tools import confining
+
+    return confining(confinement, state)
 
 
 def _hidden(settings: Settings) -> list[str]:
