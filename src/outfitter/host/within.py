@@ -6,7 +6,7 @@ has to know. Commands of clients do not come this way.
 
 from __future__ import annotations
 
-from _thread import get_ident
+from ..stdlib import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
