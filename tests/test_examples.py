@@ -104,6 +104,11 @@ report: /home/old/bin, stage test, reintroduced, in /
 refused to L3 project: DEPLOY_TOKEN: envPolicy.exclude *TOKEN*; allow_from with L3 permits it
 refused to L3 project: LD_PRELOAD: this variable can make later commands run other code; see allow_code_loading
 """,
+    "sandbox.py": """\
+exit code: 2 denied: True stdout: b''
+inside: built
+outside: False
+""",
     "many_commands.py": """\
 exit code 0: 100 commands
 exit code 1: 100 commands

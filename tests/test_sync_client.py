@@ -23,7 +23,8 @@ PROCESS = (
     "startup terminate tty wait warnings write"
 )
 FILES = (
-    "canonicalize chmod copy exists list make_directory open read remove rename search stat walk watch write"
+    "canonicalize chmod copy exists list make_directory open read remove rename search stat walk watch "
+    "within write"
 )
 FILE = "abandon blocks close mode read_at uri write_at"
 WATCH = "close watch_id"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .client.environment import CONTRACT, EnvContract, EnvPolicy
     from .client.process import RemoteProcess
     from .core.events import Exited, Output
+    from .core.sandbox import Sandbox
     from .errors import (
         CapabilityMissing,
         ConnectionLost,
@@ -64,6 +65,7 @@ __all__ = [
     "ProtocolError",
     "RemoteProcess",
     "RequestFailed",
+    "Sandbox",
     "SessionExpired",
     "SettingInvalid",
     "TimedOut",
@@ -81,6 +83,7 @@ _HOMES = {
     "Exited": ".core.events",
     "Output": ".core.events",
     "RemoteProcess": ".client.process",
+    "Sandbox": ".core.sandbox",
     "connect": ".client.connect",
     "local": ".local",
     "sync": ".sync",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .client.environment import ByContract, EnvContract, EnvPolicy
     from .client.process import RemoteProcess
     from .core.events import Exited
+    from .core.sandbox import Sandbox
 
     Events = AsyncGenerator[Output | Exited, None]
 
@@ -138,6 +139,7 @@ class BlockingClient(ClientState, Blocking["Client"]):
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
+        sandbox: Sandbox | None = None,
         input: bytes | str | None = None,
         timeout: float | None = None,
         max_output: int = MAX_OUTPUT,
@@ -157,6 +159,7 @@ class BlockingClient(ClientState, Blocking["Client"]):
                     env=env,
                     policy=policy,
                     contract=contract,
+                    sandbox=sandbox,
                     input=given,
                     timeout=timeout,
                     max_output=max_output,
@@ -170,7 +173,9 @@ class BlockingClient(ClientState, Blocking["Client"]):
         async def begin() -> RemoteProcess:
             stdin = given is not None
             started.append(
-                await client.start(argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=stdin)
+                await client.start(
+                    argv, cwd=cwd, env=env, policy=policy, contract=contract, sandbox=sandbox, stdin=stdin
+                )
             )
             return started[0]
 

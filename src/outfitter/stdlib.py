@@ -13,14 +13,14 @@ same.
 | SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal | 6 ms: it makes enums |
 | getaddrinfo, inet_pton, socket, socketpair | 11 ms: it brings `selectors` and `enum` |
 | Empty, SimpleQueue | 6 ms: it brings `threading` |
-| LockType, allocate_lock, start_new_thread | 5 ms; `_thread` is documented, and `threading` needs it, too |
+| LockType, allocate_lock, get_ident, start_new_thread | 5 ms; `_thread` is documented, and `threading` needs it, too |
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _thread import LockType, allocate_lock, start_new_thread
+    from _thread import LockType, allocate_lock, get_ident, start_new_thread
     from collections import deque
     from collections.abc import Callable, Iterable
     from hashlib import sha1, sha256
@@ -48,7 +48,7 @@ else:
             "signal",
         ),
         ("_socket", "socket"): ("getaddrinfo", "inet_pton", "socket", "socketpair"),
-        ("_thread",): ("LockType", "allocate_lock", "start_new_thread"),
+        ("_thread",): ("LockType", "allocate_lock", "get_ident", "start_new_thread"),
     }
     # The modules that have a name: the first that exists is taken.
     HOMES = {name: homes for homes, names in _NAMES.items() for name in names}

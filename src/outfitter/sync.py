@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .client.watch import FileChanges
+    from .core.sandbox import Sandbox
     from .protocol.uri import FileUri
 
 __all__ = ["Client", "Files", "RemoteFile", "RemoteProcess", "Watch", "connect", "local"]
@@ -97,6 +98,10 @@ class RemoteFile(Blocking[AsyncRemoteFile]):
 
 class Files(Blocking[AsyncFiles]):
     """`outfitter.Client.files` in plain calls; see there."""
+
+    def within(self, sandbox: Sandbox, cwd: str | None = None) -> Files:
+        """The same files, as a command in this sandbox may read and write them."""
+        return Files(self._background, self._wrapped.within(sandbox, cwd))
 
     read = blocking(AsyncFiles.read)
     """The whole content of a file. Raises RequestFailed (`not_found` is the most frequent reason)."""

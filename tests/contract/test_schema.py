@@ -43,6 +43,8 @@ def mistakes(text: str) -> list[str]:
 
 def written(table: str, key: str, value: object) -> str:
     head = f"[{table}]\n" if table else ""
+    if table == "sandbox" and key.startswith("allow_"):
+        head += 'mode = "workspace-write"\n'  # they need one, as the schema says
     return f"{head}{key} = {toml(value)}\n"
 
 
@@ -63,7 +65,7 @@ def right(schema: dict[str, Any]) -> Iterator[object]:
         if kind == "boolean":
             yield from (True, False)
         elif kind == "string":
-            yield from (text for text in ("PATH", "*_X", "some text") if fits(schema, text))
+            yield from (text for text in ("PATH", "*_X", "some text", "*.example.com") if fits(schema, text))
         elif kind == "number":
             yield from (schema["maximum"], schema["exclusiveMinimum"] + 0.001)
         elif kind == "integer":
@@ -186,7 +188,7 @@ def test_page_has_every_key_and_choice() -> None:
         for key in keys
         for word in (
             key.name
-            if table not in ("limits", "daemon", "notices", "import", "providers", "setup")
+            if table not in ("limits", "daemon", "notices", "import", "providers", "sandbox", "setup")
             else f"{table}.{key.name}",
             *key.choices,
         )

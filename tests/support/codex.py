@@ -81,11 +81,13 @@ def run_codex(
     tables: str = "",
     environments: str | None = None,
     args: Sequence[str] = (),
+    sandbox: str = "danger-full-access",
     seconds: float = SECONDS,
 ) -> Run:
     """Runs `codex exec` with a scratch home, the model and the exec-server at these URLs.
 
     `config` is more of its config.toml: lines in front of all tables; `tables` come behind them.
+    `sandbox` is its own mode.
     `environments` is its environments.toml instead of one with `server`; without both, it has none.
     """
     codex_home = home / ".codex"
@@ -98,7 +100,7 @@ def run_codex(
     popen = subprocess.Popen(
         [
             str(codex_binary()),
-            *("exec", "--json", "--skip-git-repo-check", "-s", "danger-full-access", "-C", str(cwd)),
+            *("exec", "--json", "--skip-git-repo-check", "-s", sandbox, "-C", str(cwd)),
             *args,
             "follow the script",
         ],

@@ -22,6 +22,9 @@ async def results() -> list[str]:
             assert_type(done.environment["rejected"], int)
         if done.startup is not None:
             words += [change["name"] for change in done.startup["changes"] if "file" in change]
+        sandbox = outfitter.Sandbox.workspace_write(domains=["pypi.org"])
+        assert_type((await client.run(["true"], sandbox=sandbox)).sandbox_denied, bool)
+        assert_type(await client.files.within(sandbox, "/srv").read("a"), bytes)
         process = await client.start(["true"])
         if process.environment is not None and "shell" in process.environment:
             words.append(process.environment["shell"]["startup"])

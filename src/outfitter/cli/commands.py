@@ -15,7 +15,7 @@ from ..protocol.operating import SIGNALS
 from . import detachkeys
 from .agents.commands import agent_group, contract_group
 from .env.commands import env_group
-from .flags import JSON, SERVE, WHERE, WISHES, Flag
+from .flags import JSON, SANDBOX, SERVE, WHERE, WISHES, Flag
 from .hook.commands import hook_group
 from .options import has
 
@@ -96,6 +96,7 @@ def serve_command(**flags: Any) -> int:
         "Whose environment to start from, if --on names an Outfitter server on this machine.",
         choices=("client", "daemon", "merge"),
     ),
+    *SANDBOX,
     Flag("--cwd", "text", "Run the command in this directory of the executor.", "PATH"),
     Flag("--timeout", "seconds", "End the command after this many seconds.", "SECONDS"),
     _DETACH_KEYS,
@@ -106,7 +107,8 @@ def run_command(argv: tuple[str, ...], **flags: Any) -> int:
     """Run a command here or on another machine.
 
     The command gets an environment in which every variable has a known origin; --explain shows it. On a
-    terminal, with --on, the keys ~d at the beginning of a line leave the command running.
+    terminal, with --on, the keys ~d at the beginning of a line leave the command running. With --sandbox,
+    what the command may not do fails, and a last line on stderr says which flag would allow it.
 
     The exit status is the command's own, or 124 after a timeout, 125 if the command could not be started or
     the server was lost, 126 if it is not executable, and 127 if it was not found.
@@ -246,6 +248,30 @@ def cp_command(source: str, destination: str, **flags: Any) -> int:
     from .cp import cp
 
     return cp(source, destination, flags)
+
+
+@cli.group("sandbox")
+def sandbox_group() -> None:
+    """Show what a sandbox lets a command do."""
+
+
+@sandbox_group.command("explain", context_settings={"allow_interspersed_args": False})
+@has(
+    *SANDBOX,
+    Flag("--cwd", "directory", "Explain commands in this directory instead of the current one.", "DIR"),
+    JSON,
+)
+@click.argument("argv", nargs=-1, metavar="[-- CMD [ARG]...]")
+def sandbox_explain_command(argv: tuple[str, ...], **flags: Any) -> int:
+    """Show what a sandbox means here.
+
+    Lists what is readable, writable, protected, hidden and reachable, which startup files are masked, and the
+    flag or the line of a file that each comes from. Without --sandbox, the configuration decides. The exit
+    status is 1 if this sandbox cannot be enforced here.
+    """
+    from .sandbox import explain
+
+    return explain(argv, flags)
 
 
 cli.add_command(agent_group)

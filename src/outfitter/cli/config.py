@@ -11,7 +11,14 @@ from ..contract.config import load, read_file
 from ..contract.places import codex_file
 from ..contract.schema import json_schema
 from ..contract.selection import check_names
-from ..contract.settings import POLICY_RULES, SETUP_KEYS, PolicySettings, Source
+from ..contract.settings import (
+    POLICY_RULES,
+    SANDBOX_KEYS,
+    SANDBOX_MODES,
+    SETUP_KEYS,
+    PolicySettings,
+    Source,
+)
 from ..env.names import is_name
 from ..errors import SettingInvalid
 from .table import table
@@ -66,10 +73,13 @@ def _rows(settings: Settings) -> Iterator[Row]:
         "shell.snapshot_timeout": settings.snapshot_timeout,
         "daemon.environment": settings.daemon_environment,
         "notices.stock": settings.stock_notices,
+        "sandbox.setup": settings.confined_setup,
+        "sandbox.providers": settings.confined_providers,
         "limits.total_bytes": settings.total_bytes,
         **_projects(settings),
     }
     yield from _plain(settings, plain)
+    yield from _sandbox(settings)
     for setting, names in (
         ("names.lists", sorted(settings.list_names)),
         ("names.secret", list(settings.secret_names)),
@@ -94,6 +104,19 @@ def _rows(settings: Settings) -> Iterator[Row]:
         yield from _env(settings.user_env, "user")
     for name, (kind, overlay) in settings.overlays.items():
         yield from _env(overlay, kind, f"overlays.{name}")
+
+
+def _sandbox(settings: Settings) -> Iterator[Row]:
+    """What each file says about it: a command's own word decides what comes of both."""
+    several = [said for said in (settings.user_sandbox, settings.project_sandbox) if said is not None]
+    if not any(said.mode for said in several):
+        yield from _plain(settings, {"sandbox.mode": SANDBOX_MODES[0]})
+    for said in several:
+        if said.mode is not None:
+            yield "sandbox.mode", said.mode, said.source("mode"), False
+        for key in SANDBOX_KEYS[1:]:
+            for entry in getattr(said, key):
+                yield f"sandbox.{key}", entry, said.source(f"{key} {entry}"), False
 
 
 def _plain(settings: Settings, values: Mapping[str, object]) -> Iterator[Row]:

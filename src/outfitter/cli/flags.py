@@ -214,6 +214,20 @@ WISHES: tuple[Flag, ...] = (
     Flag("--overlay", "list", "Apply this named overlay of the configuration.", "NAME"),
     Flag("--scope", "text", "ID of the agent session whose overlay to apply.", "ID"),
 )
+# What a command may do on its executor.
+SANDBOX: tuple[Flag, ...] = (
+    Flag(
+        "--sandbox",
+        "text",
+        "Confine the command: let it write nothing, or only the directory it runs in; no network.",
+        choices=("read-only", "workspace-write", "full-access"),
+    ),
+    Flag(
+        "--allow-domain", "list", "In a sandbox: let it reach this domain (*.NAME: what is below).", "DOMAIN"
+    ),
+    Flag("--allow-write", "list", "In a sandbox: let it write this file or directory, too.", "PATH"),
+    Flag("--deny-read", "list", "In a sandbox: hide files that match this path or pattern.", "GLOB"),
+)
 CWD = Flag("--cwd", "text", "Resolve the environment for this directory.", "DIR")
 JSON = Flag("--json", "flag", "Print a JSON object.")
 # How much is shown.

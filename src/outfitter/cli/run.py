@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..client.environment import CONTRACT
+from ..core.events import Output
 from ..errors import OutfitterError, RequestFailed
 from . import base, detachkeys, explain, terminal
 from .colour import Paint, wants_colour
@@ -15,14 +16,14 @@ from .console import say
 from .follow import NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, Follower, LeftRunning
 from .records import Records
 from .target import named, reach
-from .wishes import wire_contract, wire_policy
+from .wishes import sandbox, wire_contract, wire_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..client.client import Client
     from ..client.process import RemoteProcess
-    from ..core.events import Exited, Output
+    from ..core.events import Exited
     from ..protocol.jsontext import Json
     from .records import Started
     from .target import Target
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 REFERENCE_RETENTION = 30.0  # seconds that `codex exec-server` keeps a session
 # What a terminal's programs need to know about the terminal, which is here and not there.
 _TERMINAL_NAMES = ("TERM", "COLORTERM")
+_TAIL_BYTES = 8 << 10  # of what a command says last: a traceback of Python fits
 
 
 def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
@@ -60,6 +62,7 @@ class _Run:
         self._env |= flags["env"]  # what the command line says itself goes before what the terminal does
         self._policy = wire_policy(flags) or CONTRACT
         self._contract = wire_contract(flags)
+        self._sandbox = sandbox(flags)
         self._differences: Json = None
 
     async def run(self) -> int:
@@ -75,13 +78,15 @@ class _Run:
             self._differences = await base.agree(
                 client, self._target, flags["from"], compare=flags["explain"]
             )
+            cwd = base.directory(client, self._target, flags["cwd"])
             try:
                 process = await client.start(
                     self._argv,
-                    cwd=base.directory(client, self._target, flags["cwd"]),
+                    cwd=cwd,
                     env=self._env,
                     policy=self._policy,
                     contract=self._contract,
+                    sandbox=self._sandbox,
                     tty=terminal.size() if flags["tty"] else None,
                     stdin=pass_input,
                     detach=self._detach_for(client),
@@ -94,6 +99,7 @@ class _Run:
             started = self._record(client, process)
             if flags["detach"]:
                 return await self._detach(client, process, started)
+            tail = None if self._sandbox is None else _Tail()
             status = await follow(
                 client,
                 process,
@@ -103,10 +109,32 @@ class _Run:
                 flags,
                 pass_input=pass_input,
                 leave_keys=self._leave_keys,
+                heard=tail,
             )
+            self._say_denied(client, process, tail, cwd)
             if flags["explain"]:
                 await self._explain(client, process)
             return status
+
+    def _say_denied(
+        self, client: Client, process: RemoteProcess, tail: _Tail | None, cwd: str | None
+    ) -> None:
+        """What the sandbox denied, as far as it is known, and which flag would allow it."""
+        if not process.exit_code:
+            return
+        if self._sandbox is None or tail is None:
+            if process.sandbox_denied:
+                say(
+                    "the sandbox of the configuration denied something: see `outfitter sandbox explain`; "
+                    "--sandbox takes the place of your own [sandbox]"
+                )
+            return
+        from ..core.remedies import guess, sentence
+
+        here = client.resolve(cwd).local_path()
+        found = guess(tail.text, self._sandbox, here, denied=bool(process.sandbox_denied))
+        if found is not None:
+            say(sentence(found, self._sandbox, here))
 
     def _can_pass_input(self, client: Client) -> bool:
         if self._flags["tty"] or client.offers("processStdinEof"):
@@ -189,6 +217,22 @@ class _Run:
         paint = Paint(wants_colour(sys.stderr))
         for line in explain.report(told, process.environment, process.startup, self._differences, paint):
             print(line, file=sys.stderr)
+
+
+class _Tail:
+    """Hears what a command says last on stderr, or on its terminal."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def __call__(self, event: Output | Exited) -> None:
+        if isinstance(event, Output) and event.stream != "stdout":
+            self._data += event.data
+            del self._data[:-_TAIL_BYTES]
+
+    @property
+    def text(self) -> str:
+        return self._data.decode("utf-8", "replace")
 
 
 async def follow(

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from ..client.environment import EnvContract, EnvPolicy
     from ..contract.contract import Asked
+    from ..core.sandbox import Sandbox
     from ..env.policy import Policy
 
     Flags = dict[str, Any]  # the values of options, by name
@@ -63,3 +64,26 @@ def wire_contract(flags: Flags) -> EnvContract | None:
     if flags["author"] == "user" and scope is None and not (unset or login or startup or overlays):
         return None
     return EnvContract(flags["author"], unset, login, startup, scope, overlays)
+
+
+def sandbox(flags: Flags) -> Sandbox | None:
+    """What --sandbox and the flags beside it say; None without. Raises SettingInvalid."""
+    from ..errors import SettingInvalid
+
+    mode = flags["sandbox"]
+    if mode is None:
+        for name in ("allow_domain", "allow_write", "deny_read"):
+            if flags[name]:
+                option = f"--{name.replace('_', '-')}"
+                raise SettingInvalid(f"{option} is about a sandbox: add --sandbox workspace-write")
+        return None
+    from ..core.sandbox import FULL, Sandbox
+
+    if mode == FULL and flags["allow_write"]:
+        raise SettingInvalid("--allow-write changes nothing with --sandbox full-access: leave it out")
+    return Sandbox(
+        mode,
+        writable=tuple(flags["allow_write"]),
+        domains=tuple(flags["allow_domain"]),
+        deny_read=tuple(flags["deny_read"]),
+    )

@@ -15,6 +15,7 @@ from .process import ProcessFeed, RemoteProcess, octets
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..core.sandbox import Sandbox
     from ..protocol.documents import EnvironmentSummary, StartupReport
     from ..protocol.process import ProcessSummary
     from .environment import ByContract, EnvContract, EnvPolicy
@@ -53,6 +54,7 @@ class CommandCalls:
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
+        sandbox: Sandbox | None = None,
         tty: tuple[int, int] | None = None,
         stdin: bool = False,
         arg0: str | None = None,
@@ -63,7 +65,8 @@ class CommandCalls:
 
         `cwd` is a path on the executor; a relative path, or None, starts at the executor's working directory.
         `env` is added on top of what `policy` passes; with `policy=None` it is the whole environment.
-        `contract` says who wrote `env`, which variables to remove, and what a shell may do. `tty` gives the
+        `contract` says who wrote `env`, which variables to remove, and what a shell may do. `sandbox` says
+        what the command may do on the executor; one that cannot be enforced there is refused. `tty` gives the
         command a terminal with that many rows and columns, and `stdin` a writable input. With `detach`, the
         command outlives this client: to its end, or for at most that many seconds without any client. Raises
         CapabilityMissing if the server cannot do that. `on_waiting` is called from time to time with what the
@@ -89,10 +92,15 @@ class CommandCalls:
             contract=contract,
             detached=detached,
         )
+        told = params.encode()
+        if sandbox is not None:
+            from .sandbox import start_members
+
+            told = {**told, **start_members(session, sandbox, params.cwd)}
         # Registered first: output may overtake the answer.
         process = session.processes[feed.process_id] = RemoteProcess(session, feed, tty=tty is not None)
         try:
-            result = await session.call("process/start", params.encode())
+            result = await session.call("process/start", told)
         except BaseException as error:
             session.processes.pop(feed.process_id, None)
             # Refused is refused; anything else, and it may have started.
@@ -103,8 +111,8 @@ class CommandCalls:
         if detached is not None:
             process.keep()
         try:
-            told = StartResult.decode(result)
-            feed.environment, feed.warnings = told.environment, list(told.warnings)
+            answer = StartResult.decode(result)
+            feed.environment, feed.warnings = answer.environment, list(answer.warnings)
         except InvalidParams:
             pass  # it runs all the same
         if feed.closed:
@@ -119,6 +127,7 @@ class CommandCalls:
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
+        sandbox: Sandbox | None = None,
         input: bytes | str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - it also ends the command
         max_output: int = MAX_OUTPUT,
@@ -126,7 +135,8 @@ class CommandCalls:
     ) -> Completed:
         """Runs a command to its end and collects its output.
 
-        `input` is what the command reads from stdin, text as UTF-8; without it, stdin is empty. `on_output`
+        With `sandbox`, `sandbox_denied` of the result says whether something was probably denied. `input` is
+        what the command reads from stdin, text as UTF-8; without it, stdin is empty. `on_output`
         gets each piece of output as it comes, and the output is then not collected. The command and
         everything it started are ended if the call is cancelled, after `timeout` seconds (TimedOut, which is
         a TimeoutError), or if there are more than `max_output` bytes to collect (OutputTooLarge).
@@ -139,7 +149,13 @@ class CommandCalls:
             # A server that does not answer takes of the same time.
             async with asyncio.timeout_at(deadline):
                 process = await self.start(
-                    argv, cwd=cwd, env=env, policy=policy, contract=contract, stdin=given is not None
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    policy=policy,
+                    contract=contract,
+                    sandbox=sandbox,
+                    stdin=given is not None,
                 )
         except TimeoutError:
             raise TimedOut(timeout or 0.0) from None

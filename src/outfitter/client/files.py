@@ -21,11 +21,14 @@ from ..protocol.search import SearchParams, SearchResult
 from ..protocol.uri import parse
 from ..protocol.watching import WatchParams
 from ..record import record
+from .sandbox import confined, wire_sandbox
 from .watch import Watch, WatchFeed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Sequence
 
+    from ..core.sandbox import Sandbox
+    from ..protocol.jsontext import Json
     from ..protocol.uri import FileUri
     from .session import Params, R, RemoteSession
 
@@ -59,15 +62,27 @@ class Walked:
 class Files:
     """The files of one executor."""
 
-    def __init__(self, session: RemoteSession) -> None:
+    def __init__(
+        self, session: RemoteSession, sandbox: Json = None, handles: Iterator[int] | None = None
+    ) -> None:
         self._session = session
-        self._handles = itertools.count(1)
+        self._sandbox = sandbox
+        self._handles = handles or itertools.count(1)
+
+    def within(self, sandbox: Sandbox, cwd: str | None = None) -> Files:
+        """The same files, as a command in this sandbox may read and write them.
+
+        `cwd` is the directory that such a command would run in: the workspace, and where relative patterns
+        start. Raises SettingInvalid.
+        """
+        told = wire_sandbox(self._session, sandbox, self._session.resolve(cwd))
+        return Files(self._session, told, self._handles)
 
     # One file
 
     async def read(self, path: str, *, follow: bool = True) -> bytes:
         """The whole content of a file. Raises RequestFailed (`not_found` is the most frequent reason)."""
-        if follow and (await self.stat(path)).size > AT_ONCE_BYTES:
+        if follow and self._streams and (await self.stat(path)).size > AT_ONCE_BYTES:
             async with await self.open(path) as file:
                 return b"".join([block async for block in file])
         params = fs.FileParams(self._uri(path), follow)
@@ -75,7 +90,8 @@ class Files:
 
     async def write(self, path: str, data: bytes, *, follow: bool = True) -> None:
         """Replaces the content of a file, or creates the file; its directory must exist."""
-        if len(data) <= AT_ONCE_BYTES or not follow or not self._session.offers("fileWriteStreaming"):
+        streams = self._streams and self._session.offers("fileWriteStreaming")
+        if len(data) <= AT_ONCE_BYTES or not follow or not streams:
             # Writing the same content twice is the same as once, so it may be repeated.
             await self._call("fs/writeFile", fs.WriteFileParams(self._uri(path), data, follow))
             return
@@ -104,7 +120,9 @@ class Files:
             self._session.require("fsOpenUpdate", "write to a file in place")
         if mode == "replace":
             self._session.require("fileWriteStreaming", "write a file in blocks")
-        file = RemoteFile(self._session, self._uri(path), mode, self._handles)
+        if self._sandbox is not None:
+            self._session.require("sandboxedFileStreaming", "open a file in a sandbox")
+        file = RemoteFile(self._session, self._uri(path), mode, self._handles, self._sandbox)
         await file._begin()
         return file
 
@@ -214,7 +232,7 @@ class Files:
         self._session.require("fsWatch", "watch files")
         watch_id = f"w{next(self._handles)}"
         params = WatchParams(watch_id, self._uri(path), recursive, int(debounce * 1000), tuple(ignore))
-        feed = WatchFeed(self._session, params)
+        feed = WatchFeed(self._session, watch_id, confined(params, self._sandbox))
         await feed.begin()
         return Watch(feed)
 
@@ -257,11 +275,16 @@ class Files:
     def _uri(self, path: str) -> FileUri:
         return self._session.resolve(path)
 
+    @property
+    def _streams(self) -> bool:
+        """Whether files go in blocks."""
+        return self._sandbox is None or self._session.offers("sandboxedFileStreaming")
+
     async def _ask(self, kind: type[R], method: str, params: Params) -> R:
-        return await self._session.ask(kind, method, params, repeat=True)
+        return await self._session.ask(kind, method, confined(params, self._sandbox), repeat=True)
 
     async def _call(self, method: str, params: Params, *, repeat: bool = True) -> None:
-        await self._session.call(method, params.encode(), repeat=repeat)
+        await self._session.call(method, confined(params, self._sandbox).encode(), repeat=repeat)
 
 
 class RemoteFile:
@@ -272,11 +295,14 @@ class RemoteFile:
     mode: str
     """ "read", "replace" or "update"."""
 
-    def __init__(self, session: RemoteSession, uri: FileUri, mode: str, handles: Iterator[int]) -> None:
+    def __init__(
+        self, session: RemoteSession, uri: FileUri, mode: str, handles: Iterator[int], sandbox: Json
+    ) -> None:
         self.uri = uri
         self.mode = mode
         self._session = session
         self._handles = handles
+        self._sandbox = sandbox
         self._handle = ""
         self._generation = 0  # of the connection that the handle belongs to
         self._identity: tuple[int, int, int] | None = None
@@ -294,7 +320,8 @@ class RemoteFile:
         handle = f"f{next(self._handles)}"
         self._generation = self._session.link.generation
         try:
-            await self._session.call("fs/open", fs.OpenParams(handle, self.uri, self.mode).encode())
+            params = confined(fs.OpenParams(handle, self.uri, self.mode), self._sandbox)
+            await self._session.call("fs/open", params.encode())
         except BaseException as error:
             # It may be open all the same; the server forgets it with the connection at the latest.
             if not isinstance(error, RequestFailed | Disconnected):
@@ -304,7 +331,8 @@ class RemoteFile:
 
     async def _identify(self) -> tuple[int, int, int]:
         """What tells this file from another one that takes its name."""
-        info = await self._session.ask(FileInfo, "fs/getMetadata", fs.FileParams(self.uri), repeat=True)
+        params = confined(fs.FileParams(self.uri), self._sandbox)
+        info = await self._session.ask(FileInfo, "fs/getMetadata", params, repeat=True)
         return info.size, info.modified_ms, info.created_ms
 
     async def __aenter__(self) -> RemoteFile:

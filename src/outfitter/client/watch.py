@@ -13,8 +13,8 @@ from ..record import record
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from ..protocol.watching import ChangedNotice, WatchParams
-    from .session import RemoteSession
+    from ..protocol.watching import ChangedNotice
+    from .session import Params, RemoteSession
 
 _WAITING = 1000  # notices that nobody has taken; then they become one that says "look for yourself"
 
@@ -62,8 +62,8 @@ class Watch:
 class WatchFeed:
     """What the session tells of a watch, and how the watch is set up again."""
 
-    def __init__(self, session: RemoteSession, params: WatchParams) -> None:
-        self.watch_id = params.watch_id
+    def __init__(self, session: RemoteSession, watch_id: str, params: Params) -> None:
+        self.watch_id = watch_id
         self._session = session
         self._params = params
         self._changes: deque[FileChanges] = deque()

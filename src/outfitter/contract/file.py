@@ -14,7 +14,17 @@ from ..errors import FileInvalid, LimitExceeded
 from ..formats.document import Mistake, refuse
 from ..formats.toml import Table, parse, shown
 from .schema import KEYS
-from .settings import FIELDS, POLICY_RULES, EnvSettings, FileSettings, PolicySettings, SetupSettings, Source
+from .settings import (
+    FIELDS,
+    POLICY_RULES,
+    SANDBOX_KEYS,
+    EnvSettings,
+    FileSettings,
+    PolicySettings,
+    SandboxSettings,
+    SetupSettings,
+    Source,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +78,7 @@ class _File:
         policy, env = self._policy(), self._env("env")
         self._read_login()
         setup = self._setup()
+        sandbox = self._sandbox()
         refuse(self._root.mistakes)
         said = {field: self._said[setting] for setting, field in FIELDS.items() if setting in self._said}
         return FileSettings(
@@ -77,6 +88,7 @@ class _File:
             env=env,
             provider_options=self._provider_options(),
             setup=setup,
+            sandbox=sandbox,
             lines=self._lines,
             **said,
         )
@@ -293,6 +305,64 @@ class _File:
             path = self._home + path[1:]
         return os.path.normpath(os.path.join(self._folder, path))
 
+    def _read_write_paths(self, table: Table, key: Key, setting: str) -> tuple[str, ...]:
+        """Paths that may be written, absolute."""
+        found = []
+        table.texts(key.name)
+        for place, text in _texts(self._written(setting)):
+            problem, remedy = self._why_no_path(text)
+            if problem:
+                table.wrong(f"`{setting}` {problem}", remedy, key.name, place)
+                continue
+            found.append(self._absolute(text))
+            self._lines.setdefault(f"{setting}.{found[-1]}", table.line(key.name, place))
+        return tuple(found)
+
+    def _read_hidden(self, table: Table, key: Key, setting: str) -> tuple[str, ...]:
+        """Paths and patterns. Those of a project start at its directory, those of a user at the command's."""
+        found = []
+        table.texts(key.name)
+        for place, text in _texts(self._written(setting)):
+            problem, remedy = self._why_no_path(text)
+            if not problem and text.startswith("/**"):
+                problem, remedy = "has a pattern for the whole file system", "begin it with a directory"
+            if problem:
+                table.wrong(f"`{setting}` {problem}", remedy, key.name, place)
+                continue
+            starts = self._kind == "project" or text[:1] in ("/", "~")
+            found.append(self._absolute(text) if starts else text)
+            self._lines.setdefault(f"{setting}.{found[-1]}", table.line(key.name, place))
+        return tuple(found)
+
+    def _why_no_path(self, text: str) -> tuple[str, str]:
+        """What is wrong with a path of [sandbox], and what to write; two empty texts if nothing is."""
+        if not text or "\0" in text:
+            return "has an empty path, or one with a NUL", "write a path, or remove the entry"
+        if text.startswith("$"):
+            return "has a path that starts with $, which is not expanded", "write the path itself"
+        if text == "~" or text.startswith("~/"):
+            if self._kind == "project":
+                return "has a path in a home directory", f"use directories of the project, or {_MOVE}"
+            if self._home is None:
+                return "has a path in a home directory, but HOME is not set", "write the whole path"
+        return "", ""
+
+    def _read_domains(self, table: Table, key: Key, setting: str) -> tuple[str, ...]:
+        from ..core.sandbox import domain
+        from ..errors import SettingInvalid
+
+        found = []
+        table.texts(key.name)
+        for place, text in _texts(self._written(setting)):
+            try:
+                found.append(domain(text))
+            except SettingInvalid as error:
+                problem, _, remedy = str(error).partition(": ")
+                table.wrong(f"`{setting}`: {problem}", remedy, key.name, place)
+                continue
+            self._lines.setdefault(f"{setting}.{found[-1]}", table.line(key.name, place))
+        return tuple(found)
+
     def _read_producers(self, table: Table, key: Key, setting: str) -> Any:
         inner = table.table(key.name)
         if inner is None:
@@ -362,6 +432,22 @@ class _File:
             if f"setup.{word}" in self._said
         }
         return SetupSettings(self._document.file, source=self._said.get("setup.from"), **said)
+
+    def _sandbox(self) -> SandboxSettings | None:
+        said = {key: self._said[f"sandbox.{key}"] for key in SANDBOX_KEYS if f"sandbox.{key}" in self._said}
+        if "mode" not in said and self._written("sandbox.mode") is None:
+            for key in ("allow_write", "allow_domain"):
+                if key in said:
+                    problem = f"`sandbox.{key}` needs `sandbox.mode`"
+                    self._root.wrong(problem, 'write mode = "workspace-write"', "sandbox", key)
+        if not said:
+            return None
+        places = {}
+        for key, value in said.items():
+            places[key] = self._source(f"sandbox.{key}")
+            for entry in () if key == "mode" else value:
+                places[f"{key} {entry}"] = self._source(f"sandbox.{key}.{entry}")
+        return SandboxSettings(self._document.file, **said, places=places)
 
     def _policy(self) -> PolicySettings | None:
         keys = {rule: f"{_POLICY}.{rule}" for rule in POLICY_RULES}  # where each rule was written

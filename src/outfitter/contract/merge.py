@@ -5,12 +5,16 @@ from __future__ import annotations
 from .settings import (
     AUTO,
     CONFIGURED,
+    CONFINED_PROVIDERS,
+    CONFINED_SETUPS,
     DEFAULT,
     DESCENDANTS,
     FIELDS,
     LOGINS,
     ON_FAILURES,
     POLICY_RULES,
+    SANDBOX_KEYS,
+    SANDBOX_MODES,
     SETUP_KEYS,
     STARTUPS,
     FileSettings,
@@ -48,6 +52,7 @@ def merge(
     _tighten(merged, project, "limits.total_bytes", int.__neg__)
     _merge_providers(merged, user, project)
     _merge_overlays(merged, user, project)
+    _merge_sandbox(merged, user, project)
     merged.user_env, merged.project_env = user.env, project.env
     merged.setup = project.setup
     for setting in [f"setup.{key}" for key in SETUP_KEYS] if project.setup is not None else ():
@@ -145,6 +150,41 @@ def _merge_overlays(merged: Settings, user: FileSettings, project: FileSettings)
                 merged.sources[setting] = said.source(setting)
             else:
                 merged.ignored += ((setting, "(an overlay)", said.source(setting)),)
+
+
+def _merge_sandbox(merged: Settings, user: FileSettings, project: FileSettings) -> None:
+    """Both are kept: what a command asks for decides what the project's leaves of it. What takes nothing away
+    from the user's own is ignored in any case."""
+    merged.user_sandbox, merged.project_sandbox = user.sandbox, project.sandbox
+    for said in (user.sandbox, project.sandbox):
+        for key in SANDBOX_KEYS if said is not None else ():
+            if said is not None and key in said.places:
+                merged.sources[f"sandbox.{key}"] = said.places[key]
+    if user.sandbox is not None and project.sandbox is not None and user.sandbox.mode is not None:
+        from ..core.permissions import covers
+        from ..core.sandbox import domain_covers
+
+        mine, theirs = user.sandbox, project.sandbox
+        if theirs.mode is not None:
+            if SANDBOX_MODES.index(theirs.mode) < SANDBOX_MODES.index(user.sandbox.mode):
+                merged.ignored += (("sandbox.mode", theirs.mode, theirs.source("mode")),)
+                merged.sources["sandbox.mode"] = mine.source("mode")
+            for path in theirs.allow_write:
+                folder = theirs.file.rpartition("/")[0]
+                inner = mine.mode == "workspace-write" and covers(folder, path)
+                if not inner and mine.mode != "full-access" and not _any(covers, mine.allow_write, path):
+                    merged.ignored += (("sandbox.allow_write", path, theirs.source(f"allow_write {path}")),)
+            for name in theirs.allow_domain:
+                everywhere = mine.mode == "full-access" and not mine.allow_domain
+                if not everywhere and not _any(domain_covers, mine.allow_domain, name):
+                    merged.ignored += (("sandbox.allow_domain", name, theirs.source(f"allow_domain {name}")),)
+    for setting, values in (("sandbox.setup", CONFINED_SETUPS), ("sandbox.providers", CONFINED_PROVIDERS)):
+        _take(merged, user, setting)
+        _tighten(merged, project, setting, values.index)
+
+
+def _any(covers: Callable[[str, str], bool], wide: Sequence[str], narrow: str) -> bool:
+    return any(covers(one, narrow) for one in wide)
 
 
 def _merge_providers(merged: Settings, user: FileSettings, project: FileSettings) -> None:

@@ -190,6 +190,23 @@ class Projects:
         trust = self.store.trust(use.provider.id, use.found.root, effects_digest(use.found.root, said))
         return trust if trust.may_run else replace(trust, state="suggested")
 
+    def _resolved(self, use: Use, context: Context, settings: Settings) -> Resolution:
+        """The provider's answer; its tool runs in a sandbox where a person wants that."""
+        if settings.confined_providers == "off":
+            return use.provider.resolve(use.found, context)
+        from ..errors import SettingInvalid
+        from ..host.within import Within
+        from .toolneeds import confining, for_provider
+
+        try:
+            confinement = for_provider(
+                use.provider.id, settings, use.found.root, context.tool_env, context.home
+            )
+        except SettingInvalid as error:
+            return Resolution("failed", note=str(error))
+        with Within(confining(confinement, os.path.dirname(self.store.folder))):
+            return use.provider.resolve(use.found, context)
+
     def _ask(self, use: Use, lower: Stack, settings: Settings, mark: int | None) -> _Known:
         context = self.context(use, lower.values, settings, mark)
         begun = time.monotonic()
@@ -200,7 +217,7 @@ class Projects:
             if not trust.may_run:
                 layer = _layer(use, Resolution("blocked", note=blocked(trust)), begun)
                 return _Known(layer, trust, lower, settings, Fresh(watched, before))
-            resolution = use.provider.resolve(use.found, replace(context, granted=trust.digest))
+            resolution = self._resolved(use, replace(context, granted=trust.digest), settings)
             if not once_more or unchanged(watched, before):
                 break
         if trust.digest:
@@ -305,6 +322,7 @@ def _same(use: Use, one: Settings, other: Settings) -> bool:
     id = use.provider.id
     return one is other or (
         one.provider_options.get(id) == other.provider_options.get(id)
+        and one.confined_providers == other.confined_providers
         and one.provider_modes.get(id) == other.provider_modes.get(id)
     )
 

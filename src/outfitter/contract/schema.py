@@ -6,9 +6,12 @@ from ..formats.dotenv import DIALECTS
 from ..providers.base import MODES
 from ..record import KW_ONLY, record
 from .settings import (
+    CONFINED_PROVIDERS,
+    CONFINED_SETUPS,
     DESCENDANTS,
     LOGINS,
     ON_FAILURES,
+    SANDBOX_MODES,
     SETUP_SECONDS,
     SNAPSHOT_SECONDS,
     STARTUPS,
@@ -27,6 +30,7 @@ _PATH = "^[^\\u0000]+$"
 _NO_NUL = "^[^\\u0000]*$"
 _INNER = "^[^/~$\\u0000][^\\u0000]*$"
 _ENTRY = "^[^:\\u0000]+$"
+_DOMAIN = "^(\\*|(\\*\\*?\\.)?[A-Za-z0-9_:-][A-Za-z0-9_.:-]*)$"
 _OVERLAY = "^[A-Za-z0-9_-]+$"
 
 
@@ -129,6 +133,20 @@ KEYS: dict[str, tuple[Key, ...]] = {
             most=86_400.0, default=SETUP_SECONDS),  # a day: what takes longer hangs
         Key("required", "flag", "true: no command starts unless the setup succeeded.", default=False),
     ),
+    "sandbox": (
+        Key("mode", "choice",
+            "What commands may write. A project's file takes away from what is asked for, and never adds.",
+            choices=SANDBOX_MODES, default=SANDBOX_MODES[0]),
+        Key("allow_write", "write_paths", "More files and directories that commands may write."),
+        Key("allow_domain", "domains",
+            "Domains that commands may reach (*.NAME: what is below it; **.NAME: both). Default: none in a "
+            "sandbox."),
+        Key("deny_read", "hidden", "Paths and patterns of files that commands may not read."),
+        Key("setup", "choice", "Run a project's setup in a sandbox, too.",
+            choices=CONFINED_SETUPS, default=CONFINED_SETUPS[0]),
+        Key("providers", "choice", "Run the tools of providers in a sandbox, too.",
+            choices=CONFINED_PROVIDERS, default=CONFINED_PROVIDERS[0]),
+    ),
     "limits": (
         Key("total_bytes", "count", "The largest environment of a command, in bytes.",
             most=2 << 20, default=TOTAL_BYTES),  # what exec was seen to accept with the usual stack limit
@@ -168,6 +186,7 @@ def json_schema() -> dict[str, Any]:
         "required": ["filters"],
         "anyOf": [{"required": ["exclude"]}, {"required": ["include_only"]}],
     }
+    properties["sandbox"]["dependentRequired"] = {"allow_write": ["mode"], "allow_domain": ["mode"]}
     return {
         "$schema": ADDRESS,
         "title": "Outfitter configuration: outfitter.toml and the user's config.toml",
@@ -223,5 +242,8 @@ _VALUES: dict[str, Any] = {  # functions of a Key; their type would be longer th
         },
     },
     "launches": lambda key: _table("", {}),
+    "write_paths": lambda key: _texts(_PATH),
+    "domains": lambda key: _texts(_DOMAIN),
+    "hidden": lambda key: _texts(_PATH),
     "switch_or_path": lambda key: {"type": ["boolean", "string"], "pattern": _PATH},
 }

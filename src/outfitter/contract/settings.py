@@ -11,12 +11,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..core.sandbox import Sandbox
+
 # Each from the loosest to the strictest.
 LOGINS = ("allow", "strip", "reject")
 STARTUPS = ("report", "repair", "enforce")
 DESCENDANTS = ("flag", "mask")
 STOCK_NOTICES = ("stderr", "log")
 ON_FAILURES = ("without", "warn", "fail")
+SANDBOX_MODES = ("full-access", "workspace-write", "read-only")
+CONFINED_SETUPS = ("off", "workspace-write")
+CONFINED_PROVIDERS = ("off", "read-only")
 
 AUTO = "auto"  # in place of a provider's name: the outermost one that is there
 # Providers that have nothing to do until somebody says what is meant; saying so is enough.
@@ -27,6 +32,7 @@ TOTAL_BYTES = 1 << 20  # half of what Linux takes for arguments and environment 
 SETUP_SECONDS = 600.0  # a first installation of everything that a project needs
 SETUP_KEYS = ("script", "run", "from", "name", "inputs", "timeout", "required")
 
+SANDBOX_KEYS = ("mode", "allow_write", "allow_domain", "deny_read")
 POLICY_RULES = ("inherit", "ignore_default_excludes", "exclude", "set", "include_only")
 
 
@@ -111,6 +117,37 @@ class SetupSettings:
 
 
 @record
+class SandboxSettings:
+    """A [sandbox], as far as it is about commands; `mode` is None where it says none, and then only
+    `deny_read` is said. Paths are absolute, but for patterns of the user's file: these start at the directory
+    of a command. `places` has where each key and each entry stands ("mode", "allow_write /srv")."""
+
+    file: str
+    _: KW_ONLY
+    mode: str | None = None
+    allow_write: tuple[str, ...] = ()
+    allow_domain: tuple[str, ...] = ()
+    deny_read: tuple[str, ...] = ()
+    places: Mapping[str, Source] = EMPTY
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """What it asks for."""
+        from ..core.sandbox import FULL, Sandbox
+
+        return Sandbox(
+            self.mode or FULL,
+            writable=self.allow_write,
+            domains=self.allow_domain,
+            deny_read=self.deny_read,
+        )
+
+    def source(self, key: str) -> Source:
+        """Where a key, or an entry of it, stands."""
+        return self.places.get(key) or self.places.get(key.partition(" ")[0], DEFAULT)
+
+
+@record
 class FileSettings:
     """What one file says; None, or empty, for what it does not. `kind` is "user", "project" or "codex".
 
@@ -145,6 +182,9 @@ class FileSettings:
     provider_modes: Mapping[str, str] = EMPTY
     provider_timeout: float | None = None
     setup: SetupSettings | None = None
+    sandbox: SandboxSettings | None = None
+    confined_setup: str | None = None
+    confined_providers: str | None = None
     lines: Mapping[str, int] = EMPTY
 
     def source(self, setting: str) -> Source:
@@ -189,9 +229,19 @@ class Settings:
         self.provider_modes: dict[str, str] = {}
         self.provider_timeout: float | None = None  # each has its own
         self.setup: SetupSettings | None = None  # the project's
+        # The user's is for commands that ask for none; the project's takes away from what is asked for.
+        self.user_sandbox: SandboxSettings | None = None
+        self.project_sandbox: SandboxSettings | None = None
+        self.confined_setup = "off"
+        self.confined_providers = "off"
         self.files: tuple[tuple[str, str, bool], ...] = ()
         self.sources: dict[str, Source] = dict.fromkeys(SETTINGS, DEFAULT)
         self.ignored: tuple[tuple[str, str, Source], ...] = ()
+
+    @property
+    def confines(self) -> bool:
+        """Whether a file has a word about the sandbox of commands."""
+        return self.user_sandbox is not None or self.project_sandbox is not None
 
 
 # The attributes of FileSettings with what was written under one name; most are those of Settings, too.
@@ -216,10 +266,13 @@ FIELDS = {
     "providers.on_failure": "on_provider_failure",
     "providers.timeout": "provider_timeout",
     "providers.modes": "provider_modes",
+    "sandbox.setup": "confined_setup",
+    "sandbox.providers": "confined_providers",
 }
 # Everything that `Settings.sources` has.
 SETTINGS = (
     *(setting for setting in FIELDS if setting != "overlays"),
     *(f"shell_environment_policy.{rule}" for rule in POLICY_RULES),
     *(f"setup.{key}" for key in SETUP_KEYS),
+    *(f"sandbox.{key}" for key in SANDBOX_KEYS),
 )

@@ -12,7 +12,7 @@ import time
 from ..core.launch import Launch
 from ..core.marks import Marks
 from ..env.redact import Secrets
-from ..errors import HostUnsupported, LaunchFailed
+from ..errors import HostUnsupported, LaunchFailed, SandboxUnavailable
 from ..record import KW_ONLY, record, replace
 from ..shell.snapshot import BLOCK_BYTES, read_block, told, without_daemons
 from ..shell.sourced import STARTUP_NAMES, began, command, sealed_text, understood
@@ -23,6 +23,7 @@ from .spawn import Spawner, Stdio
 from .tool import end_tree
 from .tree import marked, new_nonce, runs, usable
 from .watchdog import Watchdog
+from .within import is_confined, prepared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ STATES = ("captured", "failed", "replaced-or-exited", "timeout", "too-large", "n
 OUTPUT_BYTES = 1 << 20  # kept of what it prints; the end says most
 _TAIL = 4 << 10  # characters of it, for a report
 _CHUNK = 64 << 10
+_IN_SIGHT = {"TMPDIR": "/tmp"}
 
 
 @record
@@ -91,7 +93,8 @@ def capture(
     begun = time.monotonic()
     remove_dead(env)
     try:
-        with PrivateFifo(env) as fifo:
+        # A sandbox has no /dev/shm but its own.
+        with PrivateFifo(_IN_SIGHT if is_confined() else env) as fifo:
             sealed = () if content is None else (seal(sealed_text(content)),)
             try:
                 own = secrets or Secrets()
@@ -102,7 +105,7 @@ def capture(
                     os.close(fd)
     except _LogFailed as failed:
         raise failed.error from None
-    except HostUnsupported as error:
+    except (HostUnsupported, SandboxUnavailable) as error:
         result = Captured("not-started", reason=str(error))
     except OSError as error:
         reason = f"it did not run: {error.strerror}; this process may have too many files open"
@@ -132,15 +135,18 @@ class Reporter:
 
         Raises LaunchFailed, OSError.
         """
+        ready = prepared(self._launch)
         ours, theirs = os.pipe2(os.O_CLOEXEC)
         try:
             stdio = Stdio(stdin, theirs if stdout < 0 else stdout, theirs)
-            pid = Spawner().spawn(self._launch, stdio, self._mark if usable() else None)
+            pid = Spawner().spawn(ready.launch, stdio, self._mark if usable() else None)
         except BaseException:
             os.close(ours)
+            ready.ended()
             raise
         finally:
             os.close(theirs)
+            ready.started()
         try:
             os.set_blocking(ours, False)
             hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`
@@ -148,6 +154,7 @@ class Reporter:
         finally:
             self._before_its_end()
             code = end_tree(pid, self._mark)
+            ready.ended()
             self._hear(ours)  # nobody writes any more: all that is left
             os.close(ours)
         return outcome, code

@@ -11,12 +11,13 @@ import time
 
 from ..core.launch import Launch
 from ..core.marks import Marks
-from ..errors import LaunchFailed
+from ..errors import LaunchFailed, SandboxUnavailable
 from ..record import fill, record
 from .attend import attend
 from .spawn import Spawner, Stdio
 from .tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
 from .watchdog import Watchdog
+from .within import prepared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def run_tool(
             watchdog, mark = Watchdog(None, Spawner(), marks), marks.new(0)
             watchdog.ensure()
         return _run(launch, begun, timeout, mark, output)
-    except (LaunchFailed, OSError) as error:
+    except (LaunchFailed, SandboxUnavailable, OSError) as error:
         return _not_started(argv, error)
     finally:
         if watchdog is not None:
@@ -91,23 +92,27 @@ def run_tool(
 def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int) -> Ran:
     argv = launch.argv
     spawner = Spawner()
+    ready = prepared(launch)
     out, out_theirs, err, err_theirs = spawner.pipes.take()
     try:
         stdio = Stdio(stdout=out_theirs, stderr=err_theirs)
-        pid = spawner.spawn(launch, stdio, carried if usable() else None)
+        pid = spawner.spawn(ready.launch, stdio, carried if usable() else None)
     except BaseException:
         os.close(out)
         os.close(err)
+        ready.ended()
         raise
     finally:
         os.close(out_theirs)
         os.close(err_theirs)
+        ready.started()
     said, complaint = bytearray(), bytearray()
     hear = {out: lambda fd: _read(fd, said, output + 1), err: lambda fd: _read(fd, complaint, TAIL_BYTES)}
     try:
         outcome = attend(pid, begun + timeout, hear, lambda: "too-large" if len(said) > output else "")
     finally:
         code = end_tree(pid, carried)
+        ready.ended()
         _read(out, said, output + 1)
         _read(err, complaint, TAIL_BYTES)
         os.close(out)
@@ -118,7 +123,9 @@ def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int
     return Ran(argv, outcome, code, bytes(said[:output]), bytes(complaint[-TAIL_BYTES:]), seconds)
 
 
-def _not_started(argv: Sequence[str], error: LaunchFailed | OSError) -> Ran:
+def _not_started(argv: Sequence[str], error: LaunchFailed | SandboxUnavailable | OSError) -> Ran:
+    if isinstance(error, SandboxUnavailable):
+        return Ran(argv, "not-started", failure=str(error))
     if isinstance(error, LaunchFailed):
         return Ran(argv, "not-started", failure=error.what or str(error))
     return Ran(argv, "not-started", failure=f"{error.strerror}; this process may have too many files open")

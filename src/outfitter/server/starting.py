@@ -91,11 +91,16 @@ def _start(
     launch, concerns = _launch(params, ready.asked.cwd, resolved.values, programs)
     steps: list[Step] = []
     report = None
+    sandbox, project = params.sandbox, None
     confined, sandboxed = False, None
-    if params.sandbox is not None:
+    if ready.settings is not None and ready.settings.confines:
+        from .composing import composed
+
+        sandbox, project = composed(params, ready.settings, launch.cwd)
+    if sandbox is not None:
         from . import confining
 
-        confined, sandboxed = confining.step(call.services, params.sandbox, launch, isolated=inside)
+        confined, sandboxed = confining.step(call.services, sandbox, launch, project, isolated=inside)
     masked = _masks(ready, environments, params, confined=confined)
     if concerns:
         settings = ready.settings or environments.contract.settings(launch.cwd)
@@ -132,13 +137,13 @@ def _start(
         who = (call.principal, call.channel.address, session.id)
         observer.started(*who, process, params.argv, launch.cwd)
     told = environments.summary(resolved, session.base, started, flags) if session.summaries else None
-    sandbox = "none" if params.sandbox is None else "linuxSeccomp"  # clients want no other word
+    kind = "none" if sandbox is None else "linuxSeccomp"  # clients want no other word
     if params.contract is not None:
         warnings = ready.warnings
         if params.env and (resolved.refused or "PATH" in params.env):
             warnings = (*warnings, *_not_set(resolved, params.env))
-        return StartResult(params.process_id, sandbox, warnings, told)
-    result = StartResult(params.process_id, sandbox, environment=told)
+        return StartResult(params.process_id, kind, warnings, told)
+    result = StartResult(params.process_id, kind, environment=told)
     if ready.warnings or flags:
         # Its protocol has no place for them.
         texts = (*ready.warnings, *(flag.what for flag in flags))

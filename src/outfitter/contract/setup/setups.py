@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...env.resolve import Stack
+    from ...host.within import Within
     from ...providers.base import Trust
     from ...shell.sourced import ScriptChanges
     from ..freshness import Stamps
@@ -107,7 +108,7 @@ class Setups:
         self.shares_secrets = shares_secrets
         self.log: Callable[[str], None] | None = None
         self.again = False
-        self._state_folder = state_folder
+        self.state_folder = state_folder
         self.home = home
         self._known: dict[str, _Known] = {}
 
@@ -159,7 +160,7 @@ class Setups:
 
     def place(self, use: SetupUse) -> SetupFiles:
         """Where its record and its log are."""
-        return SetupFiles(self._state_folder, use.worktree)
+        return SetupFiles(self.state_folder, use.worktree)
 
     def status(self, use: SetupUse) -> SetupStatus:
         """How it is; runs nothing and waits for nobody."""
@@ -225,6 +226,8 @@ class _Work:
         self._log = setups.log
         self._shares_secrets = setups.shares_secrets
         self._home = setups.home
+        self._settings = settings
+        self._state_folder = setups.state_folder
         self._place = setups.place(use)
         self._list_names = LIST_NAMES | settings.list_names
         # What a layer below calls secret is, whatever its name.
@@ -318,11 +321,20 @@ class _Work:
             why = f"run again: {', '.join(kept.withheld)} is secret and never written to disk"
         return self._run(look, why)
 
+    def _within(self, env: Mapping[str, str]) -> Within:
+        """The sandbox that a person wants it in. Raises SettingInvalid."""
+        from ...host.within import Within
+        from ..toolneeds import confining, for_setup
+
+        return Within(confining(for_setup(self._settings, self._use.worktree, env), self._state_folder))
+
     def _run(self, look: _Look, why: str) -> _Known:
         from ...host.capture import capture
 
         use, plan = self._use, look.plan
         begun_ms, run = int(time.time() * 1000), os.urandom(8).hex()
+        env = {"HOME": self._home, **self._lower.values, **self._own}
+        within = self._within(env)
         # Who finds this one, and nobody at it, knows that it was cut off.
         self._place.write(
             SetupRun(
@@ -335,19 +347,19 @@ class _Work:
                 identity=self._identity,
             )
         )
-        env = {"HOME": self._home, **self._lower.values, **self._own}
         lines = None if self._log is None else MaskedLines(env, self._secrets, self._log)
-        result = capture(
-            plan.script or plan.text,
-            inline=not plan.script,
-            content=plan.content if plan.script else None,
-            cwd=use.worktree,
-            env=env,
-            timeout=use.declared.timeout,
-            mark=self._mark,
-            log=None if lines is None else lines.feed,
-            secrets=self._secrets,
-        )
+        with within:
+            result = capture(
+                plan.script or plan.text,
+                inline=not plan.script,
+                content=plan.content if plan.script else None,
+                cwd=use.worktree,
+                env=env,
+                timeout=use.declared.timeout,
+                mark=self._mark,
+                log=None if lines is None else lines.feed,
+                secrets=self._secrets,
+            )
         if lines is not None:
             lines.finish()
         if result.state == "not-started":

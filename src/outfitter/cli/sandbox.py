@@ -1,0 +1,198 @@
+"""outfitter sandbox explain: what a sandbox means here, line by line, and whose word each line is."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ..contract.config import load
+from ..contract.sandbox import Word, compose
+from ..core.permissions import PROTECTED, READ
+from ..host import facts
+from ..host.sandbox.paths import look
+from ..plain import unbroken
+from ..providers import inherited
+from .env.output import emit, emit_json
+from .table import table
+from .wishes import sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..contract.sandbox import Composed
+    from ..contract.settings import Settings
+    from ..core.sandbox import Sandbox
+    from ..host.sandbox.paths import Found
+
+    Row = tuple[str, str, str]  # what may be done, with what, and whose word that is
+
+
+def explain(argv: Sequence[str], flags: dict[str, Any]) -> int:
+    """Prints the table; returns the exit status: 1 if this cannot be enforced here."""
+    cwd = os.path.realpath(flags["cwd"] or facts.working_directory() or "/")
+    env = inherited.load()
+    settings = load(os.environ, cwd)
+    given = sandbox(flags)
+    composed = compose(None if given is None else _word(given), settings, cwd=cwd, tmpdir=env.get("TMPDIR"))
+    found = look(composed.confinement)
+    rows = list(_rows(composed, found, cwd, env))
+    masked = _masked(settings, composed, env)
+    by = f"shell.startup = enforce ({settings.sources['shell.startup']})"
+    rows += [("masked", path, by) for path in masked]
+    program = _program(argv, composed, cwd, env) if argv else None
+    if flags["json"]:
+        emit_json(_told(composed, found, rows, program, cwd))
+    else:
+        lines = [unbroken(_head(composed, settings, cwd)), ""]
+        lines.append(table(("ACCESS", "WHAT", "FROM"), [_shown(row) for row in _short(rows)]))
+        if program is not None:
+            lines += ["", unbroken(_sentence(argv[0], program))]
+        if found.refusal is not None:
+            lines += ["", unbroken(found.refusal.strip())]
+        emit("\n".join(lines))
+    return 0 if found.refusal is None else 1
+
+
+def _head(composed: Composed, settings: Settings, cwd: str) -> str:
+    if composed.asked is None and composed.project is None:
+        return f"commands in {cwd} are not confined: add --sandbox, or write mode under [sandbox]"
+    if settings.project_sandbox is None:
+        return f"{composed.mode} in {cwd}"
+    return f"{composed.mode} in {cwd}, narrowed by {settings.project_sandbox.file}"
+
+
+def _short(rows: list[Row]) -> list[Row]:
+    """Protected names and startup files in one row for each directory of them."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for access, what, by in rows:
+        together = access in ("protected", "masked")
+        folder, _, name = what.rpartition("/")
+        found.setdefault((access, folder if together else what, by), []).append(name)
+    return [
+        (access, f"{where}/{{{','.join(names)}}}" if len(names) > 1 else _one(access, where, names[0]), by)
+        for (access, where, by), names in found.items()
+    ]
+
+
+def _one(access: str, where: str, name: str) -> str:
+    return f"{where}/{name}" if access in ("protected", "masked") else where
+
+
+def _word(given: Sandbox) -> Word:
+    """The command line's."""
+    places = {"mode": f"--sandbox {given.mode}"}
+    places |= {f"writable {path}": "--allow-write" for path in given.writable}
+    places |= {f"domains {name}": "--allow-domain" for name in given.domains}
+    places |= {f"deny_read {path}": "--deny-read" for path in given.deny_read}
+    return Word(given, places)
+
+
+def _rows(composed: Composed, found: Found, cwd: str, env: Mapping[str, str]) -> list[Row]:
+    asked, project = composed.asked, composed.project
+    by = "default" if asked is None else asked.place("mode")
+    rows: list[Row] = [("readable", path, by) for path in found.read_roots]
+    for one in found.writable:
+        rows.append(("writable", one.path, _whose(composed, "writable", one.path, cwd)))
+        rows += [("protected", each.path, "always") for each in one.protected]
+    rows += [("missing", path, _whose(composed, "writable", path, cwd)) for path in _missing(composed)]
+    if project is not None:
+        rows += [("taken away", path, project.place("mode")) for path in _taken(composed, cwd, env)]
+    rows += [("hidden", one.path, _whose(composed, "deny_read", one.path, cwd)) for one in found.hidden]
+    rows += [
+        ("hidden", pattern, _whose(composed, "deny_read", pattern, cwd))
+        for pattern in composed.confinement.globs
+    ]
+    return rows + _network(composed, by)
+
+
+def _missing(composed: Composed) -> list[str]:
+    """What may be written and is not there: nothing is made of it."""
+    return [path for path in composed.confinement.writable if not os.path.lexists(path)]
+
+
+def _network(composed: Composed, by: str) -> list[Row]:
+    project = composed.project
+    if composed.domains is None:
+        return [("network", "everything", by)]
+    if not composed.domains:
+        silent = project is not None and not (project.sandbox.network or project.sandbox.domains)
+        asks = composed.asked is None or composed.asked.sandbox.network or composed.asked.sandbox.domains
+        return [("network", "nothing", project.place("mode") if project and silent and asks else by)]
+    return [("network", name, _whose(composed, "domains", name, "")) for name in composed.domains]
+
+
+def _whose(composed: Composed, field: str, subject: str, cwd: str) -> str:
+    """Whose word a path, a pattern or a domain is: the nearest entry that covers it."""
+    for word in (composed.asked, composed.project):
+        for entry in () if word is None else getattr(word.sandbox, field):
+            path = entry if field == "domains" else os.path.normpath(os.path.join(cwd, entry))
+            if subject in (entry, path) or (field == "writable" and os.path.realpath(path) == subject):
+                return word.place(f"{field} {entry}") if word is not None else ""
+    word = composed.asked or composed.project
+    return "default" if word is None else word.place("mode")
+
+
+def _taken(composed: Composed, cwd: str, env: Mapping[str, str]) -> list[str]:
+    """What was asked for as writable, and the project's file does not leave so."""
+    from ..core.permissions import bind
+    from ..core.sandbox import FULL, Sandbox, here
+
+    asked = Sandbox(FULL) if composed.asked is None else composed.asked.sandbox
+    before = bind(here(asked, cwd), cwd=cwd, tmpdir=env.get("TMPDIR"))
+    roots = before.writable if before.files else ("/",)
+    return [path for path in roots if composed.confinement.access(path) == READ]
+
+
+def _masked(settings: Settings, composed: Composed, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The startup files that look empty inside."""
+    if settings.startup != "enforce" or not composed.confinement.files:
+        return ()
+    from ..host.masks import existing
+    from ..shell.startup import all_startup_files
+
+    homes = [home for home in dict.fromkeys((env.get("HOME", ""), facts.home(env))) if home.startswith("/")]
+    return existing(all_startup_files(homes, env))
+
+
+def _program(argv: Sequence[str], composed: Composed, cwd: str, env: Mapping[str, str]) -> tuple[str, str]:
+    """The file that a command starts, and what may be done with it; two empty texts if there is none."""
+    from ..core.launch import candidates
+
+    name = argv[0]
+    paths = [os.path.join(cwd, name)] if "/" in name else candidates(name, env)
+    for path in paths:
+        path = os.path.join(cwd, path)
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path, composed.confinement.access(os.path.realpath(path))
+    return "", ""
+
+
+def _sentence(name: str, program: tuple[str, str]) -> str:
+    path, access = program
+    if not path:
+        return f"{name}: not found"
+    return f"{name} is {path}, which it may {'not read: it cannot start' if access == 'deny' else access}"
+
+
+def _shown(row: Row) -> Row:
+    access, what, by = row
+    return access, unbroken(what), unbroken(by)
+
+
+def _told(
+    composed: Composed, found: Found, rows: list[Row], program: tuple[str, str] | None, cwd: str
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "mode": composed.mode,
+        "cwd": cwd,
+        "protectedNames": list(PROTECTED),
+        "network": {
+            "all": composed.domains is None,
+            "domains": list(composed.domains or ()),
+        },
+        "rows": [{"access": access, "what": what, "from": by} for access, what, by in rows],
+        "refusal": found.refusal,
+    }
+    if program is not None:
+        told["program"] = {"path": program[0] or None, "access": program[1] or None}
+    return told

@@ -1,0 +1,55 @@
+"""Whether commands can be confined on this machine: it is tried."""
+
+from __future__ import annotations
+
+from ...record import record
+from .check import Check, Finding
+from .machine import Configured, configured
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .machine import Machine
+
+
+@record
+class Sandboxing:
+    """What came of the trial: the program that makes sandboxes, or `why` there is none. `proc`: a sandbox has
+    its own view of its processes."""
+
+    program: str = ""
+    proc: bool = True
+    why: str = ""
+
+
+def sandboxing(machine: Machine) -> Sandboxing:
+    from ...errors import SandboxUnavailable
+    from ...host.sandbox.bubblewrap import Finder
+
+    try:
+        found = Finder().find()
+    except SandboxUnavailable as error:
+        return Sandboxing(why=error.why)
+    return Sandboxing(found.path, found.proc)
+
+
+def sandbox_works(configured: Configured, sandboxing: Sandboxing) -> Finding:
+    settings = configured.settings
+    words = [said for said in (settings.user_sandbox, settings.project_sandbox) if said is not None]
+    wanted = bool(words) or (settings.confined_setup, settings.confined_providers) != ("off", "off")
+    if not sandboxing.why:
+        details = [f"made by {sandboxing.program}"]
+        if not sandboxing.proc:
+            details.append("a container around us allows no view of processes: /proc is empty inside")
+        return Finding("ok", "commands can be confined", details)
+    problem, _, remedy = sandboxing.why.partition(": ")
+    summary = f"commands cannot be confined: {problem}"
+    remedy = (
+        f"{remedy[:1].upper()}{remedy[1:]}." if remedy else "See `outfitter run --sandbox read-only -- true`."
+    )
+    if wanted:
+        places = [str(said.source("mode")) for said in words]
+        return Finding("error", summary, [f"[sandbox] asks for it: {place}" for place in places], remedy)
+    return Finding("warning", summary, ["a command that asks for a sandbox is refused"], remedy)
+
+
+CHECKS = (Check("sandbox.works", (configured, sandboxing), sandbox_works),)

@@ -1,0 +1,59 @@
+"""Which of two confinements is the stricter one, and what both of them allow.
+
+`narrowed` never allows what one of the two does not: so a project's file, whatever it says, takes away and
+never gives.
+"""
+
+from __future__ import annotations
+
+from ..protocol.sandbox import DENY, READ, WRITE
+from .permissions import Confinement, Rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ORDER = (DENY, READ, WRITE)  # from the strictest to the loosest
+
+
+def strictest(one: str, other: str) -> str:
+    """Of two ways to access a path the one that allows less."""
+    return min(one, other, key=_ORDER.index)
+
+
+def narrowed(one: Confinement, other: Confinement) -> Confinement:
+    """What both allow. For every path the stricter access counts, and what one hides is hidden."""
+    network = one.network and other.network
+    if not (one.files and other.files):
+        files = one if one.files else other
+        return Confinement(files.files, network, files.rules, files.globs, files.glob_depth)
+    # A path's access changes only where one of the two has a rule, so these are enough to say it exactly.
+    rules = tuple([_rule(path, one, other) for path in _paths(one, other)])
+    depths = [each.glob_depth for each in (one, other) if each.globs]
+    depth = None if None in depths else max((each for each in depths if each is not None), default=None)
+    return Confinement(True, network, rules, tuple(sorted({*one.globs, *other.globs})), depth)
+
+
+def is_within(inner: Confinement, outer: Confinement) -> bool:
+    """Whether one confinement allows nothing that another does not."""
+    if inner.network and not outer.network:
+        return False
+    if not outer.files:
+        return True
+    if not inner.files:
+        return False
+    if not set(outer.globs) <= set(inner.globs):
+        return False
+    paths = set(_paths(inner, outer))
+    for root in outer.writable:
+        paths.update(outer.protected(root))
+    return all(strictest(inner.access(path), outer.access(path)) == inner.access(path) for path in paths)
+
+
+def _rule(path: str, one: Confinement, other: Confinement) -> Rule:
+    skips = [rule.skip for each in (one, other) for rule in each.rules if rule.path == path]
+    return Rule(path, strictest(one.access(path), other.access(path)), all(skips))
+
+
+def _paths(*several: Confinement) -> Iterable[str]:
+    return sorted({rule.path for each in several for rule in each.rules})

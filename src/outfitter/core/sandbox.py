@@ -1,0 +1,209 @@
+"""What a person asks of a sandbox, before any executor has a say: `outfitter.Sandbox`.
+
+Intent only: what may be written, what is hidden, what of the network is reached. How that is enforced is the
+executor's business.
+"""
+
+from __future__ import annotations
+
+from ..errors import SettingInvalid
+from ..protocol.sandbox import (
+    DENY,
+    READ,
+    WRITE,
+    Disabled,
+    Entry,
+    Glob,
+    Managed,
+    Restricted,
+    SandboxContext,
+    Special,
+    Unrestricted,
+)
+from ..protocol.uri import from_path, parse
+from ..record import KW_ONLY, fill, record, replace
+from .permissions import PROTECTED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..protocol.sandbox import Profile
+    from ..protocol.uri import FileUri
+
+FULL, WORKSPACE, READ_ONLY = "full-access", "workspace-write", "read-only"
+MODES = (FULL, WORKSPACE, READ_ONLY)  # from the loosest to the strictest
+_WILDCARDS = frozenset("*?[")
+_MARKS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.:")
+
+
+@record
+class Sandbox:
+    """What a command, or a file request, may do on its executor.
+
+    `mode` is "read-only", "workspace-write" (the directory of the command, or `roots`, and the temporary
+    directories may be written) or "full-access". `writable` are more paths that may be written, `deny_read`
+    paths and patterns that stay hidden. Without `network` no network is reached, but for `domains`. Paths are
+    the executor's; relative ones start at its working directory.
+
+    Make one with `read_only()`, `workspace_write()` or `full_access()`. Raises SettingInvalid.
+    """
+
+    mode: str
+    _: KW_ONLY
+    writable: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    deny_read: tuple[str, ...] = ()
+    network: bool = False
+    roots: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise SettingInvalid(f"unknown mode of a sandbox: {self.mode!r}: use one of {', '.join(MODES)}")
+        domains = tuple([domain(text) for text in self.domains])
+        if domains and self.network:
+            raise SettingInvalid("a sandbox with network=True reaches every domain: leave `domains` out")
+        for name in ("writable", "deny_read", "roots"):
+            for path in getattr(self, name):
+                if not path or "\0" in path:
+                    raise SettingInvalid(f"`{name}` of a sandbox has an empty path, or one with a NUL")
+        fill(self, domains=domains, network=self.network or (self.mode == FULL and not domains))
+
+    @classmethod
+    def read_only(
+        cls,
+        *,
+        writable: Iterable[str] = (),
+        domains: Iterable[str] = (),
+        deny_read: Iterable[str] = (),
+        network: bool = False,
+    ) -> Sandbox:
+        """Everything may be read, and nothing written but `writable`."""
+        return cls(
+            READ_ONLY,
+            writable=_texts(writable),
+            domains=_texts(domains),
+            deny_read=_texts(deny_read),
+            network=network,
+        )
+
+    @classmethod
+    def workspace_write(
+        cls,
+        *,
+        writable: Iterable[str] = (),
+        domains: Iterable[str] = (),
+        deny_read: Iterable[str] = (),
+        network: bool = False,
+        roots: Iterable[str] = (),
+    ) -> Sandbox:
+        """Everything may be read; the workspace, the temporary directories and `writable` may be written.
+
+        The workspace is the command's directory, or `roots`. In it, and in each of `writable`, these stay
+        read-only: .git, .agents, .codex and .aws.
+        """
+        return cls(
+            WORKSPACE,
+            writable=_texts(writable),
+            domains=_texts(domains),
+            deny_read=_texts(deny_read),
+            network=network,
+            roots=_texts(roots),
+        )
+
+    @classmethod
+    def full_access(cls, *, domains: Iterable[str] = (), deny_read: Iterable[str] = ()) -> Sandbox:
+        """Nothing is confined but what `deny_read` and `domains` say."""
+        return cls(FULL, domains=_texts(domains), deny_read=_texts(deny_read))
+
+    @property
+    def confines(self) -> bool:
+        """Whether it keeps a command from anything."""
+        return self.mode != FULL or bool(self.domains or self.deny_read)
+
+
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise SettingInvalid(f"a sandbox takes lists of texts: write [{values!r}]")
+    return tuple(values)
+
+
+def profile(sandbox: Sandbox, uri: Callable[[str], FileUri]) -> Profile:
+    """The permissions that say so; `uri` makes one of an executor's path."""
+    if not sandbox.confines:
+        return Disabled()
+    if sandbox.mode == FULL and not sandbox.deny_read:
+        return Managed(Unrestricted(), True)
+    entries = [Entry(Special("root"), WRITE if sandbox.mode == FULL else READ)]
+    if sandbox.mode == WORKSPACE:
+        entries += [Entry(Special(kind), WRITE) for kind in ("project_roots", "slash_tmp", "tmpdir")]
+        entries += [Entry(Special("project_roots", name), READ, skip=True) for name in PROTECTED]
+    entries += [Entry(uri(path), WRITE) for path in sandbox.writable]
+    entries += [Entry(Glob(path) if is_pattern(path) else uri(path), DENY) for path in sandbox.deny_read]
+    return Managed(Restricted(tuple(entries)), sandbox.network or bool(sandbox.domains))
+
+
+def context(sandbox: Sandbox, cwd: FileUri, uri: Callable[[str], FileUri]) -> SandboxContext:
+    """The same for a request in a directory."""
+    roots = tuple([uri(path) for path in sandbox.roots]) or (cwd,)
+    return SandboxContext(profile(sandbox, uri), cwd, roots)
+
+
+def here(sandbox: Sandbox, cwd: str, roots: tuple[FileUri, ...] = ()) -> SandboxContext:
+    """The same on this machine; relative paths start at `cwd`. `roots` are those of a request, if it has
+    any: a workspace is the same one whoever speaks of it."""
+
+    def uri(path: str) -> FileUri:
+        return parse(from_path(path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"))
+
+    told = context(sandbox, uri(cwd), uri)
+    return replace(told, roots=roots) if roots else told
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path has wildcards."""
+    return not _WILDCARDS.isdisjoint(path)
+
+
+# Domains: NAME, *.NAME (what is below it), **.NAME (it, and what is below it), or * for all.
+
+
+def domain(text: str) -> str:
+    """A domain, or a pattern of some, in one form. Raises SettingInvalid."""
+    name = text.lower().removesuffix(".")
+    plain = name.removeprefix("**.").removeprefix("*.")
+    if text != "*" and (name == "*" or not plain or plain.startswith(".") or not _MARKS.issuperset(plain)):
+        raise SettingInvalid(
+            f"{text!r} is not a domain: write example.com, *.example.com (what is below it) or "
+            f"**.example.com (both), without https:// and without a path"
+        )
+    return name
+
+
+def domain_covers(wide: str, narrow: str) -> bool:
+    """Whether every name that matches one pattern matches the other."""
+    if wide == "*" or wide == narrow:
+        return True
+    if narrow == "*" or not wide.startswith("*"):
+        return False
+    apex = wide.lstrip("*")[1:]
+    name = narrow.removeprefix("**.").removeprefix("*.")
+    if name.endswith(f".{apex}"):
+        return True
+    return name == apex and (wide.startswith("**.") or narrow.startswith("*."))
+
+
+def both_domains(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The domains that two allow; None stands for all of them."""
+    if one is None or other is None:
+        return other if one is None else one
+    return common_domains(one, other)
+
+
+def common_domains(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
+    """The patterns of names that both lists allow. Of two patterns one covers the other, or they share
+    nothing."""
+    one, other = tuple(one), tuple(other)
+    found = [text for text in one if any(domain_covers(wide, text) for wide in other)]
+    found += [text for text in other if any(domain_covers(wide, text) for wide in one)]
+    return tuple(sorted(set(found)))

@@ -1,0 +1,126 @@
+"""outfitter run --sandbox as a person sees it: what works, what fails, and the last line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.sandboxes import elsewhere
+
+from .commandline import Completed, User
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A workspace outside of /tmp, with a file to read."""
+    with elsewhere() as folder:
+        (folder / "work").mkdir()
+        (folder / "work" / "a").write_text("hello\n")
+        yield folder / "work"
+
+
+def run(user: User, place: Path, *args: str) -> Completed:
+    return user.run("run", "--cwd", str(place), *args)
+
+
+def last(done: Completed) -> str:
+    return done.stderr.decode().splitlines()[-1]
+
+
+def test_what_is_allowed_is_as_without(user: User, place: Path) -> None:
+    done = run(user, place, "--sandbox", "read-only", "--", "sh", "-c", "cat a; exit 3")
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"hello\n", b"")
+    done = run(user, place, "--sandbox", "workspace-write", "--", "sh", "-c", "echo new > b && cat b")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"new\n", b"")
+    assert (place / "b").read_text() == "new\n"
+
+
+def test_a_denied_write_names_the_flag_and_keeps_the_status(user: User, place: Path) -> None:
+    outside = place.parent / "outside"
+    script = f"echo x > {outside}; exit 7"
+    done = run(user, place, "--sandbox", "workspace-write", "--", "sh", "-c", script)
+    assert done.returncode == 7
+    assert last(done) == (
+        f"outfitter: the sandbox denied a write to {outside}: --allow-write {place.parent} would allow it"
+    )
+    assert not outside.exists()
+    done = run(
+        user,
+        place,
+        *("--sandbox", "workspace-write", "--allow-write", str(place.parent), "--", "sh", "-c", script),
+    )
+    assert (done.returncode, done.stderr, outside.read_text()) == (7, b"", "x\n")
+
+
+def test_the_flag_for_the_workspace_is_the_other_mode(user: User, place: Path) -> None:
+    done = run(user, place, "--sandbox", "read-only", "--", "touch", "b")
+    assert done.returncode == 1
+    assert last(done).endswith(f"a write to {place}/b: --sandbox workspace-write would allow it")
+
+
+def test_a_protected_name_is_named(user: User, place: Path) -> None:
+    (place / ".git").mkdir()
+    (place / ".git" / "config").write_text("[core]\n")
+    done = run(user, place, "--sandbox", "workspace-write", "--", "touch", ".git/x")
+    assert last(done).endswith(f".git is protected; --allow-write {place}/.git would allow it")
+    command = ["--sandbox", "workspace-write", "--allow-write", f"{place}/.git", "--", "touch", ".git/x"]
+    assert run(user, place, *command).returncode == 0
+    assert (place / ".git" / "x").exists()
+
+
+def test_a_hidden_file_is_named(user: User, place: Path) -> None:
+    (place / "b.env").write_text("KEY=1\n")
+    done = run(user, place, "--sandbox", "read-only", "--deny-read", "*.env", "--", "cat", "a", "b.env")
+    assert (done.returncode, done.stdout) == (1, b"hello\n")
+    assert f"the sandbox denied reading {place}/b.env: leave out" in last(done)
+
+
+def test_a_network_that_is_not_there_names_the_flag(user: User, place: Path) -> None:
+    script = "import socket; socket.create_connection(('127.0.0.1', 9))"
+    done = run(user, place, "--sandbox", "read-only", "--", "python3", "-c", script)
+    assert done.returncode == 1
+    assert "denied" in last(done)
+
+
+def test_a_terminal_works_and_json_has_no_other_lines(user: User, place: Path) -> None:
+    done = run(user, place, "--tty", "--sandbox", "read-only", "--", "sh", "-c", "test -t 0 && touch b")
+    assert done.returncode == 1
+    assert last(done).endswith("--sandbox workspace-write would allow it")
+    done = run(user, place, "--json", "--sandbox", "read-only", "--", "touch", "b")
+    assert {line[:9] for line in done.stdout.splitlines()} == {b'{"event":'}
+    assert last(done).startswith("outfitter: the sandbox denied a write")
+
+
+# The files
+
+
+def test_the_users_file_confines_commands_that_ask_for_nothing(user: User, place: Path) -> None:
+    user.config.mkdir(parents=True)
+    (user.config / "config.toml").write_text('[sandbox]\nmode = "read-only"\n')
+    done = run(user, place, "--", "touch", "b")
+    assert (done.returncode, (place / "b").exists()) == (1, False)
+    assert last(done).startswith("outfitter: the sandbox of the configuration denied something")
+    assert run(user, place, "--sandbox", "workspace-write", "--", "touch", "b").returncode == 0
+    assert (
+        run(user, place, "--sandbox", "full-access", "--", "touch", str(place.parent / "c")).returncode == 0
+    )
+
+
+def test_a_projects_file_takes_away_and_never_adds(user: User, place: Path) -> None:
+    (place / "b.env").write_text("KEY=1\n")
+    (place / "outfitter.toml").write_text(
+        f'[sandbox]\nmode = "workspace-write"\nallow_write = ["{place.parent}"]\ndeny_read = ["*.env"]\n'
+    )
+    outside = place.parent / "outside"
+    done = run(user, place, "--", "sh", "-c", f"cat a b.env; touch b {outside}")
+    assert (done.returncode, done.stdout) == (0, b"hello\n")  # nobody asked for less than the project allows
+    outside.unlink()
+    done = run(user, place, "--sandbox", "workspace-write", "--", "sh", "-c", f"touch c {outside}")
+    assert (done.returncode, (place / "c").exists(), outside.exists()) == (1, True, False)
+    done = run(user, place, "--sandbox", "read-only", "--", "touch", "d")
+    assert (done.returncode, (place / "d").exists()) == (1, False)
+    # Not even who asks for everything gets more than the project leaves.
+    done = run(user, place, "--sandbox", "full-access", "--", "cat", "b.env")
+    assert (done.returncode, done.stdout) == (1, b"")

@@ -1,0 +1,109 @@
+"""outfitter sandbox explain: what a sandbox means here, and whose word each line is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.sandboxes import elsewhere
+
+from .commandline import User
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A workspace outside of /tmp."""
+    with elsewhere() as folder:
+        (folder / "work").mkdir()
+        yield folder / "work"
+
+
+def rows(user: User, place: Path, *args: str) -> list[tuple[str, str, str]]:
+    done = user.run("sandbox", "explain", "--json", "--cwd", str(place), *args)
+    assert (done.returncode, done.stderr) == (0, b"")
+    told: dict[str, Any] = json.loads(done.stdout)
+    return [(row["access"], row["what"], row["from"]) for row in told["rows"] if row["access"] != "masked"]
+
+
+def test_flags_are_told_apart_from_what_is_always_so(user: User, place: Path) -> None:
+    (place / "out").mkdir()
+    (place / "a.env").touch()
+    mode = "--sandbox workspace-write"
+    found = rows(
+        user,
+        place,
+        *("--sandbox", "workspace-write", "--allow-write", "/etc", "--allow-write", "/nonesuch"),
+        *("--deny-read", "*.env", "--allow-domain", "PyPI.org"),
+    )
+    assert ("readable", "/", mode) in found
+    assert ("writable", str(place), mode) in found
+    assert ("writable", "/etc", "--allow-write") in found
+    assert ("missing", "/nonesuch", "--allow-write") in found
+    assert ("protected", f"{place}/.git", "always") in found
+    assert ("hidden", f"{place}/*.env", "--deny-read") in found
+    assert found[-1] == ("network", "pypi.org", "--allow-domain")
+
+
+def test_files_are_named_with_their_lines(user: User, place: Path) -> None:
+    user.config.mkdir(parents=True)
+    mine, theirs = user.config / "config.toml", place / "outfitter.toml"
+    mine.write_text('[sandbox]\nmode = "workspace-write"\nallow_write = ["/etc"]\nallow_domain = ["*.org"]\n')
+    theirs.write_text(
+        '[sandbox]\nmode = "workspace-write"\nallow_domain = ["pypi.org"]\ndeny_read = [".env"]\n'
+    )
+    found = rows(user, place)
+    assert ("writable", str(place), f"{mine}:2") in found
+    assert ("taken away", "/etc", f"{theirs}:2") in found
+    assert ("network", "pypi.org", f"{theirs}:3") in found
+    assert ("hidden", f"{place}/.env", f"{theirs}:4") in found
+
+
+def test_the_table_is_for_people_and_says_which_program_starts(user: User, place: Path) -> None:
+    done = user.run("sandbox", "explain", "--cwd", str(place), "--sandbox", "read-only", "--", "sh")
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == f"read-only in {place}"
+    assert lines[2].split() == ["ACCESS", "WHAT", "FROM"]
+    assert ["network", "nothing", "--sandbox", "read-only"] in [line.split() for line in lines]
+    assert lines[-1].startswith("sh is /")
+    assert lines[-1].endswith("which it may read")
+    done = user.run("sandbox", "explain", "--cwd", str(place), "--", "nonesuch-program")
+    assert done.stdout.decode().splitlines()[-1] == "nonesuch-program: not found"
+
+
+def test_without_a_sandbox_it_says_so(user: User, place: Path) -> None:
+    done = user.run("sandbox", "explain", "--cwd", str(place))
+    assert done.stdout.decode().startswith(f"commands in {place} are not confined: add --sandbox")
+    assert rows(user, place) == [
+        ("readable", "/", "default"),
+        ("writable", "/", "default"),
+        ("network", "everything", "default"),
+    ]
+
+
+def test_what_cannot_be_enforced_is_an_error(user: User, place: Path) -> None:
+    (place / "inner").mkdir()
+    (place / ".git").symlink_to("inner")
+    done = user.run("sandbox", "explain", "--cwd", str(place), "--sandbox", "workspace-write")
+    assert done.returncode == 1
+    assert "crosses writable symlink" in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--allow-write", "/x"], "--allow-write is about a sandbox: add --sandbox workspace-write"),
+        (["--allow-domain", "x.org"], "--allow-domain is about a sandbox"),
+        (["--deny-read", "x"], "--deny-read is about a sandbox"),
+        (["--sandbox", "full-access", "--allow-write", "/x"], "--allow-write changes nothing"),
+        (["--sandbox", "read-only", "--allow-domain", "http://x.org"], "is not a domain"),
+        (["--sandbox", "strict"], "is not one of"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused(user: User, args: list[str], said: str) -> None:
+    done = user.run("sandbox", "explain", *args)
+    assert done.returncode != 0
+    assert said in done.stderr.decode()

@@ -1,0 +1,76 @@
+"""What two confinements both allow: for every path the stricter one counts."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outfitter.core.narrowing import is_within, narrowed, strictest
+from outfitter.core.permissions import PROTECTED, Confinement, Rule, canonical
+
+ACCESS = st.sampled_from(["read", "write", "deny"])
+NAMES = st.sampled_from(["a", "b", *PROTECTED[:2]])
+PATHS = st.lists(NAMES, max_size=4).map(lambda parts: "/" + "/".join(parts))
+RULES = st.lists(st.builds(Rule, PATHS, ACCESS, st.booleans()), max_size=6).map(canonical)
+GLOBS = st.lists(st.sampled_from(["/a/*", "/b/**/.env", "/*"]), max_size=2).map(
+    lambda one: tuple(sorted(set(one)))
+)
+OPEN = st.builds(Confinement, st.just(False), st.booleans())
+CLOSED = st.builds(
+    Confinement, st.just(True), st.booleans(), RULES, GLOBS, st.one_of(st.none(), st.integers(1, 9))
+)
+CONFINEMENTS = st.one_of(OPEN, CLOSED)
+
+
+@given(CONFINEMENTS, CONFINEMENTS, PATHS)
+def test_the_stricter_access_counts_for_every_path(one: Confinement, other: Confinement, path: str) -> None:
+    both = narrowed(one, other)
+    wanted = strictest(one.access(path), other.access(path))
+    # A rule of the one below a writable root of the other is a root of its own, with protected names: the
+    # result may be stricter there, and never looser.
+    assert strictest(both.access(path), wanted) == both.access(path)
+    if not any(f"/{name}" in path for name in PROTECTED):
+        assert both.access(path) == wanted
+
+
+@given(CONFINEMENTS, CONFINEMENTS)
+def test_what_comes_of_two_is_within_both(one: Confinement, other: Confinement) -> None:
+    both = narrowed(one, other)
+    assert is_within(both, one)
+    assert is_within(both, other)
+
+
+@given(CONFINEMENTS, CONFINEMENTS, PATHS)
+def test_within_means_that_no_path_is_looser(one: Confinement, other: Confinement, path: str) -> None:
+    if is_within(one, other):
+        assert strictest(one.access(path), other.access(path)) == one.access(path)
+        assert other.network or not one.network
+
+
+@given(CONFINEMENTS)
+def test_a_confinement_is_within_itself_and_narrows_nothing(one: Confinement) -> None:
+    assert is_within(one, one)
+    assert is_within(one, narrowed(one, one))
+    assert is_within(narrowed(one, one), one)
+
+
+@given(CONFINEMENTS, CONFINEMENTS)
+def test_the_order_does_not_matter(one: Confinement, other: Confinement) -> None:
+    assert narrowed(one, other) == narrowed(other, one)
+
+
+def test_what_is_hidden_by_one_is_hidden_by_both() -> None:
+    reading = Confinement(True, True, (Rule("/", "read"),), ("/a/*.env",), 3)
+    writing = Confinement(True, False, (Rule("/", "read"), Rule("/a", "write")), ("/b/*",), 5)
+    both = narrowed(reading, writing)
+    assert both == Confinement(True, False, (Rule("/", "read"), Rule("/a", "read")), ("/a/*.env", "/b/*"), 5)
+    assert not is_within(reading, writing)
+    assert not is_within(writing, reading)
+
+
+def test_nothing_confined_is_narrowed_to_the_other() -> None:
+    writing = Confinement(True, False, (Rule("/a", "write"),))
+    assert narrowed(Confinement(False, True), writing) == writing
+    assert narrowed(writing, Confinement(False, True)) == writing
+    assert is_within(writing, Confinement(False, True))
+    assert not is_within(Confinement(False, False), writing)

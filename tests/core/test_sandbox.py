@@ -1,0 +1,169 @@
+"""`outfitter.Sandbox`: what it asks for, and how that is said on the wire."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outfitter.core.sandbox import (
+    Sandbox,
+    common_domains,
+    context,
+    domain,
+    domain_covers,
+    profile,
+)
+from outfitter.errors import SettingInvalid
+from outfitter.protocol.sandbox import Disabled, Managed, SandboxContext, Unrestricted, encode_profile
+from outfitter.protocol.uri import FileUri, from_path, parse
+
+
+def uri(path: str) -> FileUri:
+    return parse(from_path(path))
+
+
+def entry(path: object, access: str, **more: str) -> dict[str, object]:
+    return {"path": path, "access": access, **more}
+
+
+def special(kind: str, **more: str) -> dict[str, object]:
+    return {"type": "special", "value": {"kind": kind, **more}}
+
+
+ROOT = special("root")
+
+
+def test_read_only_says_that_everything_is_read() -> None:
+    assert encode_profile(profile(Sandbox.read_only(), uri)) == {
+        "type": "managed",
+        "file_system": {"type": "restricted", "entries": [entry(ROOT, "read")]},
+        "network": "restricted",
+    }
+
+
+def test_workspace_write_says_what_the_stock_client_says() -> None:
+    sandbox = Sandbox.workspace_write(writable=["/var/cache"], deny_read=["/etc/shadow", "**/.env"])
+    told = encode_profile(profile(sandbox, uri))
+    assert told == {
+        "type": "managed",
+        "file_system": {
+            "type": "restricted",
+            "entries": [
+                entry(ROOT, "read"),
+                entry(special("project_roots"), "write"),
+                entry(special("slash_tmp"), "write"),
+                entry(special("tmpdir"), "write"),
+                *(
+                    entry(special("project_roots", subpath=name), "read", missing_path_behavior="skip")
+                    for name in (".git", ".agents", ".codex", ".aws")
+                ),
+                entry({"type": "path", "path": "file:///var/cache"}, "write"),
+                entry({"type": "path", "path": "file:///etc/shadow"}, "deny"),
+                entry({"type": "glob_pattern", "pattern": "**/.env"}, "deny"),
+            ],
+        },
+        "network": "restricted",
+    }
+
+
+def test_domains_need_the_network_and_the_whole_network_no_domains() -> None:
+    assert encode_profile(profile(Sandbox.read_only(domains=["pypi.org"]), uri))["network"] == "enabled"  # type: ignore[index, call-overload]
+    with pytest.raises(SettingInvalid, match="leave `domains` out"):
+        Sandbox.read_only(domains=["pypi.org"], network=True)
+
+
+def test_full_access_confines_only_what_it_says() -> None:
+    full = Sandbox.full_access()
+    assert (full.confines, full.network, profile(full, uri)) == (False, True, Disabled())
+    limited = Sandbox.full_access(domains=["pypi.org"])
+    assert (limited.confines, limited.network) == (True, False)
+    assert profile(limited, uri) == Managed(Unrestricted(), True)
+    hiding = encode_profile(profile(Sandbox.full_access(deny_read=["/a"]), uri))
+    assert hiding == {
+        "type": "managed",
+        "file_system": {
+            "type": "restricted",
+            "entries": [entry(ROOT, "write"), entry({"type": "path", "path": "file:///a"}, "deny")],
+        },
+        "network": "enabled",
+    }
+
+
+def test_the_workspace_is_the_directory_unless_roots_are_named() -> None:
+    cwd = uri("/ws")
+    assert context(Sandbox.workspace_write(), cwd, uri).roots == (cwd,)
+    roots = context(Sandbox.workspace_write(roots=["/a", "/b"]), cwd, uri).roots
+    assert roots == (uri("/a"), uri("/b"))
+
+
+def test_a_context_reads_back_as_it_was_written() -> None:
+    for sandbox in (Sandbox.read_only(), Sandbox.workspace_write(writable=["/x y"]), Sandbox.full_access()):
+        told = context(sandbox, uri("/ws"), uri)
+        assert SandboxContext.decode(told.encode()) == told
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sandbox("strict"),
+        lambda: Sandbox.workspace_write(writable=[""]),
+        lambda: Sandbox.workspace_write(deny_read=["a\0b"]),
+        lambda: Sandbox.workspace_write(writable="/tmp"),
+        lambda: Sandbox.workspace_write(domains=["https://pypi.org"]),
+        lambda: Sandbox.workspace_write(domains=["pypi.org/simple"]),
+        lambda: Sandbox.workspace_write(domains=["a.*.org"]),
+        lambda: Sandbox.workspace_write(domains=["*."]),
+        lambda: Sandbox.workspace_write(domains=[""]),
+    ],
+)
+def test_mistakes_are_refused(make: object) -> None:
+    with pytest.raises(SettingInvalid):
+        make()  # type: ignore[operator]
+
+
+def test_a_domain_has_one_form() -> None:
+    assert [domain(text) for text in ("PyPI.org", "pypi.org.", "*.A.b", "*")] == [
+        "pypi.org",
+        "pypi.org",
+        "*.a.b",
+        "*",
+    ]
+
+
+# Strictness of domains
+
+LABELS = st.sampled_from(["a", "b"])
+NAMES = st.lists(LABELS, min_size=1, max_size=4).map(".".join)
+PATTERNS = st.one_of(
+    st.just("*"), NAMES, NAMES.map(lambda name: f"*.{name}"), NAMES.map(lambda name: f"**.{name}")
+)
+
+
+def matches(pattern: str, name: str) -> bool:
+    if pattern == "*":
+        return True
+    if pattern.startswith("**."):
+        return name == pattern[3:] or name.endswith(pattern[2:])
+    if pattern.startswith("*."):
+        return name.endswith(pattern[1:]) and name != pattern[2:]
+    return name == pattern
+
+
+@given(PATTERNS, PATTERNS, NAMES)
+def test_a_pattern_that_covers_another_matches_all_of_its_names(wide: str, narrow: str, name: str) -> None:
+    if domain_covers(wide, narrow) and matches(narrow, name):
+        assert matches(wide, name)
+
+
+@given(PATTERNS, NAMES)
+def test_a_pattern_covers_the_names_it_matches(pattern: str, name: str) -> None:
+    assert domain_covers(pattern, name) == matches(pattern, name)
+
+
+@given(st.lists(PATTERNS, max_size=4), st.lists(PATTERNS, max_size=4), NAMES)
+def test_common_domains_are_exactly_those_of_both(one: list[str], other: list[str], name: str) -> None:
+    def among(patterns: object) -> bool:
+        return any(matches(pattern, name) for pattern in patterns)  # type: ignore[attr-defined]
+
+    assert among(common_domains(one, other)) == (among(one) and among(other))
