@@ -15,13 +15,35 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import outfitter
-from tests.support.machine import public_folder
+from tests.support.machine import children, command, public_folder, status, wait_until
 from tests.support.servers import end
 from tests.support.tools import missing
 from tests.support.wire import Wire, start_params
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 NOBODY = 65534
+
+
+def public_python() -> str:
+    """A Python that every user can run."""
+    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
+        try:
+            subprocess.run([python, "-c", "import ctypes"], user=NOBODY, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return python
+    missing(
+        f"a Python {sys.version_info[0]}.{sys.version_info[1]} that every user can run",
+        "install Debian's python3",
+    )
+    raise AssertionError
+
+
+def run(wire: Wire, process: str, argv: list[str]) -> bytes:
+    """The output of a command that has ended."""
+    wire.call("process/start", start_params(process, argv, cwd="file:///"))
+    wire.closed(process)
+    return wire.output(process)
 
 
 def installed(folder: Path) -> tuple[str, Path]:
@@ -33,17 +55,7 @@ def installed(folder: Path) -> tuple[str, Path]:
 
     shutil.copytree(Path(pybase64.__file__).parent, place / "pybase64")
     subprocess.run(["chmod", "-R", "a+rX", place], check=True)
-    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
-        try:
-            subprocess.run([python, "-c", "import ctypes"], user=NOBODY, check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        return python, place
-    missing(
-        f"a Python {sys.version_info[0]}.{sys.version_info[1]} that every user can run",
-        "install Debian's python3",
-    )
-    raise AssertionError
+    return public_python(), place
 
 
 @contextmanager
@@ -94,6 +106,79 @@ def test_commands_terminals_and_files_are_the_other_users() -> None:
         assert (own.stat().st_uid, own.read_bytes()) == (NOBODY, b"x")
         found = wire.call("fs/search", {"path": folder.as_uri(), "pattern": "x"})
         assert [match["path"] for match in found["matches"]] == [own.as_uri()]
+
+
+# Tries to end each process whose number it is given, and each of its threads, until its stdin ends.
+ATTACK = """
+import ctypes, os, platform, select, sys
+tgkill = {"x86_64": 234}.get(platform.machine(), 131)
+syscall = ctypes.CDLL(None).syscall
+tried = done = 0
+while True:
+    for pid in map(int, sys.argv[1:]):
+        for thread in map(int, os.listdir(f"/proc/{pid}/task")):
+            done += syscall(tgkill, pid, thread, 9) == 0
+        try:
+            os.kill(pid, 9)
+            done += 1
+        except PermissionError:
+            tried += 1
+    if tried == len(sys.argv) - 1:
+        print("begun", flush=True)
+    if tried >= 5000 and select.select([0], [], [], 0)[0]:
+        break
+print("ended", tried >= 5000, done)
+"""
+
+
+def test_a_command_can_end_the_server_at_no_moment() -> None:
+    """Neither the server nor what starts commands for it, or watches over it, is that user's for a moment."""
+    with serving("--run-as", "nobody") as (wire, _):
+        pid = wire.call("server/upgrades", {})["pid"]
+        wait_until(lambda: len(children(pid)) == 3, "the watchdog, the starter and its child run")
+        before = children(pid)
+        run(wire, "first", ["true"])  # that child
+        wait_until(lambda: len(children(pid)) == 3, "there is another one")
+        stays = set(before) & set(children(pid))
+        assert len(stays) == 2
+        ours = [pid, *stays]
+        attack = [public_python(), "-c", ATTACK, *map(str, ours)]
+        wire.call("process/start", start_params("attack", attack, cwd="file:///", pipeStdin=True))
+        wire.until(lambda m: m["method"] == "process/output" and wire.output("attack") == b"begun\n")
+        for number in range(150):
+            run(wire, f"p{number}", ["true"])
+        end_input = {"processId": "attack", "chunk": "", "writeId": "1", "eof": True}
+        assert wire.call("process/write", end_input) == {"status": "accepted"}
+        wire.closed("attack")
+        assert wire.output("attack") == b"begun\nended True 0\n"
+        for one in (*ours, *children(pid)):
+            real, _, saved, _ = status(one)["Uid"].split()
+            assert (real, saved) == ("0", "0")
+        assert stays <= set(children(pid))
+
+
+def test_what_starts_commands_is_replaced_when_it_ends_and_nothing_else_is_lost() -> None:
+    with serving("--run-as", "nobody") as (wire, _):
+        argv = ["sh", "-c", "read line; echo $line; exit 7"]
+        wire.call("process/start", start_params("old", argv, cwd="file:///", pipeStdin=True))
+        pid = wire.call("server/upgrades", {})["pid"]
+
+        def starters() -> list[int]:
+            return [one for one in children(pid) if "host.starter" in command(one)]
+
+        for number, doomed in enumerate((slice(2), slice(1), slice(1, 2), slice(2))):
+            wait_until(lambda: len(starters()) == 2, "one waits for the next request")
+            assert {status(one)["Uid"] for one in starters()} == {"0\t0\t0\t0"}
+            for one in (killed := starters()[doomed]):
+                os.kill(one, signal.SIGKILL)
+            for again in range(3):
+                assert run(wire, f"p{number}.{again}", ["id", "-un"]) == b"nobody\n"
+            assert not set(killed) & set(starters())
+        write = {"processId": "old", "chunk": "aGkK", "writeId": "1"}
+        assert wire.call("process/write", write)["status"] == "accepted"
+        wire.closed("old")
+        assert wire.output("old") == b"hi\n"
+        assert wire.exit_code("old") == 7
 
 
 def test_an_environment_is_the_users_own_if_that_user_has_made_it() -> None:

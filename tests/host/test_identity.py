@@ -21,7 +21,7 @@ import errno, os, sys, threading
 from outfitter.core.launch import Launch
 from outfitter.host.identity import Assumed, look_up
 from outfitter.host.spawn import Spawner, Stdio
-from outfitter.host import spawn
+from outfitter.host import facts, spawn, starters
 
 def try_to_read(path):
     try:
