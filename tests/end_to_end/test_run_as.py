@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -230,6 +231,38 @@ def test_tokens_that_only_root_can_read_are_read_again_on_a_signal() -> None:
             end(popen)
 
 
+def test_root_rotates_the_audit_log() -> None:
+    with public_folder() as folder:
+        own = folder / "own"
+        own.mkdir(mode=0o700)
+        python, place = installed(folder)
+        popen = subprocess.Popen(
+            [python, "-m", "outfitter", "serve", "--run-as", "nobody", "--audit", "audit"],
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
+            cwd=own,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            with Wire(popen.stdout.readline().decode().strip()) as wire:
+                wire.handshake()
+                run(wire, "one", ["true"])
+                for turn in range(2):
+                    (own / "audit").rename(own / f"audit.{turn}")
+                    popen.send_signal(signal.SIGHUP)
+                    wait_until((own / "audit").exists, "the log is open again")
+                run(wire, "two", ["true"])
+                wait_until(lambda: "command-ended" in (own / "audit").read_text(), "the log goes on")
+                found = (own / "audit").stat()
+                assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, 0, 0o600)
+                assert [json.loads(one)["process"] for one in (own / "audit").read_text().splitlines()] == [
+                    "two"
+                ] * 2
+                assert run(wire, "cat", ["cat", str(own / "audit")]).endswith(b"Permission denied\n")
+        finally:
+            end(popen)
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -259,15 +292,75 @@ def test_an_interpreter_that_the_user_cannot_read_is_refused(tmp_path: Path) -> 
     assert "this user cannot read" in ran.stderr
 
 
-def test_upgrade_is_refused() -> None:
-    """The next version would be root's again, with the other user's home and directory."""
-    with serving("--run-as", "nobody") as (wire, _):
+def test_upgrade_keeps_commands_and_the_server_is_still_the_other_users() -> None:
+    """The next version starts as root, where root has started the first, and with root's own environment."""
+    with public_folder() as folder:
+        own = folder / "own"  # the directory that the server is started in; not for the other user
+        own.mkdir(mode=0o700)
+        (own / "tokens").touch(0o600)
+        (own / "tokens").write_text("a-token-that-is-of-root\n")
+        headers = {"Authorization": "Bearer a-token-that-is-of-root"}
+        python, place = installed(folder)
+        auth = ("--ws-auth", "capability-token", "--ws-token-file", "tokens", "--audit", "audit")
+        popen = subprocess.Popen(
+            [python, "-m", "outfitter", "serve", "--run-as", "nobody", *auth],
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place), "A_SECRET": "x"},
+            cwd=own,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            url = popen.stdout.readline().decode().strip()
+            with Wire(url, headers=headers) as wire:
+                session = wire.handshake()["sessionId"]
+                argv = ["sh", "-c", "while read line; do echo $line; done; exit 7"]
+                wire.call("process/start", start_params("old", argv, cwd="file:///", pipeStdin=True))
+                count = wire.call("server/upgrades", {})["count"]
+                popen.send_signal(signal.SIGUSR2)
+                with pytest.raises(ConnectionClosed) as closed:
+                    wire.receive()
+                assert closed.value.rcvd is not None and closed.value.rcvd.code == 1012
+            for turn in range(2):  # each version has its own starter
+                with Wire(url, headers=headers) as wire:
+                    wire.handshake(session)
+                    told = wire.call("server/upgrades", {})
+                    assert (told["count"], told["outcome"]) == (count + 1 + turn, "upgraded")
+                    assert told["pid"] == popen.pid
+                    write = {"processId": "old", "chunk": "aGkK", "writeId": str(turn)}
+                    assert wire.call("process/write", write) == {"status": "accepted"}
+                    wire.until(lambda m: m["method"] == "process/output")
+                    assert run(wire, f"p{turn}", ["id", "-un"]) == b"nobody\n"
+                    real, effective, saved, _ = status(popen.pid)["Uid"].split()
+                    assert (real, effective, saved) == ("0", str(NOBODY), "0")
+                    secret = (own / "tokens").as_uri()
+                    assert "Permission denied" in wire.error("fs/readFile", {"path": secret})["message"]
+                    popen.send_signal(signal.SIGUSR2)
+                    with pytest.raises(ConnectionClosed):
+                        wire.until(lambda m: False)
+            with Wire(url, headers=headers) as wire:
+                wire.handshake(session)
+                end_input = {"processId": "old", "chunk": "", "writeId": "3", "eof": True}
+                assert wire.call("process/write", end_input) == {"status": "accepted"}
+                wire.closed("old")
+                assert wire.exit_code("old") == 7
+                events = [json.loads(line)["event"] for line in (own / "audit").read_text().splitlines()]
+                assert events.count("command-started") == 3
+        finally:
+            end(popen)
+
+
+def test_an_upgrade_that_fails_leaves_the_server_as_it_was() -> None:
+    with serving("--run-as", "nobody") as (wire, folder):
+        assert run(wire, "before", ["id", "-un"]) == b"nobody\n"
         told = wire.call("server/upgrades", {})
+        shutil.rmtree(folder / "site" / "outfitter" / "server" / "handlers")
         os.kill(told["pid"], signal.SIGUSR2)
         told = wire.call("server/upgrades", {"after": told["count"]})
-        said = "a server with --run-as cannot replace itself; stop it and start the new version"
-        assert (told["outcome"], told["reason"]) == ("refused", said)
-        assert wire.call("environment/status") == {"status": "ready"}
+        assert told["outcome"] == "refused"
+        assert told["reason"].startswith("the new version cannot take over: ")
+        assert run(wire, "after", ["id", "-un"]) == b"nobody\n"
+        real, effective, saved, _ = status(told["pid"])["Uid"].split()
+        assert (real, effective, saved) == ("0", str(NOBODY), "0")
 
 
 def test_startup_files_can_be_masked_for_the_other_user() -> None:

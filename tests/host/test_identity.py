@@ -39,7 +39,7 @@ def try_to_set(path):
         return errno.errorcode[error.errno]
 
 path, own = sys.argv[1:]
-assumed = spawn.assumed = Assumed(look_up("nobody"))
+assumed = spawn.assumed = Assumed(look_up("nobody"), os.environ)
 print("ourselves", os.getresuid(), try_to_read(path), try_to_read("/proc/1/environ"))
 with assumed.as_root():
     print("as root", try_to_read(path))

@@ -17,6 +17,7 @@ from ..errors import HostUnsupported, LaunchFailed
 from ..log import warn
 from ..record import record
 from ..stdlib import allocate_lock
+from .facts import working_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,14 +88,14 @@ def look_up(name: str) -> User:
     return User(entry.pw_name, entry.pw_uid, entry.pw_gid, tuple(groups), entry.pw_dir, shell)
 
 
-def assume(user: User) -> Assumed:
-    """From now on this process serves as that user; before it has threads or children.
+def assume(user: User, environ: Mapping[str, str]) -> Assumed:
+    """From now on this process serves as that user; before it has threads. It was started with `environ`.
 
     Raises SettingInvalid, HostUnsupported.
     """
     from . import spawn, uids
 
-    assumed = Assumed(user)
+    assumed = Assumed(user, environ)
     for file in (os.__file__, __file__):
         # Modules are imported later, and helpers of ours are programs of the other user.
         if not os.path.exists(file):
@@ -116,7 +117,7 @@ def assume(user: User) -> Assumed:
 class Assumed:
     """The other user, as this process assumes it."""
 
-    def __init__(self, user: User) -> None:
+    def __init__(self, user: User, environ: Mapping[str, str]) -> None:
         """Acts as that user; before there are other threads. Raises SettingInvalid, HostUnsupported."""
         if os.geteuid() != 0:
             raise SettingInvalid("--run-as needs a server that is started by root")
@@ -124,6 +125,8 @@ class Assumed:
         if machine not in _CALLS:
             raise HostUnsupported(f"--run-as is not supported on {machine}")
         self.user = user
+        self.environ = environ  # what root has started this process with, for its next version
+        self.folder = working_directory() or "/"  # and where
         self._calls = _CALLS[machine]
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
         self._starting = allocate_lock()  # for the starter: threads start tools
@@ -176,6 +179,10 @@ class Assumed:
         the next version of ourselves."""
         return _Ourselves(self)
 
+    def as_started(self) -> _AsStarted:
+        """This process is what it was when it was started: to be replaced by another program."""
+        return _AsStarted(self)
+
     def as_root(self) -> _AsRoot:
         """For this thread, files are root's own for a moment: to read a token again, say."""
         return _AsRoot(self)
@@ -219,6 +226,21 @@ class _Ourselves:
         self._assumed.act_as(0, 0)
 
     def __exit__(self, *_: object) -> None:
+        user = self._assumed.user
+        self._assumed.act_as(user.uid, user.gid)
+
+
+class _AsStarted:
+    def __init__(self, assumed: Assumed) -> None:
+        self._assumed = assumed
+        self._here = working_directory() or "/"
+
+    def __enter__(self) -> None:
+        self._assumed.act_as(0, 0)
+        os.chdir(self._assumed.folder)
+
+    def __exit__(self, *_: object) -> None:
+        os.chdir(self._here)
         user = self._assumed.user
         self._assumed.act_as(user.uid, user.gid)
 

@@ -41,6 +41,12 @@ if TYPE_CHECKING:
         def ourselves(self) -> AbstractContextManager[None]:
             """Within it, children are our own user's."""
 
+        environ: Mapping[str, str]  # what this process was started with
+        folder: str  # and where
+
+        def as_started(self) -> AbstractContextManager[None]:
+            """Within it, this process is what it was then."""
+
         def as_root(self) -> AbstractContextManager[None]:
             """Within it, files are our own user's."""
 
