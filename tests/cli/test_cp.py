@@ -280,7 +280,9 @@ def test_another_tree_does_not_go_on_where_one_has_begun(user: User, server: Ser
     running.wait()
     status, told = cp(user, server, "-r", "other", f":{server.home}/copy")
     shown = f"{server.url}:{server.home}/copy"
-    said = f"outfitter: {shown} exists and is not the same: add --force to copy into it, or write {shown}/ for"
+    said = (
+        f"outfitter: {shown} exists and is not the same: add --force to copy into it, or write {shown}/ for"
+    )
     assert (status, told) == (1, f"{said} {shown}/other\n")
     assert cp(user, server, "-r", "other", f":{server.home}/copy/") == (0, "")
     assert tree(server.home / "copy" / "other") == {"x": b"x"}

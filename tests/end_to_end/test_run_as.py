@@ -231,6 +231,26 @@ def test_tokens_that_only_root_can_read_are_read_again_on_a_signal() -> None:
             end(popen)
 
 
+def test_root_removes_its_own_socket_at_the_end() -> None:
+    with public_folder() as folder:
+        own = folder / "own"
+        own.mkdir(mode=0o700)
+        folder.chmod(0o755)
+        python, place = installed(folder)
+        popen = subprocess.Popen(
+            [python, "-m", "outfitter", "serve", "--run-as", "nobody", "--listen", f"unix:{own}/x.sock"],
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            assert popen.stdout.readline() == f"unix:{own}/x.sock\n".encode()
+            assert (own / "x.sock").is_socket()
+        finally:
+            end(popen)
+        assert list(own.iterdir()) == []
+
+
 def test_root_rotates_the_audit_log() -> None:
     with public_folder() as folder:
         own = folder / "own"

@@ -175,7 +175,11 @@ def serve_websocket(
     loop.run()
     upgrade.stop()  # clients are still told, on the same loop
     listener.stop()
-    place.leave()
+    if settings.run_as is None:
+        place.leave()
+    else:
+        with _as_root():  # who has made it
+            place.leave()
     lazy.stop()
     listener.drain(loop)
     if audit is not None:
