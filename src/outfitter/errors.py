@@ -508,16 +508,25 @@ class ScopeUnknown(Refused):
 
 
 class OverlaysFull(Refused):
-    """A limit on the overlays of a server is reached; `what` names it, `limit` is its number."""
+    """A limit on the overlays of a server is reached; `what` names it, `limit` is its number.
+
+    `held` is how much of it this principal has, where that is its share and the rest is for others.
+    """
 
     slug = "overlays-full"
 
-    def __init__(self, what: str, limit: int) -> None:
-        super().__init__(what, limit)
+    def __init__(self, what: str, limit: int, held: int | None = None) -> None:
+        super().__init__(what, limit, held)
         self.what = what
         self.limit = limit
+        self.held = held
 
     def __str__(self) -> str:
+        if self.held is not None:
+            return (
+                f"you already have {self.held} {self.what}, your share of the {self.limit} of this "
+                "exec-server: free some with environment/overlay/drop"
+            )
         return f"the limit of {self.limit} {self.what} is reached: free some with environment/overlay/drop"
 
 

@@ -142,7 +142,7 @@ def test_mistakes_are_told(user: User, server: Server) -> None:
         (f":{server.home}/nonesuch", "x"): "nonesuch does not exist",
         ("folder", f":{server.home}/x"): "is a directory: add --recursive to copy it",
         ("file", "mars:/x"): "no environment is named 'mars'",
-        ("/", f":{server.home}"): "the root directory has no name to copy",
+        ("/", f":{server.home}/"): "the root directory has no name to copy",
     }
     for args, text in cases.items():
         status, told = cp(user, server, *args)
@@ -233,13 +233,11 @@ def test_tree_whose_copy_was_ended_goes_on_in_the_same_place(
     assert (status, told) == (0, "")
     assert tree(target) == tree(source / "tree")
     assert [one.name for one in folder.iterdir()] == ["tree"]  # no mark is left
-    # Once it is whole, it is a folder as any other.
-    status, told = cp(user, server, *args)
-    if slash:
-        assert (status, told.endswith("exists: add --force to copy into it\n")) == (1, True)
-    else:
-        assert (status, told) == (0, "")
-        assert tree(target / "tree") == tree(source / "tree")
+    # Once it is whole, there is nothing to do, however often.
+    for _ in range(2):
+        assert cp(user, server, *args) == (0, "")
+        assert tree(target) == tree(source / "tree")
+        assert [one.name for one in folder.iterdir()] == ["tree"]
 
 
 def test_tree_on_a_stock_server_goes_on_in_the_same_place(
@@ -280,9 +278,55 @@ def test_another_tree_does_not_go_on_where_one_has_begun(user: User, server: Ser
     wait_until(lambda: bool(partials(server.home / "copy" / "sub")), "some of it", SECONDS)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    assert cp(user, server, "-r", "other", f":{server.home}/copy") == (0, "")
+    status, told = cp(user, server, "-r", "other", f":{server.home}/copy")
+    shown = f"{server.url}:{server.home}/copy"
+    said = (
+        f"outfitter: {shown} exists and is not the same: add --force to copy into it, or write {shown}/ for"
+    )
+    assert (status, told) == (1, f"{said} {shown}/other\n")
+    assert cp(user, server, "-r", "other", f":{server.home}/copy/") == (0, "")
     assert tree(server.home / "copy" / "other") == {"x": b"x"}
     assert not (server.home / "copy" / "x").exists()
+
+
+@pytest.mark.parametrize("given", ["tree", "copy", ".", "..", "", "w/..", "new/"])
+def test_a_tree_that_is_copied_again_is_never_copied_into_itself(
+    given: str, user: User, any_server: Server, there: Path
+) -> None:
+    source = there / "tree"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "file").write_text("x")
+    (source / "empty").mkdir()
+    where = user.home / "here"
+    (where / "w").mkdir(parents=True)
+    destination = f"{where}/{given}"
+    for _ in range(3):
+        assert cp(user, any_server, "-r", f":{source}", destination) == (0, "")
+    at = Path(os.path.normpath(destination)) / ("" if given in ("tree", "copy") else "tree")
+    assert tree(at) == {"empty": None, "sub": None, "sub/file": b"x"}
+    # What differs needs a word, and is mended in the same place.
+    (source / "sub" / "file").write_text("y")
+    (source / "more").mkdir()
+    status, told = cp(user, any_server, "-r", f":{source}", destination)
+    assert (status, "exists and is not the same: add --force" in told) == (1, True)
+    assert cp(user, any_server, "-rf", f":{source}", destination) == (0, "")
+    assert tree(at) == {"empty": None, "more": None, "sub": None, "sub/file": b"y"}
+
+
+@pytest.mark.parametrize("change", ["folder", "content", "kind"])
+def test_a_tree_is_the_same_only_if_all_of_it_is(change: str, user: User, server: Server) -> None:
+    (user.home / "tree" / "sub").mkdir(parents=True)
+    (user.home / "tree" / "file").write_text("x")
+    copy = server.home / "copy"
+    assert cp(user, server, "-r", "tree", f":{copy}") == (0, "")
+    if change == "folder":
+        (copy / "sub").rmdir()
+    else:
+        (copy / "file").unlink()
+        (copy / "file").mkdir() if change == "kind" else (copy / "file").write_text("y")
+    before = tree(copy)
+    status, told = cp(user, server, "-r", "tree", f":{copy}")
+    assert (status, "exists and is not the same" in told, tree(copy)) == (1, True, before)
 
 
 # What is shown

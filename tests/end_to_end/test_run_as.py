@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,13 +16,35 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import outfitter
-from tests.support.machine import public_folder
+from tests.support.machine import children, command, public_folder, status, wait_until
 from tests.support.servers import end
 from tests.support.tools import missing
 from tests.support.wire import Wire, start_params
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 NOBODY = 65534
+
+
+def public_python() -> str:
+    """A Python that every user can run."""
+    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
+        try:
+            subprocess.run([python, "-c", "import ctypes"], user=NOBODY, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return python
+    missing(
+        f"a Python {sys.version_info[0]}.{sys.version_info[1]} that every user can run",
+        "install Debian's python3",
+    )
+    raise AssertionError
+
+
+def run(wire: Wire, process: str, argv: list[str]) -> bytes:
+    """The output of a command that has ended."""
+    wire.call("process/start", start_params(process, argv, cwd="file:///"))
+    wire.closed(process)
+    return wire.output(process)
 
 
 def installed(folder: Path) -> tuple[str, Path]:
@@ -33,17 +56,7 @@ def installed(folder: Path) -> tuple[str, Path]:
 
     shutil.copytree(Path(pybase64.__file__).parent, place / "pybase64")
     subprocess.run(["chmod", "-R", "a+rX", place], check=True)
-    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
-        try:
-            subprocess.run([python, "-c", "import ctypes"], user=NOBODY, check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        return python, place
-    missing(
-        f"a Python {sys.version_info[0]}.{sys.version_info[1]} that every user can run",
-        "install Debian's python3",
-    )
-    raise AssertionError
+    return public_python(), place
 
 
 @contextmanager
@@ -96,6 +109,79 @@ def test_commands_terminals_and_files_are_the_other_users() -> None:
         assert [match["path"] for match in found["matches"]] == [own.as_uri()]
 
 
+# Tries to end each process whose number it is given, and each of its threads, until its stdin ends.
+ATTACK = """
+import ctypes, os, platform, select, sys
+tgkill = {"x86_64": 234}.get(platform.machine(), 131)
+syscall = ctypes.CDLL(None).syscall
+tried = done = 0
+while True:
+    for pid in map(int, sys.argv[1:]):
+        for thread in map(int, os.listdir(f"/proc/{pid}/task")):
+            done += syscall(tgkill, pid, thread, 9) == 0
+        try:
+            os.kill(pid, 9)
+            done += 1
+        except PermissionError:
+            tried += 1
+    if tried == len(sys.argv) - 1:
+        print("begun", flush=True)
+    if tried >= 5000 and select.select([0], [], [], 0)[0]:
+        break
+print("ended", tried >= 5000, done)
+"""
+
+
+def test_a_command_can_end_the_server_at_no_moment() -> None:
+    """Neither the server nor what starts commands for it, or watches over it, is that user's for a moment."""
+    with serving("--run-as", "nobody") as (wire, _):
+        pid = wire.call("server/upgrades", {})["pid"]
+        wait_until(lambda: len(children(pid)) == 3, "the watchdog, the starter and its child run")
+        before = children(pid)
+        run(wire, "first", ["true"])  # that child
+        wait_until(lambda: len(children(pid)) == 3, "there is another one")
+        stays = set(before) & set(children(pid))
+        assert len(stays) == 2
+        ours = [pid, *stays]
+        attack = [public_python(), "-c", ATTACK, *map(str, ours)]
+        wire.call("process/start", start_params("attack", attack, cwd="file:///", pipeStdin=True))
+        wire.until(lambda m: m["method"] == "process/output" and wire.output("attack") == b"begun\n")
+        for number in range(150):
+            run(wire, f"p{number}", ["true"])
+        end_input = {"processId": "attack", "chunk": "", "writeId": "1", "eof": True}
+        assert wire.call("process/write", end_input) == {"status": "accepted"}
+        wire.closed("attack")
+        assert wire.output("attack") == b"begun\nended True 0\n"
+        for one in (*ours, *children(pid)):
+            real, _, saved, _ = status(one)["Uid"].split()
+            assert (real, saved) == ("0", "0")
+        assert stays <= set(children(pid))
+
+
+def test_what_starts_commands_is_replaced_when_it_ends_and_nothing_else_is_lost() -> None:
+    with serving("--run-as", "nobody") as (wire, _):
+        argv = ["sh", "-c", "read line; echo $line; exit 7"]
+        wire.call("process/start", start_params("old", argv, cwd="file:///", pipeStdin=True))
+        pid = wire.call("server/upgrades", {})["pid"]
+
+        def starters() -> list[int]:
+            return [one for one in children(pid) if "host.starter" in command(one)]
+
+        for number, doomed in enumerate((slice(2), slice(1), slice(1, 2), slice(2))):
+            wait_until(lambda: len(starters()) == 2, "one waits for the next request")
+            assert {status(one)["Uid"] for one in starters()} == {"0\t0\t0\t0"}
+            for one in (killed := starters()[doomed]):
+                os.kill(one, signal.SIGKILL)
+            for again in range(3):
+                assert run(wire, f"p{number}.{again}", ["id", "-un"]) == b"nobody\n"
+            assert not set(killed) & set(starters())
+        write = {"processId": "old", "chunk": "aGkK", "writeId": "1"}
+        assert wire.call("process/write", write)["status"] == "accepted"
+        wire.closed("old")
+        assert wire.output("old") == b"hi\n"
+        assert wire.exit_code("old") == 7
+
+
 def test_an_environment_is_the_users_own_if_that_user_has_made_it() -> None:
     with serving("--run-as", "nobody") as (wire, folder):
         env = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {}, "includeOnly": []}
@@ -145,6 +231,58 @@ def test_tokens_that_only_root_can_read_are_read_again_on_a_signal() -> None:
             end(popen)
 
 
+def test_root_removes_its_own_socket_at_the_end() -> None:
+    with public_folder() as folder:
+        own = folder / "own"
+        own.mkdir(mode=0o700)
+        folder.chmod(0o755)
+        python, place = installed(folder)
+        popen = subprocess.Popen(
+            [python, "-m", "outfitter", "serve", "--run-as", "nobody", "--listen", f"unix:{own}/x.sock"],
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            assert popen.stdout.readline() == f"unix:{own}/x.sock\n".encode()
+            assert (own / "x.sock").is_socket()
+        finally:
+            end(popen)
+        assert list(own.iterdir()) == []
+
+
+def test_root_rotates_the_audit_log() -> None:
+    with public_folder() as folder:
+        own = folder / "own"
+        own.mkdir(mode=0o700)
+        python, place = installed(folder)
+        popen = subprocess.Popen(
+            [python, "-m", "outfitter", "serve", "--run-as", "nobody", "--audit", "audit"],
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
+            cwd=own,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            with Wire(popen.stdout.readline().decode().strip()) as wire:
+                wire.handshake()
+                run(wire, "one", ["true"])
+                for turn in range(2):
+                    (own / "audit").rename(own / f"audit.{turn}")
+                    popen.send_signal(signal.SIGHUP)
+                    wait_until((own / "audit").exists, "the log is open again")
+                run(wire, "two", ["true"])
+                wait_until(lambda: "command-ended" in (own / "audit").read_text(), "the log goes on")
+                found = (own / "audit").stat()
+                assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, 0, 0o600)
+                assert [json.loads(one)["process"] for one in (own / "audit").read_text().splitlines()] == [
+                    "two"
+                ] * 2
+                assert run(wire, "cat", ["cat", str(own / "audit")]).endswith(b"Permission denied\n")
+        finally:
+            end(popen)
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -174,15 +312,75 @@ def test_an_interpreter_that_the_user_cannot_read_is_refused(tmp_path: Path) -> 
     assert "this user cannot read" in ran.stderr
 
 
-def test_upgrade_is_refused() -> None:
-    """The next version would be root's again, with the other user's home and directory."""
-    with serving("--run-as", "nobody") as (wire, _):
+def test_upgrade_keeps_commands_and_the_server_is_still_the_other_users() -> None:
+    """The next version starts as root, where root has started the first, and with root's own environment."""
+    with public_folder() as folder:
+        own = folder / "own"  # the directory that the server is started in; not for the other user
+        own.mkdir(mode=0o700)
+        (own / "tokens").touch(0o600)
+        (own / "tokens").write_text("a-token-that-is-of-root\n")
+        headers = {"Authorization": "Bearer a-token-that-is-of-root"}
+        python, place = installed(folder)
+        auth = ("--ws-auth", "capability-token", "--ws-token-file", "tokens", "--audit", "audit")
+        popen = subprocess.Popen(
+            [python, "-m", "outfitter", "serve", "--run-as", "nobody", *auth],
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place), "A_SECRET": "x"},
+            cwd=own,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert popen.stdout is not None
+            url = popen.stdout.readline().decode().strip()
+            with Wire(url, headers=headers) as wire:
+                session = wire.handshake()["sessionId"]
+                argv = ["sh", "-c", "while read line; do echo $line; done; exit 7"]
+                wire.call("process/start", start_params("old", argv, cwd="file:///", pipeStdin=True))
+                count = wire.call("server/upgrades", {})["count"]
+                popen.send_signal(signal.SIGUSR2)
+                with pytest.raises(ConnectionClosed) as closed:
+                    wire.receive()
+                assert closed.value.rcvd is not None and closed.value.rcvd.code == 1012
+            for turn in range(2):  # each version has its own starter
+                with Wire(url, headers=headers) as wire:
+                    wire.handshake(session)
+                    told = wire.call("server/upgrades", {})
+                    assert (told["count"], told["outcome"]) == (count + 1 + turn, "upgraded")
+                    assert told["pid"] == popen.pid
+                    write = {"processId": "old", "chunk": "aGkK", "writeId": str(turn)}
+                    assert wire.call("process/write", write) == {"status": "accepted"}
+                    wire.until(lambda m: m["method"] == "process/output")
+                    assert run(wire, f"p{turn}", ["id", "-un"]) == b"nobody\n"
+                    real, effective, saved, _ = status(popen.pid)["Uid"].split()
+                    assert (real, effective, saved) == ("0", str(NOBODY), "0")
+                    secret = (own / "tokens").as_uri()
+                    assert "Permission denied" in wire.error("fs/readFile", {"path": secret})["message"]
+                    popen.send_signal(signal.SIGUSR2)
+                    with pytest.raises(ConnectionClosed):
+                        wire.until(lambda m: False)
+            with Wire(url, headers=headers) as wire:
+                wire.handshake(session)
+                end_input = {"processId": "old", "chunk": "", "writeId": "3", "eof": True}
+                assert wire.call("process/write", end_input) == {"status": "accepted"}
+                wire.closed("old")
+                assert wire.exit_code("old") == 7
+                events = [json.loads(line)["event"] for line in (own / "audit").read_text().splitlines()]
+                assert events.count("command-started") == 3
+        finally:
+            end(popen)
+
+
+def test_an_upgrade_that_fails_leaves_the_server_as_it_was() -> None:
+    with serving("--run-as", "nobody") as (wire, folder):
+        assert run(wire, "before", ["id", "-un"]) == b"nobody\n"
         told = wire.call("server/upgrades", {})
+        shutil.rmtree(folder / "site" / "outfitter" / "server" / "handlers")
         os.kill(told["pid"], signal.SIGUSR2)
         told = wire.call("server/upgrades", {"after": told["count"]})
-        said = "a server with --run-as cannot replace itself; stop it and start the new version"
-        assert (told["outcome"], told["reason"]) == ("refused", said)
-        assert wire.call("environment/status") == {"status": "ready"}
+        assert told["outcome"] == "refused"
+        assert told["reason"].startswith("the new version cannot take over: ")
+        assert run(wire, "after", ["id", "-un"]) == b"nobody\n"
+        real, effective, saved, _ = status(told["pid"])["Uid"].split()
+        assert (real, effective, saved) == ("0", str(NOBODY), "0")
 
 
 def test_startup_files_can_be_masked_for_the_other_user() -> None:

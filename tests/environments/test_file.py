@@ -40,8 +40,8 @@ HOST_AND_PORT = "write ws://HOST:PORT, with a port from 1 to 65535"
 POSSIBLE = "a name must not be empty and must not contain '=' or NUL"
 ONE_OF_TWO = 'write url = "ws://HOST:PORT" for a server, or program = "COMMAND" to start one'
 KEYS = (
-    "`id`, `skills`, `url`, `auth_bearer_token`, `program`, `args`, `env`, `cwd`, `connect_timeout_sec`, "
-    "`initialize_timeout_sec`, `tls_ca`, `tls_cert`, `tls_key`"
+    "`id`, `skills`, `url`, `auth_bearer_token`, `auth_bearer_token_file`, `program`, `args`, `env`, `cwd`, "
+    "`connect_timeout_sec`, `initialize_timeout_sec`, `tls_ca`, `tls_cert`, `tls_key`"
 )
 
 # What the reference refuses in these words, and we too: the text, and all that we say about it.
@@ -480,6 +480,25 @@ TAKEN: dict[str, tuple[str, Configuration]] = {
 
 # Keys that the reference does not know.
 OURS: dict[str, tuple[str, list[str]]] = {
+    "token file of a program": (
+        PROGRAM + 'auth_bearer_token_file = "token"\n',
+        ["4: environment `a` auth_bearer_token_file requires url; remove auth_bearer_token_file, or set url"],
+    ),
+    "token file in the clear": (
+        FAR + 'auth_bearer_token_file = "token"\n',
+        [
+            "4: exec-server WebSocket headers require wss:// or a loopback destination; "
+            "use wss://, or reach the server through a tunnel on 127.0.0.1",
+        ],
+    ),
+    "token and a file with one": (
+        SERVER + 'auth_bearer_token = "t0ken"\nauth_bearer_token_file = "token"\n',
+        ["5: auth_bearer_token and auth_bearer_token_file cannot both be set; remove one of them"],
+    ),
+    "token file with a NUL": (
+        SERVER + 'auth_bearer_token_file = "a\\u0000b"\n',
+        ["4: auth_bearer_token_file must not contain NUL; remove the \\u0000"],
+    ),
     "certificates without TLS": (
         SERVER + 'tls_ca = "ca.pem"\n',
         ["4: environment `a` tls_ca requires a wss:// url; write wss://, or remove tls_ca"],
@@ -500,7 +519,8 @@ OURS: dict[str, tuple[str, list[str]]] = {
 CERTIFICATES = (
     'default = "a"\n'
     + at("wss://h:1")
-    + 'tls_ca = "ca.pem"\ntls_cert = "/c/cert.pem"\ntls_key = "k/key.pem"\n',
+    + 'tls_ca = "ca.pem"\ntls_cert = "/c/cert.pem"\ntls_key = "k/key.pem"\n'
+    + 'auth_bearer_token_file = "token"\n',
     Configuration(
         default="a",
         environments=(
@@ -510,6 +530,7 @@ CERTIFICATES = (
                 tls_ca="/f/ca.pem",
                 tls_cert="/c/cert.pem",
                 tls_key="/f/k/key.pem",
+                token_file="/f/token",
                 file="/f/x.toml",
                 line=2,
             ),

@@ -21,7 +21,7 @@ import errno, os, sys, threading
 from outfitter.core.launch import Launch
 from outfitter.host.identity import Assumed, look_up
 from outfitter.host.spawn import Spawner, Stdio
-from outfitter.host import spawn
+from outfitter.host import facts, spawn, starters, uids
 
 def try_to_read(path):
     try:
@@ -39,12 +39,15 @@ def try_to_set(path):
         return errno.errorcode[error.errno]
 
 path, own = sys.argv[1:]
-assumed = spawn.assumed = Assumed(look_up("nobody"))
+assumed = spawn.assumed = Assumed(look_up("nobody"), os.environ)
 print("ourselves", os.getresuid(), try_to_read(path), try_to_read("/proc/1/environ"))
 with assumed.as_root():
     print("as root", try_to_read(path))
 os.close(os.open(own, os.O_CREAT | os.O_WRONLY, 0o600))
 print("ours", os.stat(own).st_uid)
+uids.assumed = assumed.user.uid
+print("account", facts.user(), facts.login_shell(), facts.home({}))
+uids.assumed = None
 settings = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname")
 print("kernel", *map(try_to_set, settings))
 thread = threading.Thread(target=lambda: print("thread", try_to_read(path), *map(try_to_set, settings)))
@@ -73,11 +76,13 @@ def test_files_and_children_are_the_other_users_and_the_server_stays_roots() -> 
         secret.chmod(0o600)
         command = [sys.executable, "-c", PROGRAM, secret, folder / "own"]
         ran = subprocess.run(command, capture_output=True, text=True, cwd="/")
+    nobody = look_up("nobody")
     assert ran.stderr == ""
     assert ran.stdout.splitlines() == [
         "ourselves (0, 65534, 0) EACCES EACCES",
         "as root read",
         "ours 65534",
+        f"account {nobody.name} {nobody.shell} {nobody.home}",
         "kernel EACCES EACCES",
         "thread EACCES EACCES EACCES",
         *("65534", "65534"),

@@ -172,6 +172,15 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         ),
     ),
     (
+        errors.OverlaysFull("scopes", 256, 127),
+        (
+            codes.INVALID_REQUEST,
+            "you already have 127 scopes, your share of the 256 of this exec-server: free some with "
+            "environment/overlay/drop",
+            {"error": "overlays-full"},
+        ),
+    ),
+    (
         errors.SetupBlocked("/srv", "outfitter trust /srv"),
         (
             codes.INVALID_REQUEST,

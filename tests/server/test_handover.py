@@ -276,7 +276,7 @@ def _sessions_alike(ours: Any, theirs: Any) -> None:
     assert (theirs._numbers, theirs._leaders) == (ours._numbers, ours._leaders)
     assert (theirs._budget.used, theirs._budget.limit) == (ours._budget.used, ours._budget.limit)
     assert theirs.marks.new(5) == ours.marks.new(5)
-    assert theirs.spawner._child_files == ours.spawner._child_files
+    assert theirs.spawner.child_files == ours.spawner.child_files
     assert theirs.trees.doomed == ours.trees.doomed
     assert theirs.trees.ending == ours.trees.ending
     assert theirs.descriptors.held == ours.descriptors.held > 0

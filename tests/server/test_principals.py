@@ -182,6 +182,8 @@ def test_one_principal_cannot_take_all_scopes(
         error = await failure(put(alice, "thread3", A="1"))
         assert isinstance(error, RequestFailed)
         assert error.data == {"error": "overlays-full"}
+        said = "you already have 3 scopes, your share of the 6 of this exec-server: free some with "
+        assert str(error).startswith(said)
         await put(bob, "thread0", A="1")
         # A scope whose maker has gone makes room: for its own principal, and for the other.
         await alice.aclose()

@@ -7,6 +7,7 @@ import fcntl
 import os
 import socket
 import stat
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import pytest
 
 from outfitter.errors import SettingInvalid
 from outfitter.transport.unix import UnixPlace, path_of
-from tests.support.machine import wait_until
+from tests.end_to_end.test_run_as import installed
+from tests.support.machine import public_folder, wait_until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 
@@ -154,6 +156,67 @@ def test_folder_that_others_can_change_is_refused_with_the_remedy(folder: Path, 
 def test_folder_of_another_user_is_refused(folder: Path) -> None:
     os.chown(folder, 65534, 65534)
     assert "other users can change" in refusal(UnixPlace(f"{folder}/x.sock"))
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_folder_below_one_that_others_can_change_is_refused_with_the_remedy(folder: Path, mode: int) -> None:
+    below = folder / "one" / "two"
+    below.mkdir(parents=True, mode=0o700)
+    folder.chmod(mode)
+    assert refusal(UnixPlace(f"{below}/x.sock")) == (
+        f"other users can replace {below}, where the socket would be, because they can change {folder}: run "
+        f"`chmod go-w {folder}` if it is yours, or make a folder in another place"
+    )
+    folder.chmod(mode | 0o1000)  # as /tmp is
+    place = UnixPlace(f"{below}/x.sock")
+    place.listen().close()
+    place.leave()
+
+
+def test_folder_behind_a_link_must_be_safe_as_well(folder: Path) -> None:
+    loose = folder / "loose"
+    (loose / "run").mkdir(parents=True, mode=0o700)
+    (folder / "link").symlink_to(loose / "run")
+    place = UnixPlace(f"{folder}/link/x.sock")
+    place.listen().close()
+    place.leave()
+    loose.chmod(0o777)
+    assert f"because they can change {loose}: " in refusal(place)
+
+
+@as_root
+def test_name_of_another_user_on_the_way_is_refused(folder: Path) -> None:
+    shared = folder / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (folder / "run").mkdir(mode=0o700)
+    (shared / "link").symlink_to(folder / "run")
+    place = UnixPlace(f"{shared}/link/x.sock")
+    place.listen().close()
+    place.leave()
+    os.chown(shared / "link", 1234, 1234, follow_symlinks=False)  # who can make it another one
+    assert f"because they can change {shared}/link: " in refusal(place)
+    (shared / "own").mkdir(mode=0o700)
+    (shared / "own" / "run").mkdir(mode=0o700)
+    os.chown(shared / "own", 65534, 65534)
+    assert f"because they can change {shared}/own: " in refusal(UnixPlace(f"{shared}/own/run/x.sock"))
+
+
+@as_root
+def test_in_a_namespace_of_users_what_is_roots_may_be_nobodys() -> None:
+    script = (
+        "import os, tempfile; from outfitter.transport.unix import UnixPlace\n"
+        "assert (os.geteuid(), os.stat('/').st_uid) == (1234, 65534)\n"
+        "with tempfile.TemporaryDirectory() as folder: UnixPlace(folder + '/x.sock').listen().close()\n"
+    )
+    with public_folder() as folder:
+        python, place = installed(folder)
+        command = ["unshare", "--user", "--map-user=1234", python, "-c", script]
+        env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(place)}
+        ran = subprocess.run(command, capture_output=True, text=True, user=1234, env=env, cwd="/")
+    if "unshare failed" in ran.stderr:
+        pytest.skip("this kernel gives ordinary users no namespaces")
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_folder_that_is_missing_is_named(folder: Path) -> None:

@@ -242,8 +242,9 @@ def upgrade_command(server: str, **flags: Any) -> int:
 def cp_command(source: str, destination: str, **flags: Any) -> int:
     """Copy files and directories to or from an executor.
 
-    SRC and DST are local paths, NAME:PATH on a named environment, or :PATH on the executor of --on. Every
-    file is checked by its hash. To continue an interrupted copy, run the same command again.
+    SRC and DST are local paths, NAME:PATH on a named environment, or :PATH on the executor of --on. A
+    directory becomes DST; if DST ends with a slash, it goes into DST. Every file is checked by its hash. To
+    continue an interrupted copy, run the same command again.
     """
     from .cp import cp
 

@@ -2,7 +2,8 @@
 
 A file goes to a partial one beside its destination first, named after what is copied; a copy that broke off
 goes on there. It takes its place when its hash is that of the source. A tree has an empty file of that kind
-beside it until all of it is there: the same command again goes on in that tree, instead of copying into it.
+beside it until all of it is there. What a tree's destination means never depends on what is there, so the
+same command again always means the same tree: it goes on there, or finds that nothing is left to do.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from .places import Place, Thing
+
+    _File = tuple[str, Thing, str]  # from where, what, to where
 
 _AT_A_TIME = 8  # files of a tree: hides the round trips of small ones
 FAILED = 1
@@ -109,12 +112,10 @@ class _Copy:
         thing = await self._source.find(path)
         if thing is None:
             raise SettingInvalid(f"{self._source.shown(path)} does not exist")
-        there = await self._target.find(destination or ".")
-        into = destination.endswith("/") or not destination
-        if not into and there is not None and there.is_directory:
-            into = not thing.is_directory or not await self._is_begun(
-                path, self._target.absolute(destination)
-            )
+        into = destination.rpartition("/")[2] in ("", ".", "..")  # no name of its own
+        if not into and not thing.is_directory:
+            there = await self._target.find(destination)
+            into = there is not None and there.is_directory
         if into:
             # Into a folder, under its own name.
             name = os.path.basename(path.rstrip("/"))
@@ -141,18 +142,25 @@ class _Copy:
         if found is not None and not found.is_directory:
             raise SettingInvalid(f"{self._target.shown(destination)} exists and is not a directory")
         self._goes_on = found is not None and await self._is_begun(path, destination)
+        folders, files = await self._plan(path, destination)
         if found is not None and not self._force and not self._goes_on:
-            raise SettingInvalid(f"{self._target.shown(destination)} exists: add --force to copy into it")
+            if await self._has_all(folders, files):
+                return
+            shown = self._target.shown(destination)
+            raise SettingInvalid(
+                f"{shown} exists and is not the same: add --force to copy into it, or write {shown}/ for "
+                f"{shown}/{os.path.basename(path.rstrip('/'))}"
+            )
         marked = found is None or self._goes_on
         if marked:
             await self._target.make_directory(destination.rpartition("/")[0] or "/")
             await self._target.touch(self._begun_mark(path, destination))
-        files: list[tuple[str, Thing, str]] = []
-        await self._plan(path, destination, files)
+        for folder in folders:
+            await self._target.make_directory(folder)
         self._progress.expect(len(files), sum(thing.size for _, thing, _ in files))
         room = asyncio.Semaphore(_AT_A_TIME)
 
-        async def one(file: tuple[str, Thing, str]) -> None:
+        async def one(file: _File) -> None:
             async with room:
                 await self._file(*file)
 
@@ -172,12 +180,14 @@ class _Copy:
     def _begun_mark(self, path: str, destination: str) -> str:
         return _beside(destination, f"{self._source.shown(path)}\0tree")
 
-    async def _plan(self, path: str, destination: str, files: list[tuple[str, Thing, str]]) -> None:
-        """Makes the folders, and lists what is to be copied."""
+    async def _plan(self, path: str, destination: str) -> tuple[list[str], list[_File]]:
+        """The folders that are to be there, each after its own, and the files that are to be copied."""
+        folders: list[str] = []
+        files: list[_File] = []
         pending = [(path, destination)]
         while pending:
             here, there = pending.pop()
-            await self._target.make_directory(there)
+            folders.append(there)
             for name in await self._source.names(here):
                 place = self._source.join(here, name)
                 thing = await self._source.find(place)
@@ -191,6 +201,19 @@ class _Copy:
                     files.append((place, thing, self._target.join(there, name)))
                 else:
                     self._skip(place, "neither a file nor a directory")
+        return folders, files
+
+    async def _has_all(self, folders: list[str], files: list[_File]) -> bool:
+        """Whether nothing is to be copied: what is there is as it is here."""
+        for folder in folders:
+            found = await self._target.find(folder)
+            if found is None or not found.is_directory:
+                return False
+        for path, thing, destination in files:
+            found = await self._target.find(destination)
+            if found is None or not await self._is_copied(path, thing, destination, found):
+                return False
+        return True
 
     def _skip(self, path: str, what: str) -> None:
         self.skipped.append(f"{self._source.shown(path)} is {what}: not copied")
@@ -230,7 +253,7 @@ class _Copy:
         return _beside(destination, f"{self._source.shown(path)}\\0{thing.size}\\0{thing.modified_ms}")
 
     async def _is_copied(self, path: str, thing: Thing, destination: str, there: Thing) -> bool:
-        """Whether a file of a tree that was begun is there already, as it is here."""
+        """Whether a file of a tree is there already, as it is here."""
         if not there.is_file or there.size != thing.size:
             return False
         return await self._target.digest(destination) == await self._source.digest(path)

@@ -46,8 +46,10 @@ def serve(flags: Flags) -> int:
         own_files=_own_files(flags),
         several_principals=bool(flags["allow_user"]) or flags["tls_client_ca"] is not None,
     )
-    if settings.run_as is not None and settings.cgroup:
-        raise SettingInvalid("--cgroup cannot be used with --run-as: that user may not manage the groups")
+    if settings.run_as is not None:
+        if settings.cgroup:
+            raise SettingInvalid("--cgroup cannot be used with --run-as: that user may not manage the groups")
+        _fix_paths(flags)
     place = parse_url(flags["listen"], shared=bool(flags["allow_user"] or flags["allow_unauthenticated"]))
     certificates = _certificates(flags)
     if place is None:
@@ -84,6 +86,14 @@ def _own_files(flags: Flags) -> tuple[str, ...]:
 
         found.append(path_of(flags["listen"]))
     return tuple([os.path.abspath(path) for path in found if path])
+
+
+def _fix_paths(flags: Flags) -> None:
+    """Files that are opened again mean the directory that root is in now: the other user may not enter it."""
+    for name in ("ws_shared_secret_file", "ws_jwks_file", "tls_cert", "tls_key", "tls_client_ca", "audit"):
+        if flags[name] not in (None, "-"):
+            flags[name] = os.path.abspath(flags[name])
+    flags["ws_token_file"] = tuple(map(os.path.abspath, flags["ws_token_file"]))
 
 
 def _certificates(flags: Flags) -> Certificates | None:

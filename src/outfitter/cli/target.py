@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..environments.file import LOCAL, Declared, check, load, shown_url
 from ..environments.manager import open_declared
 from ..errors import SettingInvalid
-from ..record import fields, record
+from ..record import fields, record, replace
 from ..transport.unix import PREFIX, path_of
 from .console import LinkWatch, waiting
 from .follow import LeftRunning
@@ -85,9 +85,13 @@ def find(
                 raise SettingInvalid(f"--{key.replace('_', '-')} needs --on wss://HOST:PORT")
         declared = Declared("url", url=on, token=_token(token_file), **files)
         check(declared)
+        if token_file is not None:  # it is read again whenever the client dials
+            declared = replace(declared, token=None, token_file=os.path.abspath(token_file))
         return Target(on, declared)
     if token_file is not None:
-        raise SettingInvalid("--token-file needs --on URL; for a named environment, set auth_bearer_token")
+        raise SettingInvalid(
+            "--token-file needs --on URL; for a named environment, set auth_bearer_token_file"
+        )
     for key in fields(tls):
         if getattr(tls, key) is not None:
             flag = f"--{key.replace('_', '-')}"

@@ -10,6 +10,7 @@ from ..transport.dial import dial, parse_address
 from ..transport.program import launch
 from .client import Client
 from .session import RemoteSession
+from .token import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from ..transport.base import Dialled
+    from .token import Token
 
 
 class Opening:
@@ -45,7 +47,7 @@ class Opening:
 def connect(
     url: str,
     *,
-    token: str | None = None,
+    token: Token | None = None,
     resume: str | None = None,
     take_over: bool = False,
     connect_timeout: float = 10.0,
@@ -61,13 +63,15 @@ def connect(
 ) -> Opening:
     """A client of the server at a `ws://`, `wss://` or `unix:` URL: Outfitter's or `codex exec-server`.
 
-    `token` is sent as a bearer token, only over TLS or to this machine. `resume` is the id of a session to
-    resume; with `take_over`, also a session that another client still uses. A lost connection is dialled
-    again for `recovery_timeout` seconds; the default is a little less than the server keeps sessions, or 25 s
-    if the server does not say. `on_state` is called with "recovering", "connected" and "failed". With
-    `summaries`, each command reports where its environment came from. With `operate`, the client only looks
-    after the server: it can start nothing, and a server that drains accepts it. At the end of the block,
-    every command that this client started is ended, unless `keep()` was called on its handle.
+    `token` is sent as a bearer token, only over TLS or to this machine: text, the path of a file that has it
+    (a PathLike), or a function that gives it, async or not. Files and functions are asked again whenever the
+    client dials, so a token can be renewed. `resume` is the id of a session to resume; with `take_over`, also
+    a session that another client still uses. A lost connection is dialled again for `recovery_timeout`
+    seconds; the default is a little less than the server keeps sessions, or 25 s if the server does not say.
+    `on_state` is called with "recovering", "connected" and "failed". With `summaries`, each command reports
+    where its environment came from. With `operate`, the client only looks after the server: it can start
+    nothing, and a server that drains accepts it. At the end of the block, every command that this client
+    started is ended, unless `keep()` was called on its handle.
 
     For `wss://`, `ca` is a file with the certificates of the CAs to trust, instead of the machine's or those
     of SSL_CERT_FILE. `client_cert` and `client_key` are files for a server that asks for a certificate. `tls`
@@ -89,7 +93,7 @@ def connect(
             from ..transport.certificates import client_context
 
             tls = client_context(*files)  # once: whoever dials again should need no file
-        return await dial(address, token=token, limit=connect_timeout, tls=tls)
+        return await dial(address, token=await current(token), limit=connect_timeout, tls=tls)
 
     session = RemoteSession(
         dial_it,

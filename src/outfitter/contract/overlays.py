@@ -321,7 +321,8 @@ class Scopes:
         used = held - sum(sizes[key] for key in unused)
         mine = sum(sizes[key] for key in sizes if key[0] == self.principal and key not in gone)
         if not self._shelf.sharing.allows(limit, used, mine, amount):
-            raise OverlaysFull(what, limit)
+            # With room left, it is the others' room.
+            raise OverlaysFull(what, limit, mine if used + amount <= limit else None)
         # Those that were to have less come last: without a word about them, they would have everything.
         unused.sort(key=lambda key: bool(self._scopes[key].overlay.withheld))
         for key in unused:

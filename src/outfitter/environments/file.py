@@ -38,7 +38,8 @@ _HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 _TOP_KEYS = ("default", "include_local", "environments")
 _TIMEOUTS = ("connect_timeout_sec", "initialize_timeout_sec")
 _TLS = ("tls_ca", "tls_cert", "tls_key")  # ours: the reference knows the machine's CAs alone
-_KEYS = ("id", "skills", "url", "auth_bearer_token", "program", "args", "env", "cwd", *_TIMEOUTS, *_TLS)
+_TOKENS = ("auth_bearer_token", "auth_bearer_token_file")  # the second one is ours as well
+_KEYS = ("id", "skills", "url", *_TOKENS, "program", "args", "env", "cwd", *_TIMEOUTS, *_TLS)
 
 
 @record
@@ -46,15 +47,16 @@ class Declared:
     """One named environment as declared: a WebSocket `url`, or a `program` that speaks over its stdio.
 
     `args`, `env` and `cwd` belong to the program. Timeouts are in seconds. `skills` are the names of skills
-    that must be found there. `tls_ca`, `tls_cert` and `tls_key` are files for a `wss://` URL: the CA to
-    trust, and the client's certificate with its key. `file` and `line` say where it was declared, if it was
-    read from a file.
+    that must be found there. `token_file` is read for each connection, instead of `token`. `tls_ca`,
+    `tls_cert` and `tls_key` are files for a `wss://` URL: the CA to trust, and the client's certificate with
+    its key. `file` and `line` say where it was declared, if it was read from a file.
     """
 
     id: str
     _: KW_ONLY
     url: str | None = None
     token: str | None = None
+    token_file: str | None = None
     tls_ca: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
@@ -220,6 +222,7 @@ def _declared(table: Table, number: int, file: str) -> Declared:
         "" if id is None else id,
         url=None if url is None else url.strip(),
         token=table.text("auth_bearer_token"),
+        token_file=_path(table, "auth_bearer_token_file", file),
         tls_ca=_path(table, "tls_ca", file),
         tls_cert=_path(table, "tls_cert", file),
         tls_key=_path(table, "tls_key", file),
@@ -277,7 +280,7 @@ def faults(
             text = f"environment {name} args, env, and cwd require program"
             yield (keys[0],), text, f"remove {' and '.join(keys)}, or start a program"
     if "url" not in written:
-        for key in ("connect_timeout_sec", "auth_bearer_token", *_TLS):
+        for key in ("connect_timeout_sec", *_TOKENS, *_TLS):
             if key in written:
                 yield (key,), f"environment {name} {key} requires url", f"remove {key}, or set url"
     if declared.url is not None:
@@ -295,6 +298,7 @@ def _written(declared: Declared) -> frozenset[str]:
         "url": declared.url is not None,
         "program": declared.program is not None,
         "auth_bearer_token": declared.token is not None,
+        "auth_bearer_token_file": declared.token_file is not None,
         **{key: getattr(declared, key) is not None for key in _TLS},
         "args": bool(declared.args),
         "env": bool(declared.env),
@@ -374,12 +378,17 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _token_faults(declared: Declared) -> Iterator[Fault]:
-    key, token, url = ("auth_bearer_token",), declared.token, declared.url
-    if token is None:
+    token, file, url = declared.token, declared.token_file, declared.url
+    key = (_TOKENS[0] if file is None else _TOKENS[1],)
+    if file is not None and token is not None:
+        yield key, f"{_TOKENS[0]} and {_TOKENS[1]} cannot both be set", "remove one of them"
+    if file is not None and "\0" in file:
+        yield key, f"{_TOKENS[1]} must not contain NUL", "remove the \\u0000"
+    if file is None and token is None:
         return
-    if not token.strip():
+    if token is not None and not token.strip():
         yield key, "auth_bearer_token cannot be empty", "write the token, or remove the line"
-    elif not (token.isascii() and token.isprintable()):
+    elif token is not None and not (token.isascii() and token.isprintable()):
         text = "invalid value for exec-server WebSocket header `authorization`"
         yield key, text, "write the token in printable ASCII on one line"
     if url is not None and url.startswith("ws://") and not any(_url_faults(url)):

@@ -16,6 +16,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ..client.connect import connect, open_program
+from ..client.token import read_token
 from ..errors import EnvironmentReplaced, EnvironmentUnknown, OutfitterError
 from ..record import record
 from .connection import EnvironmentConnection, Opened, Tasks
@@ -273,9 +274,10 @@ async def open_declared(
     Raises DialFailed, RequestFailed or SettingInvalid.
     """
     if declared.url is not None:
+        file = declared.token_file
         return await connect(
             declared.url,
-            token=declared.token,
+            token=declared.token if file is None else lambda: read_token(file),
             ca=declared.tls_ca,
             client_cert=declared.tls_cert,
             client_key=declared.tls_key,

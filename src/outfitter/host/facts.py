@@ -6,6 +6,8 @@ import os
 import pwd
 import sys
 
+from .uids import own
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,7 @@ _FALLBACKS = ("/bin/bash", "/usr/bin/bash", "/bin/zsh", "/usr/bin/zsh", "/bin/sh
 def login_shell() -> str:
     """The account's shell as the system knows it."""
     try:
-        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+        return pwd.getpwuid(own()).pw_shell or "/bin/sh"
     except KeyError:
         return "/bin/sh"
 
@@ -26,9 +28,9 @@ def login_shell() -> str:
 def user() -> str:
     """The account's name, or its number where it has none."""
     try:
-        return pwd.getpwuid(os.getuid()).pw_name
+        return pwd.getpwuid(own()).pw_name
     except KeyError:
-        return str(os.getuid())
+        return str(own())
 
 
 def command_shell() -> tuple[str, str]:
@@ -46,7 +48,7 @@ def home(env: Mapping[str, str]) -> str:
     if given.startswith("/"):
         return given
     try:
-        return pwd.getpwuid(os.getuid()).pw_dir or "/"
+        return pwd.getpwuid(own()).pw_dir or "/"
     except KeyError:
         return "/"
 

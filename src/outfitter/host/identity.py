@@ -1,9 +1,10 @@
 """Another user for what a server of root does for its clients: `--run-as`.
 
-The server's real user stays root: the kernel looks at that when somebody wants to signal or trace it. What it
-does, it does as the other user: not only with files, because settings of the kernel (/proc/sys) ask for the
-effective user. Each thread inherits that from the one that starts it. Children are the other user altogether.
-The C library would change all threads at once, so the kernel is asked directly.
+The server's real and saved user stay root, at every moment: the kernel looks at those when somebody wants to
+signal or trace it. What it does, it does as the other user: not only with files, because settings of the
+kernel (/proc/sys) ask for the effective user. Each thread inherits that from the one that starts it. Children
+are the other user altogether: a process of root's (`starter`) starts them. The C library would change all
+threads at once, so the kernel is asked directly.
 """
 
 from __future__ import annotations
@@ -12,12 +13,19 @@ import ctypes
 import os
 
 from ..earlyerrors import SettingInvalid
-from ..errors import HostUnsupported
+from ..errors import HostUnsupported, LaunchFailed
+from ..log import warn
 from ..record import record
+from ..stdlib import allocate_lock
+from .facts import working_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ..core.launch import Launch
+    from .spawn import Spawner, Stdio
+    from .starters import Starter
 
 # System calls by architecture: setresgid, setresuid, setfsgid, setfsuid, capset, capget.
 _CALLS = {
@@ -80,14 +88,14 @@ def look_up(name: str) -> User:
     return User(entry.pw_name, entry.pw_uid, entry.pw_gid, tuple(groups), entry.pw_dir, shell)
 
 
-def assume(user: User) -> Assumed:
-    """From now on this process serves as that user; before it has threads or children.
+def assume(user: User, environ: Mapping[str, str]) -> Assumed:
+    """From now on this process serves as that user; before it has threads. It was started with `environ`.
 
     Raises SettingInvalid, HostUnsupported.
     """
     from . import spawn, uids
 
-    assumed = Assumed(user)
+    assumed = Assumed(user, environ)
     for file in (os.__file__, __file__):
         # Modules are imported later, and helpers of ours are programs of the other user.
         if not os.path.exists(file):
@@ -107,9 +115,9 @@ def assume(user: User) -> Assumed:
 
 
 class Assumed:
-    """The other user, as this process assumes it. A context manager for starting a child."""
+    """The other user, as this process assumes it."""
 
-    def __init__(self, user: User) -> None:
+    def __init__(self, user: User, environ: Mapping[str, str]) -> None:
         """Acts as that user; before there are other threads. Raises SettingInvalid, HostUnsupported."""
         if os.geteuid() != 0:
             raise SettingInvalid("--run-as needs a server that is started by root")
@@ -117,28 +125,63 @@ class Assumed:
         if machine not in _CALLS:
             raise HostUnsupported(f"--run-as is not supported on {machine}")
         self.user = user
+        self.environ = environ  # what root has started this process with, for its next version
+        self.folder = working_directory() or "/"  # and where
         self._calls = _CALLS[machine]
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
+        self._starting = allocate_lock()  # for the starter: threads start tools
+        self._starter: Starter | None = None
         os.setgroups(user.groups)
         self._keep_rights()
         self.act_as(user.uid, user.gid)
 
-    def __enter__(self) -> None:
-        """This thread is the other user, but can come back. Meanwhile that user may signal us."""
-        setresgid, setresuid, *_ = self._calls
-        user = self.user
-        self._call(setresgid, user.gid, user.gid, 0)
-        self._call(setresuid, user.uid, user.uid, 0)
+    def prepare(self, spawner: Spawner) -> None:
+        """Begins the process that starts children, so that no command has to wait for it."""
+        with self._starting:
+            try:
+                self._begun(spawner)
+            except (LaunchFailed, OSError) as error:
+                warn("server", "no commands can be started yet; the next one tries again: %s", error)
 
-    def __exit__(self, *_: object) -> None:
-        setresgid, setresuid = self._calls[:2]
-        user = self.user
-        self._call(setresuid, 0, user.uid, 0)
-        self._call(setresgid, 0, user.gid, 0)
+    def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int | None) -> int:
+        """Starts a child that is the other user. Raises LaunchFailed."""
+        from .starters import started
+
+        with self._starting:
+            return started(
+                lambda: self._starter or self._begun(spawner),
+                self._ended,
+                launch,
+                stdio,
+                mark,
+                files=spawner.child_files,
+            )
+
+    def _begun(self, spawner: Spawner) -> Starter:
+        from .starters import Starter
+
+        user = (self.user.uid, self.user.gid, self.user.groups)
+        self._starter = Starter(spawner, "host.starter", (user,), ourselves=True)
+        return self._starter
+
+    def _ended(self) -> None:
+        starter, self._starter = self._starter, None
+        if starter is not None:
+            starter.close()
+
+    def close(self) -> None:
+        """Ends the process that starts children."""
+        with self._starting:
+            self._ended()
 
     def ourselves(self) -> _Ourselves:
-        """This thread is root altogether for a moment: to start a child that no command can signal."""
+        """This thread is root altogether for a moment: to start a child that no command can signal, or
+        the next version of ourselves."""
         return _Ourselves(self)
+
+    def as_started(self) -> _AsStarted:
+        """This process is what it was when it was started: to be replaced by another program."""
+        return _AsStarted(self)
 
     def as_root(self) -> _AsRoot:
         """For this thread, files are root's own for a moment: to read a token again, say."""
@@ -183,6 +226,21 @@ class _Ourselves:
         self._assumed.act_as(0, 0)
 
     def __exit__(self, *_: object) -> None:
+        user = self._assumed.user
+        self._assumed.act_as(user.uid, user.gid)
+
+
+class _AsStarted:
+    def __init__(self, assumed: Assumed) -> None:
+        self._assumed = assumed
+        self._here = working_directory() or "/"
+
+    def __enter__(self) -> None:
+        self._assumed.act_as(0, 0)
+        os.chdir(self._assumed.folder)
+
+    def __exit__(self, *_: object) -> None:
+        os.chdir(self._here)
         user = self._assumed.user
         self._assumed.act_as(user.uid, user.gid)
 

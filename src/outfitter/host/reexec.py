@@ -24,18 +24,19 @@ _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_S
 _IOV = 512  # pieces per system call; the kernel takes 1024
 
 
-def own_command() -> list[str]:
-    """The words that started this program: the same again load what is installed now.
+def own_command(folder: str = "") -> list[str]:
+    """The words that started this program, in `folder` if not here: they load what is installed now.
 
     A script with a `#!` line is started as such, since a newly installed one may name another interpreter.
     """
     words = list(sys.orig_argv)
     script = words[1] if len(words) > 1 else ""
-    if script == sys.argv[0] and os.access(script, os.X_OK):
+    path = os.path.abspath(os.path.join(folder, script))
+    if script == sys.argv[0] and os.access(path, os.X_OK):
         try:
-            with open(script, "rb") as file:
+            with open(path, "rb") as file:
                 if file.read(2) == b"#!":
-                    return [os.path.abspath(script), *words[2:]]
+                    return [path, *words[2:]]
         except OSError:
             pass  # the interpreter will say why it cannot be read
     return [sys.executable, *words[1:]]

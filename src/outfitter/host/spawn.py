@@ -26,11 +26,26 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Protocol
 
-    class Identity(AbstractContextManager[None], Protocol):
-        """Another user, as whom children start within it: `identity.Assumed`."""
+    class Identity(Protocol):
+        """Another user, whose children are: `identity.Assumed`."""
+
+        def prepare(self, spawner: Spawner) -> None:
+            """Begins the process that starts them."""
+
+        def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int | None) -> int:
+            """Starts a child of that user."""
+
+        def close(self) -> None:
+            """Ends that process."""
 
         def ourselves(self) -> AbstractContextManager[None]:
             """Within it, children are our own user's."""
+
+        environ: Mapping[str, str]  # what this process was started with
+        folder: str  # and where
+
+        def as_started(self) -> AbstractContextManager[None]:
+            """Within it, this process is what it was then."""
 
         def as_root(self) -> AbstractContextManager[None]:
             """Within it, files are our own user's."""
@@ -99,7 +114,7 @@ class Spawner:
         self._pid_ref = ctypes.byref(self._pid)
         with limits_are_ours:
             self._rtt = resource.getrlimit(resource.RLIMIT_RTTIME)
-        self._child_files: tuple[int, int] | None = None
+        self.child_files: tuple[int, int] | None = None  # the limit on files of children, if not our own
         self.for_ourselves: Mapping[str, str] = {}  # what our own interpreter needs, if anything
 
     def raise_file_limit(self) -> None:
@@ -109,7 +124,7 @@ class Spawner:
             return
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            self._child_files = (soft, hard)
+            self.child_files = (soft, hard)
         except (OSError, ValueError):
             pass
 
@@ -121,7 +136,9 @@ class Spawner:
         """
         if assumed is None:
             return self._start(launch, stdio, mark)
-        with assumed.ourselves() if ourselves else assumed:
+        if not ourselves:
+            return assumed.spawn(self, launch, stdio, mark)
+        with assumed.ourselves():
             return self._start(launch, stdio, mark)
 
     def _start(self, launch: Launch, stdio: Stdio, mark: int | None) -> int:
@@ -205,8 +222,8 @@ class Spawner:
             try:
                 if mark is not None:
                     resource.setrlimit(resource.RLIMIT_RTTIME, (mark, self._rtt[1]))
-                if self._child_files is not None:
-                    resource.setrlimit(resource.RLIMIT_NOFILE, self._child_files)
+                if self.child_files is not None:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, self.child_files)
                 code: int = self._spawn(
                     self._pid_ref, program, actions, self._attributes, argv.address, env.address
                 )
@@ -214,8 +231,8 @@ class Spawner:
             finally:
                 if mark is not None:
                     _set_back(resource.RLIMIT_RTTIME, self._rtt)
-                if self._child_files is not None:
-                    hard = self._child_files[1]
+                if self.child_files is not None:
+                    hard = self.child_files[1]
                     _set_back(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -320,6 +337,8 @@ def failure(code: int, launch: Launch, program: bytes) -> LaunchFailed:
         what = "the program does not exist"
     elif code == errno.E2BIG:
         what = "arguments and environment together are larger than the system allows"
+    elif code == errno.ECANCELED:
+        what = "somebody stopped the command before it had begun, or its file could not be opened in time"
     elif code == errno.ENOEXEC:
         what = "the file is neither a binary of this machine nor a script with a #! line"
     return LaunchFailed(_text(code), errno.errorcode.get(code), what, subject)

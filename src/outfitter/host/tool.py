@@ -66,12 +66,13 @@ def run_tool(
     output: int = OUTPUT_BYTES,
     program: str = "",
     descriptors: tuple[int, ...] = (),
+    ourselves: bool = False,
 ) -> Ran:
     """Runs a program in exactly this environment, without input; blocks for `timeout` and a second at most.
 
     `program` is the file, if it is not `argv[0]`; without a slash it is looked for in `env`'s PATH. It gets
     `descriptors` as 3, 4 and so on. `mark` is one of a server's (`core.marks`), whose sudden end takes the
-    program with it; without one our own end does.
+    program with it; without one our own end does. With `ourselves` it is our own user's (`host.spawn`).
     """
     begun = time.monotonic()
     launch = Launch(program or argv[0], list(argv), cwd, env, descriptors=descriptors)
@@ -81,7 +82,7 @@ def run_tool(
             marks = Marks(new_nonce())
             watchdog, mark = Watchdog(None, Spawner(), marks), marks.new(0)
             watchdog.ensure()
-        return _run(launch, begun, timeout, mark, output)
+        return _run(launch, begun, timeout, mark, output, ourselves)
     except (LaunchFailed, SandboxUnavailable, OSError) as error:
         return _not_started(argv, error)
     finally:
@@ -89,14 +90,14 @@ def run_tool(
             watchdog.stop()
 
 
-def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int) -> Ran:
+def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int, ourselves: bool) -> Ran:
     argv = launch.argv
     spawner = Spawner()
     ready = prepared(launch)
     out, out_theirs, err, err_theirs = spawner.pipes.take()
     try:
         stdio = Stdio(stdout=out_theirs, stderr=err_theirs)
-        pid = spawner.spawn(ready.launch, stdio, carried if usable() else None)
+        pid = spawner.spawn(ready.launch, stdio, carried if usable() else None, ourselves=ourselves)
     except BaseException:
         os.close(out)
         os.close(err)

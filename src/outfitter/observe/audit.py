@@ -16,7 +16,8 @@ from ..stdlib import SimpleQueue, allocate_lock, sha256, start_new_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from typing import Protocol
 
     from ..protocol.jsontext import Json
@@ -57,6 +58,8 @@ class Audit:
         self._path = path
         self._full = commands == "full"
         self._fd = self._open()
+        # As whom the file is opened again, if not as who we are by then.
+        self.opener: Callable[[], AbstractContextManager[None]] | None = None
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._lock = allocate_lock()  # for the next three
         self._waiting = 0
@@ -171,7 +174,11 @@ class Audit:
 
     def _open_again(self) -> None:
         try:
-            fd = self._open()
+            if self.opener is None:
+                fd = self._open()
+            else:
+                with self.opener():
+                    fd = self._open()
         except SettingInvalid as error:
             warn("server", "%s; the audit log goes on in the file that was open", error)
             return

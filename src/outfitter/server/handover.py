@@ -51,7 +51,7 @@ def told(services: Services, parcel: Parcel) -> Told:
         "marks": [sessions.marks.prefix, sessions.marks._next_process],
         "draining": None if services.drain is None else [services.drain.since_ms, sessions.draining],
         "watchdog": _watchdog_told(sessions.watchdog, parcel),
-        "childFiles": sessions.spawner._child_files,
+        "childFiles": sessions.spawner.child_files,
         "doomed": sorted(sessions.trees.doomed),
         "sandboxes": _sandboxes_told(sessions.trees.sandboxes, parcel),
         "ending": sorted(sessions.trees.ending),
@@ -69,7 +69,7 @@ def taken(services: Services, received: Received) -> None:
     _adopt_watchdog(sessions.watchdog, told["watchdog"])
     if told["childFiles"] is not None:
         soft, hard = told["childFiles"]
-        sessions.spawner._child_files = (soft, hard)
+        sessions.spawner.child_files = (soft, hard)
     if told["sandboxes"] is not None:
         _adopt_sandboxes(services.sandboxes, told["sandboxes"])
     for one in told["sessions"]:

@@ -18,6 +18,7 @@ from ..transport.sockets import TcpPlace, is_ipv4
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from ..core.quotas import Sharing
     from ..observe.audit import Audit, Observer
@@ -99,11 +100,13 @@ def serve_websocket(
         from . import upgrading
 
         if upgrading.is_check(said):
+            _assume(settings)
             _check_configuration()
             return upgrading.answer_check(said, gate)
         left = upgrading.received(said)
     if left is not None:
         sock = place.adopt(*left.told["listening"])
+        _assume(settings)
     else:
         if settings.cgroup:
             from ..host.cgroup import check as check_cgroup
@@ -147,6 +150,8 @@ def serve_websocket(
     listener.software = f"outfitter/{VERSION}"
     if audit is not None:
         reload.append(audit.reopen)
+        if settings.run_as is not None:
+            audit.opener = _as_root
         listener.on_refusal = lambda peer, why: audit.happened("refused", "", peer, "", reason=why)
     if check is not None:
 
@@ -170,7 +175,11 @@ def serve_websocket(
     loop.run()
     upgrade.stop()  # clients are still told, on the same loop
     listener.stop()
-    place.leave()
+    if settings.run_as is None:
+        place.leave()
+    else:
+        with _as_root():  # who has made it
+            place.leave()
     lazy.stop()
     listener.drain(loop)
     if audit is not None:
@@ -213,7 +222,7 @@ def _assume(settings: ServerSettings) -> None:
         from ..providers import inherited
 
         user, environment = look_up(settings.run_as), inherited.load()
-        assume(user)
+        assume(user, environment)
         os.environ.clear()
         os.environ.update(user.environment(environment))
 
@@ -318,6 +327,13 @@ def _hang_up(stop: Callable[[], None], reload: list[Callable[[], None]]) -> Call
     return lambda: stop() if in_terminal and not os.isatty(0) else _reload(reload)
 
 
+def _as_root() -> AbstractContextManager[None]:
+    from ..host import spawn
+
+    assert spawn.assumed is not None
+    return spawn.assumed.as_root()
+
+
 def _reload(parts: list[Callable[[], None]]) -> None:
     from ..host import spawn
 
@@ -326,7 +342,7 @@ def _reload(parts: list[Callable[[], None]]) -> None:
             if spawn.assumed is None:
                 part()
             else:
-                with spawn.assumed.as_root():  # tokens and keys are root's, and not for commands
+                with _as_root():  # tokens and keys are root's, and not for commands
                     part()
         except SettingInvalid as error:
             warn("server", "%s; what was in use stays in use", error)

@@ -10,6 +10,7 @@ from ..core.output import Budget, Share
 from ..core.quotas import Sharing
 from ..core.session import SessionBook
 from ..errors import Draining, HostUnsupported, QuotaReached, Refused
+from ..host import spawn
 from ..host.descriptors import Descriptors
 from ..host.orphans import Orphans
 from ..host.process import DESCRIPTORS, Process
@@ -109,6 +110,8 @@ class Sessions:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self.spawner.raise_file_limit()
         self.descriptors.measure()
+        if spawn.assumed is not None:
+            spawn.assumed.prepare(self.spawner)
         self._orphans = Orphans(self.loop, self._is_waited_for)
         # Soon, so that no command has to wait for it, and so that it is there when descriptors are short.
         self.loop.call_later(_WATCHDOG_SECONDS, self.watchdog.try_to_ensure)
@@ -443,6 +446,8 @@ class Sessions:
         self.trees.stopped()
         if self._net_opener is not None:
             self._net_opener.close()
+        if spawn.assumed is not None:
+            spawn.assumed.close()
         if all_killed:
             self.watchdog.stop()
         # Else it outlives us, and ends what we could not.

@@ -21,7 +21,7 @@ import sys
 from .. import VERSION
 from ..core.handover import FORMAT, Parcel, Received
 from ..core.marks import NO_SESSION
-from ..host import reexec
+from ..host import reexec, spawn
 from ..host.facts import working_directory
 from ..host.tool import run_tool
 from ..log import note, warn
@@ -80,7 +80,8 @@ class Upgrading:
         self._get = server
         self._signals = signals
         self._last = last
-        self._command = reexec.own_command()
+        self._assumed = spawn.assumed  # with --run-as: all this is root's own
+        self._command = reexec.own_command("" if self._assumed is None else self._assumed.folder)
         self._under_way = False
         self._until = 0.0
         self._next: Timer | None = None
@@ -104,10 +105,6 @@ class Upgrading:
         self._server = self._get()
         self._services = self._server.services
         self._sessions = self._services.sessions
-        if self._sessions.settings.run_as is not None:
-            # It would start as root again, but in the other user's home and with its files.
-            self._refuse("a server with --run-as cannot replace itself; stop it and start the new version")
-            return
         note("server", "=", "upgrade: asking the new version")
         mark = self._sessions.marks.new(NO_SESSION)
         try:
@@ -118,13 +115,14 @@ class Upgrading:
 
     def _environment(self, said: str) -> dict[str, str]:
         """What this program was started with, and what the next one is told."""
-        return {**self._server.contract.base.values, VARIABLE: said}
+        assumed = self._assumed
+        return {**(self._server.contract.base.values if assumed is None else assumed.environ), VARIABLE: said}
 
     def _check(self, mark: int) -> str:
         """Why the new version cannot take over; empty if it can. In a thread."""
         env = self._environment(f"{_CHECK}{FORMAT}")
-        here = working_directory() or "/"
-        ran = run_tool(self._command, here, env, timeout=UPGRADE_CHECK_SECONDS, mark=mark)
+        here = (working_directory() or "/") if self._assumed is None else self._assumed.folder
+        ran = run_tool(self._command, here, env, timeout=UPGRADE_CHECK_SECONDS, mark=mark, ourselves=True)
         if ran.ok and ran.stdout.startswith(f"{_ANSWER} {FORMAT} ".encode()):
             return ""
         return _why(ran)
@@ -206,7 +204,12 @@ class Upgrading:
             parcel = Parcel()
             memory = reexec.sealed(parcel.pieces(self._told(parcel)))
             self._last()
-            reexec.replace(self._command, self._environment(str(parcel.keep(memory))), parcel.descriptors)
+            env = self._environment(str(parcel.keep(memory)))
+            if self._assumed is None:
+                reexec.replace(self._command, env, parcel.descriptors)
+            else:
+                with self._assumed.as_started():
+                    reexec.replace(self._command, env, parcel.descriptors)
         except Exception as error:
             why = error.strerror if isinstance(error, OSError) else type(error).__name__
             self._refuse(f"the new version cannot be executed: {why}")

@@ -11,9 +11,10 @@ import os
 import select
 import time
 
-from ..errors import FileFailed
+from ..core.launch import Launch
+from ..errors import FileFailed, LaunchFailed
 from ..host.facts import own_program
-from ..host.spawn import limits_are_ours
+from ..host.spawn import Spawner, Stdio
 from ..host.walk import PLAIN
 from ..stdlib import allocate_lock
 from .limits import WALK_SECONDS, WALKERS
@@ -72,7 +73,7 @@ class Walkers:
             self._count += 1
         try:
             return _Walker(self._env)
-        except OSError:
+        except (OSError, LaunchFailed):
             with self._lock:
                 self._count -= 1
             return None
@@ -97,14 +98,7 @@ class _Walker:
         try:
             self._answers, mine = os.pipe()
             try:
-                actions = [
-                    (os.POSIX_SPAWN_DUP2, theirs, 0),
-                    (os.POSIX_SPAWN_DUP2, mine, 1),
-                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-                ]
-                argv = own_program("server.walker")
-                with limits_are_ours:
-                    self._pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True)
+                self._pid = _started(env, theirs, mine)
             except BaseException:
                 os.close(self._answers)
                 raise
@@ -148,3 +142,13 @@ class _Walker:
             os.waitpid(self._pid, 0)
         except (ProcessLookupError, ChildProcessError):
             pass  # it has been reaped with the orphans
+
+
+def _started(env: dict[str, str], requests: int, answers: int) -> int:
+    """The process, as the user that commands have. A spawner of our own, since this is a thread."""
+    argv = own_program("server.walker")
+    null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        return Spawner().spawn(Launch(argv[0], argv, "/", env), Stdio(requests, answers, null))
+    finally:
+        os.close(null)

@@ -1,7 +1,8 @@
 """Listening on a unix socket: a file that only its owner can open, and that does not outlive the server.
 
-The folder must be one where nobody else can put or remove files, or another user's socket could take the
-place of ours.
+The folder must be one where nobody else can put or remove files, and so must be those above it, or another
+user's socket could take the place of ours. Above it, a folder such as /tmp will do, in which all can make
+files and only the owner of one can rename it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 _AF_UNIX, _SOCK_STREAM = 1, 1
 _LONGEST = 107  # bytes of a path that the kernel takes
-_S_IFMT, _S_IFSOCK = 0o170000, 0o140000
+_S_IFMT, _S_IFSOCK, _S_ISVTX = 0o170000, 0o140000, 0o1000
+_NOBODY = 65534  # the kernel's number for users whom a namespace does not know
 PREFIX = "unix:"
 
 
@@ -63,6 +65,7 @@ class UnixPlace:
             raise SettingInvalid(f"cannot listen on {self.url}: {folder}: {error.strerror}") from None
         try:
             _check_folder(folder, os.fstat(place))
+            _check_above(folder)
             from fcntl import LOCK_EX, flock
 
             flock(place, LOCK_EX)  # two servers that start at once must not both find nobody
@@ -132,6 +135,31 @@ class UnixPlace:
         except OSError:
             pass  # it is gone, or in a folder that is not ours any more
         self._identity = None
+
+
+def _check_above(folder: str) -> None:
+    """The folders above, also those behind links, and whose each name on the way is."""
+    for path in {folder, os.path.realpath(folder)}:
+        while path != (above := os.path.dirname(path)):
+            found = os.stat(above)
+            loose = found.st_mode & 0o022 and not found.st_mode & _S_ISVTX
+            if loose or _is_strange(found.st_uid) or _is_strange(os.lstat(path).st_uid):
+                where = above if loose or _is_strange(found.st_uid) else path
+                raise SettingInvalid(
+                    f"other users can replace {folder}, where the socket would be, because they can change "
+                    f"{where}: run `chmod go-w {where}` if it is yours, or make a folder in another place"
+                )
+            path = above
+
+
+def _is_strange(uid: int) -> bool:
+    """Whether it is neither ours nor root's. In a namespace of users, all of root's files are a nobody's."""
+    if uid in (os.geteuid(), 0):
+        return False
+    if uid != _NOBODY:
+        return True
+    with open("/proc/self/uid_map", "rb") as file:
+        return file.read().split() == [b"0", b"0", b"4294967295"]
 
 
 def _check_folder(folder: str, found: os.stat_result) -> None:

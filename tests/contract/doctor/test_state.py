@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from outfitter.contract.doctor.state import OwnFile, key_file, state_folder
+from outfitter.contract.doctor.machine import Machine
+from outfitter.contract.doctor.state import OwnFile, key_file, state, state_folder
+from outfitter.host import installkey, uids
 
 from .build import seen
 
@@ -36,3 +40,13 @@ def test_the_key_must_be_private_and_whole(key: OwnFile, status: str) -> None:
 )
 def test_the_state_folder_must_be_ours_and_writable(state: OwnFile, status: str) -> None:
     assert seen(state_folder(state))[0] == status
+
+
+def test_what_is_ours_belongs_to_the_user_whom_we_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine({"HOME": str(tmp_path), "OUTFITTER_HOME": str(tmp_path)}, "/", login=False)
+    Path(installkey.state_folder(machine.environ, machine.home)).mkdir(parents=True, exist_ok=True)
+    assert state(machine).ours
+    monkeypatch.setattr(uids, "assumed", uids.own() + 1)
+    assert not state(machine).ours

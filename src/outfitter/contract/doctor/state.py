@@ -7,6 +7,7 @@ import stat
 from shlex import quote
 
 from ...host import installkey
+from ...host.uids import own
 from ...record import KW_ONLY, record
 from .check import Check, Finding
 
@@ -43,7 +44,7 @@ def _look(path: str, usable: bool) -> OwnFile:
         found = os.lstat(path)
     except OSError:
         return OwnFile(path, None, usable=usable)
-    ours = found.st_uid == os.getuid() and not stat.S_ISLNK(found.st_mode)
+    ours = found.st_uid == own() and not stat.S_ISLNK(found.st_mode)
     return OwnFile(path, stat.S_IMODE(found.st_mode), ours=ours, usable=usable, size=found.st_size)
 
 
