@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from .documents import EnvironmentSummary, StartupReport
     from .jsontext import Json
-    from .sandbox import SandboxContext
     from .network import NetworkParams
+    from .sandbox import SandboxContext
 
     class Numbered(Protocol):
         """A piece of output with its number (core.output.Chunk)."""

@@ -12,8 +12,8 @@ from array import array
 from ...core.launch import Launch
 from ...errors import LaunchFailed
 from ...stdlib import socket
-from ..masking import packed, receive
 from ..spawn import Stdio
+from ..starter import packed, receive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

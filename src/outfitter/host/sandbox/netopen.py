@@ -15,7 +15,7 @@ from array import array
 from fcntl import ioctl
 
 from ...stdlib import socket
-from ..masking import packed, receive
+from ..starter import packed, receive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
