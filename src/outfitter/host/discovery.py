@@ -1,4 +1,4 @@
-"""Skills and plugins on this machine: who walks the folders and reads the files. `core.capabilities` decides."""
+"""Skills and plugins on this machine: walks the folders and reads the files. `core.capabilities` decides."""
 
 from __future__ import annotations
 
