@@ -94,6 +94,7 @@ METHODS: dict[str, Method] = {
         Method("fs/unwatch", "watching.UnwatchParams", "results.Done", "filesystem", "watching.unwatch", "fsWatch"),
         Method("capabilityRoots/discoverV1", "discovery.RootsParams", "discovery.RootsResult", "capability discovery", "discovery.roots"),
         Method("capabilities/discoverV2", "discovery.DiscoverParams", "discovery.DiscoverResult", "capability discovery", "discovery.discover", "capabilityDiscoveryV2"),
+        Method("environmentConfig/read", "configuration.ConfigParams", "configuration.ConfigResult", "environment config", "configuration.read", "environmentConfigRead"),
         Method("fs/search", "search.SearchParams", "search.SearchResult", "filesystem", "search.search", "fsSearch"),
     )
 }
