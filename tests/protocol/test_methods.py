@@ -30,7 +30,12 @@ def test_every_row_has_a_handler_and_every_handler_a_row() -> None:
 
 def test_flags_follow_from_the_rows() -> None:
     assert {flag for method in METHODS.values() for flag in method.flags} == CAPABILITIES
-    assert CAPABILITIES & set(REFERENCE_FLAGS) == {"fsWatchMissing", "fileWriteStreaming"}
+    assert CAPABILITIES & set(REFERENCE_FLAGS) == {
+        "fsWatchMissing",
+        "fileWriteStreaming",
+        "capabilityDiscoveryV2",
+        "environmentConfigRead",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -46,7 +51,15 @@ def test_a_row_is_found_by_its_own_name() -> None:
     assert [name for name, method in METHODS.items() if method.name != name] == []
 
 
-FAMILIES = {"process": "exec", "initialize": "initialize", "fs": "filesystem", "server": "server"}
+FAMILIES = {
+    "process": "exec",
+    "initialize": "initialize",
+    "fs": "filesystem",
+    "server": "server",
+    "capabilityRoots": "capability discovery",
+    "capabilities": "capability discovery",
+    "environmentConfig": "environment config",
+}
 
 
 def test_families_are_what_the_handshake_refusals_call_them() -> None:

@@ -32,7 +32,7 @@ class CodexLayer:
     toml: str
 
 
-class Unreadable(Exception):
+class ConfigUnreadable(Exception):
     """A file cannot be read, or is no TOML."""
 
 
@@ -41,7 +41,7 @@ def config(
 ) -> tuple[list[CodexLayer], int]:
     """The layers that say something of `paths`; and how many of them stand below what a cloud would add.
 
-    Raises Unreadable.
+    Raises ConfigUnreadable.
     """
     below = _layers([("system ({})", f"{system}/config.toml")], paths)
     try:
@@ -56,7 +56,7 @@ def config(
 
 
 def requirements(paths: Sequence[Sequence[str]], system: str = SYSTEM) -> tuple[list[CodexLayer], int]:
-    """What the machine's owner requires of Codex, in the same form. Raises Unreadable."""
+    """What the machine's owner requires of Codex, in the same form. Raises ConfigUnreadable."""
     found = _layers([("{}", f"{system}/requirements.toml")], paths)
     return found, len(found)
 
@@ -77,15 +77,15 @@ def _document(path: str) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise Unreadable(f"{path}: {error.strerror} (os error {error.errno})") from None
+        raise ConfigUnreadable(f"{path}: {error.strerror} (os error {error.errno})") from None
     if len(data) > _LARGEST:
-        raise Unreadable(f"{path}: larger than {_LARGEST} bytes")
+        raise ConfigUnreadable(f"{path}: larger than {_LARGEST} bytes")
     try:
         value: dict[str, Any] = parse(data.decode(), path).value
     except UnicodeDecodeError:
-        raise Unreadable(f"{path}: not UTF-8") from None
+        raise ConfigUnreadable(f"{path}: not UTF-8") from None
     except FileInvalid as error:
-        raise Unreadable(str(error)) from None
+        raise ConfigUnreadable(str(error)) from None
     return value
 
 

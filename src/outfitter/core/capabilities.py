@@ -22,8 +22,7 @@ MCP_CONFIG = ".mcp.json"  # of a plugin that names none
 DEPTH, DIRECTORIES, ENTRIES = 6, 2000, 20_000
 FILE_BYTES, ROOT_BYTES = 1 << 20, 16 << 20
 ROOTS = 128
-# Of what a skill says about itself; longer ones are left out, as the reference does.
-_NAME, _DESCRIPTION = 64, 1024
+_LONGEST_NAME = 64  # characters; a skill with a longer one is left out, as the reference does
 
 
 # Plugins
@@ -87,9 +86,8 @@ def skill(said: Any, folder: str) -> dict[str, Any]:
     short = _line(more.get("short-description"))
     if not description:
         raise Unusable("it has no description")
-    for what, most in ((name, _NAME), (description, _DESCRIPTION)):
-        if len(what) > most:
-            raise Unusable(f"a text has more than {most} characters")
+    if len(name) > _LONGEST_NAME:
+        raise Unusable(f"its name has more than {_LONGEST_NAME} characters")
     return {"name": name, "description": description, "shortDescription": short or None}
 
 

@@ -35,7 +35,7 @@ def read(call: Call, params: ConfigParams) -> Later:
         try:
             config = codexlayers.config(environ, cwd, params.config_paths)
             required = codexlayers.requirements(params.requirements_paths)
-        except codexlayers.Unreadable as error:
+        except codexlayers.ConfigUnreadable as error:
             raise FileFailed(f"failed to load executor-local config: {error}", "EIO") from None
         return ConfigResult(
             from_path(home), from_path(codex_home), os.uname().nodename, _layers(*config), _layers(*required)
