@@ -34,6 +34,8 @@ def test_flags_follow_from_the_rows() -> None:
         "fsWatchMissing",
         "fileWriteStreaming",
         "networkProxyLaunch",
+        "capabilityDiscoveryV2",
+        "environmentConfigRead",
     }
 
 
@@ -50,7 +52,15 @@ def test_a_row_is_found_by_its_own_name() -> None:
     assert [name for name, method in METHODS.items() if method.name != name] == []
 
 
-FAMILIES = {"process": "exec", "initialize": "initialize", "fs": "filesystem", "server": "server"}
+FAMILIES = {
+    "process": "exec",
+    "initialize": "initialize",
+    "fs": "filesystem",
+    "server": "server",
+    "capabilityRoots": "capability discovery",
+    "capabilities": "capability discovery",
+    "environmentConfig": "environment config",
+}
 
 
 def test_families_are_what_the_handshake_refusals_call_them() -> None:

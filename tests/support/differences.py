@@ -16,9 +16,6 @@ ANY_VALUE = "<any>"  # in place of a value that depends on timing
 
 LATER_METHODS = frozenset(
     {
-        "capabilities/discoverV2",
-        "capabilityRoots/discoverV1",
-        "environmentConfig/read",
         "http/request",
     }
 )

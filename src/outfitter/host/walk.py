@@ -95,7 +95,7 @@ def walk(
     root = sight.stat(path)  # a link that leads nowhere is an error, followed or not
     if not stat.S_ISDIR(root.st_mode) or (not options.follow_directories and sight.is_link(path)):
         return done
-    entered = {sight.real(path)} if options.follow_directories else None
+    entered = {(root.st_dev, root.st_ino)} if options.follow_directories else None
     deadline = time.monotonic() + seconds
     while (folder := done.next()) is not None:
         if time.monotonic() > deadline:
@@ -150,12 +150,15 @@ def _look(
     return files, others
 
 
-def _once(entered: set[str], sight: Sight, path: str) -> bool:
+def _once(entered: set[tuple[int, int]], sight: Sight, path: str) -> bool:
     """Each folder is entered once, by whatever name: that ends cycles."""
-    real = sight.real(path)
-    if real in entered:
+    try:
+        found = sight.stat(path)
+    except OSError:
+        return True  # who looks at it will say why
+    if (found.st_dev, found.st_ino) in entered:
         return False
-    entered.add(real)
+    entered.add((found.st_dev, found.st_ino))
     return True
 
 

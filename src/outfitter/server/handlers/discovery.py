@@ -1,0 +1,53 @@
+"""capabilityRoots/discoverV1 and capabilities/discoverV2: what skills and plugins this machine offers."""
+
+from __future__ import annotations
+
+import os
+
+from ...contract.places import codex_file
+from ...errors import SettingInvalid
+from ...host import discovery
+from ...protocol.discovery import DiscoverResult, RootsResult
+from ...protocol.uri import encode_name
+from ..files import FileWork
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...protocol.discovery import DiscoverParams, Root, RootsParams
+    from ..call import Call, Later
+
+_INCOMPLETE = "some capability metadata could not be loaded; discovery may be incomplete"
+
+
+def roots(call: Call, params: RootsParams) -> Later:
+    def look() -> RootsResult:
+        return RootsResult([_root(root) for root in params.roots])
+
+    return call.feature(FileWork).run(call, look, turns=call.services.walks)
+
+
+def _root(root: Root) -> dict[str, Any]:
+    try:
+        path = root.path.local_path()
+    except ValueError as error:
+        why = f"failed to inspect capability root {root.path.text}: {error}"
+        return {**discovery.nothing(root.id, root.path.text), "error": why}
+    return discovery.root(root.id, path, root.path.text, encode_name)
+
+
+def discover(call: Call, params: DiscoverParams) -> Later:
+    contract = call.services.environments.contract
+    stores = [("user-agent-skills", os.path.join(contract.home, ".agents", "skills"))]
+    try:
+        codex_home = os.path.dirname(codex_file(contract.base.values))
+        stores.insert(0, ("codex-home-skills", os.path.join(codex_home, "skills")))
+    except SettingInvalid:
+        pass  # a server without a home has none
+
+    def look() -> DiscoverResult:
+        skills, failures = discovery.own_skills(stores, encode_name)
+        return DiscoverResult([], skills, [_INCOMPLETE] if failures else [])
+
+    return call.feature(FileWork).run(call, look, turns=call.services.walks)

@@ -1,0 +1,86 @@
+"""What manifests and skills say, decided without a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from outfitter.core.capabilities import Named, Unusable, dependencies, front_matter, named, policy, skill
+
+
+@pytest.mark.parametrize(
+    ("manifest", "found"),
+    [
+        ('{"mcpServers": "./m.json"}', Named("m.json")),
+        ('{"mcpServers": "./a//./b.json"}', Named("a/b.json")),
+        ('{"mcpServers": "m.json"}', Named(wrong="path must start with `./`")),
+        ('{"mcpServers": "../m.json"}', Named(wrong="path must start with `./`")),
+        ('{"mcpServers": "./a/../b"}', Named(wrong="path must remain below the capability root")),
+        ('{"mcpServers": "./"}', Named(wrong="path must remain below the capability root")),
+        ('{"mcpServers": {"a": {}}}', Named(inline=True)),
+        ('{"mcpServers": 5}', Named()),
+        ("{}", Named()),
+        ("[]", Named()),
+        ("not json", Named()),
+        ("[" * 100_000, Named()),
+    ],
+)
+def test_file_that_a_manifest_names(manifest: str, found: Named) -> None:
+    assert named(manifest, "mcpServers") == found
+
+
+def test_front_matter_stands_between_two_lines() -> None:
+    assert front_matter("---\na: 1\n---\nbody") == "a: 1"
+    assert front_matter("--- \r\na: 1\r\n---\r\nbody") == "a: 1\r"
+    for text in ("", "body", "\n---\na\n---", "---\na", "----\na\n----", "---\na\n---x\n"):
+        with pytest.raises(Unusable):
+            front_matter(text)
+
+
+def test_skill_has_a_name_and_a_description() -> None:
+    said = {"name": " a  b ", "description": "x\ny", "metadata": {"short-description": " s "}}
+    assert skill(said, "folder") == {"name": "a b", "description": "x y", "shortDescription": "s"}
+    assert skill({"name": "", "description": "d"}, "folder")["name"] == "folder"
+    assert skill({"name": "n" * 64, "description": "d"}, "f")["name"] == "n" * 64
+    for wrong in (
+        None,
+        [],
+        {"name": "n"},
+        {"description": ""},
+        {"description": "d", "name": "n" * 65},
+        {"description": "d", "metadata": "text"},
+    ):
+        with pytest.raises(Unusable):
+            skill(wrong, "folder")
+
+
+def test_tools_that_a_skill_needs() -> None:
+    nothing = {"description": None, "transport": None, "command": None, "url": None}
+    tool = {"type": "mcp", "value": " x  y ", "oauth": {"callback_port": "7"}}
+    assert dependencies({"dependencies": {"tools": [tool, {"type": "mcp"}, "x"]}}) == {
+        "tools": [{"type": "mcp", "value": "x y", **nothing, "oauthCallbackPort": 7}]
+    }
+    for port in ("0", "65536", "-1", "x", "٣", "9" * 5000):
+        told = dependencies({"dependencies": {"tools": [{**tool, "oauth": {"callback_port": port}}]}})
+        assert told is not None and told["tools"][0]["oauthCallbackPort"] is None
+    for said in (
+        None,
+        {},
+        {"dependencies": {}},
+        {"dependencies": {"tools": "x"}},
+        {"dependencies": {"tools": []}},
+    ):
+        assert dependencies(said) is None
+
+
+def test_policy_of_a_skill() -> None:
+    assert policy({"policy": {}}) == {"allowImplicitInvocation": None, "products": []}
+    said = {"policy": {"allow_implicit_invocation": "false", "products": ["codex", "chatgpt"]}}
+    assert policy(said) == {"allowImplicitInvocation": False, "products": ["codex", "chatgpt"]}
+    for wrong in (
+        None,
+        {"policy": "x"},
+        {"policy": {"products": "codex"}},
+        {"policy": {"products": ["nobody"]}},
+        {"policy": {"allow_implicit_invocation": "maybe"}},
+    ):
+        assert policy(wrong) is None
