@@ -153,6 +153,45 @@ def test_odd_questions_about_roots_get_the_same_answer(params: Any, servers: tup
     assert ours == theirs
 
 
+def sandbox(*entries: tuple[str, Path | None]) -> dict[str, Any]:
+    """A context with these entries: access, and a path; None is the root of all."""
+    listed = [
+        {
+            "path": {"type": "special", "value": {"kind": "root"}}
+            if path is None
+            else {"type": "path", "path": path.as_uri()},
+            "access": access,
+        }
+        for access, path in entries
+    ]
+    files = {"type": "restricted", "entries": listed}
+    profile = {"type": "managed", "file_system": files, "network": "restricted"}
+    return {"permissions": profile, "windowsSandboxLevel": "disabled"}
+
+
+def test_what_a_sandbox_hides_is_not_found(home: Path, servers: tuple[Asker, Asker]) -> None:
+    # Ours alone: the reference's sandbox does not work for a home below the temporary folder.
+    plain = home / "roots/plain"
+
+    def found(*entries: tuple[str, Path | None]) -> tuple[list[str], str | None]:
+        roots = [{"id": "a", "path": plain.as_uri(), "sandbox": sandbox(*entries)}]
+        [told] = servers[1].ask(ROOTS, {"roots": roots})["roots"]
+        paths = [one["instructions"]["path"].removeprefix(plain.as_uri()) for one in told["skills"]]
+        return paths, told["error"]
+
+    everything, error = found(("read", None))
+    assert (len(everything), error) == (6, None)
+    assert found(("read", None), ("deny", plain / "a")) == (
+        [one for one in everything if "/a/" not in one],
+        None,
+    )
+    hidden, error = found(("read", plain), ("deny", plain / ".hidden"))
+    assert (hidden, error) == ([one for one in everything if "/.hidden/" not in one], None)
+    skills, error = found(("read", home / "roots/loop"))
+    assert skills == []
+    assert error is not None and error.endswith("No such file or directory (os error 2)")
+
+
 # The executor's own skills
 
 

@@ -34,6 +34,8 @@ def test_flags_follow_from_the_rows() -> None:
         "fsWatchMissing",
         "fileWriteStreaming",
         "networkProxyLaunch",
+        "sandboxedFileStreaming",
+        "capabilityDiscoverySandbox",
         "capabilityDiscoveryV2",
         "environmentConfigRead",
     }

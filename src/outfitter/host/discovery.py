@@ -8,8 +8,9 @@ import stat
 from ..core import capabilities
 from ..core.capabilities import FILE_BYTES, MANIFESTS, METADATA, ROOT_BYTES, SKILL
 from ..core.walk import FILE
+from ..errors import Refused
 from .files import failed, let_go
-from .walk import walk
+from .walk import PLAIN, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.walk import Walk
+    from .walk import Sight
 
     Encode = Callable[[str], str]  # a name as a part of a URI
     File = dict[str, str]  # "path", which is a URI, and "contents"
@@ -38,8 +40,9 @@ class _Options:
 class Bundle:
     """The files of one root: what was read of them, and what could not be."""
 
-    def __init__(self, encode: Encode) -> None:
+    def __init__(self, encode: Encode, sight: Sight) -> None:
         self.warnings: list[str] = []
+        self.sight = sight
         self._encode = encode
         self._known: dict[str, File | None] = {}
         self._left = ROOT_BYTES
@@ -55,13 +58,11 @@ class Bundle:
 
     def _read(self, path: str, uri: str) -> File | None:
         try:
-            data = read_small(path)
-        except (FileNotFoundError, NotADirectoryError):
+            data = _read_small(path, self.sight)
+        except (FileNotFoundError, NotADirectoryError, Refused):
             return None
         except OSError as error:
             self.warnings.append(f"failed to read capability file {uri}: {failed(error)}")
-            return None
-        if data is None:
             return None
         if len(data) > FILE_BYTES:
             self.warnings.append(f"capability file {uri} exceeds the {FILE_BYTES}-byte limit")
@@ -78,15 +79,14 @@ class Bundle:
         return {"path": uri, "contents": text}
 
 
-def read_small(path: str) -> bytes | None:
-    """A regular file, up to one byte more than it may have; None for anything else. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+def _read_small(path: str, sight: Sight) -> bytes:
+    """A regular file, up to one byte more than it may have. Raises OSError, Refused for anything else."""
+    fd, found = sight.open_read(path)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        parts = []
-        left = FILE_BYTES + 1
-        while left and (part := os.read(fd, left)):
+        data = os.read(fd, min(found.st_size, FILE_BYTES) + 1)
+        parts = [data]
+        left = FILE_BYTES + 1 - len(data)
+        while len(data) > found.st_size and left > 0 and (part := os.read(fd, left)):  # it grows
             parts.append(part)
             left -= len(part)
         return b"".join(parts)
@@ -110,16 +110,16 @@ def nothing(ident: str, uri: str) -> dict[str, Any]:
     return found | {"warnings": [], "error": None}
 
 
-def root(ident: str, path: str, uri: str, encode: Encode) -> dict[str, Any]:
-    """What one root holds."""
+def root(ident: str, path: str, uri: str, encode: Encode, sight: Sight = PLAIN) -> dict[str, Any]:
+    """What one root holds, as far as it is in sight."""
     told = nothing(ident, uri)
     try:
-        if not stat.S_ISDIR(os.stat(path).st_mode):
+        if not stat.S_ISDIR(sight.stat(path).st_mode):
             return {**told, "error": f"capability root {uri} is not a directory"}
-        found = walk(path, uri, _Options, encode, _SECONDS)
+        found = walk(path, uri, _Options, encode, _SECONDS, sight)
     except OSError as error:
         return {**told, "error": f"failed to inspect capability root {uri}: {failed(error)}"}
-    bundle = Bundle(encode)
+    bundle = Bundle(encode, sight)
     bundle.warnings += [f"failed to walk {where}: {why}" for where, why in found.errors]
     if found.truncated:
         bundle.warnings.append(f"capability scan reached its traversal limit (root: {uri})")
@@ -137,7 +137,11 @@ def root(ident: str, path: str, uri: str, encode: Encode) -> dict[str, Any]:
 def _manifest(folder: str, bundle: Bundle) -> File | None:
     for name in MANIFESTS:
         path = f"{folder}/{name}"
-        if os.path.isfile(path):
+        try:
+            is_there = stat.S_ISREG(bundle.sight.stat(path).st_mode)
+        except OSError:
+            continue
+        if is_there:
             return bundle.read(path)
     return None
 
@@ -224,15 +228,19 @@ def _path(one: str, base: str, uri: str) -> str:
 # capabilities/discoverV2
 
 
-def own_skills(stores: list[tuple[str, str]], encode: Encode) -> tuple[list[dict[str, Any]], bool]:
+def own_skills(
+    stores: list[tuple[str, str]], encode: Encode, sight: Sight = PLAIN
+) -> tuple[list[dict[str, Any]], bool]:
     """The skills of some folders, (id, path); and whether something could not be read."""
     skills: list[dict[str, Any]] = []
     failures = False
     for ident, path in stores:
-        uri = Bundle(encode).uri(path)
-        if not os.path.isdir(path):
+        uri = Bundle(encode, sight).uri(path)
+        try:
+            sight.stat(path)
+        except OSError:
             continue
-        told = root(ident, path, uri, encode)
+        told = root(ident, path, uri, encode, sight)
         failures = failures or bool(told["warnings"] or told["error"])
         for one in told["skills"]:
             try:

@@ -92,7 +92,7 @@ METHODS: dict[str, Method] = {
         Method("fs/chmod", "filesystem.ChmodParams", "results.Done", "filesystem", "filesystem.chmod", "fsChmod"),
         Method("fs/watch", "watching.WatchParams", "watching.WatchResult", "filesystem", "watching.watch", "fsWatch"),
         Method("fs/unwatch", "watching.UnwatchParams", "results.Done", "filesystem", "watching.unwatch", "fsWatch"),
-        Method("capabilityRoots/discoverV1", "discovery.RootsParams", "discovery.RootsResult", "capability discovery", "discovery.roots"),
+        Method("capabilityRoots/discoverV1", "discovery.RootsParams", "discovery.RootsResult", "capability discovery", "discovery.roots", "capabilityDiscoverySandbox"),
         Method("capabilities/discoverV2", "discovery.DiscoverParams", "discovery.DiscoverResult", "capability discovery", "discovery.discover", "capabilityDiscoveryV2"),
         Method("environmentConfig/read", "configuration.ConfigParams", "configuration.ConfigResult", "environment config", "configuration.read", "environmentConfigRead"),
         Method("fs/search", "search.SearchParams", "search.SearchResult", "filesystem", "search.search", "fsSearch"),
