@@ -10,8 +10,8 @@ import pytest
 from outfitter.agents.autoskillit import CONTRACT
 from outfitter.agents.backends import backend, registered
 from outfitter.agents.backends.base import Backend, Task
-from outfitter.agents.contract import DEFAULT, Kind, LaunchContract
 from outfitter.agents.spec import EXTRA, INHERITED, CommandSpec, Violation
+from outfitter.env.launches import DEFAULT, Kind, LaunchContract
 from outfitter.env.origin import Origin
 from outfitter.errors import ContractViolated, LaunchRefused, SettingInvalid
 

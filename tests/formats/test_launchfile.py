@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from outfitter.agents.autoskillit import CONTRACT
-from outfitter.agents.contract import DEFAULT, Kind, LaunchContract
-from outfitter.agents.file import parse_contract
+from outfitter.env.launches import DEFAULT, Kind, LaunchContract
 from outfitter.errors import FileInvalid
+from outfitter.formats.launchfile import parse_contract
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "autoskillit.toml"
 
