@@ -81,6 +81,11 @@ set = { "C D" = "x", E = "{home}", F = "{{kind}}" }
     ]
 
 
+def test_enforced_kinds_must_exist() -> None:
+    assert mistakes('enforce = ["skill", "truck"]') == ["1: no kind is called `truck`"]
+    assert parse_contract('enforce = ["truck"]\n[kinds.truck]', "launch.toml").enforce == ("truck",)
+
+
 def test_circle_of_kinds_is_refused() -> None:
     text = '[kinds.a]\nlike = "b"\n[kinds.b]\nlike = "a"\n'
     assert "2: this kind is like itself" in mistakes(text)

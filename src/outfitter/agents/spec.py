@@ -6,7 +6,7 @@ contract's baseline and the caller's extras set comes on top of it, unfiltered; 
 
 from __future__ import annotations
 
-from ..env.launches import Violation, first_match, violations
+from ..env.launches import KIND_VARIABLE, Violation, first_match, violations
 from ..env.origin import RUNTIME, Origin
 from ..env.redact import Secrets
 from ..errors import LaunchRefused
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 INHERITED = Origin("inherited", "from the environment of the caller")
 EXTRA = Origin("extra", "given by the caller for this launch")
 
-# What every command of the agent can tell its executor: `outfitter run` does.
-KIND_VARIABLE = "OUTFITTER_LAUNCH_KIND"
 # Rules beside those of an environment.
 KIND, GUARDS = "kind", "guards"
 

@@ -21,6 +21,8 @@ KINDS = {
     "resume": "a stored session goes on",
     "interactive": "a person at a terminal",
 }
+# What an agent's own commands tell their executor: which kind of launch they belong to. `outfitter run` does.
+KIND_VARIABLE = "OUTFITTER_LAUNCH_KIND"
 HOLES = ("backend", "kind", "contract")  # what a baseline value may have in braces
 
 
