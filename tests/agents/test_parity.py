@@ -8,9 +8,9 @@ from outfitter.agents.autoskillit import CONTRACT, FOOD_TRUCK_REQUIRED
 from outfitter.agents.backends import registered
 from outfitter.agents.backends.base import Backend, Task
 from outfitter.agents.backends.codex import CodexCli
-from outfitter.agents.contract import Kind, LaunchContract
 from outfitter.agents.parity import RULES, Judgement, Order, build, cases, judge
 from outfitter.agents.spec import CommandSpec
+from outfitter.env.launches import Kind, LaunchContract
 from outfitter.record import replace
 
 

@@ -10,9 +10,9 @@ import pytest
 from outfitter.agents.autoskillit import CONTRACT
 from outfitter.agents.backends import backend, registered
 from outfitter.agents.backends.base import Backend, Task
-from outfitter.agents.contract import DEFAULT, Kind, LaunchContract
-from outfitter.agents.spec import EXTRA, INHERITED, CommandSpec, Violation
-from outfitter.env.origin import Origin
+from outfitter.agents.spec import EXTRA, INHERITED, CommandSpec
+from outfitter.env.launches import DEFAULT, KIND_VARIABLE, Kind, LaunchContract, Violation
+from outfitter.env.origin import RUNTIME, Origin
 from outfitter.errors import ContractViolated, LaunchRefused, SettingInvalid
 
 TASK = Task("do", cwd="/work")
@@ -23,6 +23,11 @@ def refusal(*args: object, **more: object) -> LaunchRefused:
     with pytest.raises(LaunchRefused) as caught:
         CommandSpec(*args, **more)  # type: ignore[arg-type]
     return caught.value
+
+
+def values(spec: CommandSpec) -> dict[str, str]:
+    """Its environment, but for what every launch has."""
+    return {name: value for name, value in spec.env.items() if name != KIND_VARIABLE}
 
 
 # The order of the rules
@@ -36,7 +41,7 @@ def test_what_the_caller_has_is_filtered_before_anything_is_added() -> None:
         "AUTOSKILLIT_HEADLESS": "parent",
     }
     spec = CommandSpec(CONTRACT, CODEX, "resume", TASK, base=base)
-    assert dict(spec.env) == {"PATH": "/bin", "MAX_MCP_OUTPUT_TOKENS": "50000"}
+    assert values(spec) == {"PATH": "/bin", "MAX_MCP_OUTPUT_TOKENS": "50000"}
     assert dict(spec.dropped) == {
         "CLAUDE_CODE_X": "codex never inherits CLAUDE_CODE_*",
         "AUTOSKILLIT_PRIVATE_X": "contract autoskillit keeps private AUTOSKILLIT_PRIVATE_*",
@@ -49,7 +54,7 @@ def test_what_the_caller_has_is_filtered_before_anything_is_added() -> None:
 def test_extras_are_never_filtered() -> None:
     extras = {"CLAUDE_CODE_X": "on purpose", "AUTOSKILLIT_PRIVATE_X": "too"}
     spec = CommandSpec(CONTRACT, CODEX, "resume", TASK, base={"CLAUDE_CODE_X": "1"}, extras=extras)
-    assert dict(spec.env) == {**extras, "MAX_MCP_OUTPUT_TOKENS": "50000"}
+    assert values(spec) == {**extras, "MAX_MCP_OUTPUT_TOKENS": "50000"}
     assert spec.origins["CLAUDE_CODE_X"] == EXTRA
 
 
@@ -61,16 +66,17 @@ def test_each_layer_goes_over_the_one_before() -> None:
     task = Task("do", cwd="/work", home="/home/codex")
     known = {"A": Origin("dotenv", "from .env", ".env", 3)}
     spec = CommandSpec(contract, CODEX, "headless", task, base=base, origins=known, extras=extras)
-    assert dict(spec.env) == {"A": "base", "B": "baseline", "CODEX_HOME": "c", "X": "extra"}
+    assert values(spec) == {"A": "base", "B": "baseline", "CODEX_HOME": "c", "X": "extra"}
     baseline = Origin("baseline", "baseline of headless in contract c")
-    assert dict(spec.origins) == {"A": known["A"], "B": baseline, "CODEX_HOME": baseline, "X": EXTRA}
+    expected = {"A": known["A"], "B": baseline, "CODEX_HOME": baseline, "X": EXTRA, KIND_VARIABLE: RUNTIME}
+    assert dict(spec.origins) == expected
     assert CommandSpec(contract, CODEX, "headless", TASK, base={"A": "1"}).origins["A"] == INHERITED
 
 
 def test_home_of_the_agent_is_its_own_variable() -> None:
     task = Task("do", cwd="/work", home="/h")
     homes = {
-        name: dict(CommandSpec(DEFAULT, one, "headless", task, base={}).env.items())
+        name: values(CommandSpec(DEFAULT, one, "headless", task, base={}))
         for name, one in registered().items()
     }
     assert homes == {
@@ -175,6 +181,11 @@ def test_spec_cannot_be_changed_copied_or_derived() -> None:
         type("Mine", (CommandSpec,), {})
 
 
+def test_agent_knows_its_kind_and_no_parent_gives_it_another() -> None:
+    spec = CommandSpec(DEFAULT, CODEX, "skill", TASK, base={KIND_VARIABLE: "orchestrator"})
+    assert spec.env[KIND_VARIABLE] == "skill"
+
+
 def test_secrets_are_not_shown() -> None:
     spec = CommandSpec(DEFAULT, CODEX, "skill", TASK, base={"MY_TOKEN": "hush-hush", "A": "1"})
     assert "hush" not in str(spec) + repr(spec)
@@ -184,4 +195,5 @@ def test_secrets_are_not_shown() -> None:
         "  argv codex exec --json --sandbox workspace-write -- do",
         "  A=1  # from the environment of the caller",
         "  MY_TOKEN=(secret)  # from the environment of the caller",
+        "  OUTFITTER_LAUNCH_KIND=skill  # supplied by Outfitter",
     ]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from outfitter.agents.backends import registered
-from outfitter.agents.file import parse_contract
 from outfitter.agents.parity import RULES
 from outfitter.cli.agents.sessions import AgentSession, AgentSessions
+from outfitter.formats.launchfile import parse_contract
 from tests.cli.commandline import User
 
 ROOT = Path(__file__).resolve().parents[2]

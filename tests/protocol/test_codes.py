@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outfitter import errors
+from outfitter.env.launches import Violation
 from outfitter.errors import (
     FileFailed,
     HostUnsupported,
@@ -127,6 +128,14 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         ),
     ),
     (
+        errors.LaunchRefused("a command", "skill", (Violation("missing", "A", "no layer sets it"),)),
+        (
+            codes.INVALID_PARAMS,
+            "a command cannot be launched as `skill`: A: no layer sets it",
+            {"error": "launch-refused"},
+        ),
+    ),
+    (
         errors.OverlayUnknown("rocm", ("msvc",)),
         (
             codes.INVALID_REQUEST,
@@ -219,7 +228,6 @@ NEVER_ANSWERED = {
     errors.RequestFailed,
     errors.SettingInvalid,
     errors.ContractViolated,
-    errors.LaunchRefused,
     errors.CapabilityMissing,
     errors.DialFailed,
     errors.EnvironmentReplaced,

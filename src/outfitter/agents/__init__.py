@@ -8,30 +8,30 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..env.launches import DEFAULT as DEFAULT
+    from ..env.launches import Kind as Kind
+    from ..env.launches import LaunchContract as LaunchContract
+    from ..env.launches import Violation as Violation
+    from ..formats.launchfile import parse_contract as parse_contract
     from .backends import backend as backend
     from .backends import registered as registered
     from .backends.base import Backend as Backend
     from .backends.base import Task as Task
-    from .contract import DEFAULT as DEFAULT
-    from .contract import Kind as Kind
-    from .contract import LaunchContract as LaunchContract
-    from .file import parse_contract as parse_contract
     from .parity import judge as judge
     from .spec import CommandSpec as CommandSpec
-    from .spec import Violation as Violation
 
 _WHERE = {
     "backend": "backends",
     "registered": "backends",
     "Backend": "backends.base",
     "Task": "backends.base",
-    "DEFAULT": "contract",
-    "LaunchContract": "contract",
-    "Kind": "contract",
-    "parse_contract": "file",
+    "DEFAULT": "..env.launches",
+    "LaunchContract": "..env.launches",
+    "Kind": "..env.launches",
+    "parse_contract": "..formats.launchfile",
     "judge": "parity",
     "CommandSpec": "spec",
-    "Violation": "spec",
+    "Violation": "..env.launches",
 }
 __all__ = sorted(_WHERE)
 
@@ -41,7 +41,9 @@ def __getattr__(name: str) -> object:
     if name in _WHERE:
         from importlib import import_module
 
-        found = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+        where = _WHERE[name]
+        module = import_module(where if where.startswith(".") else f".{where}", __name__)
+        found = getattr(module, name)
         globals()[name] = found
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

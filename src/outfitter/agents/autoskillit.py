@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .contract import Kind, LaunchContract
+from ..env.launches import Kind, LaunchContract
 
 _EVERY_HEADLESS = (
     "AUTOSKILLIT_HEADLESS",

@@ -7,19 +7,19 @@ harness's own, as long as it gives back a CommandSpec.
 
 from __future__ import annotations
 
+from ..env import launches
+from ..env.launches import first_match
 from ..errors import LaunchRefused
 from ..record import EMPTY, KW_ONLY, record
-from . import spec as spec_rules
 from .backends.base import SANDBOXES, Task
-from .contract import first_match
-from .spec import CommandSpec
+from .spec import GUARDS, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ..env.launches import LaunchContract
     from .backends.base import Backend
-    from .contract import LaunchContract
 
     Build = Callable[["Order"], CommandSpec]
 
@@ -133,7 +133,7 @@ def _judged(
     try:
         spec = build(order)
     except LaunchRefused as error:
-        refused = [one for one in error.violations if one.rule != spec_rules.FORBIDDEN]
+        refused = [one for one in error.violations if one.rule != launches.FORBIDDEN]
         for rule, broken in (
             (REQUIRED, refused),
             (FORBIDDEN, [one for one in error.violations if one not in refused]),
@@ -167,7 +167,7 @@ def _resumes(order: Order, build: Build) -> tuple[str, tuple[str, ...]]:
             guards = build(start).guards
             build(Order(contract, backend, "resume", again, base=order.base, extras=extras, continues=guards))
         except LaunchRefused as error:
-            lost = tuple(one.name for one in error.violations if one.rule == spec_rules.GUARDS)
+            lost = tuple(one.name for one in error.violations if one.rule == GUARDS)
             if lost:
                 return str(error), lost
     return "", ()

@@ -16,8 +16,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ..env.launches import LaunchContract
     from .backends.base import Backend
-    from .contract import LaunchContract
     from .parity import Build, Judgement
 
 OPTION = "--outfitter-contracts"
@@ -120,7 +120,7 @@ class _Item(pytest.Item):
 
 def _contract(config: pytest.Config) -> LaunchContract:
     from ..errors import FileInvalid
-    from .file import PROJECT_FILE, parse_contract
+    from ..formats.launchfile import PROJECT_FILE, parse_contract
 
     named = config.getoption("contracts") or config.getini("outfitter_contract")
     path = config.rootpath / (named or PROJECT_FILE)

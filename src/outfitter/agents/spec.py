@@ -6,37 +6,25 @@ contract's baseline and the caller's extras set comes on top of it, unfiltered; 
 
 from __future__ import annotations
 
-from ..env.origin import Origin
+from ..env.launches import KIND_VARIABLE, Violation, first_match, violations
+from ..env.origin import RUNTIME, Origin
 from ..env.redact import Secrets
 from ..errors import LaunchRefused
-from ..record import EMPTY, record
-from .contract import first_match
+from ..record import EMPTY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import NoReturn
 
+    from ..env.launches import Kind, LaunchContract
     from .backends.base import Backend, Task
-    from .contract import Kind, LaunchContract
 
 INHERITED = Origin("inherited", "from the environment of the caller")
 EXTRA = Origin("extra", "given by the caller for this launch")
 
-# Stable names of the rules, for scripts and tests.
-KIND, MISSING, EMPTY_VALUE, FORBIDDEN, GUARDS = "kind", "missing", "empty", "forbidden", "guards"
-
-
-@record
-class Violation:
-    """One broken rule. `name` is the variable, or the flag; `why` says which layer brought or dropped it."""
-
-    rule: str
-    name: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.why}"
+# Rules beside those of an environment.
+KIND, GUARDS = "kind", "guards"
 
 
 class CommandSpec:
@@ -84,13 +72,14 @@ class CommandSpec:
         mix.set(backend.env(task), Origin("backend", f"set for {backend.name}"))
         mix.set(contract.baseline(rules, backend.name), Origin("baseline", _baseline(contract, rules)))
         mix.set(extras, EXTRA)
+        mix.set({KIND_VARIABLE: kind}, RUNTIME)
         argv = backend.argv(kind, task)
         guards = backend.guards(argv)
-        violations = _judged(rules, mix)
+        broken = violations(rules, mix.values, mix.brought, lambda name: mix.dropped.get(name, ""))
         if continues is not None and guards != continues:
-            violations.append(Violation(GUARDS, "sandbox", _lost(continues, guards)))
-        if violations:
-            raise LaunchRefused(backend.name, kind, tuple(violations))
+            broken.append(Violation(GUARDS, "sandbox", _lost(continues, guards)))
+        if broken:
+            raise LaunchRefused(backend.name, kind, tuple(broken))
         from types import MappingProxyType
 
         fill = object.__setattr__
@@ -166,27 +155,14 @@ class _Mix:
             self.values[name] = value
             self.origins[name] = origin
 
+    def brought(self, name: str) -> str:
+        return self.origins[name].detail
+
     def _why_not(self, name: str) -> str | None:
         for rules, who in self._filters:
             if rule := first_match(rules, name):
                 return f"{who} {rule}"
         return None
-
-
-def _judged(kind: Kind, mix: _Mix) -> list[Violation]:
-    found = []
-    for name in kind.requires:
-        if name not in mix.values:
-            why = mix.dropped.get(name)
-            told = f"required, and no layer sets it{f'; the inherited one was dropped: {why}' if why else ''}"
-            found.append(Violation(MISSING, name, told))
-        elif not mix.values[name] and name not in kind.may_be_empty:
-            told = f"required, and empty: {mix.origins[name].detail}"
-            found.append(Violation(EMPTY_VALUE, name, told))
-    for name in mix.values:
-        if rule := first_match(kind.forbids, name):
-            found.append(Violation(FORBIDDEN, name, f"{rule} is forbidden: {mix.origins[name].detail}"))
-    return found
 
 
 def _baseline(contract: LaunchContract, kind: Kind) -> str:

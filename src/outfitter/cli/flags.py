@@ -213,6 +213,7 @@ WISHES: tuple[Flag, ...] = (
     ),
     Flag("--overlay", "list", "Apply this named overlay of the configuration.", "NAME"),
     Flag("--scope", "text", "ID of the agent session whose overlay to apply.", "ID"),
+    Flag("--kind", "text", "The kind of launch that the command belongs to.", "KIND"),
 )
 # What a command may do on its executor.
 SANDBOX: tuple[Flag, ...] = (

@@ -16,7 +16,7 @@ from .console import say
 from .follow import NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, Follower, LeftRunning
 from .records import Records
 from .target import named, reach
-from .wishes import sandbox, wire_contract, wire_policy
+from .wishes import launch_kind, sandbox, wire_contract, wire_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,6 +71,8 @@ class _Run:
             say("--detach needs a server that keeps the command running: add --on NAME or URL")
             return NOT_STARTED
         async with reach(self._target, summaries=flags["explain"] or flags["json"]) as client:
+            if client.offers("environmentContract"):
+                self._contract = wire_contract(flags, launch_kind())
             if flags["detach"] and (why := self._why_not_kept(client)):
                 say(why)
                 return NOT_STARTED

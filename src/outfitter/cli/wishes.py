@@ -43,6 +43,7 @@ def asked(flags: Flags, cwd: str) -> Asked:
         unset=tuple(flags["unset"]),
         scope=flags["scope"],
         overlays=tuple(flags["overlay"]),
+        kind=flags["kind"] or launch_kind(),
     )
 
 
@@ -53,17 +54,30 @@ def wire_policy(flags: Flags) -> EnvPolicy | None:
     return EnvPolicy(*_policy(flags)) if has_policy(flags) else None
 
 
-def wire_contract(flags: Flags) -> EnvContract | None:
-    """For a client; None when it says nothing, so that servers without a contract can be asked as well."""
+def launch_kind() -> str:
+    """The kind of launch of the agent that we were started by; "" if none has started us."""
+    import os
+
+    from ..env.launches import KIND_VARIABLE
+
+    return os.environ.get(KIND_VARIABLE, "")
+
+
+def wire_contract(flags: Flags, inherited: str = "") -> EnvContract | None:
+    """For a client; None when it says nothing, so that servers without a contract can be asked as well.
+
+    `inherited` is the kind of launch where the flags name none.
+    """
     from ..client.environment import EnvContract
 
     unset = tuple(flags["unset"])
     # Only `run` starts shells, and only it has `startup`: `login` of `env explain` is another word.
     login, startup = (flags["login"], flags["startup"]) if "startup" in flags else (None, None)
     scope, overlays = flags["scope"], tuple(flags["overlay"])
-    if flags["author"] == "user" and scope is None and not (unset or login or startup or overlays):
+    kind = flags["kind"] or inherited or None
+    if flags["author"] == "user" and not (scope or unset or login or startup or overlays or kind):
         return None
-    return EnvContract(flags["author"], unset, login, startup, scope, overlays)
+    return EnvContract(flags["author"], unset, login, startup, scope, overlays, kind)
 
 
 def sandbox(flags: Flags) -> Sandbox | None:

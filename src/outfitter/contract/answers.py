@@ -133,8 +133,12 @@ def explain_later(
     key, used = contract.key, base or contract.base
 
     def wait() -> Json:
-        resolved = contract.environment(ready)
+        resolved = contract.resolved(ready)
         told = _explain(resolved, settings, asked.cwd, show, used, key, programs)
+        if asked.kind:
+            from .kinds import told as launch_told
+
+            told["launch"] = launch_told(asked, settings, resolved)
         if login:
             told["loginShell"] = _under_login_shell(resolved, settings, asked.cwd, programs, mark)
         return told

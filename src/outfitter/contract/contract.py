@@ -65,7 +65,8 @@ class Asked:
     applies then, and what every command needs is filled in; without both, the environment is exactly `env`.
     `key` stands for the policy, so that it is made only when its stack is not known yet. `scope` is the id of
     the scope of `principal` whose overlay applies, `overlays` are the names of those that were chosen.
-    Without `setup` the project's setup is neither run nor applied. `network` leads to a proxy.
+    Without `setup` the project's setup is neither run nor applied. `network` leads to a proxy. `kind` is the
+    kind of launch that the command belongs to.
     """
 
     cwd: str
@@ -82,6 +83,7 @@ class Asked:
     overlays: tuple[str, ...] = ()
     setup: bool = True
     network: Layer | None = None
+    kind: str = ""
     hidden = ("env", "key")
 
     @property
@@ -224,10 +226,11 @@ class Contract:
                 layers = (*layers, self.setups.layer(use))
                 stack = self._stack(settings, base, asked, layers, provided=bool(uses))
         lost: tuple[str, ...] = ()
-        if asked.scope is not None or asked.overlays or self._may_keep():
-            awaits = self.project_awaits(settings) if asked.overlays else ""
+        overlays = (*settings.overlays_of(asked.kind), *asked.overlays) if asked.kind else asked.overlays
+        if asked.scope is not None or overlays or self._may_keep():
+            awaits = self.project_awaits(settings) if overlays else ""
             session = self.overlays.layers(
-                asked.cwd, asked.scope, asked.overlays, settings, asked.principal, awaits
+                asked.cwd, asked.scope, overlays, settings, asked.principal, awaits
             )
             if session:
                 stack = self._stack(settings, base, asked, (*layers, *session), provided=bool(uses))
@@ -267,7 +270,19 @@ class Contract:
         return self.environment(self.ready(asked, base))
 
     def environment(self, ready: Ready) -> Resolved:
-        """The exact environment of one command; may be called in a thread. Raises EnvironmentTooLarge."""
+        """The exact environment of one command; may be called in a thread. Raises EnvironmentTooLarge, and
+        LaunchRefused where its kind of launch requires what it does not have."""
+        asked = ready.asked
+        if asked.kind and ready.settings is not None and ready.settings.launches:
+            from .kinds import check
+
+            resolved = self.resolved(ready)
+            check(asked, ready.settings.launches, resolved)
+            return resolved
+        return self.resolved(ready)
+
+    def resolved(self, ready: Ready) -> Resolved:
+        """The same, whatever its kind of launch requires. Raises EnvironmentTooLarge."""
         asked = ready.asked
         runtime = (self._terminal,) if asked.tty else ()
         if asked.network is not None:

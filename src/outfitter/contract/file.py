@@ -13,6 +13,7 @@ from ..env.pattern import check as check_patterns
 from ..errors import FileInvalid, LimitExceeded
 from ..formats.document import Mistake, refuse
 from ..formats.toml import Table, parse, shown
+from ..record import replace
 from .schema import KEYS
 from .settings import (
     FIELDS,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..env.launches import LaunchContract
     from ..formats.document import Document
     from .schema import Key
 
@@ -89,6 +91,7 @@ class _File:
             provider_options=self._provider_options(),
             setup=setup,
             sandbox=sandbox,
+            launches=self._said.get("agents"),
             lines=self._lines,
             **said,
         )
@@ -502,18 +505,21 @@ class _File:
             overlay = inner.table(name)
             if overlay is None:
                 continue
-            overlay.only(*(one.name for one in KEYS["env"]))
+            overlay.only(*(one.name for one in KEYS["env"]), "kinds")
             for one in KEYS["env"]:
                 if one.name in overlay:
                     part = f"{setting}.{name}.{one.name}"
                     self._said[part] = self._value(overlay, one, part)
             self._lines[f"{setting}.{name}"] = inner.line(name)
-            found[name] = self._env(f"{setting}.{name}") or EnvSettings(self._document.file)
+            table_ = self._env(f"{setting}.{name}") or EnvSettings(self._document.file)
+            found[name] = replace(table_, kinds=overlay.texts("kinds") or ())
         return found
 
-    def _read_launches(self, table: Table, key: Key, setting: str) -> None:
-        """Launches of agents are no matter of a command's environment: who launches one reads this table."""
-        table.table(key.name)
+    def _read_launches(self, table: Table, key: Key, setting: str) -> LaunchContract | None:
+        from ..formats.launchfile import read_contract
+
+        inner = table.table(key.name)
+        return None if inner is None else read_contract(inner)
 
     def _env(self, table: str) -> EnvSettings | None:
         self._refuse_contradictions(table)

@@ -52,6 +52,7 @@ def merge(
     _tighten(merged, project, "limits.total_bytes", int.__neg__)
     _merge_providers(merged, user, project)
     _merge_overlays(merged, user, project)
+    merged.launches = tuple([said.launches for said in (user, project) if said.launches is not None])
     _merge_sandbox(merged, user, project)
     merged.user_env, merged.project_env = user.env, project.env
     merged.setup = project.setup

@@ -214,6 +214,7 @@ def _table(names: str, values: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "propertyNames": {"pattern": names}, "additionalProperties": values}
 
 
+_KINDS = Key("kinds", "texts", "Kinds of launch for whose commands the overlay is, without being asked for.")
 _VALUES: dict[str, Any] = {  # functions of a Key; their type would be longer than they are
     "flag": lambda key: {"type": "boolean"},
     "choice": lambda key: {"enum": list(key.choices)},
@@ -238,7 +239,7 @@ _VALUES: dict[str, Any] = {  # functions of a Key; their type would be longer th
         "additionalProperties": {
             "type": "object",
             "additionalProperties": False,
-            "properties": {one.name: _value(one) for one in KEYS["env"]},
+            "properties": {one.name: _value(one) for one in (*KEYS["env"], _KINDS)},
         },
     },
     "launches": lambda key: _table("", {}),

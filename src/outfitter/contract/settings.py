@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..core.sandbox import Sandbox
+    from ..env.launches import LaunchContract
 
 # Each from the loosest to the strictest.
 LOGINS = ("allow", "strip", "reject")
@@ -82,7 +83,7 @@ class EnvSettings:
     """An [env]: `set` is a tuple of (name, value, line), `unset` of (name, line).
 
     `operations` is a tuple of (variable, op, values, line), removals first, so that a file never removes what
-    it adds itself. The values are absolute.
+    it adds itself. The values are absolute. An overlay with `kinds` is for every command of these launches.
     """
 
     file: str
@@ -90,6 +91,7 @@ class EnvSettings:
     set: tuple[tuple[str, str, int], ...] = ()
     unset: tuple[tuple[str, int], ...] = ()
     operations: tuple[tuple[str, str, tuple[str, ...], int], ...] = ()
+    kinds: tuple[str, ...] = ()
     hidden = ("set",)
 
 
@@ -167,6 +169,7 @@ class FileSettings:
     allow_from: tuple[str, ...] | None = None
     env: EnvSettings | None = None
     overlays: Mapping[str, EnvSettings] = EMPTY
+    launches: LaunchContract | None = None
     list_names: tuple[str, ...] = ()
     secret_names: tuple[str, ...] = ()
     allow_code_loading: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -219,6 +222,7 @@ class Settings:
         self.user_env: EnvSettings | None = None
         self.project_env: EnvSettings | None = None
         self.overlays: dict[str, tuple[str, EnvSettings]] = {}  # by name: "user" or "project", and what it is
+        self.launches: tuple[LaunchContract, ...] = ()  # the user's, and the project's
         # None: nobody has named any, and what is found there is used.
         self.providers: tuple[str, ...] | None = None
         self.allowed_providers: frozenset[str] | None = None  # None: all
@@ -242,6 +246,10 @@ class Settings:
     def confines(self) -> bool:
         """Whether a file has a word about the sandbox of commands."""
         return self.user_sandbox is not None or self.project_sandbox is not None
+
+    def overlays_of(self, kind: str) -> list[str]:
+        """The overlays that are for every command of a kind of launch."""
+        return [name for name, (_, overlay) in self.overlays.items() if kind in overlay.kinds]
 
 
 # The attributes of FileSettings with what was written under one name; most are those of Settings, too.

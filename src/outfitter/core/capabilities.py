@@ -1,7 +1,7 @@
 """What a folder of capabilities offers: skills and plugins, by the rules of those who write them. Pure.
 
-A skill is a folder with SKILL.md, which may have `agents/openai.yaml` beside it; a plugin has a manifest in one
-of three places. What a file says is decided here; who reads the files is `host.discovery`.
+A skill is a folder with SKILL.md, which may have `agents/openai.yaml` beside it; a plugin has a manifest in
+one of three places. What a file says is decided here; who reads the files is `host.discovery`.
 """
 
 from __future__ import annotations

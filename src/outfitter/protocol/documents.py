@@ -126,6 +126,15 @@ class LoginShell(TypedDict):
     programs: NotRequired[dict[str, dict[str, str | None]]]
 
 
+class LaunchDocument(TypedDict):
+    """The kind of launch that a command belongs to: which contracts are enforced, and what is broken."""
+
+    kind: str
+    enforcedBy: list[str]
+    overlays: list[str]
+    violations: list[str]
+
+
 class Explanation(TypedDict):
     """environment/explain."""
 
@@ -138,6 +147,7 @@ class Explanation(TypedDict):
     variables: dict[str, Variable]
     refused: list[RefusalDocument]
     shell: dict[str, str]
+    launch: NotRequired[LaunchDocument]
     files: list[File]
     programs: NotRequired[dict[str, dict[str, Any]]]  # a program's path, and which entry of PATH leads there
     loginShell: NotRequired[LoginShell]

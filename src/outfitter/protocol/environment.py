@@ -92,7 +92,8 @@ class ContractParams:
     Without an `envPolicy` the configured one holds, and `env` is what `author` ("user" or "model") says on
     top of it; `unset` takes variables away. `login` and `startup` say what becomes of a shell's login flag
     and startup files, where the executor's configuration does not forbid it; None leaves that to it.
-    `scope` is the session whose overlay holds, `overlays` are named ones of the configuration.
+    `scope` is the session whose overlay holds, `overlays` are named ones of the configuration. `kind` is the
+    kind of launch (of an agent) that the command belongs to.
     """
 
     author: str = "user"
@@ -101,6 +102,7 @@ class ContractParams:
     startup: str | None = None
     scope: str | None = None
     overlays: tuple[str, ...] = ()
+    kind: str | None = None
 
     # By hand: every command of our own client comes with one.
     @classmethod
@@ -113,6 +115,7 @@ class ContractParams:
             _choice_or(fields, "startup", STARTUPS),
             fields.ident_or_none("scope"),
             tuple(fields.texts("overlays")) if "overlays" in fields else (),
+            fields.ident_or_none("kind"),
         )
 
     def encode(self) -> Json:
@@ -127,6 +130,8 @@ class ContractParams:
             params["scope"] = self.scope
         if self.overlays:
             params["overlays"] = list(self.overlays)
+        if self.kind is not None:
+            params["kind"] = self.kind
         return params
 
 

@@ -121,6 +121,7 @@ class Environments:
             scope=contract.scope,
             principal=principal,
             overlays=contract.overlays,
+            kind=contract.kind or "",
         )
 
     def summary(

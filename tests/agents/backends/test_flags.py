@@ -11,7 +11,7 @@ import pytest
 
 from outfitter.agents.backends import backend, registered
 from outfitter.agents.backends.base import FULL_ACCESS, READ_ONLY, SANDBOXES, WORKSPACE_WRITE, Task, option
-from outfitter.agents.contract import KINDS
+from outfitter.env.launches import KINDS
 from outfitter.errors import SettingInvalid
 from tests.support.tools import claude_binary, codex_binary, gemini
 

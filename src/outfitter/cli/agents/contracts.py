@@ -7,14 +7,14 @@ from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from ...agents.backends import backend, registered
-from ...agents.contract import KINDS
-from ...agents.file import PROJECT_FILE, TABLE, parse_contract
 from ...agents.parity import NOT_BUILT, RULES, judge
 from ...contract.config import find_project_file
 from ...contract.contract import Asked, contract_of
+from ...env.launches import KINDS
 from ...env.names import SHELL_MAINTAINED, is_runtime
 from ...env.policy import CORE_NAMES
 from ...errors import SettingInvalid
+from ...formats.launchfile import PROJECT_FILE, TABLE, parse_contract
 from ...providers import inherited
 from ..console import say
 from ..env.asking import folder_of
@@ -22,7 +22,7 @@ from ..table import table
 
 if TYPE_CHECKING:
     from ...agents.backends.base import Backend
-    from ...agents.contract import LaunchContract
+    from ...env.launches import LaunchContract
 
 
 def read(file: str | None) -> LaunchContract:

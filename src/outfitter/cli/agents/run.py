@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...agents.backends import backend
 from ...agents.backends.base import WORKSPACE_WRITE, Task
-from ...agents.contract import DEFAULT
 from ...agents.running import base_of, start
 from ...agents.spec import CommandSpec
 from ...contract.config import find_project_file
 from ...core.events import Output
+from ...env.launches import DEFAULT
 from ...env.redact import Secrets
 from ...errors import OutfitterError, RequestFailed
 from .. import base, terminal
@@ -28,9 +28,9 @@ from .sessions import AgentSession, AgentSessions
 
 if TYPE_CHECKING:
     from ...agents.backends.base import Backend
-    from ...agents.contract import LaunchContract
     from ...client.client import Client
     from ...core.events import Exited
+    from ...env.launches import LaunchContract
     from ..target import Target
 
 # An agent says its session's id in the first lines of its output; a line is not kept beyond this.

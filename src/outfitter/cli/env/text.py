@@ -42,6 +42,7 @@ def overview(told: Json, paint: Paint, *, values: bool = False) -> Iterator[str]
     hint = "" if values else "; values are not shown"
     where = printable(str(told["cwd"]))
     yield paint("bold", f"{count(len(present), 'variable')} for a command in {where}{hint}")
+    yield from _launch(told, paint)
     for layer in told["layers"]:
         names = [
             name
@@ -57,6 +58,16 @@ def overview(told: Json, paint: Paint, *, values: bool = False) -> Iterator[str]
         else:
             yield from _columns(names)
     yield from _missing(told, paint)
+
+
+def _launch(told: Json, paint: Paint) -> Iterator[str]:
+    """The kind of launch that the command belongs to, and what its contract says."""
+    if "launch" not in told:
+        return
+    launch = told["launch"]
+    by = f", enforced by contract {', '.join(launch['enforcedBy'])}" if launch["enforcedBy"] else ""
+    yield printable(f"  launch kind {launch['kind']}{by}")
+    yield from (paint("red", printable(f"    {one}")) for one in launch["violations"])
 
 
 def _heading(layer: Json, size: int, paint: Paint) -> str:

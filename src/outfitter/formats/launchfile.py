@@ -16,11 +16,11 @@ Outfitter are there without being written.
 
 from __future__ import annotations
 
+from ..env.launches import DEFAULT, HOLES, KINDS, Kind, LaunchContract
 from ..env.names import is_name
-from ..formats.document import refuse
-from ..formats.toml import Table, parse, shown
 from ..record import EMPTY
-from .contract import DEFAULT, HOLES, KINDS, Kind, LaunchContract
+from .document import refuse
+from .toml import Table, parse, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PROJECT_FILE = "outfitter.toml"
 TABLE = "agents"  # in it
-_KEYS = ("name", "private", "exclusive", "kinds")
+_KEYS = ("name", "private", "exclusive", "enforce", "kinds")
 _KIND_KEYS = ("like", "requires", "forbids", "may_be_empty", "set")
 
 
@@ -41,12 +41,13 @@ def parse_contract(text: str, file: str) -> LaunchContract:
     if TABLE not in root and file.rpartition("/")[2] == PROJECT_FILE:
         return DEFAULT
     table = root.table(TABLE) if TABLE in root else root
-    contract = _contract(table) if table is not None else LaunchContract("", ())
+    contract = read_contract(table) if table is not None else LaunchContract("", ())
     refuse(root.mistakes)
     return contract
 
 
-def _contract(table: Table) -> LaunchContract:
+def read_contract(table: Table) -> LaunchContract:
+    """The contract in a table; what is wrong with it is noted there."""
     table.only(*_KEYS)
     kinds = {name: Kind(name) for name in KINDS}
     declared = table.table("kinds")
@@ -65,11 +66,18 @@ def _contract(table: Table) -> LaunchContract:
                 if not ready:
                     one.wrong("this kind is like itself", "remove one `like` of the circle", "like")
                 kinds[name] = _kind(name, one, kinds)
+    enforce = table.texts("enforce") or ()
+    for place, name in enumerate(enforce):
+        if name not in kinds:
+            table.wrong(
+                f"no kind is called `{shown(name)}`", f"write some of {', '.join(kinds)}", "enforce", place
+            )
     return LaunchContract(
         table.text("name") or "project",
         tuple(kinds.values()),
         private=_rules(table, "private"),
         exclusive=_rules(table, "exclusive"),
+        enforce=enforce,
     )
 
 

@@ -11,7 +11,7 @@ from ..record import EMPTY, KW_ONLY, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 # The kinds that ship with Outfitter, and why each of them starts an agent.
 KINDS = {
@@ -21,6 +21,8 @@ KINDS = {
     "resume": "a stored session goes on",
     "interactive": "a person at a terminal",
 }
+# What an agent's own commands tell their executor: which kind of launch they belong to. `outfitter run` does.
+KIND_VARIABLE = "OUTFITTER_LAUNCH_KIND"
 HOLES = ("backend", "kind", "contract")  # what a baseline value may have in braces
 
 
@@ -54,7 +56,8 @@ class LaunchContract:
     """All kinds of launch of one harness.
 
     No launch inherits `private` names, which are the harness's own, or `exclusive` ones, which belong to a
-    headless launch alone: both are names or prefixes with `*`, and are only ever set afresh.
+    headless launch alone: both are names or prefixes with `*`, and are only ever set afresh. An executor
+    runs no command of the kinds in `enforce` that does not have what its kind requires.
     """
 
     name: str
@@ -62,6 +65,7 @@ class LaunchContract:
     _: KW_ONLY
     private: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
+    enforce: tuple[str, ...] = ()
 
     def kind(self, name: str) -> Kind:
         """Raises SettingInvalid for a kind that the contract does not declare."""
@@ -84,3 +88,39 @@ class LaunchContract:
 
 # What holds where nobody has declared anything: the backends' own rules, and no more.
 DEFAULT = LaunchContract("default", tuple(Kind(name) for name in KINDS))
+
+
+# Judging
+
+MISSING, EMPTY_VALUE, FORBIDDEN = "missing", "empty", "forbidden"
+
+
+@record
+class Violation:
+    """One broken rule. `name` is the variable, or the flag; `why` says which layer brought or dropped it."""
+
+    rule: str
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.why}"
+
+
+def violations(
+    kind: Kind, values: Mapping[str, str], brought: Callable[[str], str], dropped: Callable[[str], str]
+) -> list[Violation]:
+    """Every rule of a kind that an environment breaks. `brought` says where a variable came from, `dropped`
+    why one is not there, or ""."""
+    found = []
+    for name in kind.requires:
+        if name not in values:
+            why = dropped(name)
+            told = f"required, and no layer sets it{f'; the inherited one was dropped: {why}' if why else ''}"
+            found.append(Violation(MISSING, name, told))
+        elif not values[name] and name not in kind.may_be_empty:
+            found.append(Violation(EMPTY_VALUE, name, f"required, and empty: {brought(name)}"))
+    for name in values:
+        if rule := first_match(kind.forbids, name):
+            found.append(Violation(FORBIDDEN, name, f"{rule} is forbidden: {brought(name)}"))
+    return found

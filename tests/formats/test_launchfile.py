@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from outfitter.agents.autoskillit import CONTRACT
-from outfitter.agents.contract import DEFAULT, Kind, LaunchContract
-from outfitter.agents.file import parse_contract
+from outfitter.env.launches import DEFAULT, Kind, LaunchContract
 from outfitter.errors import FileInvalid
+from outfitter.formats.launchfile import parse_contract
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "autoskillit.toml"
 
@@ -79,6 +79,11 @@ set = { "C D" = "x", E = "{home}", F = "{{kind}}" }
         "9: {home} stands for nothing",
         "10: `a b` is no name of a kind",
     ]
+
+
+def test_enforced_kinds_must_exist() -> None:
+    assert mistakes('enforce = ["skill", "truck"]') == ["1: no kind is called `truck`"]
+    assert parse_contract('enforce = ["truck"]\n[kinds.truck]', "launch.toml").enforce == ("truck",)
 
 
 def test_circle_of_kinds_is_refused() -> None:

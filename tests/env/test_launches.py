@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outfitter.agents.contract import DEFAULT, KINDS, first_match
+from outfitter.env.launches import DEFAULT, KINDS, first_match
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""Kinds of launch, on an executor: what a command must have that says it belongs to one."""
+
+from __future__ import annotations
+
+from ..env.launches import violations
+from ..errors import LaunchRefused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ..env.launches import LaunchContract, Violation
+    from ..env.resolve import Resolved
+    from .contract import Asked
+    from .settings import Settings
+
+
+def check(asked: Asked, contracts: Iterable[LaunchContract], resolved: Resolved) -> None:
+    """Raises LaunchRefused where a contract enforces the kind of a command, and the command breaks it."""
+    for contract in contracts:
+        if asked.kind in contract.enforce and (broken := _broken(asked, contract, resolved)):
+            raise LaunchRefused(f"a command (contract `{contract.name}`)", asked.kind, tuple(broken))
+
+
+def told(asked: Asked, settings: Settings, resolved: Resolved) -> dict[str, Any]:
+    """What is said about the kind of a command: who enforces it, what is broken, whose overlays apply."""
+    enforcing = [contract for contract in settings.launches if asked.kind in contract.enforce]
+    return {
+        "kind": asked.kind,
+        "enforcedBy": [contract.name for contract in enforcing],
+        "overlays": settings.overlays_of(asked.kind),
+        "violations": [str(one) for contract in enforcing for one in _broken(asked, contract, resolved)],
+    }
+
+
+def _broken(asked: Asked, contract: LaunchContract, resolved: Resolved) -> list[Violation]:
+    def brought(name: str) -> str:
+        given = name in asked.env
+        return "given by the request" if given else f"`outfitter env explain {name}` says from where"
+
+    return violations(contract.kind(asked.kind), resolved.values, brought, lambda name: "")
