@@ -22,6 +22,8 @@ from ...errors import OutfitterError, SettingInvalid
 from ..env.output import emit, say
 
 TYPE_CHECKING = False
+from ..wishes import launch_kind
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -57,7 +59,7 @@ class HookSession:
         # First of all, so that a file that has a mistake is asked about again when it has none.
         self.watch = [path for path in project_candidates(folder) if path.endswith("/outfitter.toml")]
         contract = prepared()
-        asked = Asked(folder, {})
+        asked = Asked(folder, {}, kind=launch_kind())
         settings = contract.settings(folder)
         self.watch = _files([*self.watch, *_inputs(contract, asked, settings)])
         resolved = contract.resolve(asked)
