@@ -48,6 +48,7 @@ SESSIONS_LEFT = {
     "_limit",
     "_expiry",
     "_expires",
+    "_freed",
     "_orphans",
     "_others",
     "_shares",  # made with the logs
