@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.contract import config, contract, freshness, keptoverlays, overlays, providers, settings
+from outfitter.contract import (
+    config,
+    contract,
+    freshness,
+    keptoverlays,
+    keptscopes,
+    overlays,
+    providers,
+    settings,
+)
 from outfitter.contract.setup import inputs, setups
 from outfitter.env import overlay, resolve
 from outfitter.formats import envfile, hookoutput
@@ -36,6 +45,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "limits.md"
         (overlays, "LONGEST_SCOPE", 256, "256 characters"),
         (overlay, "LONGEST_PRODUCER", 1024, "1,024"),
         (keptoverlays, "LARGEST_FILE", 4 << 20, "4 MiB"),
+        (keptscopes, "KEPT_SCOPES", 256, "256"),
+        (keptscopes, "KEPT_BYTES", 64 << 20, "64 MiB"),
+        (keptscopes, "LARGEST_KEPT", 2 << 20, "2 MiB"),
         (envfile, "MOST_MADE", 16 << 20, "16 MiB"),
         (hookoutput, "LARGEST", 1 << 20, "1 Mi characters"),
     ],

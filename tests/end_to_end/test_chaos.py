@@ -83,7 +83,7 @@ class Measured:
             raise AssertionError(f"{what}: {self.now()} instead of {self.before}: {left}") from None
         # Orphans are reaped every five seconds, all others at once.
         wait_until(lambda: all(map(alive, leftover_children(self._server.pid))), f"{what}: all are reaped")
-        tell(f"{what}: descriptors, children {self.now()}, before {self.before}; {self.grown()} KiB more memory")
+        tell(f"{what}: descriptors, children {self.now()}, before {self.before}; {self.grown()} KiB more")
         # What was freed in pieces is given back ten seconds later.
         wait_until(lambda: self.grown() < GROWN_KIB, f"{what}: its memory is free again", 30 * SECOND)
 

@@ -33,8 +33,8 @@ def keep_freed_memory() -> None:
 class FreedMemory:
     """Gives back to the kernel what sessions have left, in one go for all that end together.
 
-    Freed memory lies between what is in use: glibc returns none of it by itself, and a server that a crowd has
-    left would keep 34 MiB of heap for 2 MiB that are used.
+    Freed memory lies between what is in use: glibc returns none of it by itself, and a server that a crowd
+    has left would keep 34 MiB of heap for 2 MiB that are used.
     """
 
     def __init__(self, loop: Loop) -> None:

@@ -358,6 +358,7 @@ def _scopes_told(contract: Contract) -> Told:
             "parent": one.overlay.parent,
             "withheld": sorted(one.overlay.withheld),
             "contributions": [[each.producer, encode(each)] for each in one.overlay.contributions],
+            "missing": {producer: list(names) for producer, names in one.missing.items()},
         }
         for (principal, name), one in contract.overlays.scopes._scopes.items()
     ]
@@ -367,4 +368,5 @@ def _adopt_scopes(contract: Contract, told: Told) -> None:
     for one in told:
         contributions = [read(producer, said)[0] for producer, said in one["contributions"]]
         overlay = Overlay(contributions, id=one["scope"], parent=one["parent"]).withholding(one["withheld"])
-        contract.overlays.scopes._scopes[one["principal"], one["scope"]] = _Scope(overlay, one["owner"])
+        scope = _Scope(overlay, one["owner"], one.get("missing"))
+        contract.overlays.scopes._scopes[one["principal"], one["scope"]] = scope
