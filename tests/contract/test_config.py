@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -387,3 +388,21 @@ def test_warm_call_reads_nothing(
     assert configuration.settings(str(project)) is settings
     # Nor does a new directory of the same project read them again.
     assert configuration.settings(str(project / ".git")) is settings
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_lack_of_descriptors_is_no_mistake_and_not_remembered(
+    exists: bool, home: Path, project: Path, environ: dict[str, str]
+) -> None:
+    if exists:
+        write(home / "config.toml", LOGIN)
+    configuration = Configuration(environ)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(FileInvalid) as raised:
+            configuration.settings(str(project))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert str(raised.value) == f"{home}/config.toml: cannot be read: too many open files; try again"
+    assert configuration.settings(str(project)).login == ("reject" if exists else Settings().login)

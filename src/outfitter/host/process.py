@@ -273,7 +273,8 @@ class Process:
         self._loop.call_later(_TERMINAL_SECONDS, self._terminal_again)
 
     def _terminal_again(self) -> None:
-        if self._fds[0] >= 0 and not self._paused and not self.exited:
+        # Also after the exit: somebody else may have opened it meanwhile, and prints or closes it later.
+        if self._fds[0] >= 0 and not self._paused:
             self._loop.add_reader(self._fds[0], self._readable, 0)
 
     def _end_stream(self, number: int) -> None:
