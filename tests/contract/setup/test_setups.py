@@ -609,6 +609,36 @@ def test_processes_without_a_server_share_secrets_in_the_keyring(site: Site) -> 
     keyring.forget(f"outfitter:setup:{second.place(site.use()).name}")
 
 
+def test_secrets_that_were_handed_over_spare_a_run(site: Site) -> None:
+    site.script(f'export API_TOKEN={SECRET} PLAIN=p PATH="/opt/{SECRET}/bin:$PATH:/usr/games"')
+    site.allow()
+    first, unused, second = site.process(), site.process(), site.process()
+    layer = site.layer(first)
+    # Through a version that nobody has asked for it, as JSON.
+    unused.left.update(json.loads(json.dumps(first.secrets)))
+    second.left.update(json.loads(json.dumps(unused.secrets)))
+    later = site.layer(second)
+    assert (values(site, later), later.secrets, later.note) == (
+        values(site, layer),
+        layer.secrets,
+        layer.note,
+    )
+    assert (site.runs(), second.left) == (1, {})
+    assert second.secrets == first.secrets
+    # What was told of another run is nothing.
+    third = site.process()
+    third.left.update({name: {**told, "run": "another"} for name, told in first.secrets.items()})
+    assert "run again: API_TOKEN, PATH is secret" in site.layer(third).note
+
+
+def test_a_setup_without_secrets_hands_nothing_over(site: Site) -> None:
+    site.script("export PLAIN=p")
+    site.allow()
+    first = site.process()
+    site.layer(first)
+    assert first.secrets == {}
+
+
 def test_a_log_is_bounded(site: Site) -> None:
     site.script("yes | head -c 3000000; echo; echo the end")
     site.allow()
