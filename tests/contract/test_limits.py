@@ -34,6 +34,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "limits.md"
         (settings, "SETUP_SECONDS", 600, "600 s"),
         (providers, "REMEMBERED_PROJECTS", 64, "64"),
         (providers, "UNWATCHED_SECONDS", 300, "300 s"),
+        (providers, "AGAIN_SECONDS", 10, "10 s"),
         (inputs, "INPUT_FILES", 1000, "1000 files"),
         (inputs, "INPUT_BYTES", 64 << 20, "64 MiB"),
         (setups, "REMEMBERED_SETUPS", 64, "64"),

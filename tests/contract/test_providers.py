@@ -12,7 +12,7 @@ from outfitter.cli.colour import Paint
 from outfitter.cli.env.text import overview
 from outfitter.contract import answers
 from outfitter.contract.contract import Asked, Contract, Questions
-from outfitter.contract.providers import RESTLESS_SECONDS, UNWATCHED_SECONDS
+from outfitter.contract.providers import AGAIN_SECONDS, QUICK_SECONDS, RESTLESS_SECONDS, UNWATCHED_SECONDS
 from outfitter.env.layer import PROVIDER, Layer
 from outfitter.env.policy import Policy
 from outfitter.errors import FileInvalid, ProviderBlocked, ProviderFailed
@@ -414,6 +414,43 @@ def test_one_whose_inputs_cannot_be_watched_is_asked_again_later(
     monkeypatch.setattr(time, "monotonic", lambda: now + later)
     resolved(place, contract)
     assert len(notes.asked) > asked
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "again"),
+    [("blocked", 0.0, True), ("failed", 0.0, True), ("failed", QUICK_SECONDS, False)],
+)
+def test_a_refusal_that_may_be_the_machine_s_is_looked_at_again(
+    place: Place, notes: Notes, monkeypatch: pytest.MonkeyPatch, state: str, seconds: float, again: bool
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    looks: list[str] = []
+    trust, resolve = notes.trust, notes.resolve
+
+    def refused(found: Detection, context: Context) -> Trust:
+        looks.append("trust")
+        return (
+            Trust("untrusted", why="no descriptor is left") if state == "blocked" else trust(found, context)
+        )
+
+    def failing(found: Detection, context: Context) -> Resolution:
+        nonlocal now
+        now += seconds  # that the tool took
+        answer = resolve(found, context)
+        return replace(answer, state="failed", note="no descriptor is left") if state == "failed" else answer
+
+    monkeypatch.setattr(notes, "trust", refused)
+    monkeypatch.setattr(notes, "resolve", failing)
+    contract = place.contract()
+    assert "NOTED" not in resolved(place, contract)
+    first = len(looks)
+    now += AGAIN_SECONDS - 1
+    assert "NOTED" not in resolved(place, contract)
+    assert len(looks) == first
+    now += 2
+    assert "NOTED" not in resolved(place, contract)
+    assert (len(looks) > first) == again
 
 
 def test_what_is_edited_while_it_runs_is_trusted_anew(place: Place, notes: Notes) -> None:
