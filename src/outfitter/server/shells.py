@@ -229,7 +229,7 @@ def modes(settings: Settings, asked: ContractParams | None, *, wrapped: bool = F
 
 
 def _no_report(error: Exception) -> None:
-    # A machine that had no memory or descriptor left is no fault of ours; a module may have been read in vain.
+    # A machine without memory or descriptors is no fault of ours; nor is a module that could not be read.
     if isinstance(error, OSError | ImportError | MemoryError):
         warn("server", "no report about startup files: %s", error)
     else:
