@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from outfitter.contract.contract import Asked, Contract, Questions
 from outfitter.contract.providers import AGAIN_SECONDS, QUICK_SECONDS, RESTLESS_SECONDS, UNWATCHED_SECONDS
 from outfitter.env.layer import PROVIDER, Layer
 from outfitter.env.policy import Policy
+from outfitter.env.resolve import Rules, Stack
 from outfitter.errors import FileInvalid, ProviderBlocked, ProviderFailed
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Lost, Resolution, Trust
@@ -366,6 +368,52 @@ def test_settings_that_are_not_about_it_do_not_make_it_ask_again(place: Place, n
     place.user('[providers]\nmodes = { notes = "snapshot" }\n')
     assert (resolved(place, contract), len(notes.asked)) == (first, 2)
     assert (resolved(place, contract), len(notes.asked)) == (first, 2)
+
+
+def test_options_that_are_others_make_it_ask_again(place: Place, notes: Notes) -> None:
+    contract = place.contract()
+    resolved(place, contract)
+    settings = contract.settings(str(place.project))
+    [use] = contract.uses(str(place.project), settings)
+    [known] = contract.projects._known[use.key]
+    other = copy(settings)
+    other.provider_options = {"notes": {"pencil": "red"}}
+    assert contract.projects.answers([use], known.lower, other) is use
+    contract.projects.ask(use, known.lower, other)
+    assert notes.contexts[-1].options == {"pencil": "red"}
+
+
+def test_who_starts_from_the_same_is_known_by_sight_the_next_time(place: Place, notes: Notes) -> None:
+    contract = place.contract()
+    resolved(place, contract)
+    settings = contract.settings(str(place.project))
+    [use] = contract.uses(str(place.project), settings)
+    [known] = contract.projects._known[use.key]
+    lower, same = Stack(known.lower.layers, (), Rules()), copy(settings)
+    assert lower.values == known.lower.values
+    [layer] = contract.projects.answers([use], lower, same)  # type: ignore[misc]
+    assert layer is known.layer
+    [now] = contract.projects._known[use.key]
+    assert (now.lower, now.settings) == (lower, same)
+    assert (now.lower is lower, now.settings is same) == (True, True)
+    assert len(notes.asked) == 1
+
+
+def test_what_it_took_is_told_in_milliseconds(
+    place: Place, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    resolve = notes.resolve
+
+    def slow(found: Detection, context: Context) -> Resolution:
+        nonlocal now
+        now += 0.25
+        return resolve(found, context)
+
+    monkeypatch.setattr(notes, "resolve", slow)
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    assert [layer.cost_ms for layer in outcome.layers if layer.level == 3] == [250.0]
 
 
 def test_one_that_was_found_without_a_file_has_an_origin_without_one(place: Place, notes: Notes) -> None:
