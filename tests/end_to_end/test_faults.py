@@ -20,7 +20,7 @@ from outfitter.contract.providers import AGAIN_SECONDS
 from tests.support import faults as support
 from tests.support.faults import ERRORS, Faults, leftover_children
 from tests.support.machine import SECOND, alive, children, descriptors, wait_until
-from tests.support.servers import Server, serving
+from tests.support.servers import Server, has_fault, serving
 from tests.support.session import Gone, Peer, Refusal, Scenes
 
 DEEP = bool(os.environ.get("OUTFITTER_CHAOS"))
@@ -93,7 +93,7 @@ class Stage:
             return str(difference)
         said = self._log.read_bytes()[self._said :].decode(errors="replace")
         self._said += len(said.encode())
-        return f"{what}: a fault of ours:\n{said[-1500:]}" if "Traceback" in said else None
+        return f"{what}: a fault of ours:\n{said[-1500:]}" if has_fault(said) else None
 
     def _as_before(self, what: str) -> None:
         def is_so() -> bool:

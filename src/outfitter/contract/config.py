@@ -72,20 +72,39 @@ class _Search:
         self.way = Way(_upwards(os.path.realpath(directory)))
         for folder in self.way.paths:
             path = os.path.join(folder, PROJECT_FILE)
-            if not os.path.lexists(path):
+            if not _is_there(path):
                 self.absent.append(path)
             else:
-                from ..providers.files import planted  # most commands run where no file is
+                from ..providers.files import foreign  # most commands run where no file is
 
-                if not planted(folder, path):
+                try:
+                    is_foreign = foreign(folder, path)
+                except OSError as error:
+                    if error.errno in _PASSING:
+                        raise _failed(path, error) from None
+                    is_foreign = True  # it has gone
+                if not is_foreign:
                     self.found = path
                     return
                 self.passed.append(path)
             git = os.path.join(folder, _GIT)
-            if os.access(git, os.F_OK):
+            if _is_there(git, follow=True):
                 self.git = git
                 return
             self.absent.append(git)
+
+
+def _is_there(path: str, *, follow: bool = False) -> bool:
+    """Raises FileInvalid where the machine cannot say it now: that nothing is there would be remembered."""
+    try:
+        os.stat(path, follow_symlinks=follow)
+    except OSError as error:
+        if error.errno in _PASSING:
+            raise _failed(path, error) from None
+        return False
+    except ValueError:
+        return False
+    return True
 
 
 def _upwards(folder: str) -> list[str]:
