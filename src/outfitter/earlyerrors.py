@@ -50,10 +50,14 @@ class SettingInvalid(OutfitterError):
 
 
 class FileInvalid(SettingInvalid):
-    """A file has mistakes. `mistakes` lists all of them with file, line, text and remedy."""
+    """A file has mistakes. `mistakes` lists all of them with file, line, text and remedy.
+
+    `passing`: it could not be read now, and may be without a mistake.
+    """
 
     __module__ = _SHOWN
     slug = "file-invalid"
+    passing = False
 
     # Any: the type is of a module that imports this one.
     def __init__(self, mistakes: tuple[Any, ...]) -> None:

@@ -405,3 +405,83 @@ async def test_client_of_somebody_else_s_session_does_not_give_it_up(peer: Peer)
 @with_a_peer()
 async def test_server_that_does_not_know_the_code_is_not_sent_it(peer: Peer) -> None:
     assert await code_at_the_end(peer) == 1000
+
+
+# Nothing is heard
+
+
+def look(peer: Peer) -> None:
+    """The time for a look at what is quiet has come."""
+    assert peer.session._looking is not None
+    peer.session._looking.cancel()
+    peer.session._look()
+
+
+@with_a_peer(resumable=True)
+async def test_an_end_that_was_never_told_is_found_out(peer: Peer) -> None:
+    process, ident = await peer.started()
+    peer.output(ident, 1, b"a")
+    peer.exited(ident, 2, 3)
+    heard = aiter(process)
+    assert [await anext(heard), await anext(heard)] == [Output("stdout", b"a"), Exited(3)]
+    look(peer)  # it has said something since the last one
+    look(peer)
+    read = await peer.request("process/read")
+    assert (read["params"]["processId"], read["params"]["afterSeq"]) == (ident, 2)
+    look(peer)  # while it is asked, nobody asks again
+    peer.answer(read, page(next_seq=4, code=3, closed=True))
+    assert [one async for one in heard] == []
+    assert peer.requests == []
+    assert peer.session.processes == {}
+
+
+@with_a_peer(resumable=True)
+async def test_exit_and_end_that_were_never_told_are_found_out(peer: Peer) -> None:
+    process, _ = await peer.started()
+    for _ in range(2):
+        look(peer)
+    read = await peer.request("process/read")
+    peer.answer(read, page((1, b"a"), next_seq=4, code=3, closed=True))
+    assert await events(process) == [Output("stdout", b"a"), Exited(3)]
+
+
+@with_a_peer(resumable=True)
+async def test_quiet_process_is_asked_less_and_less_often(peer: Peer) -> None:
+    process, ident = await peer.started()
+    asked = []
+    for number in range(140):
+        look(peer)
+        await asyncio.sleep(0)
+        if peer.session._cleaning:
+            asked.append(number)
+            peer.answer(await peer.request("process/read"), page(next_seq=1))
+            await asyncio.gather(*peer.session._cleaning)
+    assert asked == [1, 3, 7, 15, 31, 63, 95, 127]
+    # News make it a talker again.
+    peer.output(ident, 1, b"a")
+    assert await anext(aiter(process)) == Output("stdout", b"a")
+    for _ in range(2):
+        look(peer)
+    peer.answer(await peer.request("process/read"), page(next_seq=4, code=0, closed=True))
+    assert await process.wait() == 0
+
+
+@with_a_peer(resumable=True)
+async def test_process_that_a_server_forgot_in_silence_fails(peer: Peer) -> None:
+    process, _ = await peer.started()
+    for _ in range(2):
+        look(peer)
+    peer.refuse(await peer.request("process/read"), -32600, "unknown process id")
+    with pytest.raises(OutputLost, match="unknown process id"):
+        await process.wait()
+
+
+@with_a_peer(resumable=True)
+async def test_nobody_is_asked_without_a_connection(peer: Peer) -> None:
+    await peer.started()
+    peer.unreachable = True
+    peer.cut()
+    await peer.until(lambda: peer.states == ["recovering"])
+    for _ in range(4):
+        look(peer)
+    assert not peer.session._cleaning

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -387,3 +390,49 @@ def test_warm_call_reads_nothing(
     assert configuration.settings(str(project)) is settings
     # Nor does a new directory of the same project read them again.
     assert configuration.settings(str(project / ".git")) is settings
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_lack_of_descriptors_is_no_mistake_and_not_remembered(
+    exists: bool, home: Path, project: Path, environ: dict[str, str]
+) -> None:
+    if exists:
+        write(home / "config.toml", LOGIN)
+    configuration = Configuration(environ)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(FileInvalid) as raised:
+            configuration.settings(str(project))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert str(raised.value) == f"{home}/config.toml: cannot be read: too many open files; try again"
+    assert configuration.settings(str(project)).login == ("reject" if exists else Settings().login)
+
+
+# Of the folder, the first look is whether it is still the same one.
+@pytest.mark.parametrize(("failing", "spared"), [("outfitter.toml", 0), ("project", 1), (".git", 0)])
+def test_a_look_that_the_machine_cannot_do_is_not_remembered(
+    failing: str, spared: int, project: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project
+    if failing == ".git":
+        folder = project / "below"
+        folder.mkdir()
+    write(project / "outfitter.toml", LOGIN)
+    configuration = Configuration(environ)
+    real = os.stat
+    looks: list[str] = []
+
+    def look(path: str, *args: Any, **more: Any) -> os.stat_result:
+        if os.path.basename(path) == failing:
+            looks.append(path)
+            if len(looks) > spared:
+                raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        return real(path, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", look)
+        with pytest.raises(FileInvalid, match="cannot be read: cannot allocate memory; try again"):
+            configuration.settings(str(folder))
+    assert configuration.settings(str(folder)).login == "reject"

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.contract import config, contract, freshness, keptoverlays, overlays, providers, settings
+from outfitter.contract import (
+    config,
+    contract,
+    freshness,
+    keptoverlays,
+    keptscopes,
+    overlays,
+    providers,
+    settings,
+)
 from outfitter.contract.setup import inputs, setups
 from outfitter.env import overlay, resolve
 from outfitter.formats import envfile, hookoutput
@@ -25,6 +34,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "limits.md"
         (settings, "SETUP_SECONDS", 600, "600 s"),
         (providers, "REMEMBERED_PROJECTS", 64, "64"),
         (providers, "UNWATCHED_SECONDS", 300, "300 s"),
+        (providers, "AGAIN_SECONDS", 10, "10 s"),
         (inputs, "INPUT_FILES", 1000, "1000 files"),
         (inputs, "INPUT_BYTES", 64 << 20, "64 MiB"),
         (setups, "REMEMBERED_SETUPS", 64, "64"),
@@ -36,6 +46,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "limits.md"
         (overlays, "LONGEST_SCOPE", 256, "256 characters"),
         (overlay, "LONGEST_PRODUCER", 1024, "1,024"),
         (keptoverlays, "LARGEST_FILE", 4 << 20, "4 MiB"),
+        (keptscopes, "KEPT_SCOPES", 256, "256"),
+        (keptscopes, "KEPT_BYTES", 64 << 20, "64 MiB"),
+        (keptscopes, "LARGEST_KEPT", 2 << 20, "2 MiB"),
         (envfile, "MOST_MADE", 16 << 20, "16 MiB"),
         (hookoutput, "LARGEST", 1 << 20, "1 Mi characters"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from outfitter.cli.colour import Paint
 from outfitter.cli.env.text import overview
 from outfitter.contract import answers
 from outfitter.contract.contract import Asked, Contract, Questions
-from outfitter.contract.providers import RESTLESS_SECONDS, UNWATCHED_SECONDS
+from outfitter.contract.providers import AGAIN_SECONDS, QUICK_SECONDS, RESTLESS_SECONDS, UNWATCHED_SECONDS
 from outfitter.env.layer import PROVIDER, Layer
 from outfitter.env.policy import Policy
+from outfitter.env.resolve import Rules, Stack
 from outfitter.errors import FileInvalid, ProviderBlocked, ProviderFailed
 from outfitter.providers import registry
 from outfitter.providers.base import Context, Detection, Lost, Resolution, Trust
@@ -368,6 +370,52 @@ def test_settings_that_are_not_about_it_do_not_make_it_ask_again(place: Place, n
     assert (resolved(place, contract), len(notes.asked)) == (first, 2)
 
 
+def test_options_that_are_others_make_it_ask_again(place: Place, notes: Notes) -> None:
+    contract = place.contract()
+    resolved(place, contract)
+    settings = contract.settings(str(place.project))
+    [use] = contract.uses(str(place.project), settings)
+    [known] = contract.projects._known[use.key]
+    other = copy(settings)
+    other.provider_options = {"notes": {"pencil": "red"}}
+    assert contract.projects.answers([use], known.lower, other) is use
+    contract.projects.ask(use, known.lower, other)
+    assert notes.contexts[-1].options == {"pencil": "red"}
+
+
+def test_who_starts_from_the_same_is_known_by_sight_the_next_time(place: Place, notes: Notes) -> None:
+    contract = place.contract()
+    resolved(place, contract)
+    settings = contract.settings(str(place.project))
+    [use] = contract.uses(str(place.project), settings)
+    [known] = contract.projects._known[use.key]
+    lower, same = Stack(known.lower.layers, (), Rules()), copy(settings)
+    assert lower.values == known.lower.values
+    [layer] = contract.projects.answers([use], lower, same)  # type: ignore[misc]
+    assert layer is known.layer
+    [now] = contract.projects._known[use.key]
+    assert (now.lower, now.settings) == (lower, same)
+    assert (now.lower is lower, now.settings is same) == (True, True)
+    assert len(notes.asked) == 1
+
+
+def test_what_it_took_is_told_in_milliseconds(
+    place: Place, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    resolve = notes.resolve
+
+    def slow(found: Detection, context: Context) -> Resolution:
+        nonlocal now
+        now += 0.25
+        return resolve(found, context)
+
+    monkeypatch.setattr(notes, "resolve", slow)
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    assert [layer.cost_ms for layer in outcome.layers if layer.level == 3] == [250.0]
+
+
 def test_one_that_was_found_without_a_file_has_an_origin_without_one(place: Place, notes: Notes) -> None:
     notes.detect = lambda directory: Detection(directory, (), "notes:here")  # type: ignore[method-assign]
     notes.state = "missing"
@@ -414,6 +462,43 @@ def test_one_whose_inputs_cannot_be_watched_is_asked_again_later(
     monkeypatch.setattr(time, "monotonic", lambda: now + later)
     resolved(place, contract)
     assert len(notes.asked) > asked
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "again"),
+    [("blocked", 0.0, True), ("failed", 0.0, True), ("failed", QUICK_SECONDS, False)],
+)
+def test_a_refusal_that_may_be_the_machine_s_is_looked_at_again(
+    place: Place, notes: Notes, monkeypatch: pytest.MonkeyPatch, state: str, seconds: float, again: bool
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    looks: list[str] = []
+    trust, resolve = notes.trust, notes.resolve
+
+    def refused(found: Detection, context: Context) -> Trust:
+        looks.append("trust")
+        return (
+            Trust("untrusted", why="no descriptor is left") if state == "blocked" else trust(found, context)
+        )
+
+    def failing(found: Detection, context: Context) -> Resolution:
+        nonlocal now
+        now += seconds  # that the tool took
+        answer = resolve(found, context)
+        return replace(answer, state="failed", note="no descriptor is left") if state == "failed" else answer
+
+    monkeypatch.setattr(notes, "trust", refused)
+    monkeypatch.setattr(notes, "resolve", failing)
+    contract = place.contract()
+    assert "NOTED" not in resolved(place, contract)
+    first = len(looks)
+    now += AGAIN_SECONDS - 1
+    assert "NOTED" not in resolved(place, contract)
+    assert len(looks) == first
+    now += 2
+    assert "NOTED" not in resolved(place, contract)
+    assert (len(looks) > first) == again
 
 
 def test_what_is_edited_while_it_runs_is_trusted_anew(place: Place, notes: Notes) -> None:

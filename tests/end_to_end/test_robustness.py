@@ -16,6 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 import outfitter
+from outfitter.client import session
 from tests.support.machine import SECOND, alive, children, descriptors, peak_kib, resident_kib, wait_until
 from tests.support.proxy import Cutter, cutting
 from tests.support.raw import UPGRADE, Raw, frame
@@ -503,10 +504,13 @@ def test_own_id_does_not_collide_with_that_of_another_session(server: Server) ->
             assert wire.output("same") == text
 
 
-@pytest.mark.parametrize("lost", [b"process/output", b"process/exited"])
+@pytest.mark.parametrize("lost", [b"process/output", b"process/exited", b"process/closed"])
 @pytest.mark.parametrize("kind", ["outfitter", "codex"])
-def test_a_message_that_is_lost_on_the_way_is_read_again(kind: str, lost: bytes, tmp_path: Path) -> None:
+def test_a_message_that_is_lost_on_the_way_is_read_again(
+    kind: str, lost: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A proxy loses one message of a command, and keeps the connection."""
+    monkeypatch.setattr(session, "LOOK_SECONDS", 0.1 * SECOND)  # no later message shows the loss of the last
     gone: list[bytes] = []
 
     def loses(message: bytes) -> bool:

@@ -109,7 +109,11 @@ def write(place: Place, files: dict[str, str], project: dict[str, str]) -> None:
     place.says(f"[env]\nset = {{ {pairs} }}\n")
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     front=wrappers,
     shell=st.sampled_from(SHELLS),

@@ -38,7 +38,7 @@ from tests.support.machine import (
 from tests.support.raw import Raw
 from tests.support.servers import Server, command, environment, serving
 from tests.support.tools import missing
-from tests.support.wire import Wire, b64
+from tests.support.wire import Wire, b64, start_params
 
 SECONDS = 100 * SECOND  # a scenario that takes longer has stuck
 SOURCE = Path(outfitter.__file__).parent
@@ -360,6 +360,50 @@ def test_overlays_of_scopes_stay(server: Server) -> None:
                 ).stdout.decode().strip() == wanted
 
     run(scenario())
+
+
+def test_secrets_of_a_setup_and_told_notices_stay(tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / "outfitter.toml").write_text(
+        f"[setup]\nrun = 'echo >>{tmp_path}/runs; export A_TOKEN=hush-$(wc -l <{tmp_path}/runs)'\n"
+    )
+    home.mkdir()
+    argv = [sys.executable, "-m", "outfitter", "trust", "--yes", str(project)]
+    subprocess.run(argv, env=environment(home), check=True, capture_output=True, timeout=60 * SECOND)
+    (project / ".envrc").write_text("export B=1\n")  # which nobody has allowed
+
+    def of_a_stock_client(server: Server) -> bytes:
+        policy = {
+            "inherit": "all",
+            "ignoreDefaultExcludes": True,
+            "exclude": [],
+            "set": {},
+            "includeOnly": [],
+        }
+        thread = {"threadId": "0199d8aa-1111-7000-8000-000000000001"}
+        with Wire(server.url) as wire:
+            wire.handshake()
+            params = start_params("p", ["true"], cwd=project.as_uri(), envPolicy=policy, metadata=thread)
+            wire.call("process/start", params)
+            wire.closed("p")
+            return wire.output("p", "stderr")
+
+    with serving("outfitter", home) as server:
+        assert of_a_stock_client(server).count(b"[outfitter] ") == 1
+
+        async def scenario() -> None:
+            contract = outfitter.EnvContract()
+            async with outfitter.connect(server.url) as client:
+                for _ in range(3):
+                    argv = ["sh", "-c", "echo $A_TOKEN"]
+                    ran = await client.run(argv, cwd=str(project), contract=contract)
+                    assert ran.stdout == b"hush-1\n"
+                    for _ in range(2):
+                        await upgrade(client, server)
+
+        run(scenario())
+        assert of_a_stock_client(server) == b""
 
 
 def test_grace_goes_on(server: Server) -> None:

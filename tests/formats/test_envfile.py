@@ -301,7 +301,11 @@ _LINE = st.one_of(
 )
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=400,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+)
 @given(st.lists(_LINE, min_size=1, max_size=4).map("\n".join))
 def test_what_is_accepted_is_what_bash_exports(tmp_path: Path, text: str) -> None:
     read = parse(text, BASE)

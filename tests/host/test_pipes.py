@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from outfitter.host.pipes import Pipes
+from outfitter.host.pipes import Pipes, let_go
 
 
 def open_now() -> set[str]:
@@ -60,7 +60,7 @@ def test_where_none_can_be_opened_taking_says_so(pipes: Pipes) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest + free, limits[1]))
         held = []
         try:
-            while len(held) < 64:  # what is free below
+            while True:  # what is free below
                 held.append(os.dup(0))
         except OSError:
             pass
@@ -72,3 +72,21 @@ def test_where_none_can_be_opened_taking_says_so(pipes: Pipes) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
             closed(*held[: len(held) - free])
+
+
+# Letting go
+
+
+def test_all_are_let_go_though_one_was_closed_before(pipes: Pipes) -> None:
+    ends = pipes.take()
+    os.close(ends[1])
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        let_go(*ends)
+    for fd in ends:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
+
+
+def test_none_and_nothing_are_let_go(pipes: Pipes) -> None:
+    let_go()
+    let_go(-1)

@@ -331,6 +331,39 @@ def test_terminal_that_was_held_when_its_command_ended_is_read_and_closed(host: 
     assert (recorder.text("pty"), recorder.events[-1][1]) == (b"go\r\nout\r\n", "closed")
 
 
+def test_terminal_that_could_not_be_read_at_the_exit_is_read_later(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    process, recorder = host.start(
+        f"exec <{tmp_path}/go >/dev/null 2>&1; read line; exit 3", rows=24, cols=80
+    )
+    ours = process._fds[0]
+    writing = os.open(tmp_path / "go", os.O_RDWR)
+    said: list[str] = []
+
+    def read(fd: int, size: int, plain: Callable[[int, int], bytes] = os.read) -> bytes:
+        if fd != ours or said[-1:] != ["left"]:
+            try:
+                return plain(fd, size)
+            except OSError:
+                if fd == ours and not said:
+                    said.append("left")
+                    host.news()
+                raise
+        said.append("later")
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "read", read)
+    host.until(lambda: said == ["left"])
+    # Now nobody reads the terminal for a moment; the command ends in it.
+    os.write(writing, b"\n")
+    os.close(writing)
+    host.until(lambda: process.closed)
+    assert recorder.events == [(1, "exited", 3), (2, "closed")]
+    assert said == ["left", "later"]
+
+
 def test_terminal_that_everybody_closed_can_be_opened_again(host: Host, tmp_path: Path) -> None:
     fifo = tmp_path / "go"
     os.mkfifo(fifo)

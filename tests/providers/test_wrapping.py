@@ -16,7 +16,7 @@ from outfitter.providers.direnv import Direnv
 from outfitter.providers.mise import Mise
 from outfitter.providers.nix import Nix
 from outfitter.providers.python import Python
-from tests.support.machine import wait_until
+from tests.support.machine import SECOND, wait_until
 from tests.support.tools import ROOT, program
 
 from .project import PATH, Project
@@ -24,6 +24,9 @@ from .test_nix import FLAKE, SETUP
 
 if TYPE_CHECKING:
     from outfitter.providers.base import Provider
+
+# Each asks and starts real tools, one after the other, and the first one makes the project.
+pytestmark = pytest.mark.timeout(600 * SECOND)
 
 ARGUMENTS = [
     *("a b", "c'd", 'e"f', "g\nh", "--help", "-c", "--", "", "$HOME", "${HOME}", "$(false)", "`x`"),
@@ -149,7 +152,8 @@ def place(
     if tool not in places:
         places[tool] = Place(tmp_path_factory.mktemp(tool), tool)
     yield places[tool]
-    assert places[tool].left_behind() == []
+    # What a tool does behind a command's back takes a moment to end.
+    wait_until(lambda: places[tool].left_behind() == [], "nothing is left", 30 * SECOND)
 
 
 each = pytest.mark.parametrize("place", MAKERS, indirect=True)
@@ -179,7 +183,6 @@ def test_a_signal_to_the_group_leaves_nothing(place: Place) -> None:
     os.killpg(done.pid, signal.SIGTERM)
     done.communicate()
     assert done.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
-    wait_until(lambda: place.left_behind() == [], "nothing is left")
 
 
 @each
@@ -194,7 +197,6 @@ def test_a_signal_to_the_command_shows_in_the_tools_way(place: Place, request: p
     assert done.wait() == PARENTS.get(tool, -signal.SIGTERM)
     os.killpg(done.pid, signal.SIGKILL)  # the command's own child
     done.communicate()
-    wait_until(lambda: place.left_behind() == [], "nothing is left")
 
 
 @pytest.mark.parametrize("place", ["mise"], indirect=True)

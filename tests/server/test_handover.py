@@ -48,6 +48,7 @@ SESSIONS_LEFT = {
     "_limit",
     "_expiry",
     "_expires",
+    "_freed",
     "_orphans",
     "_others",
     "_shares",  # made with the logs
@@ -318,6 +319,25 @@ def test_session_that_was_to_be_ended_is_ended_by_the_next_version(client: Clien
         wait_gone(left)
     finally:
         theirs.loop.close()  # type: ignore[attr-defined]
+
+
+def test_what_the_version_before_did_not_tell_is_not_missed(client: Client, tmp_path: Any) -> None:
+    environments = client.server.services.environments
+    environments.news("me", "thread", ["told"])
+    environments.say(["said"])
+    other = handed_over(client, tmp_path)
+    assert other.services.environments._told == environments._told == {("me", "thread", "told"): None}
+    assert other.services.environments._said == {"said"}
+    other.services.loop.close()  # type: ignore[attr-defined]
+    parcel = Parcel()
+    told = handover.told(client.server.services, parcel)
+    for name in ("setups", "notices", "said"):
+        del told[name]
+    received = Received(memoryview(b"".join(parcel.pieces(told))))
+    older = Server(EpollLoop(), ServerSettings(), {"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+    handover.taken(older.services, received)
+    assert older.services.environments._told == {}
+    older.services.loop.close()  # type: ignore[attr-defined]
 
 
 def test_nothing_is_changed_by_writing_it_down(client: Client, tmp_path: Any) -> None:

@@ -15,6 +15,7 @@ from tests.support.wire import Message, Wire, start_params
 
 SERVERS = {"KEPT": "kept", "A_TOKEN": "hush-token"}
 NUMBERS = itertools.count(1)
+THREAD = "0199d8aa-1111-7000-8000-000000000001"
 
 
 @pytest.fixture(scope="module")
@@ -425,3 +426,48 @@ def test_a_fork_s_session_does_not_widen_itself(wire: Wire, server: Server, plac
     # Who made it has both.
     assert "U" not in run(wire, place, scope=child)
     assert run(wire, place, scope=scope)["U"] == "1"
+
+
+def test_a_restart_loses_no_more_than_secrets_and_what_hooks_say_again(place: Place, tmp_path: Path) -> None:
+    env = {**place.environ(), **SERVERS, "XDG_STATE_HOME": str(tmp_path / "state")}
+    marked = {"set": {"MARKED": "hush-marked", "PLAIN": "1", "PART": "x-hush-token-x"}, "secrets": ["MARKED"]}
+    with serving("outfitter", place.home, env=env) as server, Wire(server.url) as wire:
+        wire.handshake()
+        put(wire, THREAD, "user", **marked)
+        put(wire, THREAD, "hook:h", set={"HOOKED": "hush-hooked"})
+        before = run(wire, place, scope=THREAD)
+        assert [before[name] for name in ("MARKED", "PLAIN", "HOOKED")] == ["hush-marked", "1", "hush-hooked"]
+    for file in (tmp_path / "state").rglob("*"):
+        assert file.is_dir() or b"hush" not in file.read_bytes(), file
+    with serving("outfitter", place.home, env=env) as server, Wire(server.url) as wire:
+        wire.handshake()
+        params = start_params(
+            "stock", ["/usr/bin/env", "-0"], cwd=place.project.as_uri(), metadata={"threadId": THREAD}
+        )
+        policy = {
+            "inherit": "all",
+            "ignoreDefaultExcludes": True,
+            "exclude": [],
+            "set": {},
+            "includeOnly": [],
+        }
+        wire.call("process/start", {**params, "env": {}, "envPolicy": policy})
+        wire.closed("stock")
+        assert variables(wire.output("stock"))["PLAIN"] == "1"
+        params = start_params("told", ["true"], cwd=place.project.as_uri(), contract={"scope": THREAD})
+        [warning] = wire.call("process/start", params)["warnings"]
+        assert "(user: MARKED, PART; hook:h: HOOKED): put it again" in warning
+        after = run(wire, place, scope=THREAD)
+        assert {name: after.get(name) for name in ("MARKED", "PLAIN", "PART", "HOOKED")} == {
+            "MARKED": None,
+            "PLAIN": "1",
+            "PART": None,
+            "HOOKED": None,
+        }
+        assert event(wire, THREAD, "resume")["rerun"] == ["hook:h"]
+        put(wire, THREAD, "hook:h", set={"HOOKED": "2"})
+        put(wire, THREAD, "user", **marked)
+        params["processId"] = "again"
+        assert not wire.call("process/start", params).get("warnings")
+        for process in ("told", "again"):
+            wire.closed(process)

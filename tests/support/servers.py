@@ -95,7 +95,13 @@ def serving(
     finally:
         end(popen)
     said = log.read_bytes()[begin:].decode(errors="replace")
-    assert kind != "outfitter" or "Traceback" not in said, f"the server has a fault:\n{said[-4000:]}"
+    assert kind != "outfitter" or not has_fault(said), f"the server has a fault:\n{said[-4000:]}"
+
+
+def has_fault(said: str) -> bool:
+    """Whether a server's log has a traceback of ours. Python's hashlib has its own, for a hash that could not be
+    loaded and that we do not use."""
+    return said.count("Traceback") > said.count("code for hash blake2")
 
 
 def end(popen: subprocess.Popen[bytes]) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # Input goes in pieces of this size, one at a time: the server holds as much of a slow command's input.
 _PIECE = 1 << 20
+# A process that says nothing is asked after one look at it, then after 2, 4, 8, ... so many: five minutes.
+_LONGEST_QUIET = 32
 
 
 def octets(data: bytes | str) -> bytes:
@@ -204,6 +206,8 @@ class ProcessFeed:
         self._news = asyncio.Event()
         self._readers = 0
         self._abandoned = False
+        self._heard = -1  # the newest event at the last look
+        self._quiet = self._patience = 1
         self._reading = 0  # reads of what was missed that are under way: an early event is no news then
 
     @property
@@ -350,13 +354,30 @@ class ProcessFeed:
             self._reading += 1
             self._session.mend(self)
 
+    def is_quiet(self) -> bool:
+        """Whether it is time to ask, because nothing was heard for some looks; then `mend` follows."""
+        if self.over or not self.started or self._reading:
+            return False
+        if self._order.last != self._heard:
+            self._heard = self._order.last
+            self._quiet = self._patience = 1
+            return False
+        self._patience -= 1
+        if self._patience:
+            return False
+        self._quiet = self._patience = min(2 * self._quiet, _LONGEST_QUIET)
+        self._reading += 1
+        return True
+
     async def mend(self) -> None:
-        """Reads what was not pushed, until no event waits for an earlier one."""
+        """Reads what was not pushed, once, and until no event waits for an earlier one."""
         try:
             last = -1
-            while self._order.has_gap and not self.over and self._order.last > last:
+            while not self.over and self._order.last > last:
                 last = self._order.last
                 self._take(await self._read())
+                if not self._order.has_gap:
+                    break
         except (RequestFailed, Malformed) as error:
             self._cannot_follow(error)
         except OutfitterError:

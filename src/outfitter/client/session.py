@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         def over(self) -> bool: ...
         def receive(self, notice: ProcessNotice) -> None: ...
         async def catch_up(self, connection: ClientConnection) -> None: ...
+        def is_quiet(self) -> bool: ...
         async def mend(self) -> None: ...
         def abandon(self) -> None: ...
         def fail(self, error: OutfitterError) -> None: ...
@@ -74,6 +75,9 @@ if TYPE_CHECKING:
 _QUEUED_BYTES = 8 << 20
 # While a call waits for its answer, which may stand behind such output, everything is read up to this.
 _QUEUED_BYTES_CALLING = 64 << 20
+# How often it is looked for processes of which nothing was heard since: the notice of an end may be lost, and
+# no later one would show the gap. Not a sign of life: the transport asks for that.
+LOOK_SECONDS = 10.0
 _CLOSE_SECONDS = 2.0  # for ending what still runs when the client is closed
 
 
@@ -121,6 +125,7 @@ class RemoteSession:
         self._names = itertools.count(1)
         self._held = False
         self._calls = 0
+        self._looking: asyncio.TimerHandle | None = None
 
     # Life
 
@@ -128,6 +133,7 @@ class RemoteSession:
         """Connects and completes the handshake. Raises DialFailed, RequestFailed or SettingInvalid."""
         self.info = (await self.link.open(resume, take_over=take_over)).info
         self.leaves = resume is None
+        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
         if self.info is None:
             # Older servers say who they are only when asked, and some not even then.
             try:
@@ -137,6 +143,8 @@ class RemoteSession:
 
     async def aclose(self) -> None:
         """Ends what this client started and still runs, except kept processes, and the connection."""
+        if self._looking is not None:
+            self._looking.cancel()
         feeds = self._feeds()
         running = [one for one in feeds if not one.kept and not one.over]
         for one in feeds:
@@ -216,6 +224,15 @@ class RemoteSession:
             self._forget_if_over(feed)
 
         self._in_background(mending())
+
+    def _look(self) -> None:
+        """Asks how it is with processes that are quiet. Not while answers stand behind output that waits."""
+        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+        if self.link.connection is None or self._held:
+            return
+        for feed in self._feeds():
+            if feed.is_quiet():
+                self.mend(feed)
 
     def new_process_id(self) -> str:
         return f"{self._prefix}-{next(self._names)}"

@@ -8,10 +8,12 @@ What reads the files is imported when there is one.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
 from ..errors import FileInvalid, SettingInvalid
+from ..host.pipes import let_go
 from .freshness import Way, lasting, stamp
 from .merge import merge
 from .places import codex_file, user_file
@@ -32,6 +34,8 @@ PROJECT_FILE = "outfitter.toml"
 _GIT = ".git"
 MAX_DIRECTORIES = 1024  # remembered at a time; each has the few paths that are looked at for it
 _MAX_MERGED = 64  # as many projects at a time
+# What is wrong with the machine at this moment, and not with a file.
+_PASSING = (errno.EIO, errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.EMFILE)
 
 
 # Places
@@ -68,20 +72,39 @@ class _Search:
         self.way = Way(_upwards(os.path.realpath(directory)))
         for folder in self.way.paths:
             path = os.path.join(folder, PROJECT_FILE)
-            if not os.path.lexists(path):
+            if not _is_there(path):
                 self.absent.append(path)
             else:
-                from ..providers.files import planted  # most commands run where no file is
+                from ..providers.files import foreign  # most commands run where no file is
 
-                if not planted(folder, path):
+                try:
+                    is_foreign = foreign(folder, path)
+                except OSError as error:
+                    if error.errno in _PASSING:
+                        raise _failed(path, error) from None
+                    is_foreign = True  # it has gone
+                if not is_foreign:
                     self.found = path
                     return
                 self.passed.append(path)
             git = os.path.join(folder, _GIT)
-            if os.access(git, os.F_OK):
+            if _is_there(git, follow=True):
                 self.git = git
                 return
             self.absent.append(git)
+
+
+def _is_there(path: str, *, follow: bool = False) -> bool:
+    """Raises FileInvalid where the machine cannot say it now: that nothing is there would be remembered."""
+    try:
+        os.stat(path, follow_symlinks=follow)
+    except OSError as error:
+        if error.errno in _PASSING:
+            raise _failed(path, error) from None
+        return False
+    except ValueError:
+        return False
+    return True
 
 
 def _upwards(folder: str) -> list[str]:
@@ -124,8 +147,7 @@ def _data(path: str, kind: str) -> bytes | None:
             return None
         reason, remedy = "it is a broken symbolic link", "correct or remove the link"
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        remedy = "make it a readable file, or remove it"
+        raise _failed(path, error) from None
     else:
         from .file import MAX_BYTES
 
@@ -136,8 +158,10 @@ def _data(path: str, kind: str) -> bytes | None:
             if is_file:
                 with open(fd, "rb", closefd=False) as file:
                     data = file.read(most + 1)
+        except OSError as error:
+            raise _failed(path, error) from None
         finally:
-            os.close(fd)
+            let_go(fd)
         if is_file and len(data) <= most:
             return data
         reason, remedy = "it is not a file", "put a file in its place, or remove it"
@@ -146,6 +170,17 @@ def _data(path: str, kind: str) -> bytes | None:
     from .file import unreadable
 
     raise unreadable(path, f"cannot be read: {reason}", remedy)
+
+
+def _failed(path: str, error: OSError) -> FileInvalid:
+    from .file import unreadable
+
+    reason = (error.strerror or type(error).__name__).lower()
+    passing = error.errno in _PASSING
+    remedy = "try again" if passing else "make it a readable file, or remove it"
+    failure = unreadable(path, f"cannot be read: {reason}", remedy)
+    failure.passing = passing
+    return failure
 
 
 def load(environ: Mapping[str, str], directory: str | None) -> Settings:
@@ -279,6 +314,8 @@ class Configuration:
             try:
                 said = read_file(path, kind, self._home)
             except FileInvalid as error:
+                if error.passing:
+                    raise  # nothing to remember
                 said = error.mistakes
             if said != found:  # else it stays the same object, and so do the settings
                 found = said

@@ -355,7 +355,16 @@ class Contract:
 
     def knows_scope(self, principal: str, scope: str) -> bool:
         """Whether a session of this id was given something; most servers never hear of any."""
-        return "overlays" in self.__dict__ and scope in self.overlays.scopes.of(principal)
+        return ("overlays" in self.__dict__ or self._has_kept_scopes) and scope in self.overlays.scopes.of(
+            principal
+        )
+
+    @lazy
+    def _has_kept_scopes(self) -> bool:
+        """Whether a server before this one has kept something; most have not."""
+        from .places import scopes_folder
+
+        return os.access(scopes_folder(self._state_folder), os.F_OK)
 
     @lazy
     def home(self) -> str:

@@ -1,7 +1,8 @@
 """The session's layers (L5) of one executor: named overlays, what the user keeps, what sessions were given.
 
 Named overlays stand in the configuration and are asked for by a command. What the user keeps is on disk, for
-one worktree, without secrets. What sessions were given is in memory only: it ends with the process.
+one worktree, without secrets. What sessions were given is in memory; what of it is neither secret nor a
+hook's is on disk as well, for the next server (`keptscopes`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from ..env.origin import RUNTIME, Origin
 from ..env.overlay import Contribution, Overlay, Rejection, why_no_producer
 from ..errors import InvalidParams, OverlaysFull, OverlayUnknown, ScopeUnknown
 from .keptoverlays import KeptOverlays
+from .keptscopes import KeptScopes
 from .layers import env_layer, policy_of, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ..env.lifecycle import Outcome
     from .settings import Settings
@@ -33,6 +35,7 @@ ALL_SCOPES_BYTES = 64 << 20
 _COPY = "/"  # between the name of a session and that of a copy of it
 LONGEST_SCOPE = 256  # characters; a thread's id has 36
 _NAMED = 256  # layers of named overlays that are remembered
+_LOOKED_FOR = 4096  # names of which it is remembered that nothing, or nothing more, is kept; 300 bytes each
 
 
 class Overlays:
@@ -40,7 +43,7 @@ class Overlays:
 
     def __init__(self, state_folder: str) -> None:
         self.kept = KeptOverlays(state_folder)
-        self.scopes = Scopes()
+        self.scopes = Scopes(shelf=_Shelf(kept=KeptScopes(state_folder)))
         # With the settings that it was made of, so that their identity stays taken.
         self._named: dict[tuple[int, str], tuple[Settings, Layer, str]] = {}
 
@@ -68,9 +71,7 @@ class Overlays:
             if why := why_no_scope(scope):
                 raise InvalidParams(why)
             scopes = self.scopes.of(principal)
-            found += (
-                scopes.get(scope).layers if scope in scopes or _COPY in scope else (scopes.missing(scope),)
-            )
+            found += scopes.layers(scope)
         return found
 
     def _layer(self, name: str, settings: Settings, awaits: str) -> Layer:
@@ -127,13 +128,17 @@ def refusals(
 
 
 class _Scope:
-    """One session's overlay, and who made it."""
+    """One session's overlay, and who made it. `missing` are names that a restart has taken, by producer."""
 
-    __slots__ = ("layer", "overlay", "owner", "size")
+    __slots__ = ("layer", "layers", "missing", "overlay", "owner", "size")
 
-    def __init__(self, overlay: Overlay, owner: object) -> None:
+    def __init__(
+        self, overlay: Overlay, owner: object, missing: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         self.overlay = overlay
         self.owner = owner
+        self.missing = missing or {}
+        self.layers = (*overlay.layers, *_gap(self.missing))
         self.size = overlay.size  # which is asked for whenever another one changes
         self.layer = _told(overlay)
 
@@ -141,7 +146,9 @@ class _Scope:
 class _Shelf:
     """The scopes of all principals. The one that was used last comes last."""
 
-    def __init__(self, sharing: Sharing | None = None) -> None:
+    def __init__(self, sharing: Sharing | None = None, kept: KeptScopes | None = None) -> None:
+        self.kept = kept
+        self.looked_for: set[tuple[str, str]] = set()  # among what is kept
         self.scopes: dict[tuple[str, str], _Scope] = {}
         self.is_alive: Callable[[object], bool] = lambda owner: True
         self.sharing = sharing or Sharing()
@@ -157,8 +164,9 @@ class Scopes:
     made it. What is bounded is their number. When there is no room, the one that was not used for longest
     goes, of those whose maker is gone (`is_alive`); what somebody may still rely on is never dropped.
 
-    PARENT/NAME is a copy, and exists because a fork has made it: one that is not there, because the server is
-    another one by now, is refused. Nobody can say what it was not to have.
+    What a server before this one has kept of a scope is restored when somebody names it. PARENT/NAME is a
+    copy, and exists because a fork has made it: one that is not there, because the server is another one by
+    now, is refused. Nobody can say what it was not to have.
     """
 
     def __init__(self, principal: str = "", shelf: _Shelf | None = None) -> None:
@@ -179,12 +187,47 @@ class Scopes:
         return sum(principal == self.principal for principal, _ in self._scopes)
 
     def __contains__(self, scope: str) -> bool:
-        return (self.principal, scope) in self._scopes
+        return self._find(scope) is not None
+
+    def _find(self, scope: str) -> _Scope | None:
+        key = (self.principal, scope)
+        known = self._scopes.get(key)
+        kept, looked_for = self._shelf.kept, self._shelf.looked_for
+        if known is None and kept is not None and kept.any and key not in looked_for and _COPY not in scope:
+            if len(looked_for) >= _LOOKED_FOR:
+                looked_for.clear()
+            looked_for.add(key)
+            restored = kept.read(*key)
+            if restored is not None:
+                overlay, missing = restored
+                try:
+                    self._keep(scope, overlay, None, missing)
+                except OverlaysFull:
+                    return None  # as one that nobody has kept: it is told that it has nothing
+                known = self._scopes[key]
+        return known
+
+    def layers(self, scope: str) -> tuple[Layer, ...]:
+        """What a session has, and a word about what it lacks. Raises ScopeUnknown."""
+        if scope not in self and _COPY not in scope:
+            return (self.missing(scope),)
+        self.get(scope)
+        return self._scopes[self.principal, scope].layers
+
+    def keeps(self, scope: str) -> bool:
+        """Whether a session is one that the next server is to know."""
+        return self._shelf.kept is not None and _COPY not in scope
+
+    def remember(self, scope: str, hidden: Collection[str]) -> None:
+        """Keeps what a session has now for the next server, without the variables that are `hidden`."""
+        assert self._shelf.kept is not None
+        known = self._scopes.get((self.principal, scope))
+        self._shelf.kept.write(self.principal, scope, None if known is None else known.overlay, hidden)
 
     def get(self, scope: str) -> Overlay:
         """What a session has; an empty overlay for one that was given nothing. Raises ScopeUnknown."""
         key = (self.principal, scope)
-        known = self._scopes.get(key)
+        known = self._find(scope)
         if known is None:
             if _COPY in scope:
                 raise ScopeUnknown(scope)
@@ -241,7 +284,18 @@ class Scopes:
         overlay = before.put(contribution.without(before.withheld), merge=merge)
         if order:
             overlay = overlay.arranged(order)
-        return self._keep(scope, overlay, owner)
+        said = contribution.names if merge else ()
+        return self._keep(scope, overlay, owner, self._still_missing(scope, contribution.producer, said))
+
+    def _still_missing(
+        self, scope: str, producer: str, names: Sequence[str] = ()
+    ) -> dict[str, Sequence[str]]:
+        """Without what a producer has spoken of again: all, or some names."""
+        known = self._scopes.get((self.principal, scope))
+        missing = dict(known.missing) if known is not None else {}
+        if producer in missing:
+            missing[producer] = [name for name in missing[producer] if names and name not in names]
+        return {one: left for one, left in missing.items() if left}
 
     def drop(self, scope: str, producer: str, names: Sequence[str] = ()) -> bool:
         """Forgets a producer, or what it said of some variables; whether there was anything."""
@@ -251,7 +305,8 @@ class Scopes:
             return False
         if after.contributions or after.withheld or _COPY in scope:
             key = (self.principal, scope)
-            self._scopes[key] = _Scope(after, self._scopes[key].owner)
+            missing = self._still_missing(scope, producer, names)
+            self._scopes[key] = _Scope(after, self._scopes[key].owner, missing)
         else:
             del self._scopes[self.principal, scope]
         return True
@@ -280,19 +335,29 @@ class Scopes:
                 raise InvalidParams("the scope in `to` already exists: choose a new name")
             self._keep(outcome.overlay.id, outcome.overlay, owner)
         elif outcome.overlay is not self.get(scope) and scope in self:
-            self._keep(outcome.overlay.id, outcome.overlay, owner)
+            # Whom a session has let go of, it does not miss.
+            there = [one.producer for one in outcome.overlay.contributions]
+            missing = {one: self._scopes[self.principal, scope].missing.get(one, ()) for one in there}
+            missing = {one: names for one, names in missing.items() if names}
+            self._keep(outcome.overlay.id, outcome.overlay, owner, missing)
         return outcome
 
     def _of(self, scope: str) -> Overlay:
         return self.get(scope) if scope in self or _COPY in scope else Overlay(id=scope)
 
-    def _keep(self, scope: str, overlay: Overlay, owner: object) -> Overlay:
+    def _keep(
+        self,
+        scope: str,
+        overlay: Overlay,
+        owner: object,
+        missing: Mapping[str, Sequence[str]] | None = None,
+    ) -> Overlay:
         why = why_no_scope(scope)
         if why:
             raise InvalidParams(why)
         if len(overlay.contributions) > CONTRIBUTIONS:
             raise OverlaysFull("producers in a scope", CONTRIBUTIONS)
-        new = _Scope(overlay, owner)
+        new = _Scope(overlay, owner, missing)
         if new.size > SCOPE_BYTES:
             raise OverlaysFull("bytes in a scope", SCOPE_BYTES)
         key = (self.principal, scope)
@@ -330,6 +395,7 @@ class Scopes:
                 break
             held -= sizes[key]
             del self._scopes[key]
+            self._shelf.looked_for.discard(key)  # what is kept of it is there when somebody comes back
 
 
 def why_no_scope(scope: str) -> str:
@@ -344,3 +410,16 @@ def _told(overlay: Overlay) -> Layer:
     if overlay.parent:
         values[PARENT_SCOPE] = overlay.parent
     return Layer(RUNTIME_LEVEL, "scope", RUNTIME, values)
+
+
+def _gap(missing: Mapping[str, Sequence[str]]) -> tuple[Layer, ...]:
+    """A word about what was not kept when the server was another one."""
+    if not missing:
+        return ()
+    named = "; ".join(f"{producer}: {', '.join(sorted(names))}" for producer, names in missing.items())
+    note = (
+        f"restored after a restart of the server, without secrets and without what hooks had set ({named}): "
+        "put it again"
+    )
+    origin = Origin("overlay", "of a session that a server before this one had")
+    return (Layer(SESSION, "scope", origin, state="missing", note=note),)

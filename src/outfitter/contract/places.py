@@ -39,3 +39,8 @@ def codex_file(environ: Mapping[str, str]) -> str:
 def kept_folder(state_folder: str) -> str:
     """Where the user's own variables for each worktree are kept."""
     return f"{state_folder}/overlays"
+
+
+def scopes_folder(state_folder: str) -> str:
+    """Where is kept what sessions were given, for the next server."""
+    return f"{state_folder}/scopes"

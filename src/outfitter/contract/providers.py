@@ -37,6 +37,10 @@ REMEMBERED_BASES = 4
 UNWATCHED_SECONDS = 300.0
 # One whose inputs change whenever it runs is not asked for every command, but this often.
 RESTLESS_SECONDS = 1.0
+# A refusal, or a failure within QUICK_SECONDS, may be the machine's, which had no descriptor or memory left,
+# and not the project's: it is looked at again after this long. It costs no more than one part in fifty.
+AGAIN_SECONDS = 10.0
+QUICK_SECONDS = 0.2
 # Those whose files projects have for other reasons: where they say nothing, nothing is said of them.
 _ASIDE = ("vscode", "devcontainer", "mise")
 _MOST_NEWS = 40  # names; a change of a whole environment is not read by anybody
@@ -216,7 +220,7 @@ class Projects:
             trust = self.trust(use, context)
             if not trust.may_run:
                 layer = _layer(use, Resolution("blocked", note=blocked(trust)), begun)
-                return _Known(layer, trust, lower, settings, Fresh(watched, before))
+                return _Known(layer, trust, lower, settings, Fresh(watched, before, AGAIN_SECONDS))
             resolution = self._resolved(use, replace(context, granted=trust.digest), settings)
             if not once_more or unchanged(watched, before):
                 break
@@ -225,7 +229,8 @@ class Projects:
             trust = self.trust(use, context)
             if not trust.may_run:
                 layer = _layer(use, Resolution("blocked", note=blocked(trust)), begun)
-                return _Known(layer, trust, lower, settings, Fresh(watched, settled(watched)))
+                fresh = Fresh(watched, settled(watched), AGAIN_SECONDS)
+                return _Known(layer, trust, lower, settings, fresh)
         if trust.state == "suggested":
             trust = self.vouched(use, resolution)
         if resolution.stderr_tail:
@@ -236,6 +241,8 @@ class Projects:
         after = stamps(watched)
         # A tool that names nothing of its own may depend on anything.
         seconds = None if resolution.watch else UNWATCHED_SECONDS
+        if resolution.state == "failed" and time.monotonic() - begun < QUICK_SECONDS:
+            seconds = AGAIN_SECONDS
         if after != before:
             seconds = RESTLESS_SECONDS  # it writes what it depends on, or somebody is at it all the time
         fresh = Fresh(watched + more, after + ours, seconds)

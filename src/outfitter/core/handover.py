@@ -1,7 +1,8 @@
 """What a server leaves to the next version of itself: one object, bytes beside it, and descriptors.
 
 `FORMAT` numbers the contents. A version that does not know a number is never given it: it is asked first, and
-says so (`server.upgrading`). Whoever changes what stands in it, or what it means, takes the next number.
+says so (`server.upgrading`). Whoever changes what stands in it, or what it means, takes the next number; not
+for an addition that an older version can do without and a newer one does not expect.
 
 The layout: a magic line, the size of the object as eight bytes, the object as JSON, the bytes. Where the
 object speaks of bytes, it has the pair of their place and their size.

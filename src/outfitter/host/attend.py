@@ -7,6 +7,8 @@ import select
 import time
 from math import ceil
 
+from .pipes import let_go
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,4 +40,4 @@ def attend(
             if pidfd in ready:
                 return "exited"
     finally:
-        os.close(pidfd)
+        let_go(pidfd)

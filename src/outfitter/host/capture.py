@@ -17,6 +17,7 @@ from ..record import KW_ONLY, record, replace
 from ..shell.snapshot import BLOCK_BYTES, read_block, told, without_daemons
 from ..shell.sourced import STARTUP_NAMES, began, command, sealed_text, understood
 from .attend import attend
+from .pipes import let_go
 from .privatefifo import PrivateFifo, remove_dead
 from .sealed import PATH, seal
 from .spawn import Spawner, Stdio
@@ -101,8 +102,7 @@ def capture(
                 run = _Run(script, arguments, cwd, env, fifo, mark, log, shell, inline, own, sealed)
                 result = run.run(begun + timeout, timeout)
             finally:
-                for fd in sealed:
-                    os.close(fd)
+                let_go(*sealed)
     except _LogFailed as failed:
         raise failed.error from None
     except (HostUnsupported, SandboxUnavailable) as error:
@@ -136,27 +136,36 @@ class Reporter:
         Raises LaunchFailed, OSError.
         """
         ready = prepared(self._launch)
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        try:
+            ours, theirs = os.pipe2(os.O_CLOEXEC)
+        except BaseException:
+            ready.started()
+            ready.ended()
+            raise
         try:
             stdio = Stdio(stdin, theirs if stdout < 0 else stdout, theirs)
             pid = Spawner().spawn(ready.launch, stdio, self._mark if usable() else None)
         except BaseException:
-            os.close(ours)
+            let_go(ours)
             ready.ended()
             raise
         finally:
-            os.close(theirs)
+            let_go(theirs)
             ready.started()
         try:
             os.set_blocking(ours, False)
             hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`
             outcome = attend(pid, deadline, hear, self._take)
         finally:
-            self._before_its_end()
-            code = end_tree(pid, self._mark)
-            ready.ended()
-            self._hear(ours)  # nobody writes any more: all that is left
-            os.close(ours)
+            try:
+                self._before_its_end()
+            finally:
+                try:
+                    code = end_tree(pid, self._mark)
+                    self._hear(ours)  # nobody writes any more: all that is left
+                finally:
+                    let_go(ours)
+                    ready.ended()
         return outcome, code
 
     def _take(self) -> str:
@@ -260,8 +269,7 @@ class _Run(Reporter):
             what = error.what or str(error)
             return Captured("not-started", reason=f"{self._shell} was not started: {what}")
         finally:
-            if stdin >= 0:
-                os.close(stdin)
+            let_go(stdin)
         return self._result(outcome, code, timeout)
 
     # While it runs
@@ -350,6 +358,6 @@ def _in_memory(text: str) -> int:
             file.write(text.encode("utf-8", "surrogateescape"))
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
-        os.close(fd)
+        let_go(fd)
         raise
     return fd

@@ -9,7 +9,8 @@ from ..core import capabilities
 from ..core.capabilities import FILE_BYTES, MANIFESTS, METADATA, ROOT_BYTES, SKILL
 from ..core.walk import FILE
 from ..errors import Refused
-from .files import failed, let_go
+from .files import failed
+from .pipes import let_go
 from .walk import PLAIN, walk
 
 TYPE_CHECKING = False

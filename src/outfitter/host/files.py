@@ -15,6 +15,7 @@ import stat
 
 from ..errors import FileFailed, Refused
 from ..record import replace
+from .pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,14 +56,6 @@ _TEXTS = {
     errno.EMFILE: "No file descriptors available",
     errno.EAGAIN: "Resource temporarily unavailable",
 }
-
-
-def let_go(fd: int) -> None:
-    """Closes a descriptor that nothing was written through: even one whose close fails is closed."""
-    try:
-        os.close(fd)
-    except OSError:
-        pass
 
 
 # Names without links

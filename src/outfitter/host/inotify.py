@@ -15,6 +15,7 @@ import sys
 
 from ..errors import FileFailed, HostUnsupported
 from .files import failed
+from .pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ class Inotify:
 
     def close(self) -> None:
         fd, self.fd = self.fd, -1
-        if fd >= 0:
-            os.close(fd)
+        let_go(fd)
 
 
 def parse(data: bytes) -> list[Event]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from .pipes import let_go
 from .uids import own
 
 TYPE_CHECKING = False
@@ -64,5 +65,5 @@ def _read(path: str) -> bytes | None:
             return None  # others could know it
         key = os.read(fd, _SIZE + 1)
     finally:
-        os.close(fd)
+        let_go(fd)
     return key if len(key) == _SIZE else None

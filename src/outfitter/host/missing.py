@@ -9,6 +9,7 @@ from ..core.missing import ABSENT, FOLDER, LINK, OTHER, UNKNOWN, Plan
 from ..errors import OutfitterError
 from ..log import note
 from .inotify import ATTRIB, CREATE, DELETE, MODIFY, MOVED_FROM, MOVED_TO, tells_all
+from .pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class MissingWatch:
                     for name in folder.names:
                         folder.saw(name, _kind(fd, name))
                 finally:
-                    os.close(fd)
+                    let_go(fd)
         except (OSError, OutfitterError) as error:
             # Whoever asks can look for itself instead; that is what False says.
             note("server", "!", "paths cannot be watched: %s", error)

@@ -1,13 +1,31 @@
-"""The pipes of the next command, opened before it comes: then nobody waits for them."""
+"""Descriptors: how to let go of them, and the pipes of the next command, opened before it comes."""
 
 from __future__ import annotations
 
+import errno
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # Two pipes: our end of stdout and the child's, our end of stderr and the child's.
     Ends = tuple[int, int, int, int]
+
+
+def let_go(*fds: int) -> None:
+    """Closes descriptors that nothing was written through, all of them: one whose close fails is closed, too.
+
+    -1 is none. Raises OSError where one was closed before, which is a fault of ours.
+    """
+    twice = None
+    for fd in fds:
+        if fd >= 0:
+            try:
+                os.close(fd)
+            except OSError as error:
+                if error.errno == errno.EBADF:
+                    twice = error
+    if twice is not None:
+        raise twice
 
 
 class Pipes:
@@ -31,8 +49,7 @@ class Pipes:
 
     def close(self) -> None:
         ready, self._ready = self._ready, None
-        for fd in ready or ():
-            os.close(fd)
+        let_go(*(ready or ()))
 
 
 def _opened() -> Ends:
@@ -44,7 +61,6 @@ def _opened() -> Ends:
         os.set_blocking(out_ours, False)
         os.set_blocking(err_ours, False)
     except OSError:
-        for fd in opened:
-            os.close(fd)
+        let_go(*opened)
         raise
     return out_ours, out_theirs, err_ours, err_theirs

@@ -12,6 +12,7 @@ import stat
 import time
 
 from ..errors import HostUnsupported
+from .pipes import let_go
 from .uids import ours, own
 
 TYPE_CHECKING = False
@@ -83,9 +84,8 @@ class PrivateFifo:
                 os.unlink(f"{folder}/report")
             except OSError:
                 pass  # somebody who was told the path removed it, or made it something else
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1
+        let_go(fd)
         if not folder:
             return
         try:

@@ -13,6 +13,7 @@ from ..core.output import Budget, OutputLog
 from ..core.stdin import StdinQueue, WriteIds
 from ..errors import LaunchFailed, Refused
 from ..pace import READ_SIZE, WIDE_READ_SIZE
+from .pipes import let_go
 from .spawn import Spawner, Stdio
 from .tree import Trees, kill_group
 
@@ -174,12 +175,9 @@ class Process:
         except OSError as error:
             raise _no_descriptors(error, opened) from None
         except (LaunchFailed, Refused):
-            _close(opened)
+            let_go(*opened)
             raise
-        os.close(out_theirs)
-        os.close(err_theirs)
-        if in_theirs >= 0:
-            os.close(in_theirs)
+        let_go(out_theirs, err_theirs, in_theirs)
         self._fds = [out_ours, err_ours]
         self._stdin = in_ours
 
@@ -199,9 +197,9 @@ class Process:
         except OSError as error:
             raise _no_descriptors(error, opened) from None
         except (LaunchFailed, Refused):
-            _close(opened)
+            let_go(*opened)
             raise
-        os.close(theirs)
+        let_go(theirs)
         self._fds = [ours]
         self._stdin = ours
 
@@ -275,7 +273,8 @@ class Process:
         self._loop.call_later(_TERMINAL_SECONDS, self._terminal_again)
 
     def _terminal_again(self) -> None:
-        if self._fds[0] >= 0 and not self._paused and not self.exited:
+        # Also after the exit: somebody else may have opened it meanwhile, and prints or closes it later.
+        if self._fds[0] >= 0 and not self._paused:
             self._loop.add_reader(self._fds[0], self._readable, 0)
 
     def _end_stream(self, number: int) -> None:
@@ -409,17 +408,17 @@ class Process:
             except ChildProcessError:
                 pass
             self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
+            let_go(self._pidfd)
             self._pidfd = -1
         if self._stdin >= 0 and self._stdin not in self._fds:
             self._loop.remove_writer(self._stdin)
-            os.close(self._stdin)
+            let_go(self._stdin)
         self._stdin = -1
         for number, fd in enumerate(self._fds):
             if fd >= 0:
                 self._loop.remove_reader(fd)
                 self._loop.remove_writer(fd)
-                os.close(fd)
+                let_go(fd)
                 self._fds[number] = -1
 
     def _report(self, exited_seq: int | None) -> None:
@@ -437,7 +436,7 @@ class Process:
             # leave a descriptor behind that is ready for ever.
             for fd in self._done:
                 self._loop.remove_reader(fd)
-                os.close(fd)
+            let_go(*self._done)
             self._done.clear()
 
     # Control
@@ -621,19 +620,14 @@ class Process:
         if self._queue is not None:
             self._queue.clear()
             self._queue.eof = True
-        os.close(fd)
+        let_go(fd)
         self._owner.stdin_moved(self)
-
-
-def _close(fds: list[int]) -> None:
-    for fd in fds:
-        os.close(fd)
 
 
 def _no_descriptors(error: OSError, opened: list[int]) -> LaunchFailed:
     import errno
 
-    _close(opened)
+    let_go(*opened)
     number = error.errno or 0
     return LaunchFailed(
         f"{os.strerror(number)} (os error {number})",

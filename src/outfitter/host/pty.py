@@ -7,6 +7,8 @@ import os
 import struct
 import termios
 
+from .pipes import let_go
+
 _SIZE = struct.Struct("HHHH")
 
 
@@ -17,8 +19,7 @@ def open_terminal(rows: int, cols: int) -> tuple[int, int, str]:
         resize(ours, rows, cols)
         return ours, theirs, os.ttyname(theirs)
     except BaseException:
-        os.close(ours)
-        os.close(theirs)
+        let_go(ours, theirs)
         raise
 
 

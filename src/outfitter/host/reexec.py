@@ -12,6 +12,7 @@ import os
 import sys
 
 from ..stdlib import pthread_sigmask
+from .pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def sealed(pieces: Sequence[bytes | memoryview]) -> int:
             _write(fd, full[begin : begin + _IOV])
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
     except BaseException:
-        os.close(fd)
+        let_go(fd)
         raise
     return fd
 

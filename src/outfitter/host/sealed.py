@@ -10,6 +10,8 @@ import errno
 import fcntl
 import os
 
+from .pipes import let_go
+
 _MFD_EXEC = 0x10  # needed where `vm.memfd_noexec` is 1; kernels before 6.3 do not know it
 _FIRST = 3  # the number that a program has its first descriptor by
 # What a program that gets a sealed copy as its first descriptor calls it.
@@ -32,6 +34,6 @@ def seal(data: bytes) -> int:
         every = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, every)
     except BaseException:
-        os.close(fd)
+        let_go(fd)
         raise
     return fd

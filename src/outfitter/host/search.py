@@ -16,6 +16,7 @@ from ..errors import OutfitterError, Refused
 from ..formats.ignore import IgnoreRules, Nested
 from ..record import KW_ONLY, record
 from .files import failed
+from .pipes import let_go
 from .walk import PLAIN
 
 TYPE_CHECKING = False
@@ -206,7 +207,7 @@ class Search:
             self._trouble(path, str(failed(error)))
             return True
         finally:
-            os.close(fd)
+            let_go(fd)
         if len(data) > self._query.max_file_bytes or is_binary(data):
             self.files_skipped += 1
             return True
@@ -304,5 +305,5 @@ def _lines_of(path: str, sight: Sight) -> list[str]:
     except OSError:
         return []
     finally:
-        os.close(fd)
+        let_go(fd)
     return data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").split("\n")

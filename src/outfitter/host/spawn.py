@@ -18,7 +18,7 @@ from ..core.launch import DEFAULT_PATH, Launch, candidates
 from ..errors import HostUnsupported, LaunchFailed
 from ..log import warn
 from ..stdlib import allocate_lock
-from .pipes import Pipes
+from .pipes import Pipes, let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -263,8 +263,7 @@ class _Above:
         return self._copies
 
     def __exit__(self, *_: object) -> None:
-        for fd in self._copies:
-            os.close(fd)
+        let_go(*self._copies)
 
 
 class _Vector:

@@ -10,6 +10,7 @@ from array import array
 from ..core.launch import Launch
 from ..errors import LaunchFailed
 from ..stdlib import socket
+from .pipes import let_go
 from .spawn import Stdio, failure, find
 from .starter import packed, receive
 
@@ -45,7 +46,7 @@ class Starter:
                 launch = Launch(argv[0], argv, "/", spawner.for_ourselves)
                 self.pid = spawner.spawn(launch, Stdio(theirs.fileno(), null, null), ourselves=ourselves)
             finally:
-                os.close(null)
+                let_go(null)
         except BaseException:
             ours.close()
             raise
@@ -107,10 +108,10 @@ class Starter:
                 sent = self._socket.sendmsg([request], [(_SOL_SOCKET, _RIGHTS, rights)])
                 self._send_on(request[sent:])
             finally:
-                os.close(writing)
+                let_go(writing)
             return self._begun(reading)
         finally:
-            os.close(reading)
+            let_go(reading)
 
     def _send_on(self, rest: bytes) -> None:
         """What did not go at once. If it cannot, nobody would understand the next request."""
@@ -154,7 +155,7 @@ class Starter:
             pass
         finally:
             if self._pidfd >= 0:
-                os.close(self._pidfd)
+                let_go(self._pidfd)
                 self._pidfd = -1
 
 

@@ -14,6 +14,7 @@ from ..core.marks import Marks
 from ..errors import LaunchFailed, SandboxUnavailable
 from ..record import fill, record
 from .attend import attend
+from .pipes import let_go
 from .spawn import Spawner, Stdio
 from .tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
 from .watchdog import Watchdog
@@ -94,30 +95,34 @@ def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int
     argv = launch.argv
     spawner = Spawner()
     ready = prepared(launch)
-    out, out_theirs, err, err_theirs = spawner.pipes.take()
+    try:
+        out, out_theirs, err, err_theirs = spawner.pipes.take()
+    except BaseException:
+        ready.started()
+        ready.ended()
+        raise
     try:
         stdio = Stdio(stdout=out_theirs, stderr=err_theirs)
         pid = spawner.spawn(ready.launch, stdio, carried if usable() else None, ourselves=ourselves)
     except BaseException:
-        os.close(out)
-        os.close(err)
+        let_go(out, err)
         ready.ended()
         raise
     finally:
-        os.close(out_theirs)
-        os.close(err_theirs)
+        let_go(out_theirs, err_theirs)
         ready.started()
     said, complaint = bytearray(), bytearray()
     hear = {out: lambda fd: _read(fd, said, output + 1), err: lambda fd: _read(fd, complaint, TAIL_BYTES)}
     try:
         outcome = attend(pid, begun + timeout, hear, lambda: "too-large" if len(said) > output else "")
     finally:
-        code = end_tree(pid, carried)
-        ready.ended()
-        _read(out, said, output + 1)
-        _read(err, complaint, TAIL_BYTES)
-        os.close(out)
-        os.close(err)
+        try:
+            code = end_tree(pid, carried)
+            _read(out, said, output + 1)
+            _read(err, complaint, TAIL_BYTES)
+        finally:
+            let_go(out, err)
+            ready.ended()
     if len(said) > output:
         outcome = "too-large"
     seconds = time.monotonic() - begun

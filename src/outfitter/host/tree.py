@@ -18,6 +18,7 @@ import resource
 from ..core.marks import FLAG, NONCE_BITS, Marks
 from ..log import warn
 from .orphans import below, kill, pids
+from .pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -276,7 +277,7 @@ def _kill_if(pid: int, wanted: Callable[[int], bool]) -> None:
     except OSError:
         pass
     finally:
-        os.close(fd)
+        let_go(fd)
 
 
 def kill_session_members(leader: int, *, reaped: bool) -> None:

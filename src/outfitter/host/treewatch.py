@@ -26,6 +26,7 @@ from .inotify import (
     UNMOUNT,
     tells_nothing,
 )
+from .pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class TreeWatch:
             with os.scandir(fd) as entries:
                 return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         finally:
-            os.close(fd)
+            let_go(fd)
 
     # Listings
 

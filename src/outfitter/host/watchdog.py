@@ -15,6 +15,7 @@ from ..core.marks import NONCE_SHIFT, Marks
 from ..errors import LaunchFailed
 from ..log import warn
 from .orphans import kill
+from .pipes import let_go
 from .spawn import Spawner, Stdio
 from .tree import usable
 
@@ -85,12 +86,12 @@ class Watchdog:
                     ourselves=True,
                 )
             finally:
-                os.close(null)
+                let_go(null)
         except BaseException:
-            os.close(writing)
+            let_go(writing)
             raise
         finally:
-            os.close(reading)
+            let_go(reading)
         self._pipe = writing
         try:
             self._pidfd = os.pidfd_open(self._pid)
@@ -126,11 +127,9 @@ class Watchdog:
             self._forget()
 
     def _forget(self) -> None:
-        if self._pidfd >= 0:
-            if self._loop is not None:
-                self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-        os.close(self._pipe)
+        if self._pidfd >= 0 and self._loop is not None:
+            self._loop.remove_reader(self._pidfd)
+        let_go(self._pidfd, self._pipe)
         try:
             os.waitpid(self._pid, 0)
         except ChildProcessError:

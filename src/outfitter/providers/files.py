@@ -39,14 +39,22 @@ def nearest(directory: str, names: Sequence[str]) -> tuple[str, tuple[str, ...]]
 
 
 def planted(folder: str, path: str) -> bool:
-    """Whether anybody may put files into a folder, such as /tmp, and somebody else has put this one there."""
+    """Whether anybody may put files into a folder, such as /tmp, and somebody else has put this one there.
+
+    One that cannot be looked at is, as far as anybody knows: whoever remembers that looks with `foreign`.
+    """
     try:
-        if not os.stat(folder).st_mode & stat.S_IWOTH:
-            return False
-        name = os.path.relpath(path, folder).partition("/")[0]
-        return os.lstat(os.path.join(folder, name)).st_uid not in ours()
+        return foreign(folder, path)
     except OSError:
         return True  # it has gone
+
+
+def foreign(folder: str, path: str) -> bool:
+    """The same. Raises OSError."""
+    if not os.stat(folder).st_mode & stat.S_IWOTH:
+        return False
+    name = os.path.relpath(path, folder).partition("/")[0]
+    return os.lstat(os.path.join(folder, name)).st_uid not in ours()
 
 
 def below(folder: str, name: str) -> str:

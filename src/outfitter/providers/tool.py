@@ -38,11 +38,14 @@ def version(path: str, env: Mapping[str, str], mark: int | None = None, ask: str
     except OSError:
         return ""
     key = (path, found.st_ino, found.st_mtime_ns)
-    if key not in _versions:
+    known = _versions.get(key)
+    if known is None:
         ran = run_tool([path, ask], "/", env, timeout=_VERSION_SECONDS, mark=mark)
         words = ran.stdout.decode("utf-8", "replace").split()
-        _versions[key] = next((word for word in words if word[:1].isdigit() and "." in word), "")
-    return _versions[key]
+        known = next((word for word in words if word[:1].isdigit() and "." in word), "")
+        if ran.outcome == "exited":  # else a busy machine would have no version for ever
+            _versions[key] = known
+    return known
 
 
 def failed(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..core.lanes import Claim, Lanes
 from ..errors import Exhausted, FileFailed, Refused
 from ..host import files
+from ..host.pipes import let_go
 from ..log import fault, warn
 from ..protocol import base64
 from ..protocol.fileresults import FILE_HEAD, FILE_TAIL
@@ -60,7 +61,7 @@ class Handle:
         if self.replacement is not None:
             self.replacement.discard()
         elif fd >= 0:
-            files.let_go(fd)
+            let_go(fd)
 
 
 class FileWork:
@@ -231,12 +232,12 @@ class FileWork:
     def stream(self, call: Call, fd: int, size: int) -> None:
         """Answers fs/readFile block by block: memory stays flat, however large the file is."""
         if self._gone:
-            self._workers.run(lambda: files.let_go(fd), _nothing)
+            self._workers.run(lambda: let_go(fd), _nothing)
             return
         try:
             self._descriptors.take(1)  # it may have to wait for those before it
         except Exhausted as error:
-            self._workers.run(lambda: files.let_go(fd), _nothing)
+            self._workers.run(lambda: let_go(fd), _nothing)
             call.refuse(error)
             return
         self._streams.append(_Stream(self, self._workers, call, fd, size, self._descriptors))
@@ -333,7 +334,7 @@ class _Stream:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             self._descriptors.give_back(1)
-            self._workers.run(lambda: files.let_go(fd), _nothing)
+            self._workers.run(lambda: let_go(fd), _nothing)
 
 
 def handle_claim(handle_id: str) -> str:

@@ -57,6 +57,9 @@ def told(services: Services, parcel: Parcel) -> Told:
         "ending": sorted(sessions.trees.ending),
         "sessions": [_session_told(sessions, one, parcel) for one in sessions._sessions.values()],
         "scopes": _scopes_told(services.environments.contract),
+        "setups": _setups_told(services.environments.contract),
+        "notices": list(services.environments._told),
+        "said": sorted(services.environments._said),
     }
 
 
@@ -84,6 +87,11 @@ def taken(services: Services, received: Received) -> None:
     sessions.trees.kill_marks(told["doomed"])
     sessions._expire_later()
     _adopt_scopes(services.environments.contract, told["scopes"])
+    # A version that came before these did not tell them.
+    if told.get("setups"):
+        services.environments.contract.setups.left.update(told["setups"])
+    services.environments._told.update(dict.fromkeys(map(tuple, told.get("notices", ()))))
+    services.environments._said.update(told.get("said", ()))
     since_ms, since = told["draining"] or (0, "")
     if services.drain is not None and since_ms:
         services.drain.go_on(since_ms, since)
@@ -358,6 +366,7 @@ def _scopes_told(contract: Contract) -> Told:
             "parent": one.overlay.parent,
             "withheld": sorted(one.overlay.withheld),
             "contributions": [[each.producer, encode(each)] for each in one.overlay.contributions],
+            "missing": {producer: list(names) for producer, names in one.missing.items()},
         }
         for (principal, name), one in contract.overlays.scopes._scopes.items()
     ]
@@ -367,4 +376,12 @@ def _adopt_scopes(contract: Contract, told: Told) -> None:
     for one in told:
         contributions = [read(producer, said)[0] for producer, said in one["contributions"]]
         overlay = Overlay(contributions, id=one["scope"], parent=one["parent"]).withholding(one["withheld"])
-        contract.overlays.scopes._scopes[one["principal"], one["scope"]] = _Scope(overlay, one["owner"])
+        scope = _Scope(overlay, one["owner"], one.get("missing"))
+        contract.overlays.scopes._scopes[one["principal"], one["scope"]] = scope
+
+
+# What setups export and no file has
+
+
+def _setups_told(contract: Contract) -> Told:
+    return contract.setups.secrets if "setups" in contract.__dict__ else {}

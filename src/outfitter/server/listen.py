@@ -270,6 +270,9 @@ class _LazyServer:
 
     def get(self) -> Server:
         if self._server is None:
+            from ..host.imports import refuse_empty_packages
+
+            refuse_empty_packages()
             from ..host.guard import protect
             from ..host.memory import keep_freed_memory
             from ..pace import EpollPace

@@ -16,6 +16,7 @@ from ..core.launch import Launch
 from ..errors import FileFailed, HostUnsupported, OutfitterError, Refused
 from ..host.facts import own_program
 from ..host.files import failed
+from ..host.pipes import let_go
 from ..host.spawn import Stdio
 from ..log import warn
 from ..protocol.results import Written
@@ -116,10 +117,10 @@ class _Search:
             if pid:  # nobody would hear of its end
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-            _close(*files)
+            let_go(*files)
             self._descriptors.give_back(DESCRIPTORS)
             raise
-        _close(files[0])
+        let_go(files[0])
         self._answer, self._complaint = files[1:]
         self._killed = False
         seconds = params.timeout_ms / 1000 + SEARCH_GRACE_SECONDS
@@ -153,7 +154,7 @@ class _Search:
             failure = self._failure(answer)
         except (OSError, MemoryError) as error:
             failure = error
-        _close(self._pidfd, self._answer, self._complaint)
+        let_go(self._pidfd, self._answer, self._complaint)
         self._descriptors.give_back(DESCRIPTORS)
         self._over(self, answer[1:], failure)
 
@@ -175,15 +176,6 @@ class _Search:
             _content(self._complaint)[-_STDERR_SHOWN:].decode("utf-8", "replace"),
         )
         return FileFailed("the search failed")
-
-
-def _close(*fds: int) -> None:
-    """Whatever the kernel says, they are closed then, and the next ones have to be as well."""
-    for fd in fds:
-        try:
-            os.close(fd)
-        except OSError:
-            pass
 
 
 def _content(fd: int) -> bytes:

@@ -27,6 +27,7 @@ from .session import Session
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.launch import Launch
+    from ..host.memory import FreedMemory
     from ..host.sandbox.netns import NetOpener
     from ..loop import Loop, Timer
     from ..observe.audit import Observer
@@ -96,6 +97,7 @@ class Sessions:
         self.watchdog = Watchdog(loop, self.spawner, self.marks, cgroups.root if cgroups is not None else "")
         self._net_opener: NetOpener | None = None
         self._orphans: Orphans | None = None
+        self._freed: FreedMemory | None = None  # in a process of our own
         self._leaders: set[int] = set()
         self._others: set[LockType] = set()
 
@@ -112,6 +114,9 @@ class Sessions:
         self.descriptors.measure()
         if spawn.assumed is not None:
             spawn.assumed.prepare(self.spawner)
+        from ..host.memory import FreedMemory
+
+        self._freed = FreedMemory(self.loop)
         self._orphans = Orphans(self.loop, self._is_waited_for)
         # Soon, so that no command has to wait for it, and so that it is there when descriptors are short.
         self.loop.call_later(_WATCHDOG_SECONDS, self.watchdog.try_to_ensure)
@@ -421,6 +426,8 @@ class Sessions:
             del self._shares[session.principal]  # its logs may still have it; nobody else needs it
         if not self._sessions:
             self.spawner.pipes.close()
+        if self._freed is not None:
+            self._freed.later()
 
     def end_number(self, number: int) -> None:
         """Ends whatever descends from the session with this number; until then no other session has it."""

@@ -100,7 +100,7 @@ class ShellStart:
         try:
             self._outcome = self._noted(report)
         except Exception as error:
-            fault("server", "no report about startup files", error)
+            _no_report(error)
 
     def close(self) -> None:
         fifo, self._fifo = self._fifo, None
@@ -145,7 +145,7 @@ class ShellStart:
         try:
             return encoded(self.report())
         except Exception as error:
-            fault("server", "no report about startup files", error)
+            _no_report(error)
             return b""
 
     def _noted(self, report: bytes) -> Json:
@@ -226,3 +226,11 @@ def modes(settings: Settings, asked: ContractParams | None, *, wrapped: bool = F
         login = max(login, settings.login, key=LOGINS.index)
         startup = max(startup, settings.startup, key=STARTUPS.index)
     return login, startup
+
+
+def _no_report(error: Exception) -> None:
+    # A machine without memory or descriptors is no fault of ours; nor is a module that could not be read.
+    if isinstance(error, OSError | ImportError | MemoryError):
+        warn("server", "no report about startup files: %s", error)
+    else:
+        fault("server", "no report about startup files", error)

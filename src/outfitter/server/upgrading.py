@@ -23,6 +23,7 @@ from ..core.handover import FORMAT, Parcel, Received
 from ..core.marks import NO_SESSION
 from ..host import reexec, spawn
 from ..host.facts import working_directory
+from ..host.pipes import let_go
 from ..host.tool import run_tool
 from ..log import note, warn
 from ..plain import plain
@@ -214,8 +215,7 @@ class Upgrading:
             why = error.strerror if isinstance(error, OSError) else type(error).__name__
             self._refuse(f"the new version cannot be executed: {why}")
         finally:
-            if memory >= 0:
-                os.close(memory)
+            let_go(memory)
             reexec.take_signals()
         self._listener.resume()
         self._loop.call_later(UPGRADE_RETURN_SECONDS, _thaw, self._server)
@@ -292,7 +292,7 @@ def received(said: str) -> Received | None:
     if found.told["pid"] != os.getpid():
         warn("server", "%s was left for another process", VARIABLE)
         return None
-    os.close(fd)
+    let_go(fd)
     reexec.keep((one for one in found.told["descriptors"] if one != fd), False)
     return found
 

@@ -14,6 +14,7 @@ import time
 from ..core.launch import Launch
 from ..errors import FileFailed, LaunchFailed
 from ..host.facts import own_program
+from ..host.pipes import let_go
 from ..host.spawn import Spawner, Stdio
 from ..host.walk import PLAIN
 from ..stdlib import allocate_lock
@@ -100,15 +101,15 @@ class _Walker:
             try:
                 self._pid = _started(env, theirs, mine)
             except BaseException:
-                os.close(self._answers)
+                let_go(self._answers)
                 raise
             finally:
-                os.close(mine)
+                let_go(mine)
         except BaseException:
-            os.close(self._requests)
+            let_go(self._requests)
             raise
         finally:
-            os.close(theirs)
+            let_go(theirs)
 
     def ask(self, request: bytes) -> tuple[bytes, list[bytes]] | None:
         """Its answer; None when it is gone or stuck."""
@@ -135,8 +136,7 @@ class _Walker:
         return pieces
 
     def end(self) -> None:
-        os.close(self._requests)
-        os.close(self._answers)
+        let_go(self._requests, self._answers)
         try:
             os.kill(self._pid, 9)
             os.waitpid(self._pid, 0)
@@ -151,4 +151,4 @@ def _started(env: dict[str, str], requests: int, answers: int) -> int:
     try:
         return Spawner().spawn(Launch(argv[0], argv, "/", env), Stdio(requests, answers, null))
     finally:
-        os.close(null)
+        let_go(null)

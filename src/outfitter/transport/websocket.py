@@ -757,5 +757,8 @@ class WebSocketTransport(Outgoing):
             self._outbox.clear()
             self._loop.remove_writer(self._fd)
         self.buffered = 0
-        self._sock.close()
-        self._listener.gone(self)
+        self._listener.gone(self)  # before a close that fails: a place that nobody has is free
+        try:
+            self._sock.close()
+        except OSError:
+            pass  # it is closed all the same

@@ -241,7 +241,11 @@ _VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_siz
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+)
 @given(st.dictionaries(_NAMES, _VALUES, max_size=8))
 def test_no_value_is_ever_told(home: Path, values: dict[str, str]) -> None:
     report = examine(environ(home, **values), str(home), login=False)

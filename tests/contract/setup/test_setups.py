@@ -500,7 +500,7 @@ def test_inputs_that_it_makes_unreadable_are_told_at_the_next_look(site: Site) -
 
 def test_what_did_not_run_has_its_cost_in_milliseconds(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.script("export A=1")
-    clock = iter(range(1_000))
+    clock = iter(range(5_000, 6_000))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     layer = site.layer()
     assert layer.state == "blocked"
@@ -607,6 +607,36 @@ def test_processes_without_a_server_share_secrets_in_the_keyring(site: Site) -> 
     assert site.layer(second, again=False) is later
     assert "run again" in site.layer(site.process()).note
     keyring.forget(f"outfitter:setup:{second.place(site.use()).name}")
+
+
+def test_secrets_that_were_handed_over_spare_a_run(site: Site) -> None:
+    site.script(f'export API_TOKEN={SECRET} PLAIN=p PATH="/opt/{SECRET}/bin:$PATH:/usr/games"')
+    site.allow()
+    first, unused, second = site.process(), site.process(), site.process()
+    layer = site.layer(first)
+    # Through a version that nobody has asked for it, as JSON.
+    unused.left.update(json.loads(json.dumps(first.secrets)))
+    second.left.update(json.loads(json.dumps(unused.secrets)))
+    later = site.layer(second)
+    assert (values(site, later), later.secrets, later.note) == (
+        values(site, layer),
+        layer.secrets,
+        layer.note,
+    )
+    assert (site.runs(), second.left) == (1, {})
+    assert second.secrets == first.secrets
+    # What was told of another run is nothing.
+    third = site.process()
+    third.left.update({name: {**told, "run": "another"} for name, told in first.secrets.items()})
+    assert "run again: API_TOKEN, PATH is secret" in site.layer(third).note
+
+
+def test_a_setup_without_secrets_hands_nothing_over(site: Site) -> None:
+    site.script("export PLAIN=p")
+    site.allow()
+    first = site.process()
+    site.layer(first)
+    assert first.secrets == {}
 
 
 def test_a_log_is_bounded(site: Site) -> None:

@@ -1,4 +1,5 @@
-"""What a setup exports and may not be on a disk, in the kernel's keyring: for processes that follow."""
+"""What a setup exports and may not be on a disk: in the kernel's keyring for processes that follow, or handed
+from one version of a server to the next."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from ...shell.sourced import ScriptChanges
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
     from .runs import SetupFiles, SetupRun
 
 # A working day and the next morning; then the setup runs once more.
@@ -21,14 +25,8 @@ def keep(place: SetupFiles, kept: SetupRun, said: ScriptChanges) -> None:
     if not kept.withheld:
         keyring.forget(_name(place))
         return
-    hidden = frozenset(kept.withheld)
-    told = {
-        "run": kept.run,
-        "set": {name: value for name, value in said.set.items() if name in hidden},
-        # In their order, and all of them: the order counts.
-        "operations": [[one.variable, one.op, list(one.values)] for one in said.operations],
-    }
-    keyring.keep(_name(place), json.dumps(told).encode(), KEPT_SECONDS)
+    data = json.dumps(told(kept, said.set, said.operations)).encode()
+    keyring.keep(_name(place), data, KEPT_SECONDS)
 
 
 def recalled(place: SetupFiles, kept: SetupRun) -> ScriptChanges | None:
@@ -37,13 +35,28 @@ def recalled(place: SetupFiles, kept: SetupRun) -> ScriptChanges | None:
     if data is None:
         return None
     try:
-        told = json.loads(data)
-        if told["run"] != kept.run:
-            return None
-        operations = tuple([Operation(name, op, tuple(values)) for name, op, values in told["operations"]])
-        return ScriptChanges({**kept.set, **told["set"]}, kept.unset, operations)
+        return read(kept, json.loads(data))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def told(kept: SetupRun, values: Mapping[str, str], operations: Iterable[Operation]) -> dict[str, Any]:
+    """What the record of a run lacks, of all that the run exports."""
+    hidden = frozenset(kept.withheld)
+    return {
+        "run": kept.run,
+        "set": {name: value for name, value in values.items() if name in hidden},
+        # In their order, and all of them: the order counts.
+        "operations": [[one.variable, one.op, list(one.values)] for one in operations],
+    }
+
+
+def read(kept: SetupRun, told: Mapping[str, Any]) -> ScriptChanges | None:
+    """All that a run exports; None for what was told of another run."""
+    if told["run"] != kept.run:
+        return None
+    operations = tuple([Operation(name, op, tuple(values)) for name, op, values in told["operations"]])
+    return ScriptChanges({**kept.set, **told["set"]}, kept.unset, operations)
 
 
 def _name(place: SetupFiles) -> str:

@@ -32,6 +32,7 @@ from .runs import SetupFiles, SetupRun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from ...env.resolve import Stack
     from ...host.within import Within
@@ -111,6 +112,17 @@ class Setups:
         self.state_folder = state_folder
         self.home = home
         self._known: dict[str, _Known] = {}
+        # What the version before this one has left, by worktree, until it is needed.
+        self.left: dict[str, dict[str, Any]] = {}
+
+    @property
+    def secrets(self) -> dict[str, dict[str, Any]]:
+        """What is in no file, by worktree, for the next version of a server."""
+        found = dict(self.left)
+        for worktree, known in list(self._known.items()):
+            if known.kept is not None and known.kept.withheld and known.layer.state == "applied":
+                found[worktree] = secrets.told(known.kept, known.layer.values, known.layer.operations)
+        return found
 
     def use(self, directory: str, settings: Settings) -> SetupUse | None:
         """The setup for commands in a directory; None when none is declared."""
@@ -134,6 +146,7 @@ class Setups:
         if len(self._known) >= REMEMBERED_SETUPS and use.worktree not in self._known:
             self._known.pop(next(iter(self._known)), None)  # others may be at it in their own threads
         self._known[use.worktree] = known
+        self.left.pop(use.worktree, None)
 
     def layer(self, use: SetupUse) -> Layer:
         """What it exports; the same object until that changes.
@@ -225,6 +238,7 @@ class _Work:
         self._mark = mark
         self._log = setups.log
         self._shares_secrets = setups.shares_secrets
+        self._left = setups.left.get(use.worktree)
         self._home = setups.home
         self._settings = settings
         self._state_folder = setups.state_folder
@@ -406,7 +420,10 @@ class _Work:
 
     def _recalled(self, kept: SetupRun) -> ScriptChanges | SetupRun | None:
         """All that a run exports; None when what is secret of it is not to be had."""
-        return secrets.recalled(self._place, kept) if kept.withheld else kept
+        if not kept.withheld:
+            return kept
+        left = None if self._left is None else secrets.read(kept, self._left)
+        return secrets.recalled(self._place, kept) if left is None else left
 
     def _changed(self, look: _Look) -> tuple[_Look, tuple[str, ...]]:
         """The inputs that are others now than before it ran. From now on they count as they are.

@@ -15,7 +15,7 @@ from ...core.visibility import HIDDEN, LEADS, MASKED, PASSES, READ, WRITE, paren
 from ...errors import Refused
 from ...record import replace
 from .. import files
-from ..files import let_go
+from ..pipes import let_go
 from .grounding import ground
 from .pinning import Pinned, Pinning, refusal
 from .writing import PLAIN_BITS, ConfinedReplacement, ConfinedUpdate, must_write, spot_to_write

@@ -15,7 +15,7 @@ import os
 import stat
 
 from ...core.visibility import CLOSED, HIDDEN, MASKED, PASSES, parent
-from ..files import let_go
+from ..pipes import let_go
 from .openat2 import is_kernel_made, pin_without_links
 
 TYPE_CHECKING = False

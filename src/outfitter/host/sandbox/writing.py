@@ -8,7 +8,8 @@ import stat
 
 from ...core.visibility import CLOSED, HIDDEN, LEADS, MASKED, PASSES, WRITE
 from ...errors import Refused
-from ..files import Replacement, Update, let_go
+from ..files import Replacement, Update
+from ..pipes import let_go
 from .pinning import PlaceMissing, real_path, refusal
 
 TYPE_CHECKING = False

@@ -6,6 +6,7 @@ import os
 
 from ...errors import Refused
 from ...host import files
+from ...host.pipes import let_go
 from ...protocol.fileresults import (
     BlockResult,
     FileResult,
@@ -91,8 +92,7 @@ def read_file(call: Call, params: FileParams) -> Later:
             # Written here, in the thread, not on the loop.
             return -1, 0, Written(FileResult(_read_whole(fd, found.st_size, limit)).wire())
         finally:
-            if fd >= 0:
-                os.close(fd)
+            let_go(fd)
 
     def finish(result: tuple[int, int, Written | None]) -> Written | None:
         fd, size, written = result

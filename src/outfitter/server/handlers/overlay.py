@@ -1,4 +1,4 @@
-"""environment/overlay/*: what sessions add to their commands, kept in this process and nowhere else."""
+"""environment/overlay/*: what sessions add to their commands. Only what is no secret reaches the disk."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ def put(call: Call, params: PutParams) -> PutResult:
     # Whether an entry is allowed is decided anew for every command; its producer is told now.
     scopes = _scopes(call)
     withheld = scopes.get(params.scope).withheld
-    refused = refusals(contribution, _settings(call), withheld)
+    settings = _settings(call)
+    refused = refusals(contribution, settings, withheld)
     rejected = (*rejected, *refused)
     if params.strict and rejected:
         raise OverlayRefused(params.producer, tuple(map(str, rejected)))
     contribution = contribution.without([one.name for one in refused if one.reason == "path"])
     scopes.put(params.scope, contribution, _owner(call), merge=params.merge, order=params.order)
+    _remember(call, settings, params.scope)
     not_taken = {one.name for one in refused}
     return PutResult(
         [name for name in contribution.names if name not in not_taken],
@@ -54,10 +56,14 @@ def drop(call: Call, params: DropParams) -> DropResult:
     enter(call, params.scope)
     scopes = _scopes(call)
     if params.producer is not None:
-        return DropResult(scopes.drop(params.scope, params.producer, params.names))
-    if params.names:
+        dropped = scopes.drop(params.scope, params.producer, params.names)
+    elif params.names:
         raise InvalidParams("`names` needs a `producer`")
-    return DropResult(scopes.end(params.scope))
+    else:
+        dropped = params.scope in scopes and scopes.end(params.scope)
+    if dropped:
+        _remember(call, _settings(call), params.scope)
+    return DropResult(dropped)
 
 
 def event(call: Call, params: EventParams) -> EventResult:
@@ -78,11 +84,19 @@ def event(call: Call, params: EventParams) -> EventResult:
         unset=sorted(unset),
         hide_secrets=params.hide_secrets,
     )
+    _remember(call, settings, outcome.overlay.id)
     return EventResult(_described(outcome.overlay), list(outcome.rerun), outcome.reason, list(outcome.lost))
 
 
 def _described(overlay: Overlay) -> list[ContributionDocument]:
     return [describe(one) for one in overlay.contributions]
+
+
+def _remember(call: Call, settings: Settings, scope: str) -> None:
+    """Keeps what can be for the next server: neither secrets nor what has one of them in it."""
+    scopes = _scopes(call)
+    if scopes.keeps(scope):
+        scopes.remember(scope, _secrets_of(call, settings, scope))
 
 
 def _secrets_of(call: Call, settings: Settings, scope: str) -> set[str]:
