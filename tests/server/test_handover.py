@@ -48,6 +48,7 @@ SESSIONS_LEFT = {
     "_limit",
     "_expiry",
     "_expires",
+    "_net_opener",  # a helper that is started again when it is needed
     "_orphans",
     "_others",
     "_shares",  # made with the logs
