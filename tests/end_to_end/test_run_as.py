@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 import outfitter
 from tests.support.machine import children, command, public_folder, status, wait_until
+from tests.support.sandbox import WORKSPACE, need_sandbox, sandbox
 from tests.support.servers import end
 from tests.support.tools import missing
 from tests.support.wire import Wire, start_params
@@ -60,12 +61,12 @@ def installed(folder: Path) -> tuple[str, Path]:
 
 
 @contextmanager
-def serving(*args: str) -> Iterator[tuple[Wire, Path]]:
+def serving(*args: str, **env: str) -> Iterator[tuple[Wire, Path]]:
     with public_folder() as folder:
         python, place = installed(folder)
         popen = subprocess.Popen(
             [python, "-m", "outfitter", "serve", *args],
-            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place), "THE_SECRET": "x"},
+            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place), "THE_SECRET": "x", **env},
             cwd="/root",
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -381,6 +382,23 @@ def test_an_upgrade_that_fails_leaves_the_server_as_it_was() -> None:
         assert run(wire, "after", ["id", "-un"]) == b"nobody\n"
         real, effective, saved, _ = status(told["pid"])["Uid"].split()
         assert (real, effective, saved) == ("0", str(NOBODY), "0")
+
+
+def test_a_sandbox_is_the_other_users() -> None:
+    """Its many descriptors arrive as well."""
+    need_sandbox()
+    with public_folder() as state, serving("--run-as", "nobody", OUTFITTER_HOME=str(state)) as (wire, folder):
+        roots = [folder / f"root{number}" for number in range(20)]
+        for root in roots:
+            root.mkdir()
+            root.chmod(0o777)
+        text = f"id -un; echo x >{roots[-1]}/x; echo y >{folder}/y || echo denied"
+        asked = start_params("p", ["/bin/sh", "-c", text], cwd=roots[0].as_uri())
+        wire.call("process/start", {**asked, "sandbox": sandbox(WORKSPACE, *roots)})
+        wire.closed("p")
+        assert wire.output("p", "stdout").split() == [b"nobody", b"denied"]
+        assert (roots[-1] / "x").stat().st_uid == NOBODY
+        assert not (folder / "y").exists()
 
 
 def test_startup_files_can_be_masked_for_the_other_user() -> None:

@@ -22,6 +22,7 @@ import outfitter
 from outfitter.client.client import Client
 from outfitter.client.process import RemoteProcess
 from outfitter.core.events import Output
+from outfitter.core.handover import FORMAT
 from outfitter.errors import HostUnsupported, OutfitterError
 from outfitter.host import cgroup
 from tests.support.certificates import authority, server_pair
@@ -704,7 +705,7 @@ def lose_a_module(package: Path) -> None:
 
 
 def want_another_format(package: Path) -> None:
-    replace_in(package / "core" / "handover.py", "\nFORMAT = 1\n", "\nFORMAT = 2\n")
+    replace_in(package / "core" / "handover.py", f"\nFORMAT = {FORMAT}\n", f"\nFORMAT = {FORMAT + 1}\n")
 
 
 def lose_a_flag(package: Path) -> None:
@@ -731,7 +732,7 @@ def test_files_that_change_before_all_is_loaded_are_noticed(tmp_path: Path) -> N
     [
         (raise_at_import, "RuntimeError: half an installation"),
         (lose_a_module, "ImportError: cannot import name 'handover' from 'outfitter.server'"),
-        (want_another_format, "it reads format 2, and this server writes 1"),
+        (want_another_format, f"it reads format {FORMAT + 1}, and this server writes {FORMAT}"),
         (lose_a_flag, "No such option '--process-retention'"),
     ],
 )

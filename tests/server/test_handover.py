@@ -49,6 +49,7 @@ SESSIONS_LEFT = {
     "_expiry",
     "_expires",
     "_freed",
+    "_net_opener",  # a helper that is started again when it is needed
     "_orphans",
     "_others",
     "_shares",  # made with the logs

@@ -20,10 +20,9 @@ from ...env.explain import one_line
 from ...env.redact import Secrets
 from ...errors import OutfitterError, SettingInvalid
 from ..env.output import emit, say
-
-TYPE_CHECKING = False
 from ..wishes import launch_kind
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
