@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 _UNIX, _SEQPACKET = 1, 5
 
 
+class _Wanted:
+    """What somebody waits for."""
+
+    __slots__ = ("again", "done", "namespace", "places")
+
+    def __init__(self, namespace: int, places: list[tuple[str, int]], done: Opened) -> None:
+        self.namespace = namespace
+        self.places = places
+        self.done = done
+        self.again = True  # whether another helper may be asked, if this one ends
+
+
 class NetOpener:
     """The helper of one server, started with the first sandbox that needs it."""
 
@@ -36,7 +48,7 @@ class NetOpener:
         self._spawner = spawner
         self._socket: socket | None = None
         self._asked = 0
-        self._open: dict[int, Opened] = {}
+        self._open: dict[int, _Wanted] = {}
         self.pid = 0
 
     def open(self, pid: int, places: Sequence[tuple[str, int]], done: Opened) -> None:
@@ -46,26 +58,21 @@ class NetOpener:
             namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise LaunchFailed(f"the sandbox has no network namespace: {error.strerror}") from None
-        try:
-            if os.path.samestat(os.fstat(namespace), os.stat("/proc/self/ns/net")):
-                raise LaunchFailed("the sandbox has the network of the host")
-            self._asked += 1
-            try:
-                self._send((self._asked, list(places)), namespace)
-            except OSError:
-                self.close()  # somebody killed it
-                self._send((self._asked, list(places)), namespace)
-        except OSError as error:
-            raise LaunchFailed(f"no socket can be opened in the sandbox: {error.strerror}") from None
-        finally:
+        if os.path.samestat(os.fstat(namespace), os.stat("/proc/self/ns/net")):
             os.close(namespace)
-        self._open[self._asked] = done
+            raise LaunchFailed("the sandbox has the network of the host")
+        self._ask(_Wanted(namespace, list(places), done))
 
-    def _send(self, message: tuple[int, list[tuple[str, int]]], namespace: int) -> None:
-        if self._socket is None:
-            self._socket = self._started()
-            self._loop.add_reader(self._socket.fileno(), self._answered)
-        send(self._socket, message, [namespace])
+    def _ask(self, wanted: _Wanted) -> None:
+        self._asked += 1
+        self._open[self._asked] = wanted
+        try:
+            if self._socket is None:
+                self._socket = self._started()
+                self._loop.add_reader(self._socket.fileno(), self._answered)
+            send(self._socket, (self._asked, wanted.places), [wanted.namespace])
+        except (OSError, LaunchFailed):
+            self._loop.call_soon(self._lost)
 
     def _started(self) -> socket:
         """Raises OSError, LaunchFailed."""
@@ -98,23 +105,35 @@ class NetOpener:
         except OSError:
             data, fds = b"", []
         if not data:
-            self.close()
+            self._lost()
             return
         number, why, ports = marshal.loads(data)
         sockets = [(socket(fileno=fd), port) for fd, port in zip(fds, ports, strict=False)]
         if not why and len(sockets) < len(ports):
             why = "no descriptors are left"
-        done = self._open.pop(number, None)
-        if done is None or why:
+        wanted = self._open.pop(number, None)
+        if wanted is None or why:
             for sock, _ in sockets:
                 sock.close()
             sockets = []
-        if done is not None:
-            done(sockets, why)
+        if wanted is not None:
+            os.close(wanted.namespace)
+            wanted.done(sockets, why)
+
+    def _lost(self) -> None:
+        """Somebody killed the helper: another one is asked, once."""
+        waiting, self._open = self._open, {}
+        self.close()
+        for wanted in waiting.values():
+            if wanted.again:
+                wanted.again = False
+                self._ask(wanted)
+            else:
+                os.close(wanted.namespace)
+                wanted.done([], "the process that opens them has ended")
 
     def close(self) -> None:
-        """The helper ends by itself when nobody asks any more; it is waited for, because it is our child. Who
-        waits for an answer is told that there is none."""
+        """The helper ends by itself when nobody asks any more; it is waited for, because it is our child."""
         if self._socket is not None:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
@@ -126,6 +145,6 @@ class NetOpener:
             except (ProcessLookupError, ChildProcessError, PermissionError):
                 pass
             self.pid = 0
-        waiting, self._open = self._open, {}
-        for done in waiting.values():
-            done([], "the process that opens them has ended")
+        for wanted in self._open.values():
+            os.close(wanted.namespace)
+        self._open.clear()
