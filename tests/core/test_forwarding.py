@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outfitter.core.forwarding import BadRequest, Forwarded, forwarded, returned
-from outfitter.core.network import Target
+from outfitter.core.network import Destination
 
 
 def test_a_request_goes_on_without_what_was_said_to_the_proxy() -> None:
@@ -23,7 +23,7 @@ def test_a_request_goes_on_without_what_was_said_to_the_proxy() -> None:
         (b"content-length", b"3"),
     ]
     assert forwarded(b"POST", b"http://example.test:8080/p?q=1#f", headers) == Forwarded(
-        Target("http", "example.test", 8080, "POST"),
+        Destination("http", "example.test", 8080, "POST"),
         b"/p?q=1",
         (
             (b"host", b"Example.test:8080"),
@@ -60,11 +60,11 @@ def test_absolute_targets(where: bytes, target: tuple[str, int], path: bytes) ->
 
 def test_a_path_alone_means_the_host_of_the_header() -> None:
     found = forwarded(b"GET", b"/x", [(b"host", b"a.test:81")])
-    assert (found.target, found.path) == (Target("http", "a.test", 81, "GET"), b"/x")
+    assert (found.target, found.path) == (Destination("http", "a.test", 81, "GET"), b"/x")
 
 
 def test_a_tunnel_names_host_and_port() -> None:
-    assert forwarded(b"CONNECT", b"a.test:443", [(b"host", b"other.test")]).target == Target(
+    assert forwarded(b"CONNECT", b"a.test:443", [(b"host", b"other.test")]).target == Destination(
         "https_connect", "a.test", 443, "CONNECT"
     )
     assert forwarded(b"CONNECT", b"[fe80::1%25lo]:443", []).target.host == "fe80::1"

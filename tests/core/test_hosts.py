@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outfitter.core.hosts import Patterns, address_of, canonical, check_denied, embedded, is_local
+from outfitter.core.hosts import HostPatterns, address_of, canonical, check_denied, embedded, is_local
 from outfitter.errors import InvalidParams
 
 
@@ -135,11 +135,11 @@ def test_nothing_that_the_standard_library_calls_private_is_public(
         assert is_local(address)
 
 
-# Patterns
+# HostPatterns
 
 
 def matches(pattern: str, host: str) -> bool:
-    patterns = Patterns()
+    patterns = HostPatterns()
     patterns.add(pattern)
     return patterns.match(canonical(host))
 
@@ -184,7 +184,7 @@ def test_what_is_below_a_domain_matches_and_nothing_else(domain: str, other: str
 
 @given(st.text(max_size=12))
 def test_a_pattern_is_compiled_or_refused(text: str) -> None:
-    patterns = Patterns()
+    patterns = HostPatterns()
     try:
         check_denied(text)
         patterns.add(text)

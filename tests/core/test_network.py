@@ -19,10 +19,10 @@ from outfitter.core.network import (
     UNIX_SOCKET,
     UNLISTED,
     UNSAFE,
-    Answer,
-    Policy,
-    Target,
-    Verdict,
+    Destination,
+    NetworkPolicy,
+    NetworkVerdict,
+    ProxyAnswer,
     decided,
     refusal,
 )
@@ -30,12 +30,12 @@ from outfitter.errors import InvalidParams
 from outfitter.protocol.network import CONNECT, HTTP, SOCKS, ProxyRules
 
 
-def policy(domains: dict[str, str], *, mode: str = "full", local: bool = False) -> Policy:
-    return Policy(ProxyRules(mode=mode, domains=tuple(domains.items()), local=local))
+def policy(domains: dict[str, str], *, mode: str = "full", local: bool = False) -> NetworkPolicy:
+    return NetworkPolicy(ProxyRules(mode=mode, domains=tuple(domains.items()), local=local))
 
 
-def judged(rules: Policy, host: str, protocol: str = HTTP) -> Verdict:
-    return rules.judge(Target(protocol, host, 80, "GET"))
+def judged(rules: NetworkPolicy, host: str, protocol: str = HTTP) -> NetworkVerdict:
+    return rules.judge(Destination(protocol, host, 80, "GET"))
 
 
 def test_the_order_of_the_rules() -> None:
@@ -75,14 +75,14 @@ def test_what_a_name_stands_for_is_judged_as_well() -> None:
     rules = policy(
         {"a.test": "allow", "127.0.0.9": "allow", "localhost": "allow", "*": "allow", "1.1.1.1": "deny"}
     )
-    named = Target(HTTP, "a.test", 80)
+    named = Destination(HTTP, "a.test", 80)
     public, local, denied = ip_address("8.8.8.8"), ip_address("127.0.0.1"), ip_address("1.1.1.1")
     assert rules.judge_addresses(named, [public]) is None
     assert rules.judge_addresses(named, [public, local]) == LOCAL  # one is enough
     assert rules.judge_addresses(named, [ip_address("127.0.0.9")]) is None  # allowed by itself
     assert rules.judge_addresses(named, [public, denied]) == DENIED
-    assert rules.judge_addresses(Target(HTTP, "localhost", 80), [local]) is None
-    assert rules.judge_addresses(Target(HTTP, "b.localhost", 80), [local]) == LOCAL
+    assert rules.judge_addresses(Destination(HTTP, "localhost", 80), [local]) is None
+    assert rules.judge_addresses(Destination(HTTP, "b.localhost", 80), [local]) == LOCAL
     assert rules.judge_addresses(named, []) is None
     assert policy({"a.test": "allow"}, local=True).judge_addresses(named, [local]) is None
 
@@ -90,13 +90,13 @@ def test_what_a_name_stands_for_is_judged_as_well() -> None:
 def test_limited_mode_lets_only_through_what_changes_nothing() -> None:
     rules = policy({"a.test": "allow"}, mode="limited")
     guards = {
-        method: rules.guard(Target(HTTP, "a.test", 80, method))
+        method: rules.guard(Destination(HTTP, "a.test", 80, method))
         for method in ("GET", "HEAD", "OPTIONS", "POST")
     }
     assert guards == {"GET": None, "HEAD": None, "OPTIONS": None, "POST": UNSAFE}
-    assert rules.guard(Target(CONNECT, "a.test", 443, "CONNECT")) == OPAQUE
+    assert rules.guard(Destination(CONNECT, "a.test", 443, "CONNECT")) == OPAQUE
     assert judged(rules, "a.test", SOCKS) == UNSAFE
-    assert policy({}).guard(Target(CONNECT, "a.test", 443, "CONNECT")) is None
+    assert policy({}).guard(Destination(CONNECT, "a.test", 443, "CONNECT")) is None
 
 
 @given(st.ip_addresses(), st.booleans())
@@ -106,7 +106,7 @@ def test_no_wildcard_leads_to_a_local_address(address: object, apex: bool) -> No
     assert literal is not None
     expected = LOCAL if is_local(literal) else ALLOWED
     assert judged(rules, str(literal)) == expected
-    assert (rules.judge_addresses(Target(HTTP, "a.test", 80), [literal]) or ALLOWED) == expected
+    assert (rules.judge_addresses(Destination(HTTP, "a.test", 80), [literal]) or ALLOWED) == expected
 
 
 def test_mistakes_in_denials_are_told_first() -> None:
@@ -118,16 +118,16 @@ def test_mistakes_in_denials_are_told_first() -> None:
 
 
 def test_what_a_client_says_becomes_a_verdict() -> None:
-    assert decided("allow", "x") == Verdict("allow", "decider", "allow", override=True)
-    assert decided("deny", "because") == Verdict("deny", "decider", "because")
-    assert decided("ask", "") == Verdict("ask", "decider", "not_allowed")
+    assert decided("allow", "x") == NetworkVerdict("allow", "decider", "allow", override=True)
+    assert decided("deny", "because") == NetworkVerdict("deny", "decider", "because")
+    assert decided("ask", "") == NetworkVerdict("ask", "decider", "not_allowed")
 
 
 # Answers
 
 
 def test_a_refused_request_gets_json_and_a_refused_tunnel_text() -> None:
-    answer = refusal(Target(HTTP, "a.test", 8080, "GET"), UNLISTED)
+    answer = refusal(Destination(HTTP, "a.test", 8080, "GET"), UNLISTED)
     assert (answer.status, answer.kind, answer.error) == (403, "application/json", "blocked-by-allowlist")
     assert json.loads(answer.body) == {
         "status": "blocked",
@@ -139,16 +139,16 @@ def test_a_refused_request_gets_json_and_a_refused_tunnel_text() -> None:
         "port": 8080,
         "message": "Domain not in allowlist.",
     }
-    tunnel = Target(CONNECT, "a.test", 443, "CONNECT")
-    assert refusal(tunnel, DENIED) == Answer(
+    tunnel = Destination(CONNECT, "a.test", 443, "CONNECT")
+    assert refusal(tunnel, DENIED) == ProxyAnswer(
         403, "text/plain", b"Domain denied by the sandbox policy.", "blocked-by-denylist"
     )
     assert refusal(tunnel, OPAQUE).error == "blocked-by-mitm-required"
-    assert refusal(tunnel, decided("deny", "because")) == Answer(
+    assert refusal(tunnel, decided("deny", "because")) == ProxyAnswer(
         403, "text/plain", b"Request blocked by network policy.", "blocked-by-policy"
     )
-    assert refusal(Target(HTTP, "a", 1), UNSAFE).error == "blocked-by-method-policy"
-    assert refusal(Target(HTTP, "a", 1), UNIX_SOCKET) == Answer(
+    assert refusal(Destination(HTTP, "a", 1), UNSAFE).error == "blocked-by-method-policy"
+    assert refusal(Destination(HTTP, "a", 1), UNIX_SOCKET) == ProxyAnswer(
         501, "text/plain", b"unix sockets unsupported"
     )
     assert network.unresolved(tunnel).status == 502

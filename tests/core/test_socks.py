@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outfitter.core import socks
-from outfitter.core.network import Target
+from outfitter.core.network import Destination
 
 
 def wanted(kind: int, host: bytes, port: int = 443, command: int = 1) -> bytes:
@@ -45,7 +45,7 @@ def test_who_needs_a_password_or_speaks_something_else_is_refused() -> None:
 def test_every_way_to_say_a_host(kind: int, host: bytes, name: str) -> None:
     data = wanted(kind, host)
     assert all(socks.request(data[:size]) is None for size in range(len(data)))
-    assert socks.request(data + b"more") == (Target("socks5_tcp", name, 443), len(data))
+    assert socks.request(data + b"more") == (Destination("socks5_tcp", name, 443), len(data))
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,12 @@ def installed(folder: Path) -> tuple[str, Path]:
     here = Path(outfitter.__file__).parent
     place = folder / "site"
     shutil.copytree(here, place / "outfitter")
+    import h11
     import pybase64
 
-    shutil.copytree(Path(pybase64.__file__).parent, place / "pybase64")
+    for module in (h11, pybase64):
+        folder_of = Path(module.__file__).parent
+        shutil.copytree(folder_of, place / folder_of.name)
     subprocess.run(["chmod", "-R", "a+rX", place], check=True)
     return public_python(), place
 

@@ -15,7 +15,9 @@ from outfitter.host.process import Process
 from outfitter.host.tree import marked
 from outfitter.loop import EpollLoop
 from outfitter.protocol.jsontext import dumps, loads
+from outfitter.protocol.network import NetworkProxy, ProxyRules
 from outfitter.server import handover
+from outfitter.server.network import ManagedNetwork
 from outfitter.server.server import Server
 from outfitter.server.session import Session
 from outfitter.server.settings import ServerSettings
@@ -52,6 +54,7 @@ SESSIONS_LEFT = {
     "_net_opener",  # a helper that is started again when it is needed
     "_orphans",
     "_others",
+    "_net_opener",  # started again with the next sandbox that needs it
     "_shares",  # made with the logs
 }
 
@@ -154,6 +157,9 @@ def fill(client: Client) -> None:
     start = client.call
     start("process/start", start_params("cat", ["cat"], pipeStdin=True))
     client.call("process/write", {"processId": "cat", "chunk": b64(b"hello"), "writeId": "one"})
+    proxy = ProxyRules(domains=(("*.a.test", "allow"),))
+    network = {"networkProxy": NetworkProxy(proxy, 500).encode()}
+    start("process/start", start_params("proxied", ["sleep", "1000"], **network))
     start("process/start", start_params("full", ["sleep", "1000"], pipeStdin=True))
     client.call("process/write", {"processId": "full", "chunk": b64(bytes(300_000)), "writeId": "a"})
     start("process/start", start_params("terminal", ["sh", "-c", "echo up; exec sleep 1000"], tty=True))
@@ -199,14 +205,18 @@ def test_everything_is_handed_over_or_named_here(client: Client, tmp_path: Any) 
             "ended",
             "full",
             "patient",
+            "proxied",
             "shell",
             "terminal",
         ]
         for name, process in session.processes.items():
             for slot in set(Process.__slots__) - PROCESS_LEFT:
                 alike(slot, getattr(process, slot), getattr(taken.processes[name], slot))
-        assert theirs.pace.running == ours.pace.running == 6
+        assert theirs.pace.running == ours.pace.running == 7
     finally:
+        for network in taken._networks.values():
+            for sock, _ in network.proxy.listening:  # type: ignore[attr-defined]
+                sock.detach()  # two servers have it, in this process
         theirs.loop.close()  # type: ignore[attr-defined]
 
 
@@ -226,13 +236,13 @@ def _session_alike(session: Session, taken: Session) -> None:
         "operates",
         "fork",
     }
-    by_process = {"processes", "_notices", "_shells", "_closed", "_unattended", "_readable"}
+    by_process = {"processes", "_notices", "_shells", "_networks", "_closed", "_unattended", "_readable"}
     assert set(vars(session)) == simple | by_process | {"_forgetting"} | SESSION_LEFT
     assert (taken._forgetting is None) == (session._forgetting is None)
     for name in simple:
         assert getattr(taken, name) == getattr(session, name), name
     assert list(taken.processes) == list(session.processes)
-    for name in ("_notices", "_shells"):
+    for name in ("_notices", "_shells", "_networks"):
         assert [one.process_id for one in getattr(taken, name)] == [
             one.process_id for one in getattr(session, name)
         ]
@@ -245,6 +255,14 @@ def _session_alike(session: Session, taken: Session) -> None:
     assert [(at, one.process_id) for at, one in taken._closed] == [
         (at, one.process_id) for at, one in session._closed
     ]
+    for mine, next_one in zip(session._networks.values(), taken._networks.values(), strict=True):
+        assert isinstance(mine, ManagedNetwork)
+        assert isinstance(next_one, ManagedNetwork)
+        assert next_one.params == mine.params
+        listening = [
+            [(one.fileno(), kind) for one, kind in each.proxy.listening] for each in (mine, next_one)
+        ]
+        assert listening[0] == listening[1] != []
     for one, two in zip(session._shells.values(), taken._shells.values(), strict=True):
         for name, value in vars(one).items():
             if name not in ("_contract", "_loop", "_fifo"):
@@ -379,7 +397,7 @@ def test_ended_process_is_forgotten_in_its_time(client: Client, tmp_path: Any) -
     told["sessions"][0]["processes"] = [
         one for one in told["sessions"][0]["processes"] if one["id"] == "ended"
     ]
-    told["sessions"][0] |= {"shells": {}, "unattended": {}, "readable": []}
+    told["sessions"][0] |= {"shells": {}, "networks": {}, "unattended": {}, "readable": []}
     told["watchdog"] = None
     told["sessions"][0]["closed"] = [[client.loop.time() + SECOND, "ended"]]
     received = Received(memoryview(b"".join(parcel.pieces(told))))

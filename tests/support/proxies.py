@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from outfitter.core.network import Policy, Target, Verdict, decided
+from outfitter.core.network import Destination, NetworkPolicy, NetworkVerdict, decided
 from outfitter.host.sandbox.proxy import Proxy
 from outfitter.host.sandbox.upstream import Resolver
 from outfitter.host.workers import Workers
@@ -25,17 +25,17 @@ class Served:
     principal = ""
 
     def __init__(self, answers: Mapping[str, tuple[str, str]] | None) -> None:
-        self.verdicts: list[tuple[Target, Verdict]] = []
-        self.asked: list[Target] = []
+        self.verdicts: list[tuple[Destination, NetworkVerdict]] = []
+        self.asked: list[Destination] = []
         self._answers = answers
         self.loop = EpollLoop()
         self.proxy: Proxy
         self.http = self.socks = 0
 
-    def decided(self, target: Target, verdict: Verdict, client: str) -> None:
+    def decided(self, target: Destination, verdict: NetworkVerdict, client: str) -> None:
         self.verdicts.append((target, verdict))
 
-    def ask(self, target: Target, then: Callable[[Verdict], None]) -> bool:
+    def ask(self, target: Destination, then: Callable[[NetworkVerdict], None]) -> bool:
         if self._answers is None:
             return False
         self.asked.append(target)
@@ -96,7 +96,7 @@ def proxying(
             raise OSError("no such name")
         return table[host]
 
-    policy = Policy(ProxyRules(domains=tuple(domains.items()), **rules))
+    policy = NetworkPolicy(ProxyRules(domains=tuple(domains.items()), **rules))
     served.proxy = Proxy(policy, served, loop=loop, resolver=Resolver(Workers(loop, 2), look))
     for kind in ("http", "socks"):
         sock = listen("127.0.0.1", 0)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from ..protocol.network import CONNECT, HTTP
 from ..record import record
 from .hosts import canonical
-from .network import Target, plain
+from .network import Destination, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .network import Answer
+    from .network import ProxyAnswer
 
     Headers = Iterable[tuple[bytes, bytes]]
 
@@ -37,7 +37,7 @@ _HOPS = frozenset(
 class BadRequest(Exception):
     """Nothing can be made of a request; `answer` says why."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ProxyAnswer) -> None:
         super().__init__(answer.body.decode())
         self.answer = answer
 
@@ -46,7 +46,7 @@ class BadRequest(Exception):
 class Forwarded:
     """A request as it goes on: to `target`, asking for `path`."""
 
-    target: Target
+    target: Destination
     path: bytes
     headers: tuple[tuple[bytes, bytes], ...]
 
@@ -60,10 +60,10 @@ def forwarded(method: bytes, where: bytes, headers: Headers, version: bytes = b"
     host = next((value for name, value in given if name == b"host"), None)
     word = method.decode("ascii")
     if method == b"CONNECT":
-        return Forwarded(Target(CONNECT, *_authority(where), word), b"", ())
+        return Forwarded(Destination(CONNECT, *_authority(where), word), b"", ())
     authority, path = _parts(where, host)
-    target = Target(HTTP, *_authority(authority), word)
-    if host is not None and Target(HTTP, *_authority(host), word) != target:
+    target = Destination(HTTP, *_authority(authority), word)
+    if host is not None and Destination(HTTP, *_authority(host), word) != target:
         raise BadRequest(plain(400, "Host header does not match request target"))
     named = [
         one.strip().lower() for name, value in given if name == b"connection" for one in value.split(b",")

@@ -146,7 +146,7 @@ def names_this_host(host: str) -> bool:
 # Patterns
 
 
-class Patterns:
+class HostPatterns:
     """Patterns of hosts: exact ones, `*.d` (below d), `**.d` (d and below), `*`, and `*` or `?` anywhere."""
 
     def __init__(self) -> None:

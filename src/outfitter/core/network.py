@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..protocol.jsontext import dumps
 from ..protocol.network import ALLOW, ASK, CONNECT, DENY, HTTP, LIMITED, SOCKS
 from ..record import record
-from .hosts import Patterns, address_of, check_denied, embedded, is_local, names_this_host
+from .hosts import HostPatterns, address_of, check_denied, embedded, is_local, names_this_host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 @record
-class Target:
+class Destination:
     """What somebody wants to reach: `host` is canonical."""
 
     protocol: str
@@ -33,7 +33,7 @@ class Target:
 
 
 @record
-class Verdict:
+class NetworkVerdict:
     """What becomes of it. `scope` says whether the host is the reason."""
 
     decision: str
@@ -47,30 +47,32 @@ class Verdict:
         return self.decision == ALLOW
 
 
-ALLOWED = Verdict(ALLOW, "baseline_policy", "allow")
-DENIED = Verdict(DENY, "baseline_policy", "denied")
-LOCAL = Verdict(DENY, "baseline_policy", "not_allowed_local")
-UNLISTED = Verdict(DENY, "baseline_policy", "not_allowed")  # the only one about which a client may be asked
-UNSAFE = Verdict(DENY, "mode_guard", "method_not_allowed", "non_domain")
-OPAQUE = Verdict(DENY, "mode_guard", "mitm_required", "non_domain")
-UNIX_SOCKET = Verdict(DENY, "proxy_state", "unix_socket_unsupported", "non_domain")
-UNANSWERED = Verdict(DENY, "decider", "not_allowed")
+ALLOWED = NetworkVerdict(ALLOW, "baseline_policy", "allow")
+DENIED = NetworkVerdict(DENY, "baseline_policy", "denied")
+LOCAL = NetworkVerdict(DENY, "baseline_policy", "not_allowed_local")
+UNLISTED = NetworkVerdict(
+    DENY, "baseline_policy", "not_allowed"
+)  # the only one about which a client may be asked
+UNSAFE = NetworkVerdict(DENY, "mode_guard", "method_not_allowed", "non_domain")
+OPAQUE = NetworkVerdict(DENY, "mode_guard", "mitm_required", "non_domain")
+UNIX_SOCKET = NetworkVerdict(DENY, "proxy_state", "unix_socket_unsupported", "non_domain")
+UNANSWERED = NetworkVerdict(DENY, "decider", "not_allowed")
 
 
-def decided(decision: str, reason: str) -> Verdict:
+def decided(decision: str, reason: str) -> NetworkVerdict:
     """What a client has answered."""
     if decision == ALLOW:
-        return Verdict(ALLOW, "decider", "allow", override=True)
-    return Verdict(ASK if decision == ASK else DENY, "decider", reason or "not_allowed")
+        return NetworkVerdict(ALLOW, "decider", "allow", override=True)
+    return NetworkVerdict(ASK if decision == ASK else DENY, "decider", reason or "not_allowed")
 
 
-class Policy:
+class NetworkPolicy:
     """The rules of one command's proxy. Raises InvalidParams."""
 
     def __init__(self, rules: ProxyRules) -> None:
         self._limited = rules.mode == LIMITED
         self._local = rules.local
-        self._allowed, self._denied = Patterns(), Patterns()
+        self._allowed, self._denied = HostPatterns(), HostPatterns()
         for pattern, access in rules.domains:
             if access == DENY:
                 check_denied(pattern)
@@ -80,7 +82,7 @@ class Policy:
             elif access == DENY:
                 self._denied.add(pattern)
 
-    def judge(self, target: Target) -> Verdict:
+    def judge(self, target: Destination) -> NetworkVerdict:
         """By the host alone."""
         host = target.host
         if self._limited and target.protocol == SOCKS:
@@ -93,7 +95,7 @@ class Policy:
             return LOCAL
         return ALLOWED if self._allowed.match(host) else UNLISTED
 
-    def guard(self, target: Target) -> Verdict | None:
+    def guard(self, target: Destination) -> NetworkVerdict | None:
         """What forbids a request although its host is allowed."""
         if not self._limited:
             return None
@@ -101,7 +103,7 @@ class Policy:
             return OPAQUE  # nobody could see what is done inside
         return None if target.method in _SAFE_METHODS else UNSAFE
 
-    def judge_addresses(self, target: Target, addresses: Sequence[Address]) -> Verdict | None:
+    def judge_addresses(self, target: Destination, addresses: Sequence[Address]) -> NetworkVerdict | None:
         """By what its name stands for: None if nothing speaks against all of them.
 
         One address that is not public is enough: a name that has both is made to get around this.
@@ -129,7 +131,7 @@ class Policy:
 
 
 @record
-class Answer:
+class ProxyAnswer:
     """A whole response of the proxy itself."""
 
     status: int
@@ -138,8 +140,8 @@ class Answer:
     error: str = ""
 
 
-def plain(status: int, text: str, error: str = "") -> Answer:
-    return Answer(status, "text/plain", text.encode(), error)
+def plain(status: int, text: str, error: str = "") -> ProxyAnswer:
+    return ProxyAnswer(status, "text/plain", text.encode(), error)
 
 
 _WORDS = {
@@ -155,7 +157,7 @@ _WORDS = {
 _OTHERS = ("blocked-by-policy", "Request blocked by network policy.")
 
 
-def refusal(target: Target, verdict: Verdict) -> Answer:
+def refusal(target: Destination, verdict: NetworkVerdict) -> ProxyAnswer:
     """What a refused request is answered."""
     if verdict is UNIX_SOCKET:
         return plain(501, "unix sockets unsupported")
@@ -172,12 +174,12 @@ def refusal(target: Target, verdict: Verdict) -> Answer:
         "port": target.port,
         "message": words,
     }
-    return Answer(403, "application/json", dumps(told).encode(), error)
+    return ProxyAnswer(403, "application/json", dumps(told).encode(), error)
 
 
-def unresolved(target: Target) -> Answer:
+def unresolved(target: Destination) -> ProxyAnswer:
     return plain(502, f"upstream failure: {target.host} cannot be resolved")
 
 
 UPSTREAM_FAILED = plain(502, "upstream failure")
-UNIX_SOCKET_TARGET = Target(HTTP, "unix-socket", 0)
+UNIX_SOCKET_TARGET = Destination(HTTP, "unix-socket", 0)

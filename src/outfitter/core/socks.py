@@ -9,7 +9,7 @@ from ipaddress import ip_address
 
 from ..protocol.network import SOCKS
 from .hosts import canonical
-from .network import Target
+from .network import Destination
 
 GREETED = b"\x05\x00"
 NO_METHOD = b"\x05\xff"
@@ -42,7 +42,7 @@ def greeting(data: bytes) -> int:
     return size
 
 
-def request(data: bytes) -> tuple[Target, int] | None:
+def request(data: bytes) -> tuple[Destination, int] | None:
     """What is wanted, and how long the request is; None while more of it must come. Raises Invalid."""
     if len(data) < 5:
         return None
@@ -65,7 +65,7 @@ def request(data: bytes) -> tuple[Target, int] | None:
         name = host.decode("ascii") if kind == _NAME else str(ip_address(host))
         if kind == _NAME and ":" in name:
             name = f"[{name.strip('[]')}]"  # an address where a name belongs is one all the same
-        target = Target(SOCKS, canonical(name), port)
+        target = Destination(SOCKS, canonical(name), port)
     except (ValueError, UnicodeDecodeError):
         raise Invalid(REFUSED) from None
     if not port:

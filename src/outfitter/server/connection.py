@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..protocol.websocket import Payload
     from ..transport.base import Serving
     from .call import Call, F, Feature
-    from .questions import Done, Questions
+    from .questions import ClientQuestions, Done
     from .services import Services
     from .session import Session
 
@@ -60,7 +60,7 @@ class Connection:
         self._gone = gone
         self._features: dict[type[Feature], Feature] = {}
         self._waiting: set[Call] = set()
-        self._questions: Questions | None = None  # that we ask; most connections are never asked any
+        self._questions: ClientQuestions | None = None  # that we ask; most connections are never asked any
         self._holds: set[str] = set()  # the reasons not to read on
         transport.receiver = self
 
@@ -211,9 +211,9 @@ class Connection:
     def ask(self, method: str, params: Json, seconds: float, done: Done) -> None:
         """Asks the client. `done` gets the result, or None: it refused, took too long, or is gone."""
         if self._questions is None:
-            from .questions import Questions
+            from .questions import ClientQuestions
 
-            self._questions = Questions(self.services.loop, self.transport.send)
+            self._questions = ClientQuestions(self.services.loop, self.transport.send)
         self._questions.ask(method, params, seconds, done)
 
     def probe(self, seconds: float) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..host.watchdog import Watchdog
     from .network import ManagedNetwork
     from .services import Services
+    from .session import Ending
     from .sessions import Sessions
 
     # A JSON value: its readers here know what they have written.
@@ -340,7 +341,10 @@ def _shell_of(services: Services, told: Told, received: Received) -> ShellStart:
 # Proxies: what passed through them ends, and their clients may connect again
 
 
-def _network_told(network: ManagedNetwork, parcel: Parcel) -> Told:
+def _network_told(network: Ending, parcel: Parcel) -> Told:
+    from .network import ManagedNetwork
+
+    assert isinstance(network, ManagedNetwork)
     listening = [[parcel.keep(sock.fileno()), kind] for sock, kind in network.proxy.listening]
     return {"params": network.params.encode(), "listening": listening}
 

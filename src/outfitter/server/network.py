@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from ..core.network import UNANSWERED, Policy, Target, decided
+from ..core.network import UNANSWERED, Destination, NetworkPolicy, decided
 from ..env.proxied import HTTP_PORT, SOCKS_PORT, proxied
 from ..errors import InvalidParams, SandboxUnavailable
 from ..host.sandbox.proxy import Proxy
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..contract.contract import Ready
-    from ..core.network import Verdict
+    from ..core.network import NetworkVerdict
     from ..env.layer import Layer
     from ..protocol.jsontext import Json
     from ..protocol.network import NetworkParams, NetworkProxy
@@ -40,7 +40,7 @@ def check(params: NetworkParams) -> None:
             "`enforceManagedNetwork` needs a `networkProxy`, through which the command is to reach others"
         )
     check_proxy(params.proxy)
-    Policy(params.proxy.rules)
+    NetworkPolicy(params.proxy.rules)
 
 
 class ManagedNetwork:
@@ -52,9 +52,9 @@ class ManagedNetwork:
         self._session = session
         self._process_id = process_id
         self.params = params
-        self._asking: dict[Target, list[Callable[[Verdict], None]]] = {}
+        self._asking: dict[Destination, list[Callable[[NetworkVerdict], None]]] = {}
         self.proxy = Proxy(
-            Policy(params.rules),
+            NetworkPolicy(params.rules),
             self,
             loop=services.loop,
             resolver=services.resolver,
@@ -83,9 +83,25 @@ class ManagedNetwork:
         places = [(address, HTTP_PORT) for address in _LOOPBACK]
         if self.params.rules.socks:
             places += [(address, SOCKS_PORT) for address in _LOOPBACK]
-        for sock, port in self._services.sessions.net_opener.open(pid, places):
-            self.proxy.listen(sock, "socks" if port == SOCKS_PORT else "http")
-        then()
+
+        def opened(sockets: list[tuple[socket, int]], why: str) -> None:
+            if self.proxy.closed or why:
+                for sock, _ in sockets:
+                    sock.close()
+                self._fail(why)
+                return
+            for sock, port in sockets:
+                self.proxy.listen(sock, "socks" if port == SOCKS_PORT else "http")
+            then()
+
+        self._services.sessions.net_opener.open(pid, places, opened)
+
+    def _fail(self, why: str) -> None:
+        """Ends a command that would run without its proxy."""
+        process = self._session.processes.get(self._process_id)
+        if process is not None and not process.closed:
+            process.remark(f"[outfitter] the command has no network, and was ended: {why}\n".encode())
+            process.terminate()
 
     def outside(self) -> Layer:
         """Listens on this machine's loopback, for a command without a sandbox, which may go other ways."""
@@ -106,7 +122,7 @@ class ManagedNetwork:
 
     # What it says and asks
 
-    def decided(self, target: Target, verdict: Verdict, client: str) -> None:
+    def decided(self, target: Destination, verdict: NetworkVerdict, client: str) -> None:
         connection = self._session.connection
         if connection is None:
             return  # nobody is there to hear it
@@ -128,7 +144,7 @@ class ManagedNetwork:
         )
         connection.push(notice.message())
 
-    def ask(self, target: Target, then: Callable[[Verdict], None]) -> bool:
+    def ask(self, target: Destination, then: Callable[[NetworkVerdict], None]) -> bool:
         connection, timeout = self._session.connection, self.params.timeout_ms
         if timeout is None or connection is None:
             return False
@@ -145,7 +161,7 @@ class ManagedNetwork:
         )
         return True
 
-    def _answered(self, target: Target, result: Json) -> None:
+    def _answered(self, target: Destination, result: Json) -> None:
         verdict = UNANSWERED
         if result is not None:
             try:

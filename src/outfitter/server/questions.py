@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Done = Callable[[Json], None]
 
 
-class Questions:
+class ClientQuestions:
     """Those of one connection. Ids count from 1: clients have their own."""
 
     def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..protocol.jsontext import Json
     from ..protocol.process import ReadParams, WriteParams, WriteResult
     from ..protocol.results import Result
-    from .network import ManagedNetwork
     from .questions import Done
     from .settings import ServerSettings
     from .shells import ShellStart
@@ -47,6 +46,11 @@ if TYPE_CHECKING:
         def ask(self, method: str, params: Json, seconds: float, done: Done) -> None: ...
         def probe(self, seconds: float) -> None: ...
         def close(self, code: int, reason: str) -> None: ...
+
+    class Ending(Protocol):
+        """What ends with a command."""
+
+        def close(self) -> None: ...
 
     class Waiting(Protocol):
         """What a session needs of a call that it answers later."""
@@ -111,7 +115,7 @@ class Session:
         self._loop = registry.loop
         self._notices: dict[Process, Notices] = {}
         self._shells: dict[Process, ShellStart] = {}
-        self._networks: dict[Process, ManagedNetwork] = {}  # of those that have a proxy
+        self._networks: dict[Process, Ending] = {}  # of those that have a proxy
         self._reads: dict[Process, list[_WaitingRead]] = {}
         self._writes: dict[Process, deque[tuple[Waiting, WriteParams]]] = {}
         self._waiting_bytes = 0
@@ -216,7 +220,7 @@ class Session:
         launch: Launch,
         shell: ShellStart | None = None,
         unattended: float | None = None,
-        network: ManagedNetwork | None = None,
+        network: Ending | None = None,
     ) -> Process:
         """Starts a command under this id. Raises Refused, LaunchFailed.
 

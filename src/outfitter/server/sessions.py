@@ -136,7 +136,7 @@ class Sessions:
         if self._net_opener is None:
             from ..host.sandbox.netns import NetOpener
 
-            self._net_opener = NetOpener(self.spawner)
+            self._net_opener = NetOpener(self.loop, self.spawner)
         return self._net_opener
 
     def other_begins(self, ended: LockType) -> None:

@@ -11,14 +11,17 @@ import socket
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outfitter.errors import LaunchFailed
+from outfitter.host import facts
 from outfitter.host.sandbox.netns import NetOpener
 from outfitter.host.spawn import Spawner
+from outfitter.loop import EpollLoop
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
 
@@ -50,9 +53,31 @@ def sandboxed(script: str) -> Iterator[tuple[int, subprocess.Popen[bytes], int]]
         popen.communicate()
 
 
+class Opener:
+    """The helper, on a loop that runs until it has answered."""
+
+    def __init__(self) -> None:
+        self.loop = EpollLoop()
+        self.opener = NetOpener(self.loop, Spawner())
+
+    def open(self, pid: int, places: Sequence[tuple[str, int]]) -> list[tuple[Any, int]]:
+        """Raises LaunchFailed."""
+        answers: list[tuple[list[tuple[Any, int]], str]] = []
+        self.opener.open(pid, places, lambda *answer: (answers.append(answer), self.loop.stop()))
+        self.loop.run()
+        [(opened, why)] = answers
+        if why:
+            raise LaunchFailed(why)
+        return opened
+
+    def close(self) -> None:
+        self.opener.close()
+        self.loop.close()
+
+
 @pytest.fixture
-def opener() -> Iterator[NetOpener]:
-    opener = NetOpener(Spawner())
+def opener() -> Iterator[Opener]:
+    opener = Opener()
     yield opener
     opener.close()
 
@@ -65,7 +90,7 @@ for host in ("127.0.0.1", "::1"):
 """
 
 
-def test_sockets_are_inside_and_not_outside(opener: NetOpener) -> None:
+def test_sockets_are_inside_and_not_outside(opener: Opener) -> None:
     with sandboxed(CLIENT) as (pid, popen, gate):
         opened = opener.open(pid, PLACES)
         assert [port for _, port in opened] == [3128, 1080, 3128]
@@ -81,19 +106,19 @@ def test_sockets_are_inside_and_not_outside(opener: NetOpener) -> None:
         opened[1][0].close()
 
 
-def test_each_sandbox_has_its_own_and_the_helper_is_kept(opener: NetOpener) -> None:
+def test_each_sandbox_has_its_own_and_the_helper_is_kept(opener: Opener) -> None:
     with sandboxed("") as (first, _, _), sandboxed("") as (second, _, _):
         one = opener.open(first, PLACES)
-        helper = opener.pid
+        helper = opener.opener.pid
         two = opener.open(second, PLACES)
-        assert opener.pid == helper
+        assert opener.opener.pid == helper
         # Both have the same addresses: they are in different places.
         assert len({raw.fileno() for raw, _ in one + two}) == 6
         for raw, _ in one + two:
             raw.close()
 
 
-def test_a_port_that_is_taken_is_refused(opener: NetOpener) -> None:
+def test_a_port_that_is_taken_is_refused(opener: Opener) -> None:
     with sandboxed("") as (pid, _, _):
         opened = opener.open(pid, PLACES[:1])
         with pytest.raises(LaunchFailed, match="Address already in use"):
@@ -101,23 +126,34 @@ def test_a_port_that_is_taken_is_refused(opener: NetOpener) -> None:
         opened[0][0].close()
 
 
-def test_the_hosts_own_network_is_refused(opener: NetOpener) -> None:
+def test_the_hosts_own_network_is_refused(opener: Opener) -> None:
     with pytest.raises(LaunchFailed, match="network of the host"):
         opener.open(os.getpid(), PLACES)
 
 
-def test_a_process_that_is_gone_is_refused(opener: NetOpener) -> None:
+def test_a_process_that_is_gone_is_refused(opener: Opener) -> None:
     popen = subprocess.Popen(["true"])
     popen.wait()
     with pytest.raises(LaunchFailed, match="no network namespace"):
         opener.open(popen.pid, PLACES)
 
 
-def test_a_helper_that_was_killed_is_started_again(opener: NetOpener) -> None:
+def test_a_helper_that_was_killed_is_started_again(opener: Opener) -> None:
     with sandboxed("") as (pid, _, _):
         opener.open(pid, PLACES[:1])[0][0].close()
-        os.kill(opener.pid, signal.SIGKILL)
+        first = opener.opener.pid
+        os.kill(first, signal.SIGKILL)
         opener.open(pid, PLACES[1:2])[0][0].close()
+        assert opener.opener.pid != first
+
+
+def test_who_waits_is_told_when_helpers_are_killed_again_and_again(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sandboxed("") as (pid, _, _):
+        monkeypatch.setattr(facts, "own_program", lambda module: ["/bin/true"])
+        with pytest.raises(LaunchFailed, match="the process that opens them has ended"):
+            opener.open(pid, PLACES)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes an ordinary user")
@@ -125,10 +161,8 @@ def test_an_ordinary_user_opens_them_as_well() -> None:
     script = f"""
         import os, sys
         sys.path[:0] = {[str(ROOT), str(ROOT / "src"), *sys.path]!r}
-        from outfitter.host.sandbox.netns import NetOpener
-        from outfitter.host.spawn import Spawner
-        from tests.host.sandbox.test_netns import PLACES, sandboxed
-        opener = NetOpener(Spawner())
+        from tests.host.sandbox.test_netns import PLACES, Opener, sandboxed
+        opener = Opener()
         with sandboxed("") as (pid, popen, gate):
             opened = opener.open(pid, PLACES)
             print(os.geteuid(), len(opened))

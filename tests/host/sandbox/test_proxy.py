@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from outfitter.core.network import ALLOWED, DENIED, LOCAL, UNLISTED, Target
+from outfitter.core.network import ALLOWED, DENIED, LOCAL, UNLISTED, Destination
+from outfitter.host.sandbox import admission
 from outfitter.host.sandbox import proxy as limits
 from outfitter.transport.sockets import listen
 from tests.support.machine import wait_until
@@ -67,7 +68,7 @@ def test_a_request_reaches_its_server_and_the_answer_comes_back(proxy: Served, w
         "headers": {"host": f"127.0.0.1:{web}", "connection": "close"},
         "body": "",
     }
-    assert proxy.verdicts == [(Target("http", "127.0.0.1", web, "GET"), ALLOWED)]
+    assert proxy.verdicts == [(Destination("http", "127.0.0.1", web, "GET"), ALLOWED)]
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
@@ -271,7 +272,7 @@ def test_a_unix_socket_is_refused(proxy: Served, web: int) -> None:
 
 
 def test_a_head_that_never_ends_is_refused(proxy: Served) -> None:
-    answer = proxy.exchange(b"GET / HTTP/1.1\r\nX: " + b"a" * (limits.HEAD_BYTES + 1))
+    answer = proxy.exchange(b"GET / HTTP/1.1\r\nX: " + b"a" * (admission.HEAD_BYTES + 1))
     assert answer.startswith(b"HTTP/1.1 431 ")
 
 
@@ -347,7 +348,7 @@ def test_more_connections_than_allowed_wait_their_turn(monkeypatch: pytest.Monke
 
 
 def test_who_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(admission, "HEAD_SECONDS", 0.05)
     with proxying(ALLOW_HERE) as proxy, proxy.connect() as near:
         near.sendall(b"GET ")
         assert rest(near) == b""
@@ -355,7 +356,7 @@ def test_who_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_idle_tunnel_ends(monkeypatch: pytest.MonkeyPatch, web: int) -> None:
-    monkeypatch.setattr(limits, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(admission, "IDLE_SECONDS", 0.05)
     with proxying(ALLOW_HERE) as proxy, proxy.connect() as near:
         near.sendall(head(f"CONNECT 127.0.0.1:{web} HTTP/1.1", "Host: x"))
         assert rest(near) == b"HTTP/1.1 200 OK\r\n\r\n"

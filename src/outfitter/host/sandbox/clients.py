@@ -11,7 +11,7 @@ import h11
 from ...core import socks
 from ...core.forwarding import BadRequest, forwarded, returned
 from ...core.network import UNIX_SOCKET, UNIX_SOCKET_TARGET, UPSTREAM_FAILED, plain, refusal, unresolved
-from .proxy import HEAD_BYTES, Connection
+from .admission import HEAD_BYTES, ProxyClient
 from .relay import COPIED, Relay
 
 TYPE_CHECKING = False
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...core.forwarding import Forwarded
-    from ...core.network import Answer, Target, Verdict
+    from ...core.network import Destination, NetworkVerdict, ProxyAnswer
     from ...loop import Loop
     from ...stdlib import socket
-    from .proxy import Proxy
+    from .admission import Admitting
 
 _REASONS = {
     200: b"OK",
@@ -35,10 +35,10 @@ _REASONS = {
 _BAD = {431: f"the head of a request is larger than {HEAD_BYTES} bytes"}
 
 
-class SocksClient(Connection):
+class SocksClient(ProxyClient):
     """Greeting, request, reply; then bytes."""
 
-    def __init__(self, proxy: Proxy, sock: socket, client: str) -> None:
+    def __init__(self, proxy: Admitting, sock: socket, client: str) -> None:
         self._data = b""
         self._greeted = False
         super().__init__(proxy, sock, client)
@@ -66,20 +66,20 @@ class SocksClient(Connection):
             self._data = self._data[size:]
             self.admit(target)
 
-    def refused(self, target: Target, verdict: Verdict) -> None:
+    def refused(self, target: Destination, verdict: NetworkVerdict) -> None:
         self.say_and_close(socks.REFUSED)
 
-    def failed(self, target: Target, *, resolved: bool) -> None:
+    def failed(self, target: Destination, *, resolved: bool) -> None:
         self.say_and_close(socks.NO_CONNECTION if resolved else socks.UNREACHABLE)
 
     def connected(self, far: socket) -> None:
         self.join(far, near_first=self._data, far_first=socks.OK)
 
 
-class HttpClient(Connection):
+class HttpClient(ProxyClient):
     """One request: a tunnel, or one that is forwarded."""
 
-    def __init__(self, proxy: Proxy, sock: socket, client: str) -> None:
+    def __init__(self, proxy: Admitting, sock: socket, client: str) -> None:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         self._forwarded: Forwarded | None = None
         self._exchange: _Exchange | None = None
@@ -105,20 +105,20 @@ class HttpClient(Connection):
             return
         self.admit(wanted.target)
 
-    def _tell_of_unix_socket(self, target: Target) -> None:
+    def _tell_of_unix_socket(self, target: Destination) -> None:
         from ...record import replace
 
         told = replace(UNIX_SOCKET_TARGET, method=target.method)
         self.proxy.watcher.decided(told, UNIX_SOCKET, self.client)
         self._refuse(refusal(told, UNIX_SOCKET))
 
-    def refused(self, target: Target, verdict: Verdict) -> None:
+    def refused(self, target: Destination, verdict: NetworkVerdict) -> None:
         self._refuse(refusal(target, verdict))
 
-    def failed(self, target: Target, *, resolved: bool) -> None:
+    def failed(self, target: Destination, *, resolved: bool) -> None:
         self._refuse(UPSTREAM_FAILED if resolved else unresolved(target))
 
-    def _refuse(self, answer: Answer) -> None:
+    def _refuse(self, answer: ProxyAnswer) -> None:
         """Answers instead of whom was asked for."""
         self.loop.remove_reader(self.sock.fileno())
         headers = [("content-type", answer.kind), ("content-length", str(len(answer.body)))]
@@ -146,7 +146,7 @@ class HttpClient(Connection):
             self._exchange = _Exchange(self, self._http, far, self._forwarded)
             self._exchange.begin()
 
-    def refuse_late(self, answer: Answer) -> None:
+    def refuse_late(self, answer: ProxyAnswer) -> None:
         """As whom it was to be forwarded to has not answered."""
         self._exchange = None
         self._refuse(answer)

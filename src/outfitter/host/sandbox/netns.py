@@ -6,77 +6,79 @@ process of ours opens them (`netopen`), which is kept: it costs about 8 MiB, and
 
 from __future__ import annotations
 
+import marshal
 import os
-from array import array
 
 from ...core.launch import Launch
 from ...errors import LaunchFailed
-from ...stdlib import socket
+from ...stdlib import socket, socketpair
 from ..spawn import Stdio
-from ..starter import packed, receive
+from .netopen import receive, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from ...loop import Loop
     from ..spawn import Spawner
 
-_RIGHTS, _SOL_SOCKET, _AF_UNIX, _STREAM = 1, 1, 1, 1
-_SECONDS = 20.0  # the helper is a Python that starts; more is a machine that does not move
+    # Sockets, each with its port; or why there are none.
+    Opened = Callable[[list[tuple[socket, int]], str], None]
+
+_UNIX, _SEQPACKET = 1, 5
+
+
+class _Wanted:
+    """What somebody waits for."""
+
+    __slots__ = ("again", "done", "namespace", "places")
+
+    def __init__(self, namespace: int, places: list[tuple[str, int]], done: Opened) -> None:
+        self.namespace = namespace
+        self.places = places
+        self.done = done
+        self.again = True  # whether another helper may be asked, if this one ends
 
 
 class NetOpener:
     """The helper of one server, started with the first sandbox that needs it."""
 
-    def __init__(self, spawner: Spawner) -> None:
+    def __init__(self, loop: Loop, spawner: Spawner) -> None:
+        self._loop = loop
         self._spawner = spawner
         self._socket: socket | None = None
+        self._asked = 0
+        self._open: dict[int, _Wanted] = {}
         self.pid = 0
 
-    def open(self, pid: int, places: Sequence[tuple[str, int]]) -> list[tuple[socket, int]]:
-        """Sockets that listen at these places in the namespace of a process, each with its port; those of
-        IPv6 only where there is any. Raises LaunchFailed."""
+    def open(self, pid: int, places: Sequence[tuple[str, int]], done: Opened) -> None:
+        """Has sockets listen at these places in the namespace of a process, those of IPv6 only where there is
+        any. `done` is called later, once. Raises LaunchFailed."""
         try:
             namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise LaunchFailed(f"the sandbox has no network namespace: {error.strerror}") from None
-        try:
-            if os.path.samestat(os.fstat(namespace), os.stat("/proc/self/ns/net")):
-                raise LaunchFailed("the sandbox has the network of the host")
-            return self._ask(namespace, list(places))
-        finally:
+        if os.path.samestat(os.fstat(namespace), os.stat("/proc/self/ns/net")):
             os.close(namespace)
+            raise LaunchFailed("the sandbox has the network of the host")
+        self._ask(_Wanted(namespace, list(places), done))
 
-    def _ask(self, namespace: int, places: list[tuple[str, int]]) -> list[tuple[socket, int]]:
-        for last in (False, True):
-            try:
-                if self._socket is None:
-                    self._start()
-                return self._request(namespace, places)
-            except (EOFError, OSError) as error:
-                # Somebody killed it.
-                self.close()
-                if last:
-                    raise LaunchFailed(
-                        f"the process that opens sockets in sandboxes ended: {error}"
-                    ) from None
-        raise AssertionError("unreachable")
+    def _ask(self, wanted: _Wanted) -> None:
+        self._asked += 1
+        self._open[self._asked] = wanted
+        try:
+            if self._socket is None:
+                self._socket = self._started()
+                self._loop.add_reader(self._socket.fileno(), self._answered)
+            send(self._socket, (self._asked, wanted.places), [wanted.namespace])
+        except (OSError, LaunchFailed):
+            self._loop.call_soon(self._lost)
 
-    def _request(self, namespace: int, places: list[tuple[str, int]]) -> list[tuple[socket, int]]:
-        assert self._socket is not None
-        rights = [(_SOL_SOCKET, _RIGHTS, array("i", [namespace]))]
-        self._socket.sendmsg([packed((places,))], rights)
-        (why, opened), fds = receive(self._socket)
-        if why:
-            raise LaunchFailed(f"no socket can be opened in the sandbox: {why}")
-        return [(socket(fileno=fd), port) for fd, (_, port) in zip(fds, opened, strict=True)]
-
-    def _start(self) -> None:
+    def _started(self) -> socket:
         """Raises OSError, LaunchFailed."""
-        from ...stdlib import socketpair
         from ..facts import own_program
 
-        one, other = socketpair(_AF_UNIX, _STREAM, 0)
+        one, other = socketpair(_UNIX, _SEQPACKET, 0)
         ours, theirs = socket(fileno=one.detach()), socket(fileno=other.detach())
         try:
             null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
@@ -91,12 +93,49 @@ class NetOpener:
             raise
         finally:
             theirs.close()
-        ours.settimeout(_SECONDS)
-        self._socket = ours
+        ours.setblocking(False)
+        return ours
+
+    def _answered(self) -> None:
+        assert self._socket is not None
+        try:
+            data, fds = receive(self._socket)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, fds = b"", []
+        if not data:
+            self._lost()
+            return
+        number, why, ports = marshal.loads(data)
+        sockets = [(socket(fileno=fd), port) for fd, port in zip(fds, ports, strict=False)]
+        if not why and len(sockets) < len(ports):
+            why = "no descriptors are left"
+        wanted = self._open.pop(number, None)
+        if wanted is None or why:
+            for sock, _ in sockets:
+                sock.close()
+            sockets = []
+        if wanted is not None:
+            os.close(wanted.namespace)
+            wanted.done(sockets, why)
+
+    def _lost(self) -> None:
+        """Somebody killed the helper: another one is asked, once."""
+        waiting, self._open = self._open, {}
+        self.close()
+        for wanted in waiting.values():
+            if wanted.again:
+                wanted.again = False
+                self._ask(wanted)
+            else:
+                os.close(wanted.namespace)
+                wanted.done([], "the process that opens them has ended")
 
     def close(self) -> None:
         """The helper ends by itself when nobody asks any more; it is waited for, because it is our child."""
         if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
             self._socket = None
         if self.pid:
@@ -106,3 +145,6 @@ class NetOpener:
             except (ProcessLookupError, ChildProcessError, PermissionError):
                 pass
             self.pid = 0
+        for wanted in self._open.values():
+            os.close(wanted.namespace)
+        self._open.clear()

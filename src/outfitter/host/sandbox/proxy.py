@@ -7,43 +7,23 @@ through the proxy that was not judged.
 
 from __future__ import annotations
 
-from ...core.network import UNLISTED
 from ...errors import Exhausted
-from ...log import note
 from ...stdlib import socket
-from .relay import Pipes, Relay
-from .upstream import Dial
+from . import admission
+from .clients import HttpClient, SocksClient
+from .relay import StreamPipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Protocol
-
-    from ...core.hosts import Address
-    from ...core.network import Policy, Target, Verdict
+    from ...core.network import NetworkPolicy
     from ...loop import Loop, Timer
     from ..descriptors import Descriptors
+    from .admission import ProxyClient, Watcher
     from .upstream import Resolver
-
-    class Watcher(Protocol):
-        """Who hears of verdicts, and may be asked."""
-
-        @property
-        def principal(self) -> str: ...
-        def decided(self, target: Target, verdict: Verdict, client: str) -> None: ...
-        def ask(self, target: Target, then: Callable[[Verdict], None]) -> bool:
-            """False if nobody can be asked; else `then` is called once, now or later."""
-
 
 # At a time, of one command. A browser has a hundred, a package manager fifty. More wait in the kernel.
 CONNECTIONS = 256
 _DESCRIPTORS = 2  # of one: its two sockets
-HEAD_BYTES = 64 << 10  # of what a connection wants; the largest cookies and tokens fit
-HEAD_SECONDS = 30.0  # to say it
-# Without a byte in either direction. Longer than anybody waits for a model's answer or a build's next line.
-IDLE_SECONDS = 900.0
-_READ = 64 << 10
-_LINGER_SECONDS = 2.0  # for the client to take an answer and end the connection
 
 
 class Proxy:
@@ -51,7 +31,7 @@ class Proxy:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: NetworkPolicy,
         watcher: Watcher,
         *,
         loop: Loop,
@@ -62,12 +42,12 @@ class Proxy:
         self.watcher = watcher
         self.loop = loop
         self.resolver = resolver
-        self.pipes = Pipes()
+        self.pipes = StreamPipes()
         self.listening: list[tuple[socket, str]] = []
         self._descriptors = descriptors
-        self._connections: set[Connection] = set()
+        self._connections: set[ProxyClient] = set()
         self._sweeping: Timer | None = None
-        self._closed = False
+        self.closed = False
 
     @property
     def principal(self) -> str:
@@ -95,14 +75,12 @@ class Proxy:
             sock.close()
             return
         sock.setblocking(False)
-        from .clients import HttpClient, SocksClient
-
         client = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
         made = SocksClient if kind == "socks" else HttpClient
         connection = made(self, sock, client)
         self._connections.add(connection)
         if self._sweeping is None:
-            self._sweeping = self.loop.call_later(IDLE_SECONDS, self._sweep)
+            self._sweeping = self.loop.call_later(admission.IDLE_SECONDS, self._sweep)
         if len(self._connections) >= CONNECTIONS:
             self._watch(on=False)
 
@@ -113,14 +91,14 @@ class Proxy:
             else:
                 self.loop.remove_reader(sock.fileno())
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: ProxyClient) -> None:
         """A connection has ended."""
         if connection not in self._connections:
             return
         self._connections.discard(connection)
         if self._descriptors is not None:
             self._descriptors.give_back(_DESCRIPTORS)
-        if len(self._connections) == CONNECTIONS - 1 and not self._closed:
+        if len(self._connections) == CONNECTIONS - 1 and not self.closed:
             self._watch(on=True)
 
     def _sweep(self) -> None:
@@ -129,11 +107,11 @@ class Proxy:
         for connection in list(self._connections):
             connection.check_idle()
         if self._connections:
-            self._sweeping = self.loop.call_later(IDLE_SECONDS, self._sweep)
+            self._sweeping = self.loop.call_later(admission.IDLE_SECONDS, self._sweep)
 
     def close(self) -> None:
         """Ends everything."""
-        self._closed = True
+        self.closed = True
         self._watch(on=False)
         for sock, _ in self.listening:
             sock.close()
@@ -143,178 +121,3 @@ class Proxy:
         self.pipes.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
-
-
-class Connection:
-    """One connection to the proxy, from what it wants to its end. Subclasses know a protocol."""
-
-    def __init__(self, proxy: Proxy, sock: socket, client: str) -> None:
-        self.proxy = proxy
-        self.loop = proxy.loop
-        self.sock = sock
-        self.client = client
-        self._dial: Dial | None = None
-        self._relay: Relay | None = None
-        self._asking = False
-        self._closed = False
-        self._timer: Timer | None = self.loop.call_later(HEAD_SECONDS, self.close)
-        self.loop.add_reader(sock.fileno(), self._readable)
-
-    @property
-    def principal(self) -> str:
-        return self.proxy.principal
-
-    # What a protocol says
-
-    def received(self, data: bytes) -> None:
-        """Some of what it wants. Calls `admit` once it is known."""
-        raise NotImplementedError
-
-    def refused(self, target: Target, verdict: Verdict) -> None:
-        raise NotImplementedError
-
-    def failed(self, target: Target, *, resolved: bool) -> None:
-        raise NotImplementedError
-
-    def connected(self, far: socket) -> None:
-        raise NotImplementedError
-
-    # Reading what is wanted
-
-    def _readable(self) -> None:
-        try:
-            data = self.sock.recv(_READ)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data = b""
-        if data:
-            self.received(data)
-        else:
-            self.close()
-
-    # From a wish to a connection
-
-    def admit(self, target: Target) -> None:
-        """Judges a target, and connects to it if that is allowed."""
-        self.loop.remove_reader(self.sock.fileno())
-        self._set_timer(None)
-        policy, watcher = self.proxy.policy, self.proxy.watcher
-        verdict = policy.judge(target)
-        if verdict is UNLISTED and policy.guard(target) is None:
-            self._asking = True
-            if watcher.ask(target, lambda answer: self._judged(target, answer)):
-                return
-        self._judged(target, verdict)
-
-    def _judged(self, target: Target, verdict: Verdict) -> None:
-        if self._closed:
-            return
-        policy, tell = self.proxy.policy, self.proxy.watcher.decided
-        if not verdict.allows:
-            tell(target, verdict, self.client)
-            self.refused(target, verdict)
-            return
-        guard = policy.guard(target)
-        if guard is not None:
-            tell(target, verdict, self.client)
-            tell(target, guard, self.client)
-            self.refused(target, guard)
-            return
-
-        def resolved(addresses: list[Address]) -> None:
-            if self._closed:
-                return
-            against = policy.judge_addresses(target, addresses)
-            tell(target, against or verdict, self.client)
-            if against is not None:
-                self.refused(target, against)
-            elif not addresses:
-                self.failed(target, resolved=False)
-            else:
-                done = self._dialled
-                self._dial = Dial(
-                    addresses, target.port, lambda far: done(target, far), self.loop, self.principal
-                )
-
-        self.proxy.resolver.resolve(target.host, resolved)
-
-    def _dialled(self, target: Target, far: socket | None) -> None:
-        self._dial = None
-        if far is None:
-            self.failed(target, resolved=True)
-        else:
-            self.connected(far)
-
-    # Passing bytes
-
-    def join(self, far: socket, *, near_first: bytes = b"", far_first: bytes = b"") -> None:
-        """From now on bytes pass, until one end has enough."""
-        self._set_timer(None)
-        self._relay = Relay(
-            self.sock,
-            far,
-            self.close,
-            loop=self.loop,
-            pipes=self.proxy.pipes,
-            principal=self.principal,
-            near_first=near_first,
-            far_first=far_first,
-        )
-
-    def check_idle(self) -> None:
-        """Ends a relay through which nothing has passed since the last look."""
-        if self._relay is not None:
-            if not self._relay.stirred:
-                note("server", "=", "a connection of a proxy was idle for %g s", IDLE_SECONDS)
-                self.close()
-            else:
-                self._relay.stirred = False
-
-    # Ending
-
-    def say_and_close(self, data: bytes) -> None:
-        """Sends a short last word, and ends once the client has taken it."""
-        try:
-            self.sock.send(data)  # a new connection has room for it
-            self.sock.shutdown(1)
-        except OSError:
-            self.close()
-            return
-        # To close with something unread would take the answer back.
-        self.loop.add_reader(self.sock.fileno(), self._drain)
-        self._set_timer(_LINGER_SECONDS)
-
-    def _drain(self) -> None:
-        try:
-            if self.sock.recv(_READ):
-                return
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            pass
-        self.close()
-
-    def _set_timer(self, seconds: float | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if seconds is None else self.loop.call_later(seconds, self.close)
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._set_timer(None)
-        if self._dial is not None:
-            self._dial.cancel()
-        if self._relay is not None:
-            self._relay.close()
-        elif self.sock.fileno() >= 0:
-            self.loop.remove_reader(self.sock.fileno())
-            self.loop.remove_writer(self.sock.fileno())
-            self.sock.close()
-        self.released()
-        self.proxy.gone(self)
-
-    def released(self) -> None:
-        """Gives up what a subclass holds."""

@@ -25,8 +25,8 @@ _SHUT_WR = 1
 _ENDLESS = 1 << 62
 
 
-class Pipes:
-    """Pipes for streams: each is empty when nobody has it."""
+class StreamPipes:
+    """StreamPipes for streams: each is empty when nobody has it."""
 
     def __init__(self) -> None:
         self._free: list[tuple[int, int]] = []
@@ -187,7 +187,7 @@ class Relay:
         over: Callable[[], None],
         *,
         loop: Loop,
-        pipes: Pipes,
+        pipes: StreamPipes,
         principal: str = "",
         near_first: bytes = b"",
         far_first: bytes = b"",
