@@ -47,6 +47,7 @@ class Limits:
 
     def apply(self, pid: int, go: Callable[[], None]) -> None:
         """Limits the sandbox that begins with this process. Raises OSError, ValueError."""
+        soften(pid)
         processes = self._settings.processes
         if processes is not None and os.geteuid() != 0:
             resource.prlimit(pid, resource.RLIMIT_NPROC, _at_most(pid, resource.RLIMIT_NPROC, processes))
@@ -66,8 +67,7 @@ class Limits:
 
 
 def soften(pid: int) -> None:
-    """Without core files, and the first to go when memory is short. Not for security: it may be too late for
-    a process that has just started, and a failure changes nothing."""
+    """Without core files, and the first to go when memory is short. A failure changes nothing."""
     try:
         resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
         with open(f"/proc/{pid}/oom_score_adj", "r+b", buffering=0) as file:

@@ -92,7 +92,8 @@ class Sandboxes:
             for fd in opened:
                 os.close(fd)
         self.running[mark] = running
-        soften(pid)
+        if not running.held:
+            soften(pid)  # nearly always before it has children, and no harm where it is not
         running.begin(pid)
         return pid
 
