@@ -111,6 +111,10 @@ GOALS: Final = (
     Goal("P19", "gate.user", "value", 0.1, ()),
     Goal("P19", "gate.token", "value", 0.1, ()),
     Goal("P19", "gate.signed", "value", 0.1, ()),
+    Goal("P20", "sandbox.readonly.more", "value", 5, ()),
+    Goal("P20", "sandbox.workspace.more", "value", 5, ()),
+    Goal("P20", "sandbox.readonly.cpu", "gain", 3),
+    Goal("P20", "sandbox.workspace.cpu", "gain", 3),
 )
 
 

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 
-__all__ = ["busy_share", "cpu_seconds", "cpu_spent", "family", "rss_kb", "start_time"]
+__all__ = ["busy_share", "cpu_of_all", "cpu_seconds", "cpu_spent", "family", "rss_kb", "start_time"]
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -40,6 +40,13 @@ def start_time(pid: int) -> int | None:
 def cpu_seconds(pids: list[int]) -> dict[int, float]:
     """User and system time of all threads of each, without reaped children: those were the commands."""
     return {pid: (int(f[11]) + int(f[12])) / TICK for pid in pids if (f := _stat(pid))}
+
+
+def cpu_of_all(pid: int) -> float:
+    """User and system time of a server, of what it keeps, and of every child that was reaped: the commands,
+    and what they were started with."""
+    found = [fields for one in family(pid) if (fields := _stat(one))]
+    return sum(sum(map(int, fields[11:15])) for fields in found) / TICK
 
 
 def cpu_spent(before: Mapping[int, float]) -> float:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from bench import contract, gate, library, procfs, projects
+from bench import contract, gate, library, procfs, projects, sandbox
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -552,6 +552,40 @@ def _projects(arm: ExecArm, effort: Effort) -> Values:
     return values
 
 
+# Sandboxes
+
+
+def _sandbox(arm: ExecArm, effort: Effort) -> Values:
+    """A command in each profile beside one without, and what all of them took of the processors."""
+    values: Values = {}
+    server, address = arm.server()
+    with (
+        # Not in the system's temporary folder, which the reference's profile would let it write.
+        tempfile.TemporaryDirectory(prefix="workspace-", dir=arm.environment["HOME"]) as folder,
+        ExecClient(address, quickack=True) as client,
+    ):
+        ways = {name: partial(client.one_shot, launch) for name, launch in sandbox.launches(folder).items()}
+        for once in ways.values():
+            once()
+        times = contract.interleaved(ways, effort.samples, 4 * effort.seconds)
+        spent = {}
+        for name, once in ways.items():
+            before = procfs.cpu_of_all(server.pid)
+            for _ in range(effort.samples // 4):
+                once()
+            spent[name] = (procfs.cpu_of_all(server.pid) - before) / (effort.samples // 4)
+    for name in sandbox.PROFILES:
+        more = (one - less for one, less in zip(times[name], times["none"], strict=True))
+        values[f"sandbox.{name}.p50"] = _percentile(times[name], 50) * 1e3
+        values[f"sandbox.{name}.more"] = _median(more) * 1e3
+        values[f"sandbox.{name}.cpu"] = (spent[name] - spent["none"]) * 1e3
+    argv = sandbox.runtime(arm.environment["HOME"]) if arm.name == "ours" else None
+    if argv is not None:
+        took = [arm.seconds(*argv) for _ in range(effort.starts)]
+        values["sandbox.runtime"] = _median(took) * 1e3
+    return values
+
+
 ALL_CODEX: Final = ("ours", "codex", "codex32")
 
 WORKLOADS: Final = (
@@ -789,6 +823,23 @@ WORKLOADS: Final = (
             Metric("contract.report.more", "report, more than `bash -lc` as it is", "ms"),
         ),
         _contract,
+    ),
+    Workload(
+        "sandbox",
+        ("P20",),
+        (
+            *[
+                metric
+                for name, profile in sandbox.PROFILES.items()
+                for metric in (
+                    Metric(f"sandbox.{name}.p50", f"one-shot `true` in a {profile} sandbox, p50", "ms"),
+                    Metric(f"sandbox.{name}.more", "the same, more than without", "ms"),
+                    Metric(f"sandbox.{name}.cpu", "the same, processor time", "ms"),
+                )
+            ],
+            Metric("sandbox.runtime", "`true` by sandbox-runtime's `srt`, from spawn to exit", "ms"),
+        ),
+        _sandbox,
     ),
     Workload(
         "projects",

@@ -144,13 +144,13 @@ def f08() -> bool:
 
 def f09() -> bool:
     tried = [f"/proc/{pid}/root{FACTS['outside']}/proc-{pid}" for pid in (1, os.getppid())]
-    return any([writes(path) for path in tried])
+    return any(writes(path) for path in tried)
 
 
 def f10() -> bool:
     server = FACTS["server"]
     tried = [f"/proc/{server}/root{FACTS['outside']}/proc-server", f"/proc/{server}/cwd/proc-server"]
-    return any([writes(path) for path in tried])
+    return any(writes(path) for path in tried)
 
 
 def f11() -> bool:
@@ -174,7 +174,7 @@ def f14() -> bool:
 def f15() -> bool:
     for name in (".agents", ".aws"):
         does(os.mkdir, f"{FACTS['ws']}/{name}")
-    return any([writes(f"{FACTS['ws']}/{name}/entry") for name in (".agents", ".aws")])
+    return any(writes(f"{FACTS['ws']}/{name}/entry") for name in (".agents", ".aws"))
 
 
 def f16() -> bool:
@@ -210,7 +210,7 @@ def f21() -> bool:
         pass
     does(os.mknod, new + "2", 0o104755)
     names = [path, new, new + "2"]
-    return any([os.stat(name).st_mode & 0o6000 for name in names if os.path.exists(name)])
+    return any(os.stat(name).st_mode & 0o6000 for name in names if os.path.exists(name))
 
 
 def f22() -> bool:
@@ -219,7 +219,7 @@ def f22() -> bool:
 
 
 def f23() -> bool:
-    return any([opens(path) for path in FACTS["devices"]])
+    return any(opens(path) for path in FACTS["devices"])
 
 
 def f24() -> list[str]:
@@ -273,13 +273,13 @@ def f27() -> bool:
 
 
 def f28() -> bool:
-    return any([opens(path) for path in FACTS["programs"]])
+    return any(opens(path) for path in FACTS["programs"])
 
 
 def f29() -> bool:
     """The server's own files: its state, its token."""
-    return any([opens(path, os.O_RDONLY) for path in FACTS["own"]]) or any(
-        [os.access(path, os.R_OK) and os.path.isdir(path) and bool(os.listdir(path)) for path in FACTS["own"]]
+    return any(opens(path, os.O_RDONLY) for path in FACTS["own"]) or any(
+        os.access(path, os.R_OK) and os.path.isdir(path) and bool(os.listdir(path)) for path in FACTS["own"]
     )
 
 
@@ -591,7 +591,7 @@ def _creates(family: int, kind: int, protocol: int = 0) -> bool:
 
 
 def n11() -> bool:
-    return any([_creates(family, socket.SOCK_RAW) for family in (17, 16)]) or _creates(38, 5)
+    return any(_creates(family, socket.SOCK_RAW) for family in (17, 16)) or _creates(38, 5)
 
 
 def n12() -> bool:

@@ -1,4 +1,5 @@
-"""What a command in a sandbox cannot do, and what it can: one run for each user and profile, one test for each row.
+"""What a command in a sandbox cannot do, and what it can: one run for each user and profile, one test for
+each row.
 
 `B` must not succeed, `A` must; `w` may, and says so: what no sandbox of this kind prevents.
 """
@@ -139,12 +140,13 @@ class Place:
         self.token.write_text("t" * 40)
         self.token.chmod(0o600)
         self.listening: list[socket.socket] = []
+        self.tcp6: socket.socket | None = None
         self.tcp = self._listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
         self.udp = self._listen(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
         try:
             self.tcp6 = self._listen(socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0))
         except OSError:
-            self.tcp6 = None
+            pass  # a machine without
         for where in (self.outside, self.ws):
             self._listen(socket.AF_UNIX, socket.SOCK_STREAM, str(where / "stream"))
         self.datagrams = [self.udp]
@@ -205,9 +207,8 @@ def serving(uid: int, *args: str) -> Iterator[tuple[Wire, Place, int, str]]:
     need_sandbox()
     with public_folder() as folder:
         python, site = installed(folder)
-        place = Place(folder / "place" if (folder / "place").mkdir() is None else folder, uid)
-        with place.token.open() as token:
-            assert token.read()
+        (folder / "place").mkdir()
+        place = Place(folder / "place", uid)
         env = {
             "PATH": "/usr/bin:/bin",
             "HOME": str(place.home),

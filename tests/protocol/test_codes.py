@@ -98,6 +98,14 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         (codes.INVALID_REQUEST, str(errors.LoginRejected("bash", "-lc")), {"error": "login-rejected"}),
     ),
     (
+        errors.SandboxUnavailable("bubblewrap is not installed"),
+        (
+            -32602,
+            "sandbox intent cannot be enforced on this executor: bubblewrap is not installed",
+            {"error": "sandbox-unavailable"},
+        ),
+    ),
+    (
         errors.MasksUnavailable("EPERM"),
         (codes.INVALID_REQUEST, str(errors.MasksUnavailable("EPERM")), {"error": "masks-unavailable"}),
     ),

@@ -237,7 +237,8 @@ def test_nothing_of_the_request_acts_outside(wire: Wire, ws: Path, tmp_path: Pat
     source = tmp_path / "evil.c"
     source.write_text(
         "#include <fcntl.h>\n__attribute__((constructor)) void run(void) {"
-        f' open("{tmp_path}/escaped", O_CREAT | O_WRONLY, 0600); open("{ws}/inside", O_CREAT | O_WRONLY, 0600); }}'
+        f' open("{tmp_path}/escaped", O_CREAT | O_WRONLY, 0600);'
+        f' open("{ws}/inside", O_CREAT | O_WRONLY, 0600); }}'
     )
     subprocess.run(["cc", "-shared", "-fPIC", "-o", ws / "evil.so", source], check=True)
     fake = ws / "bwrap"
@@ -249,7 +250,8 @@ def test_nothing_of_the_request_acts_outside(wire: Wire, ws: Path, tmp_path: Pat
 
 
 def test_startup_files_are_masked_for_every_descendant(wire: Wire, ws: Path, home: Path) -> None:
-    text = f"env -i HOME={home} bash -lc 'echo [$FROM_PROFILE]'; env -i HOME={home} bash -ic 'echo [$FROM_BASHRC]'"
+    bash = f"env -i HOME={home} bash"
+    text = f"{bash} -lc 'echo [$FROM_PROFILE]'; {bash} -ic 'echo [$FROM_BASHRC]'"
     ran = shell(wire, text, ws, READ_ONLY, env={"HOME": str(home)})
     assert ran.stdout == "[]\n[]\n", ran
 
@@ -379,14 +381,14 @@ def test_a_terminal_controls_its_command(wire: Wire, ws: Path) -> None:
     assert ran.code == 0 and "no job control" not in ran.terminal
 
 
+def wait_for_output(wire: Wire, process: str) -> None:
+    wire.until(lambda one: one["method"] == "process/output" and one["params"]["processId"] == process)
+
+
 def test_control_c_interrupts(wire: Wire, ws: Path) -> None:
     for how in ("typed", "asked"):
         process, started = terminal(wire, ws, TRAP)
-        wire.until(
-            lambda one, process=process: (
-                one["method"] == "process/output" and one["params"]["processId"] == process
-            )
-        )
+        wait_for_output(wire, process)
         if how == "typed":
             wire.call("process/write", {"processId": process, "chunk": b64(b"\x03"), "writeId": "c"})
         else:
@@ -422,7 +424,7 @@ def test_an_upgrade_keeps_commands_in_their_sandboxes(ws: Path, tmp_path: Path) 
         with Wire(server.url) as wire:
             session = wire.handshake()["sessionId"]
             text = "trap 'echo trapped; exit 7' INT; echo up; while :; do read -t 0.05 x; done"
-            process, started = start(
+            process, _started = start(
                 wire, ["/bin/bash", "-c", text], cwd=ws, sandbox=sandbox(WORKSPACE, ws), pipeStdin=True
             )
             wire.until(lambda one: one["method"] == "process/output")

@@ -133,12 +133,10 @@ class OutputLog:
             self._dropped_through = oldest.seq
         return chunk
 
-    def exit(self, exit_code: int, sandboxed: bool = False) -> int:
-        """Records that the leader was reaped; returns the number."""
-        if sandboxed:
-            from .denial import denied
-
-            self.denied = denied(exit_code, self._chunks or ())
+    def exit(self, exit_code: int, *, denied: bool = False) -> int:
+        """Records that the leader was reaped, and whether that was probably its sandbox's doing; returns the
+        number."""
+        self.denied = denied
         assert self.exited_seq is None, "exited twice"
         self.exit_code = exit_code
         self.exited_seq = self.next_seq

@@ -112,8 +112,8 @@ class Process:
         budget: Budget,
         started_ms: int,
     ) -> None:
-        """Starts the command. Raises LaunchFailed, MasksUnavailable, SandboxUnavailable, InvalidParams, leaving
-        nothing behind."""
+        """Starts the command. Raises LaunchFailed, MasksUnavailable, SandboxUnavailable, InvalidParams,
+        leaving nothing behind."""
         self.process_id = process_id
         self.argv0 = launch.argv[0]
         self.cwd = launch.cwd
@@ -315,7 +315,7 @@ class Process:
     @property
     def _talking(self) -> bool:
         """Whether more output may come."""
-        return any([fd >= 0 for fd in self._fds])
+        return any(fd >= 0 for fd in self._fds)
 
     def _leader_ended(self) -> None:
         if self.sandboxed and not self._paused:
@@ -346,13 +346,18 @@ class Process:
             self._late = None
         if not (self._paused and self._held_to_the_end):
             self._drain()
-        exited_seq = self.log.exit(code, self.sandboxed)
+        exited_seq = self.log.exit(code, denied=self.sandboxed and self._denied(code))
         if self._stdin >= 0 and not self.tty:
             self._close_stdin()
         self._report(exited_seq)
         if self._terminated and not self.log.closed:
             self._linger = self._loop.call_later(_LINGER_SECONDS, self._abandon)
         return True
+
+    def _denied(self, code: int) -> bool:
+        from ..core.denial import denied
+
+        return denied(code, self.log.after(0))
 
     def _drain(self) -> None:
         """Takes what the command has printed already, so that it usually precedes `exited`."""

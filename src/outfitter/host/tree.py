@@ -22,15 +22,32 @@ from .pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Protocol
 
     from ..core.launch import Launch
     from ..loop import Loop
     from .cgroup import Cgroups
     from .masks import Masks
-    from .sandbox.running import Running
-    from .sandbox.sandboxes import Sandboxes
     from .spawn import Spawner, Stdio
+
+    class Sandbox(Protocol):
+        """One that runs: `host.sandbox.running`."""
+
+        def signal(self, number: int) -> None:
+            """For the command inside."""
+
+    class Sandboxing(Protocol):
+        """All of a server: `host.sandbox.sandboxes`."""
+
+        @property
+        def running(self) -> Mapping[int, Sandbox]: ...
+        def spawn(
+            self, spawner: Spawner, launch: Launch, stdio: Stdio, limit: int | None, mark: int
+        ) -> int: ...
+        def let_go(self, mark: int) -> None: ...
+        def stopped(self) -> None: ...
+
 
 # A tree that forks while it is killed needs another look. One that outruns this many is a fork bomb;
 # others get their turn before it is looked at again.
@@ -64,7 +81,7 @@ class Trees:
         self._doomed_still: list[set[int]] = []
         self._ending_still: list[set[int]] = []
         self.masks: Masks | None = None  # made with the first command that needs them
-        self.sandboxes: Sandboxes | None = None  # the same
+        self.sandboxes: Sandboxing | None = None  # the same
 
     def spawn(self, spawner: Spawner, launch: Launch, stdio: Stdio, mark: int) -> int:
         """Starts a program whose descendants can be found by the mark.
@@ -89,7 +106,7 @@ class Trees:
         assert self.sandboxes is not None, "somebody asked for a sandbox"
         return self.sandboxes.spawn(spawner, launch, stdio, limit, mark)
 
-    def sandbox(self, mark: int) -> Running | None:
+    def sandbox(self, mark: int) -> Sandbox | None:
         """The sandbox of a command, if it runs in one."""
         return None if self.sandboxes is None else self.sandboxes.running.get(mark)
 

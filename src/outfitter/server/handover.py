@@ -54,7 +54,7 @@ def told(services: Services, parcel: Parcel) -> Told:
         "watchdog": _watchdog_told(sessions.watchdog, parcel),
         "childFiles": sessions.spawner.child_files,
         "doomed": sorted(sessions.trees.doomed),
-        "sandboxes": _sandboxes_told(sessions.trees.sandboxes, parcel),
+        "sandboxes": _sandboxes_told(services.used_sandboxes, parcel),
         "ending": sorted(sessions.trees.ending),
         "sessions": [_session_told(sessions, one, parcel) for one in sessions._sessions.values()],
         "scopes": _scopes_told(services.environments.contract),

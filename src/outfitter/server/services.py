@@ -94,6 +94,7 @@ class Services:
         self._searching: Room | None = None
         self._settings = settings
         self._resolver: Resolver | None = None
+        self._sandboxes: Sandboxes | None = None
 
     def _shared(self) -> None:
         """There are several principals: from now on they take turns, where the loop is our own."""
@@ -217,18 +218,23 @@ class Services:
         return self._programs
 
     @property
+    def used_sandboxes(self) -> Sandboxes | None:
+        """The same, if somebody has needed them."""
+        return self._sandboxes
+
+    @property
     def sandboxes(self) -> Sandboxes:
         """Where commands are confined."""
-        trees = self.sessions.trees
-        if trees.sandboxes is None:
-            from ..host.sandbox.limits import Settings
+        if self._sandboxes is None:
+            from ..host.sandbox.limits import Allowance
             from ..host.sandbox.sandboxes import Sandboxes
 
             said = self._settings
-            limits = Settings(said.sandbox_processes, said.sandbox_memory, said.cgroup)
+            limits = Allowance(said.sandbox_processes, said.sandbox_memory, said.cgroup)
             state = self.environments.contract.state_folder
-            trees.sandboxes = Sandboxes(self.loop, state, said.own_files, limits)
-        return trees.sandboxes
+            self._sandboxes = Sandboxes(self.loop, state, said.own_files, limits)
+            self.sessions.trees.sandboxes = self._sandboxes
+        return self._sandboxes
 
     def tidy(self) -> None:
         """Removes what sandboxes of servers have left behind that were killed."""
@@ -247,8 +253,7 @@ class Services:
     @property
     def busy(self) -> bool:
         """Whether a thread works, or a command waits for us before it runs."""
-        sandboxes = self.sessions.trees.sandboxes
-        if sandboxes is not None and sandboxes.holds:
+        if self._sandboxes is not None and self._sandboxes.holds:
             return True  # its command would run without what it waits for
         return any(one is not None and one.busy for one in (self._workers, self._slow))
 

@@ -1,4 +1,4 @@
-"""The filter of system calls: what it answers, instruction by instruction, and what the kernel makes of it."""
+"""The filter of system calls: what it answers, step by step, and what the kernel makes of it."""
 
 from __future__ import annotations
 
@@ -186,8 +186,8 @@ def test_a_machine_without_numbers_has_no_filter() -> None:
         program("riscv64", RESTRICTED)
 
 
-# In a child that has loaded the filter: every row, by its number, and what the call answered. Arguments that a
-# row does not name are such that the call fails anyhow.
+# In a child that has loaded the filter: every row, by its number, and what the call answered. Arguments that
+# a row does not name are such that the call fails anyhow.
 CHILD = """
 import ctypes, json, os, struct, sys
 rows, filter_ = json.load(sys.stdin)

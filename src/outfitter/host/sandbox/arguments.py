@@ -31,7 +31,7 @@ class Cover:
 
 
 @record
-class Plan:
+class Layout:
     """All that a sandbox is made of. `pins` are the numbers that bubblewrap has for writable places that were
     opened before; `empty` and `secret` are files to put over others. `startup` are covered before the
     writable places are there, `own` after everything. What is `impossible` to make for the server's user is
@@ -54,69 +54,69 @@ class Plan:
     shared_memory: int = SHARED_MEMORY_BYTES
 
 
-def arguments(plan: Plan) -> list[str]:
+def arguments(layout: Layout) -> list[str]:
     """Everything but the descriptors and the command."""
     words = ["--die-with-parent", "--new-session"]
     words += ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-    if plan.isolated:
+    if layout.isolated:
         words.append("--unshare-net")
-    writable = any([one.target == "/" for one in plan.found.writable])
-    whole = writable or "/" in plan.found.read_roots
-    words += ["--bind" if writable else "--ro-bind", "/", "/"] if whole else _parts(plan)
-    words += _devices(plan) if plan.files else ["--dev-bind", "/dev", "/dev"]
-    words += _processes(plan, writable)
-    words += _covers(plan.startup, plan)
-    words += _mounts(plan)
-    words += _covers([one for one in plan.own if whole or visible(plan.found, one.path)], plan)
+    writable = any(one.target == "/" for one in layout.found.writable)
+    whole = writable or "/" in layout.found.read_roots
+    words += ["--bind" if writable else "--ro-bind", "/", "/"] if whole else _parts(layout)
+    words += _devices(layout) if layout.files else ["--dev-bind", "/dev", "/dev"]
+    words += _processes(layout, writable)
+    words += _covers(layout.startup, layout)
+    words += _mounts(layout)
+    words += _covers([one for one in layout.own if whole or visible(layout.found, one.path)], layout)
     if not whole:
         words += ["--remount-ro", "/"]
     words += ["--cap-drop", "ALL", "--clearenv"]
-    for name, value in plan.env.items():
+    for name, value in layout.env.items():
         words += ["--setenv", name, value]
-    return [*words, "--chdir", plan.cwd]
+    return [*words, "--chdir", layout.cwd]
 
 
-def _parts(plan: Plan) -> list[str]:
+def _parts(layout: Layout) -> list[str]:
     words = ["--tmpfs", "/"]
-    for link, told in plan.found.links:
+    for link, told in layout.found.links:
         words += ["--symlink", told, link]
-    for path in plan.found.read_roots:
+    for path in layout.found.read_roots:
         words += ["--ro-bind", path, path]
     return words
 
 
-def _devices(plan: Plan) -> list[str]:
-    size = str(plan.shared_memory)
+def _devices(layout: Layout) -> list[str]:
+    size = str(layout.shared_memory)
     shared = ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"]
     return ["--dev", "/dev", *shared, "--remount-ro", "/dev"]
 
 
-def _processes(plan: Plan, writable: bool) -> list[str]:
-    if not plan.proc:
+def _processes(layout: Layout, writable: bool) -> list[str]:
+    if not layout.proc:
         return ["--tmpfs", "/proc", "--remount-ro", "/proc"]
     words = ["--proc", "/proc"]
-    for path in plan.settings:
+    for path in layout.settings:
         words += ["--ro-bind", path, path]
     return [*words, "--ro-bind-try", "/sys", "/sys"] if writable else words
 
 
-def _mounts(plan: Plan) -> list[str]:
+def _mounts(layout: Layout) -> list[str]:
     """What may be written, what stays read-only below it, what is hidden: the deeper, the later."""
-    pins = dict(plan.pins)
+    pins = dict(layout.pins)
     mounts: list[tuple[int, int, list[str]]] = []
     last: list[str] = []
-    for one in plan.found.writable:
+    for one in layout.found.writable:
         if one.target != "/":
             mounts.append((_depth(one.target), 0, _writable(one, pins)))
-        kept = [each.path for each in one.protected if each.path not in plan.impossible]
+        kept = [each.path for each in one.protected if each.path not in layout.impossible]
         mounts += [(_depth(path), 1, ["--ro-bind", path, path]) for path in kept]
-    for hidden in plan.found.hidden:
-        if hidden.path in plan.impossible:
+    for hidden in layout.found.hidden:
+        if hidden.path in layout.impossible:
             continue
-        mounts.append((_depth(hidden.path), 2, _hidden(hidden, plan)))
+        mounts.append((_depth(hidden.path), 2, _hidden(hidden, layout)))
         if hidden.is_dir:
             last += ["--remount-ro", hidden.path]  # when what is in sight below it is in its place
-    mounts += [(_depth(path), 3, ["--ro-bind", path, path]) for path in plan.found.reopened]
+    mounts += [(_depth(path), 3, ["--ro-bind", path, path]) for path in layout.found.reopened]
     mounts.sort(key=lambda one: one[:2])
     return [word for *_, words in mounts for word in words] + last
 
@@ -128,17 +128,17 @@ def _writable(one: Writable, pins: Mapping[str, int]) -> list[str]:
     return ["--bind-fd", str(pin), one.target]
 
 
-def _hidden(one: Hidden, plan: Plan) -> list[str]:
+def _hidden(one: Hidden, layout: Layout) -> list[str]:
     if not one.is_dir:
-        return ["--ro-bind", plan.secret, one.path]
+        return ["--ro-bind", layout.secret, one.path]
     return ["--perms", "111" if one.has_writable_below else "000", "--tmpfs", one.path]
 
 
-def _covers(covers: Iterable[Cover], plan: Plan) -> list[str]:
+def _covers(covers: Iterable[Cover], layout: Layout) -> list[str]:
     words: list[str] = []
     for one in covers:
         if not one.is_dir:
-            words += ["--ro-bind", plan.secret if one.secret else plan.empty, one.path]
+            words += ["--ro-bind", layout.secret if one.secret else layout.empty, one.path]
         else:
             perms = "000" if one.secret else "755"
             words += ["--perms", perms, "--tmpfs", one.path, "--remount-ro", one.path]

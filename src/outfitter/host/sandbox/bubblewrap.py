@@ -1,4 +1,5 @@
-"""Which bubblewrap this machine has, and whether it can do what a sandbox needs: found out once, at first use.
+"""Which bubblewrap this machine has, and whether it can do what a sandbox needs: found out once, at first
+use.
 
 It is looked for in fixed places, never in a request's PATH: whatever is found runs outside of every sandbox.
 """
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     Identity = tuple[int, int, int]
 
 PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
-# What a sandbox is made with; all of them since 0.5.
+# What a sandbox is made with; all of them since 0.7.
 _NEEDED = (
     "--args",
     "--seccomp",
@@ -31,7 +32,7 @@ _NEEDED = (
     "--remount-ro",
     "--clearenv",
 )
-INSTALL = "install bubblewrap 0.5 or newer (Debian, Ubuntu: apt-get install bubblewrap)"
+INSTALL = "install bubblewrap 0.7 or newer (Debian, Ubuntu: apt-get install bubblewrap)"
 _TEST_SECONDS = 10.0  # it takes 10 ms; more is a machine that does not move
 _AGAIN_SECONDS = 5.0  # after a failure: somebody may have put it right
 
@@ -82,9 +83,18 @@ class Finder:
         return known
 
     def _looked(self) -> Bubblewrap:
-        path = next((place for place in self._places if os.path.exists(place)), None)
-        if path is None:
-            raise SandboxUnavailable(f"bubblewrap is not installed: {INSTALL}")
+        seen: set[str] = set()
+        failure: SandboxUnavailable | None = None
+        for place in self._places:
+            if os.path.exists(place) and (path := os.path.realpath(place)) not in seen:
+                seen.add(path)
+                try:
+                    return self._tried(path)
+                except SandboxUnavailable as error:
+                    failure = failure or error
+        raise failure or SandboxUnavailable(f"bubblewrap is not installed: {INSTALL}")
+
+    def _tried(self, path: str) -> Bubblewrap:
         identity = _checked(path)
         status, said = run([path, "--help"])
         options = set(said.split())
@@ -100,13 +110,13 @@ class Finder:
 
         Raises SandboxUnavailable.
         """
-        from .arguments import Plan, arguments
+        from .arguments import Layout, arguments
         from .paths import Found
 
         said = ""
         for proc in (True, False):
-            plan = Plan(Found(("/",)), "/", {}, files=True, isolated=True, proc=proc)
-            held = [memory("\0".join(arguments(plan)).encode()), memory(self.filter(seccomp.RESTRICTED))]
+            layout = Layout(Found(("/",)), "/", {}, files=True, isolated=True, proc=proc)
+            held = [memory("\0".join(arguments(layout)).encode()), memory(self.filter(seccomp.RESTRICTED))]
             try:
                 argv = [found.path, "--args", "3", "--seccomp", "4", "--", "/bin/sh", "-c", "exit 7"]
                 status, said = run(argv, held)
@@ -158,8 +168,8 @@ def _checked(path: str) -> Identity:
         raise SandboxUnavailable(f"{path} can be written by others: chmod go-w {path}")
     if info.st_mode & S_ISUID and os.geteuid() != 0:
         raise SandboxUnavailable(
-            f"{path} runs as root (setuid) and then ignores what a sandbox needs: chmod u-s {path}, and allow "
-            "user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+            f"{path} runs as root (setuid) and then ignores what a sandbox needs: chmod u-s {path}, and "
+            "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
         )
     return (info.st_dev, info.st_ino, info.st_mtime_ns)
 
@@ -179,8 +189,8 @@ def _why(said: str) -> str:
         return (
             f"bubblewrap cannot make a sandbox here ({text}): allow user namespaces (sysctl "
             "kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 "
-            "user.max_user_namespaces=10000, or the distribution's AppArmor profile for bwrap); in a container, "
-            "start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+            "user.max_user_namespaces=10000, or the distribution's AppArmor profile for bwrap); in a "
+            "container, start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
             "--security-opt systempaths=unconfined, or with --privileged"
         )
     return f"bubblewrap cannot make a sandbox here: {text}"

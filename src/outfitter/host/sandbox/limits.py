@@ -1,9 +1,9 @@
 """How much of the machine a sandbox may use: processes and memory.
 
 An ordinary user's sandbox gets a limit on processes of its own: the kernel counts them for each namespace of
-users. Root's are not limited that way, and memory only by a control group. To enter one takes the kernel 10 ms
-when nobody did so lately, so an operator asks for it (`--cgroup`). In any case a sandbox is the first to go
-when memory is short.
+users. Root's are not limited that way, and memory only by a control group. To enter one takes the kernel 10
+ms when nobody did so lately, so an operator asks for it (`--cgroup`). In any case a sandbox is the first to
+go when memory is short.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OOM_SCORE = 200  # of 1000: before what is not in a sandbox
 
 
 @record
-class Settings:
+class Allowance:
     """What an operator allows one sandbox. None: as much as there is. `groups`: with control groups."""
 
     processes: int | None = PROCESSES
@@ -34,7 +34,7 @@ class Settings:
 class Limits:
     """Sets limits on sandboxes before their commands run."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Allowance) -> None:
         self._settings = settings
         self._groups = Groups(settings) if settings.groups else None
 
@@ -47,6 +47,7 @@ class Limits:
 
     def apply(self, pid: int, go: Callable[[], None]) -> None:
         """Limits the sandbox that begins with this process. Raises OSError, ValueError."""
+        soften(pid)
         processes = self._settings.processes
         if processes is not None and os.geteuid() != 0:
             resource.prlimit(pid, resource.RLIMIT_NPROC, _at_most(pid, resource.RLIMIT_NPROC, processes))
@@ -66,8 +67,7 @@ class Limits:
 
 
 def soften(pid: int) -> None:
-    """Without core files, and the first to go when memory is short. Not for security: it may be too late for a
-    process that has just started, and a failure changes nothing."""
+    """Without core files, and the first to go when memory is short. A failure changes nothing."""
     try:
         resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
         with open(f"/proc/{pid}/oom_score_adj", "r+b", buffering=0) as file:
@@ -85,10 +85,10 @@ def _at_most(pid: int, kind: int, wanted: int) -> tuple[int, int]:
 
 
 class Groups:
-    """Control groups, one for each sandbox, below the server's own: those of version 1, each controller in its
-    own tree, or of version 2 where the controllers were given to us (systemd: Delegate=yes)."""
+    """Control groups, one for each sandbox, below the server's own: those of version 1, each controller in
+    its own tree, or of version 2 where the controllers were given to us (systemd: Delegate=yes)."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Allowance) -> None:
         wanted = {"pids": ("pids.max", settings.processes), "memory": ("memory.max", settings.memory)}
         self._homes: dict[str, list[tuple[str, str]]] = {}
         for controller, (name, value) in wanted.items():

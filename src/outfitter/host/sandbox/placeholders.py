@@ -1,10 +1,10 @@
 """Empty files and folders in the place of what is missing and must stay so.
 
-A sandbox can only protect a name below a writable place if there is something to mount on. So the server makes
-it, and removes it when the last command that needs it is gone. Several servers of a user may need the same
-ones: for each folder there is a note about what was made in it, on which each of them holds a shared lock. Who
-can have the lock alone is the last, and removes the placeholders and the note. A server that is killed loses
-its locks; the next one tidies up after it.
+A sandbox can only protect a name below a writable place if there is something to mount on. So the server
+makes it, and removes it when the last command that needs it is gone. Several servers of a user may need the
+same ones: for each folder there is a note about what was made in it, on which each of them holds a shared
+lock. Who can have the lock alone is the last, and removes the placeholders and the note. A server that is
+killed loses its locks; the next one tidies up after it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Placeholders:
         self.held: dict[str, list[int]] = {}
 
     def take(self, wanted: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
-        """Makes what is missing: paths, and whether each is a folder. Returns the folders that have them now, to
-        be given back. What cannot be made by the server's user can be made by no command of this user.
+        """Makes what is missing: paths, and whether each is a folder. Returns the folders that have them now,
+        to be given back. What cannot be made by the server's user can be made by no command of this user.
 
         Raises LaunchFailed, having made nothing.
         """

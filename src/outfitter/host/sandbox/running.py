@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...loop import Loop
-    from .sandboxes import Hook
+
+    # Gets the first process inside, and what to call for the next to happen.
+    Hook = Callable[[int, Callable[[], None]], None]
 
 _TOLD_BYTES = 4096  # a process and a few namespaces: 200 bytes
 # Between start and exec a command cannot be signalled; it is looked at again. Seconds, and how often.
@@ -204,7 +206,7 @@ class Running:
 
 
 def _is_inside(pid: int) -> bool:
-    """Whether a number is still that of a process in another namespace: it may belong to somebody else now."""
+    """Whether a number still is that of a process in another namespace: somebody else may have it now."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")
     except FileNotFoundError:

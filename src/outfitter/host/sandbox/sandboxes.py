@@ -1,8 +1,9 @@
 """Commands in sandboxes: a launch with a confinement becomes one of bubblewrap, and what it needs is made.
 
 Everything goes to bubblewrap by descriptor: what it is to mount and the environment as one list of words, the
-filter of system calls as it is. Its own environment is empty: what a request says has no effect outside of the
-sandbox. It tells us the process inside that is the first of its namespace; when that one is gone, all are.
+filter of system calls as it is. Its own environment is empty: what a request says has no effect outside of
+the sandbox. It tells us the process inside that is the first of its namespace; when that one is gone, all
+are.
 """
 
 from __future__ import annotations
@@ -15,25 +16,24 @@ from ...core.starting import refused
 from ...errors import InvalidParams, LaunchFailed
 from ...record import replace
 from . import seccomp
-from .arguments import SETTINGS, Cover, Plan, arguments, visible
+from .arguments import SETTINGS, Cover, Layout, arguments, visible
 from .bubblewrap import Bubblewrap, Finder, memory
-from .limits import Limits, Settings, soften
+from .limits import Allowance, Limits, soften
 from .paths import look
 from .placeholders import Placeholders, needed
 from .running import Running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ...core.permissions import Confinement
     from ...loop import Loop
     from ..spawn import Spawner, Stdio
     from .paths import Found
+    from .running import Hook
 
-    Hook = Callable[[int, Callable[[], None]], None]
-
-DEFAULT = Settings()
+DEFAULT = Allowance()
 _FIRST = 3  # the number of the first descriptor
 _SETSID = ("/usr/bin/setsid", "/bin/setsid")
 _PROGRAMS = ("/bin", "/usr/bin", "/usr/local/bin")
@@ -48,7 +48,9 @@ class Sandboxes:
     """The sandboxes of one server. `state` is the folder of what outlives it; that and `own` are files and
     folders of the server, which no command may see."""
 
-    def __init__(self, loop: Loop, state: str, own: Sequence[str] = (), settings: Settings = DEFAULT) -> None:
+    def __init__(
+        self, loop: Loop, state: str, own: Sequence[str] = (), settings: Allowance = DEFAULT
+    ) -> None:
         self._loop = loop
         folder = self._folder = f"{state}/sandbox"
         self._own = (state, *own)
@@ -90,14 +92,15 @@ class Sandboxes:
             for fd in opened:
                 os.close(fd)
         self.running[mark] = running
-        soften(pid)
+        if not running.held:
+            soften(pid)  # nearly always before it has children, and no harm where it is not
         running.begin(pid)
         return pid
 
     @property
     def holds(self) -> bool:
         """Whether a command waits for us before it runs."""
-        return any([one.held for one in self.running.values()])
+        return any(one.held for one in self.running.values())
 
     def _hooks(self, launch: Launch) -> list[Hook]:
         """What happens before the command runs."""
@@ -154,7 +157,7 @@ class Sandboxes:
         roots = tuple(opened)
         empty, secret = self._covers()
         cwd = os.path.realpath(launch.cwd)
-        plan = Plan(
+        layout = Layout(
             found,
             cwd if visible(found, cwd) else "/",
             launch.env,
@@ -169,7 +172,7 @@ class Sandboxes:
             settings=tuple([path for path in SETTINGS if path == SETTINGS[0] or os.access(path, os.W_OK)]),
             impossible=impossible,
         )
-        words = arguments(plan)
+        words = arguments(layout)
         if launch.argv[0] != launch.program and program.argv0 and not launch.tty:
             words += ["--argv0", launch.argv[0]]
         args = memory(packed(words))
@@ -217,8 +220,8 @@ def pinned(path: str) -> int:
 
 
 def command(launch: Launch, *, renames: bool) -> list[str]:
-    """The words of the command. On a terminal it leads a session of its own, which makes that terminal the one
-    that controls it. Raises InvalidParams."""
+    """The words of the command. On a terminal it leads a session of its own, which makes that terminal the
+    one that controls it. Raises InvalidParams."""
     argv = [launch.program, *launch.argv[1:]]
     if launch.argv[0] != launch.program and (launch.tty or not renames):
         bash = next((path for path in _BASH if os.path.exists(path)), None)
@@ -237,11 +240,11 @@ def read_here(startup: Sequence[str]) -> list[str]:
     absent = [
         mark
         for programs, mark in _SHELLS.items()
-        if not any([os.path.exists(f"{folder}/{name}") for folder in _PROGRAMS for name in programs])
+        if not any(os.path.exists(f"{folder}/{name}") for folder in _PROGRAMS for name in programs)
     ]
     # The folder is read by the file beside it, which is covered.
     needless = {"/etc/profile.d"} if "/etc/profile" in startup else set()
-    return [path for path in startup if path not in needless and not any([mark in path for mark in absent])]
+    return [path for path in startup if path not in needless and not any(mark in path for mark in absent)]
 
 
 def _cover(path: str, *, secret: bool) -> Cover:

@@ -1,0 +1,124 @@
+"""How much of a machine a sandbox gets: as an ordinary user, and in control groups."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outfitter.host.sandbox.limits import Allowance, Groups, Limits, soften
+from tests.end_to_end.test_run_as import installed
+from tests.support.machine import public_folder
+from tests.support.sandbox import need_sandbox
+
+ORDINARY = 23456
+
+# Starts a command in a sandbox with so many processes, and waits for its end.
+RUN = """
+import os, sys
+from outfitter.core.launch import Launch
+from outfitter.core.permissions import READ, Confinement, Rule
+from outfitter.host.sandbox.limits import Allowance
+from outfitter.host.sandbox.sandboxes import Sandboxes
+from outfitter.host.spawn import Spawner, Stdio
+from outfitter.loop import EpollLoop
+
+processes, groups, code = int(sys.argv[1]), sys.argv[2] == "groups", sys.argv[3]
+loop = EpollLoop()
+sandboxes = Sandboxes(loop, os.environ["HOME"], (), Allowance(processes, None, groups))
+env = {"PATH": "/usr/bin:/bin"}
+argv = [sys.executable, "-I", "-S", "-c", code]
+reads = Confinement(True, False, (Rule("/", READ),))
+launch = Launch(argv[0], argv, "/", env, sandboxed=True, confinement=reads)
+pid = sandboxes.spawn(Spawner(), launch, Stdio(-1, 1, 2), None, 1)
+pidfd = os.pidfd_open(pid)
+loop.add_reader(pidfd, loop.stop)
+loop.run()
+os.waitpid(pid, 0)
+sandboxes.stopped()
+"""
+BOMB = """
+import os, signal
+children = []
+try:
+    while len(children) < 300:
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+        children.append(child)
+except OSError as error:
+    print(error.errno, len(children))
+else:
+    print("unlimited")
+"""
+TELL = """
+import resource
+print(resource.getrlimit(resource.RLIMIT_CORE), open("/proc/self/oom_score_adj").read().strip())
+"""
+
+
+def run(uid: int, processes: int, groups: str, code: str) -> str:
+    need_sandbox()
+    with public_folder() as folder:
+        python, site = installed(folder)
+        home = folder / "home"
+        home.mkdir()
+        os.chown(home, uid, uid)
+        done = subprocess.run(
+            [python, "-c", RUN, str(processes), groups, code],
+            env={"HOME": str(home), "PYTHONPATH": str(site)},
+            cwd=home,
+            capture_output=True,
+            text=True,
+            user=uid,
+            group=uid,
+            extra_groups=[],
+            check=False,
+        )
+        assert done.returncode == 0 and not done.stderr, done.stderr
+        return done.stdout
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+
+
+@needs_root
+def test_a_fork_bomb_of_an_ordinary_user_stops() -> None:
+    code, forks = map(int, run(ORDINARY, 64, "", BOMB).split())
+    assert code == 11 and 40 < forks < 64
+
+
+@needs_root
+def test_a_fork_bomb_of_root_stops_in_a_control_group() -> None:
+    if not Groups(Allowance(64)).usable:
+        pytest.skip("no control group for processes can be made here")
+    code, forks = map(int, run(0, 64, "groups", BOMB).split())
+    assert code == 11 and 40 < forks < 64
+
+
+def test_nobody_waits_for_limits_that_are_not_there() -> None:
+    ordinary = os.geteuid() != 0
+    assert Limits(Allowance()).needed is ordinary
+    assert Limits(Allowance(processes=None)).needed is False
+
+
+@needs_root
+def test_a_sandbox_leaves_no_core_and_goes_first() -> None:
+    assert run(ORDINARY, 64, "", TELL) == "(0, 0) 200\n"
+
+
+def test_a_higher_score_stays(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    score = Path(f"/proc/{child.pid}/oom_score_adj")
+    try:
+        score.write_text("300")
+        soften(child.pid)
+        assert score.read_text().strip() == "300"
+        assert resource.prlimit(child.pid, resource.RLIMIT_CORE) == (0, 0)
+        soften(2**22)  # no such process: nothing happens
+    finally:
+        child.communicate(b"\n")
