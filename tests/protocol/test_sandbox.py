@@ -249,6 +249,7 @@ def test_every_request_about_a_path_carries_its_context(params: Any, members: di
     assert params.decode(wire(read.encode())) == read
     assert params.decode(members).sandbox is params.decode({**members, "sandbox": None}).sandbox is None
     assert "sandbox" not in params.decode(members).encode()
-    for wrong in (5, {}, [], {"permissions": {"type": "other"}, **LEVEL}):
+    wrongs: list[Any] = [5, {}, [], {"permissions": {"type": "other"}, **LEVEL}]
+    for wrong in wrongs:
         with pytest.raises(InvalidParams):
             params.decode({**members, "sandbox": wrong})
