@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outfitter.core.permissions import DENY, READ, WRITE, Confinement, bind
-from outfitter.core.profiles import Grant, decode_older, granted, named, narrowed, read_only, workspace_write
+from outfitter.core.permissions import DENY, READ, WRITE, bind
+from outfitter.core.profiles import Grant, decode_older, granted, named, read_only, workspace_write
 from outfitter.errors import InvalidParams, SettingInvalid
 from outfitter.protocol.sandbox import (
     Disabled,
@@ -144,20 +144,6 @@ def test_a_grant_never_lowers(
     assert raised.permissions.network is (network or more)
 
 
-@quick
-@given(pairs, st.lists(paths, max_size=3), paths, st.booleans(), st.booleans())
-def test_narrowing_never_widens(
-    pairs: list[tuple[str, str]], hidden: list[str], path: str, network: bool, more: bool
-) -> None:
-    context = managed(*[at(*pair) for pair in pairs], network=network)
-    lowered = narrowed(context, [parse(f"file://{one}") for one in hidden], network=more)
-    assert access(lowered, path) <= access(context, path)
-    assert isinstance(lowered.permissions, Managed)
-    assert lowered.permissions.network is (network and more)
-    for one in hidden:
-        assert access(lowered, one) == STRENGTH[DENY]
-
-
 def test_a_grant_opens_what_was_closed() -> None:
     context = SandboxContext(read_only(), roots=(X,))
     raised = granted(context, Grant((Entry(Special("project_roots"), WRITE), at("/y", READ)), True))
@@ -178,16 +164,6 @@ def test_a_grant_leaves_each_kind_as_it_is() -> None:
     assert granted(SandboxContext(External(False)), grant).permissions == External(True)
     unrestricted = SandboxContext(Managed(Unrestricted(), False))
     assert granted(unrestricted, grant).permissions == Managed(Unrestricted(), True)
-
-
-def test_what_nobody_confines_is_not_narrowed() -> None:
-    assert narrowed(SandboxContext(Disabled()), [X], network=False).permissions == Disabled()
-    assert narrowed(SandboxContext(External(True)), [X], network=False).permissions == External(False)
-    all_files = SandboxContext(Managed(Unrestricted(), True))
-    assert narrowed(all_files, [], network=True) == all_files
-    lowered = bind(narrowed(all_files, [X, Glob("/y/*")], network=True), cwd=None, tmpdir=None)
-    assert (lowered.access("/"), lowered.access("/x"), lowered.globs) == (WRITE, DENY, ("/y/*",))
-    assert lowered != Confinement(False, True)
 
 
 @pytest.mark.parametrize("entry", [at("/x", DENY), Entry(Glob("/x"), READ)])

@@ -81,8 +81,8 @@ class Confinement:
     def protected(self, root: str) -> tuple[str, ...]:
         """The names below a writable root that stay read-only, whether they exist or not: PROTECTED, but for
         those that a rule of their own allows to be written."""
-        names = [f"{root.rstrip('/')}/{name}" for name in PROTECTED]
-        return tuple([name for name in names if Rule(name, WRITE) not in self.rules])
+        above, lifted = root.rstrip("/"), self.writable
+        return tuple([path for name in PROTECTED if (path := f"{above}/{name}") not in lifted])
 
 
 def covers(folder: str, path: str) -> bool:
