@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,10 @@ from outfitter.host.sandbox.refusal import Unenforceable
         ("[!ab]", ["c"], ["a", "b"]),
         ("[^ab]", ["c", "!"], ["a"]),
         ("[a-c]", ["b"], ["d", "-"]),
+        ("[-a]", ["-", "a"], ["b"]),
+        ("[a-]", ["-", "a"], ["b"]),
+        ("[a-c-e]", ["b", "-", "e"], ["d"]),
+        ("[+--]", ["+", ",", "-"], ["."]),
         ("[]]", ["]"], ["a"]),
         ("[!]]", ["a"], ["]"]),
         ("[a.env", ["[a.env"], ["a.env"]),
@@ -51,8 +56,18 @@ def test_what_a_pattern_matches(glob: str, matching: list[str], other: list[str]
 
 @settings(deadline=None, max_examples=200)
 @given(st.text("a/*?[]{},\\!^-.", max_size=12))
-def test_any_text_is_a_pattern(glob: str) -> None:
-    re.compile(translate(glob))
+def test_any_text_is_a_pattern_or_refused(glob: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            re.compile(translate(glob))
+        except Unenforceable as error:
+            assert "invalid range" in str(error)
+
+
+def test_a_range_that_goes_backwards_is_refused() -> None:
+    with pytest.raises(Unenforceable, match="invalid range; 'b' > 'a'"):
+        translate("[b-a]")
 
 
 def tree(root: Path, *names: str) -> Path:

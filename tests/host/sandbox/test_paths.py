@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -178,15 +181,56 @@ def test_a_read_only_place_belongs_to_the_deepest_root_above_it(here: Path) -> N
 
 
 def test_names_that_nobody_here_can_make_need_no_placeholder() -> None:
-    # As an ordinary user, in a child: /usr is not ours.
+    def check() -> None:
+        told = found(("/usr", WRITE), ("/usr/gone/deeper", DENY))
+        assert (told.writable[0].protected, told.hidden) == ((), ())
+
+    as_ordinary_user(check)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o200, 0o500, 0o555])
+def test_a_folder_that_its_owner_could_open_is_not_left_unprotected(mode: int) -> None:
+    def check() -> None:
+        with TemporaryDirectory() as scratch:
+            ws = os.path.realpath(f"{scratch}/ws")
+            os.mkdir(ws, mode)
+            for told in (found((ws, WRITE)), found((scratch, WRITE), (f"{ws}/gone", DENY))):
+                assert told.refusal is not None
+                assert told.refusal.endswith(f"because nothing can be put there: chmod u+wx {ws}\n")
+            # Where it may not be changed, there is nothing to refuse.
+            assert found(("/", READ), (f"{ws}/gone", DENY)) == Found(("/",))
+            os.chmod(ws, 0o700)
+
+    as_ordinary_user(check)
+
+
+def test_a_folder_that_its_owner_could_list_is_not_passed_over() -> None:
+    def check() -> None:
+        with TemporaryDirectory() as scratch:
+            os.mkdir(f"{scratch}/closed", 0o000)
+            told = found(("/", READ), globs=(f"{scratch}/**/*.env",))
+            assert told.refusal is not None
+            assert told.refusal.endswith(f"cannot list {scratch}/closed/: Permission denied\n")
+            # What is somebody else's is closed to a command as well.
+            assert found(("/", READ), globs=("/root/*.env", "/proc/1/*.env")).refusal is None
+
+    as_ordinary_user(check)
+
+
+def as_ordinary_user(check: Callable[[], None]) -> None:
+    """Checks in a child, which is not root."""
     child = os.fork()
     if child == 0:
-        code = 2
+        code = 1
         try:
             if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
                 os.setuid(65534)
-            told = found(("/usr", WRITE), ("/usr/gone/deeper", DENY))
-            code = int(bool(told.writable[0].protected or told.hidden))
+            check()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
