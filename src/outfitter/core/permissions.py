@@ -81,8 +81,8 @@ class Confinement:
     def protected(self, root: str) -> tuple[str, ...]:
         """The names below a writable root that stay read-only, whether they exist or not: PROTECTED, but for
         those that a rule of their own allows to be written."""
-        names = [f"{root.rstrip('/')}/{name}" for name in PROTECTED]
-        return tuple([name for name in names if Rule(name, WRITE) not in self.rules])
+        above, lifted = root.rstrip("/"), self.writable
+        return tuple([path for name in PROTECTED if (path := f"{above}/{name}") not in lifted])
 
 
 def covers(folder: str, path: str) -> bool:
@@ -231,6 +231,8 @@ def _bound(
 
 
 _EVERYTHING = (Rule("/", WRITE),)
+# And where protected names are, because one of them was named.
+_EVERYTHING_BUT = (Rule("/", WRITE), Rule(f"/{PROTECTED[0]}", READ))
 
 
 def canonical(rules: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -242,19 +244,25 @@ def canonical(rules: Iterable[Rule]) -> tuple[Rule, ...]:
             strongest[rule.path] = rule.access
     if strongest.get("/") == WRITE and all(access == WRITE for access in strongest.values()):
         return _EVERYTHING
+    known: list[Rule] = []
     kept: list[Rule] = []
     for path in sorted(strongest, key=_parts):
-        access = strongest[path]
+        rule = Rule(path, strongest[path])
+        if rule.access == READ and _read_anyway(known, path):
+            continue
+        # What is denied is not to be read below; only of the root that is not said by this.
+        if rule.access != DENY or path != "/":
+            known.append(rule)
         # A root below another one has protected names of its own.
-        if access == WRITE or not _changes_nothing(kept, path, access):
-            kept.append(Rule(path, access))
-    return tuple(kept)
+        if rule.access != DENY or _access(kept, path) != DENY:
+            kept.append(rule)
+    return tuple(kept) if kept != list(_EVERYTHING) else _EVERYTHING_BUT
 
 
-def _changes_nothing(kept: list[Rule], path: str, access: str) -> bool:
-    rule = _rule(kept, path)
-    hidden = rule is not None and rule.access == DENY
-    return _access(kept, path) == access or (access == READ and hidden)
+def _read_anyway(known: list[Rule], path: str) -> bool:
+    """Whether a rule that allows reading changes nothing."""
+    above = _rule(known, path)
+    return (above is not None and above.access == DENY) or _access(known, path) == READ
 
 
 def _parts(path: str) -> list[str]:

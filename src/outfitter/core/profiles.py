@@ -1,8 +1,7 @@
-"""Permission profiles by name, and what may be added to one or taken from it.
+"""Permission profiles by name, and what may be added to one; `core.narrowing` takes away.
 
 A profile is complete. A grant is not: it adds to what a managed profile allows, for a command, a turn or a
-session, and never makes it a profile of another kind. Nothing that is added takes anything away, and nothing
-that is taken away adds.
+session, never makes it a profile of another kind, and never takes anything away.
 """
 
 from __future__ import annotations
@@ -42,15 +41,24 @@ EXTERNAL = "external-sandbox"
 
 def read_only(*, network: bool = False) -> Managed:
     """Everything may be read, and nothing written."""
-    return Managed(Restricted((Entry(Special("root"), READ),)), network)
+    return Managed(Restricted(tuple(read_entries())), network)
 
 
 def workspace_write(*, network: bool = False) -> Managed:
     """Everything may be read; the workspace and the temporary folders may be written."""
-    entries = [Entry(Special("root"), READ)]
-    entries += [Entry(Special(kind), WRITE) for kind in ("project_roots", "slash_tmp", "tmpdir")]
-    entries += [Entry(Special("project_roots", name), READ, skip=True) for name in PROTECTED]
-    return Managed(Restricted(tuple(entries)), network)
+    return Managed(Restricted(tuple(workspace_entries())), network)
+
+
+def read_entries() -> list[Entry]:
+    """What the stock client sends for read-only."""
+    return [Entry(Special("root"), READ)]
+
+
+def workspace_entries() -> list[Entry]:
+    """What the stock client sends for workspace-write."""
+    writable = [Entry(Special(kind), WRITE) for kind in ("project_roots", "slash_tmp", "tmpdir")]
+    kept = [Entry(Special("project_roots", name), READ, skip=True) for name in PROTECTED]
+    return [*read_entries(), *writable, *kept]
 
 
 def named(policy: str, *, network: bool = False) -> Profile:
@@ -140,19 +148,3 @@ def _raising(entry: Entry, now: Confinement, roots: Sequence[str], tmpdir: str |
     if len(wanted) == len(found):
         return [entry]
     return [Entry(parse(from_path(path)), entry.access) for path in wanted]
-
-
-def narrowed(context: SandboxContext, hidden: Sequence[FileUri | Glob], *, network: bool) -> SandboxContext:
-    """A context with something hidden besides, and without the network unless both allow it. What nobody
-    confines stays so: hide things in a managed profile."""
-    profile = context.permissions
-    if isinstance(profile, Disabled):
-        return context
-    if isinstance(profile, External):
-        return replace(context, permissions=External(profile.network and network))
-    entries = tuple([Entry(place, DENY) for place in hidden])
-    whole = Restricted((Entry(Special("root"), WRITE),)) if entries else profile.files
-    files = profile.files if isinstance(profile.files, Restricted) else whole
-    if isinstance(files, Restricted):
-        files = replace(files, entries=(*files.entries, *entries))
-    return replace(context, permissions=Managed(files, profile.network and network))

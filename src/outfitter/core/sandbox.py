@@ -9,7 +9,6 @@ from __future__ import annotations
 from ..errors import SettingInvalid
 from ..protocol.sandbox import (
     DENY,
-    READ,
     WRITE,
     Disabled,
     Entry,
@@ -22,7 +21,7 @@ from ..protocol.sandbox import (
 )
 from ..protocol.uri import from_path, parse
 from ..record import KW_ONLY, fill, record, replace
-from .permissions import PROTECTED
+from .profiles import read_entries, workspace_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,10 +133,9 @@ def profile(sandbox: Sandbox, uri: Callable[[str], FileUri]) -> Profile:
         return Disabled()
     if sandbox.mode == FULL and not sandbox.deny_read:
         return Managed(Unrestricted(), True)
-    entries = [Entry(Special("root"), WRITE if sandbox.mode == FULL else READ)]
-    if sandbox.mode == WORKSPACE:
-        entries += [Entry(Special(kind), WRITE) for kind in ("project_roots", "slash_tmp", "tmpdir")]
-        entries += [Entry(Special("project_roots", name), READ, skip=True) for name in PROTECTED]
+    entries = [Entry(Special("root"), WRITE)]
+    if sandbox.mode != FULL:
+        entries = workspace_entries() if sandbox.mode == WORKSPACE else read_entries()
     entries += [Entry(uri(path), WRITE) for path in sandbox.writable]
     entries += [Entry(Glob(path) if is_pattern(path) else uri(path), DENY) for path in sandbox.deny_read]
     return Managed(Restricted(tuple(entries)), sandbox.network or bool(sandbox.domains))

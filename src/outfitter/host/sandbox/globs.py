@@ -80,8 +80,14 @@ def _files(root: str, depth: int | None) -> Iterator[tuple[str, str]]:
         folder, level = waiting.pop()
         try:
             entries = list(os.scandir(f"{root}/{folder}"))
-        except OSError:
-            continue  # what we cannot list, a command of ours cannot either
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            if _is_closed(f"{root}/{folder}", error):
+                continue
+            raise Unenforceable(
+                f"unreadable glob expansion for {root} cannot list {root}/{folder}: {error.strerror}"
+            ) from None
         for entry in entries:
             relative = folder + entry.name
             if entry.is_dir(follow_symlinks=False):
@@ -91,8 +97,18 @@ def _files(root: str, depth: int | None) -> Iterator[tuple[str, str]]:
                 yield f"{root}/{relative}", relative
 
 
+def _is_closed(folder: str, error: OSError) -> bool:
+    """Whether a folder is closed to a command of ours as well. Who owns one can open it."""
+    try:
+        return isinstance(error, PermissionError) and os.lstat(folder).st_uid != os.geteuid()
+    except OSError:
+        return True  # nor can anybody come so far
+
+
 def translate(glob: str) -> str:
-    """A pattern as a regular expression. A bracket or brace that nothing closes stands for itself."""
+    """A pattern as a regular expression. A bracket or brace that nothing closes stands for itself.
+
+    Raises Unenforceable."""
     import re
 
     out, at, open_braces = [], 0, 0
@@ -133,6 +149,21 @@ def _closing(glob: str, at: int) -> int:
 
 
 def _class(inside: str) -> str:
+    """A class of marks. Raises Unenforceable for a range that goes backwards."""
+    import re
+
     negated = inside[:1] in ("!", "^")
-    marks = "".join([f"\\{mark}" if mark in "\\[]^&~|" else mark for mark in inside[negated:]])
-    return f"[^{marks}]" if negated else f"[{marks}]"
+    marks, at, out = inside[negated:], 0, []
+    while at < len(marks):
+        if marks[at + 1 : at + 2] == "-" and at + 2 < len(marks):
+            first, last = marks[at], marks[at + 2]
+            if first > last:
+                raise Unenforceable(
+                    f"unreadable glob pattern is invalid: invalid range; '{first}' > '{last}'"
+                )
+            out.append(f"{re.escape(first)}-{re.escape(last)}")
+            at += 3
+        else:
+            out.append(re.escape(marks[at]))
+            at += 1
+    return f"[{'^' if negated else ''}{''.join(out)}]"

@@ -8,6 +8,7 @@ the moment: look just before the start.
 from __future__ import annotations
 
 import os
+from errno import ELOOP, ENAMETOOLONG
 from stat import S_ISDIR, S_ISLNK
 
 from ...core.permissions import DENY, PROTECTED, READ, WRITE, Rule, canonical, covers
@@ -117,7 +118,12 @@ def locate(path: str, within: str = "") -> Place:
         try:
             mode = os.lstat(here).st_mode
             told = os.readlink(here) if S_ISLNK(mode) else ""
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            missing, is_dir = here, False
+            continue
+        except OSError as error:
+            if error.errno not in (ELOOP, ENAMETOOLONG):
+                raise Unenforceable(f"cannot look at {here}: {error.strerror}") from None
             missing, is_dir = here, False
             continue
         is_dir = S_ISDIR(mode)
@@ -248,8 +254,8 @@ class _Look:
             self._check_links("read-only", path, place)
         if place.exists:
             return Protected(place.real, True, place.is_dir)
-        if not os.access(_above(path), os.W_OK):
-            return None  # neither we nor a command of ours can make it
+        if not _can_make("read-only", path):
+            return None
         return Protected(path, False, path.rpartition("/")[2] in PROTECTED)
 
     def _repositories(self, root: str) -> list[str]:
@@ -275,7 +281,7 @@ class _Look:
             if place.exists:
                 below = any(rule.path != path and covers(path, rule.path) for rule in rules)
                 found.append(Hidden(path, place.is_dir, below))
-            elif self._may_change(path) and os.access(_above(path), os.W_OK):
+            elif self._may_change(path) and _can_make("deny-read", path):
                 found.append(Hidden(path, False, exists=False))
         return tuple(found)
 
@@ -305,6 +311,19 @@ def _pointer(path: str, word: str) -> str | None:
     if not text.startswith(word) or "\0" in text or not (text := text[len(word) :].strip()):
         return None
     return os.path.normpath(os.path.join(os.path.dirname(path), text))
+
+
+def _can_make(what: str, path: str) -> bool:
+    """Whether we, and a command of ours, can make what is missing. Raises Unenforceable where the command
+    could, after it has changed the folder's mode, and we cannot."""
+    folder = _above(path)
+    if os.access(folder, os.W_OK | os.X_OK):
+        return True
+    if os.lstat(folder).st_uid != os.geteuid() or os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return False
+    raise Unenforceable(
+        f"cannot enforce sandbox {what} path {path} because nothing can be put there: chmod u+wx {folder}"
+    )
 
 
 def _above(path: str) -> str:
