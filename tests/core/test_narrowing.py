@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outfitter.core.narrowing import is_within, narrowed, strictest
-from outfitter.core.permissions import PROTECTED, Confinement, Rule, canonical
+from outfitter.core.narrowing import is_within, narrowed, strictest, told
+from outfitter.core.permissions import PROTECTED, Confinement, Rule, bind, canonical
+from outfitter.protocol.sandbox import SandboxContext
 
 ACCESS = st.sampled_from(["read", "write", "deny"])
 NAMES = st.sampled_from(["a", "b", *PROTECTED[:2]])
@@ -57,6 +58,11 @@ def test_a_confinement_is_within_itself_and_narrows_nothing(one: Confinement) ->
 @given(CONFINEMENTS, CONFINEMENTS)
 def test_the_order_does_not_matter(one: Confinement, other: Confinement) -> None:
     assert narrowed(one, other) == narrowed(other, one)
+
+
+@given(CONFINEMENTS)
+def test_a_confinement_can_be_told_and_bound_again(one: Confinement) -> None:
+    assert bind(SandboxContext(told(one)), cwd=None, tmpdir=None) == one
 
 
 def test_what_is_hidden_by_one_is_hidden_by_both() -> None:

@@ -6,12 +6,15 @@ never gives.
 
 from __future__ import annotations
 
-from ..protocol.sandbox import DENY, READ, WRITE
+from ..protocol.sandbox import DENY, READ, WRITE, Entry, Glob, Managed, Restricted, Unrestricted
+from ..protocol.uri import from_path, parse
 from .permissions import Confinement, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ..protocol.sandbox import Profile
 
 _ORDER = (DENY, READ, WRITE)  # from the strictest to the loosest
 
@@ -32,6 +35,15 @@ def narrowed(one: Confinement, other: Confinement) -> Confinement:
     depths = [each.glob_depth for each in (one, other) if each.globs]
     depth = None if None in depths else max((each for each in depths if each is not None), default=None)
     return Confinement(True, network, rules, tuple(sorted({*one.globs, *other.globs})), depth)
+
+
+def told(confinement: Confinement) -> Profile:
+    """The permissions that mean just this, wherever they are bound: every path is written out."""
+    if not confinement.files:
+        return Managed(Unrestricted(), confinement.network)
+    entries = [Entry(parse(from_path(rule.path)), rule.access, rule.skip) for rule in confinement.rules]
+    entries += [Entry(Glob(pattern), DENY) for pattern in confinement.globs]
+    return Managed(Restricted(tuple(entries), confinement.glob_depth), confinement.network)
 
 
 def is_within(inner: Confinement, outer: Confinement) -> bool:

@@ -65,6 +65,10 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     """Starts the command. Raises Refused, LaunchFailed, LoginRejected, InvalidParams, EnvironmentTooLarge,
     DetachRefused.
     """
+    if ready.settings is not None and ready.settings.confines:
+        from .composing import composed
+
+        params = composed(call.services.environments, params, ready)
     network = None
     if params.network is not None and params.network.proxy is not None:
         from .network import ManagedNetwork
