@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from ..protocol.sandbox import DENY, READ, WRITE, Entry, Glob, Managed, Restricted, Unrestricted
 from ..protocol.uri import from_path, parse
-from .permissions import Confinement, Rule
+from .permissions import Confinement, Rule, canonical
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..protocol.sandbox import Profile
 
 _ORDER = (DENY, READ, WRITE)  # from the strictest to the loosest
@@ -30,8 +28,9 @@ def narrowed(one: Confinement, other: Confinement) -> Confinement:
     if not (one.files and other.files):
         files = one if one.files else other
         return Confinement(files.files, network, files.rules, files.globs, files.glob_depth)
-    # A path's access changes only where one of the two has a rule, so these are enough to say it exactly.
-    rules = tuple([_rule(path, one, other) for path in _paths(one, other)])
+    # A path's access changes only where one of the two has a rule, so these are enough to say it.
+    paths = {rule.path for each in (one, other) for rule in each.rules}
+    rules = canonical([Rule(path, strictest(one.access(path), other.access(path))) for path in paths])
     depths = [each.glob_depth for each in (one, other) if each.globs]
     depth = None if None in depths else max((each for each in depths if each is not None), default=None)
     return Confinement(True, network, rules, tuple(sorted({*one.globs, *other.globs})), depth)
@@ -41,7 +40,7 @@ def told(confinement: Confinement) -> Profile:
     """The permissions that mean just this, wherever they are bound: every path is written out."""
     if not confinement.files:
         return Managed(Unrestricted(), confinement.network)
-    entries = [Entry(parse(from_path(rule.path)), rule.access, rule.skip) for rule in confinement.rules]
+    entries = [Entry(parse(from_path(rule.path)), rule.access) for rule in confinement.rules]
     entries += [Entry(Glob(pattern), DENY) for pattern in confinement.globs]
     return Managed(Restricted(tuple(entries), confinement.glob_depth), confinement.network)
 
@@ -56,16 +55,7 @@ def is_within(inner: Confinement, outer: Confinement) -> bool:
         return False
     if not set(outer.globs) <= set(inner.globs):
         return False
-    paths = set(_paths(inner, outer))
+    paths = {rule.path for each in (inner, outer) for rule in each.rules}
     for root in outer.writable:
         paths.update(outer.protected(root))
     return all(strictest(inner.access(path), outer.access(path)) == inner.access(path) for path in paths)
-
-
-def _rule(path: str, one: Confinement, other: Confinement) -> Rule:
-    skips = [rule.skip for each in (one, other) for rule in each.rules if rule.path == path]
-    return Rule(path, strictest(one.access(path), other.access(path)), all(skips))
-
-
-def _paths(*several: Confinement) -> Iterable[str]:
-    return sorted({rule.path for each in several for rule in each.rules})
