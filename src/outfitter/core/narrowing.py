@@ -6,7 +6,7 @@ never gives.
 
 from __future__ import annotations
 
-from ..protocol.sandbox import DENY, READ, WRITE, Entry, Glob, Managed, Restricted, Unrestricted
+from ..protocol.sandbox import DENY, READ, WRITE, Disabled, Entry, Glob, Managed, Restricted, Unrestricted
 from ..protocol.uri import from_path, parse
 from .permissions import Confinement, Rule, canonical
 
@@ -39,7 +39,7 @@ def narrowed(one: Confinement, other: Confinement) -> Confinement:
 def told(confinement: Confinement) -> Profile:
     """The permissions that mean just this, wherever they are bound: every path is written out."""
     if not confinement.files:
-        return Managed(Unrestricted(), confinement.network)
+        return Disabled() if confinement.network else Managed(Unrestricted(), False)
     entries = [Entry(parse(from_path(rule.path)), rule.access) for rule in confinement.rules]
     entries += [Entry(Glob(pattern), DENY) for pattern in confinement.globs]
     return Managed(Restricted(tuple(entries), confinement.glob_depth), confinement.network)
