@@ -82,6 +82,13 @@ def test_what_is_hidden_by_one_is_hidden_by_both() -> None:
     assert not is_within(writing, reading)
 
 
+def test_protected_names_survive_where_everything_else_is_writable() -> None:
+    writing = Confinement(True, True, (Rule("/", "write"), Rule("/ws", "write")))
+    for both in (narrowed(writing, writing), bind(SandboxContext(told(writing)), cwd=None, tmpdir=None)):
+        assert both == writing
+        assert both.access("/ws/.git/hooks") == "read"
+
+
 def test_nothing_confined_is_narrowed_to_the_other() -> None:
     writing = Confinement(True, False, (Rule("/a", "write"),))
     assert narrowed(Confinement(False, True), writing) == writing
