@@ -13,7 +13,7 @@ same.
 | SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal | 6 ms: it makes enums |
 | getaddrinfo, inet_pton, socket, socketpair | 11 ms: it brings `selectors` and `enum` |
 | Empty, SimpleQueue | 6 ms: it brings `threading` |
-| LockType, allocate_lock, get_ident, start_new_thread | 5 ms; `_thread` is documented, and `threading` needs it, too |
+| LockType, allocate_lock, get_ident, start_new_thread | 5 ms; `_thread` is documented, `threading` needs it |
 """
 
 from __future__ import annotations

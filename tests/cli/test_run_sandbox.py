@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,47 @@ def test_a_network_that_is_not_there_names_the_flag(user: User, place: Path) -> 
     done = run(user, place, "--sandbox", "read-only", "--", "python3", "-c", script)
     assert done.returncode == 1
     assert "denied" in last(done)
+
+
+class Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"reached\n")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_domain_is_reached_if_it_is_allowed_and_named_if_not(user: User, place: Path) -> None:
+    fetch = "import sys, urllib.request as r\nprint(r.urlopen(sys.argv[1]).read().decode(), end='')"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/"
+            base = ("--sandbox", "read-only", "--allow-domain")
+            done = run(user, place, *base, "127.0.0.1", "--", "python3", "-c", fetch, url)
+            assert (done.returncode, done.stdout, done.stderr) == (0, b"reached\n", b"")
+            done = run(user, place, *base, "example.org", "--", "python3", "-c", fetch, url)
+            assert (done.returncode, done.stdout) == (1, b"")
+            assert last(done) == (
+                "outfitter: the sandbox denied the connection to 127.0.0.1: "
+                "--allow-domain 127.0.0.1 would allow it"
+            )
+            # The user's file says the same for commands that say nothing.
+            user.config.mkdir(parents=True)
+            (user.config / "config.toml").write_text(
+                '[sandbox]\nmode = "read-only"\nallow_domain = ["127.0.0.1"]\n'
+            )
+            done = run(user, place, "--", "python3", "-c", fetch, url)
+            assert (done.returncode, done.stdout, done.stderr) == (0, b"reached\n", b"")
+            # And a project takes it away.
+            (place / "outfitter.toml").write_text('[sandbox]\nmode = "read-only"\n')
+            assert run(user, place, "--", "python3", "-c", fetch, url).returncode == 1
+        finally:
+            server.shutdown()
+            serving.join()
 
 
 def test_a_terminal_works_and_json_has_no_other_lines(user: User, place: Path) -> None:

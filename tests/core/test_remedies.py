@@ -67,6 +67,14 @@ def test_an_unreachable_host_is_found_whatever_the_executor_says(said: str, host
     assert guess(said, Sandbox.workspace_write(network=True), CWD, denied=False) is None
 
 
+def test_a_host_that_the_proxy_refused_is_known_whatever_the_command_says() -> None:
+    some = Sandbox.workspace_write(domains=["pypi.org"])
+    for said in ("curl: (56) CONNECT tunnel failed, response 403", "it did not work", ""):
+        assert guess(said, some, CWD, denied=False, hosts=["a.org", "b.org"]) == Denial("network", "b.org")
+    write = "touch: cannot touch '/etc/x': Read-only file system"
+    assert guess(write, some, CWD, denied=True, hosts=["a.org"]) == Denial("write", "/etc/x")
+
+
 def test_nothing_is_said_where_nothing_was_denied() -> None:
     assert guess("touch: cannot touch '/etc/x': Read-only file system", READ_ONLY, CWD, denied=False) is None
     assert guess("", READ_ONLY, CWD, denied=False) is None

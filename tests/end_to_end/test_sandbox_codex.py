@@ -192,3 +192,25 @@ def test_a_denied_command_stays_denied_if_a_person_declines(stage: Stage) -> Non
     stage.turn("workspace-write", ASKS, "decline", exec_command(f"echo new > {outside}"))
     assert not outside.exists()
     assert None not in stage.profiles()
+
+
+# The project's own word, on our server
+
+
+@pytest.mark.parametrize("stage", ["outfitter"], indirect=True)
+def test_a_project_takes_away_from_what_the_client_asks_for(stage: Stage) -> None:
+    (stage.work / "outfitter.toml").write_text('[sandbox]\nmode = "read-only"\ndeny_read = ["*.env"]\n')
+    (stage.work / "a.env").write_text("KEY=1\n")
+    _, [write, read] = stage.play(
+        "workspace-write", exec_command("echo new > b.txt"), exec_command("cat a.env")
+    )
+    assert "Read-only file system" in write.text
+    assert (read.exit_code, "KEY" in read.text) == (1, False)
+    assert not (stage.work / "b.txt").exists()
+
+
+@pytest.mark.parametrize("stage", ["outfitter"], indirect=True)
+def test_what_a_person_chose_without_a_sandbox_stays_without(stage: Stage) -> None:
+    (stage.work / "outfitter.toml").write_text('[sandbox]\nmode = "read-only"\n')
+    stage.play("danger-full-access", exec_command("echo new > b.txt"))
+    assert (stage.work / "b.txt").read_text() == "new\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..client.environment import CONTRACT
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..client.process import RemoteProcess
     from ..core.events import Exited
     from ..protocol.jsontext import Json
+    from ..protocol.network import DecisionNotice
     from .records import Started
     from .target import Target
 
@@ -101,7 +103,7 @@ class _Run:
             started = self._record(client, process)
             if flags["detach"]:
                 return await self._detach(client, process, started)
-            tail = None if self._sandbox is None else _Tail()
+            tail = None if self._sandbox is None else _Tail(process)
             status = await follow(
                 client,
                 process,
@@ -134,7 +136,8 @@ class _Run:
         from ..core.remedies import guess, sentence
 
         here = client.resolve(cwd).local_path()
-        found = guess(tail.text, self._sandbox, here, denied=bool(process.sandbox_denied))
+        denied = bool(process.sandbox_denied)
+        found = guess(tail.text, self._sandbox, here, denied=denied, hosts=tail.hosts)
         if found is not None:
             say(sentence(found, self._sandbox, here))
 
@@ -222,10 +225,16 @@ class _Run:
 
 
 class _Tail:
-    """Hears what a command says last on stderr, or on its terminal."""
+    """Hears what a command says last on stderr, or on its terminal, and which hosts it could not reach."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: RemoteProcess) -> None:
         self._data = bytearray()
+        self.hosts: deque[str] = deque(maxlen=1)  # the last one is told
+        process._feed.on_network = self._decided
+
+    def _decided(self, notice: DecisionNotice) -> None:
+        if notice.decision == "deny":
+            self.hosts.append(notice.host)
 
     def __call__(self, event: Output | Exited) -> None:
         if isinstance(event, Output) and event.stream != "stdout":

@@ -6,12 +6,13 @@ never gives.
 
 from __future__ import annotations
 
-from ..protocol.sandbox import DENY, READ, WRITE
-from .permissions import Confinement, Rule
+from ..protocol.sandbox import DENY, READ, WRITE, Disabled, Entry, Glob, Managed, Restricted, Unrestricted
+from ..protocol.uri import from_path, parse
+from .permissions import Confinement, Rule, canonical
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from ..protocol.sandbox import Profile
 
 _ORDER = (DENY, READ, WRITE)  # from the strictest to the loosest
 
@@ -27,11 +28,24 @@ def narrowed(one: Confinement, other: Confinement) -> Confinement:
     if not (one.files and other.files):
         files = one if one.files else other
         return Confinement(files.files, network, files.rules, files.globs, files.glob_depth)
-    # A path's access changes only where one of the two has a rule, so these are enough to say it exactly.
-    rules = tuple([_rule(path, one, other) for path in _paths(one, other)])
+    # A path's access changes only where one of the two has a rule, so these are enough to say it.
+    paths = _places(one, other)
+    rules = canonical([Rule(path, strictest(one.access(path), other.access(path))) for path in paths])
     depths = [each.glob_depth for each in (one, other) if each.globs]
     depth = None if None in depths else max((each for each in depths if each is not None), default=None)
     return Confinement(True, network, rules, tuple(sorted({*one.globs, *other.globs})), depth)
+
+
+def told(confinement: Confinement) -> Profile:
+    """The permissions that mean just this, wherever they are bound: every path is written out."""
+    if not confinement.files:
+        return Disabled() if confinement.network else Managed(Unrestricted(), False)
+    entries = [Entry(parse(from_path(rule.path)), rule.access) for rule in confinement.rules]
+    # Without these, a root and what is writable below it would be the same as everything.
+    protected = [name for root in confinement.writable for name in confinement.protected(root)]
+    entries += [Entry(parse(from_path(name)), READ) for name in protected]
+    entries += [Entry(Glob(pattern), DENY) for pattern in confinement.globs]
+    return Managed(Restricted(tuple(entries), confinement.glob_depth), confinement.network)
 
 
 def is_within(inner: Confinement, outer: Confinement) -> bool:
@@ -44,16 +58,11 @@ def is_within(inner: Confinement, outer: Confinement) -> bool:
         return False
     if not set(outer.globs) <= set(inner.globs):
         return False
-    paths = set(_paths(inner, outer))
-    for root in outer.writable:
-        paths.update(outer.protected(root))
+    paths = _places(inner, outer)
     return all(strictest(inner.access(path), outer.access(path)) == inner.access(path) for path in paths)
 
 
-def _rule(path: str, one: Confinement, other: Confinement) -> Rule:
-    skips = [rule.skip for each in (one, other) for rule in each.rules if rule.path == path]
-    return Rule(path, strictest(one.access(path), other.access(path)), all(skips))
-
-
-def _paths(*several: Confinement) -> Iterable[str]:
-    return sorted({rule.path for each in several for rule in each.rules})
+def _places(*several: Confinement) -> set[str]:
+    """Where an access changes: at every rule, and at the names that stay read-only below what is writable."""
+    paths = {rule.path for each in several for rule in each.rules}
+    return paths | {name for each in several for root in each.writable for name in each.protected(root)}

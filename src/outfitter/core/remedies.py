@@ -13,6 +13,8 @@ from .sandbox import FULL, READ_ONLY, WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .sandbox import Sandbox
 
 _READ_ONLY_TEXT = re.compile(r"read-only file system", re.IGNORECASE)
@@ -45,9 +47,10 @@ class Denial:
     subject: str = ""
 
 
-def guess(tail: str, sandbox: Sandbox, cwd: str, *, denied: bool) -> Denial | None:
+def guess(tail: str, sandbox: Sandbox, cwd: str, *, denied: bool, hosts: Sequence[str] = ()) -> Denial | None:
     """What was denied; None if nothing was. `denied` is the executor's word, which does not know of hosts
-    that were not reached. `cwd` is the command's directory, for the relative paths in what it said."""
+    that were not reached: `hosts` are those that its proxy refused. `cwd` is the command's directory, for the
+    relative paths in what it said."""
     for line in reversed(tail.splitlines()):
         if denied and _READ_ONLY_TEXT.search(line):
             return Denial("write", _path(_READ_ONLY_TEXT.sub(" ", line), cwd))
@@ -55,7 +58,9 @@ def guess(tail: str, sandbox: Sandbox, cwd: str, *, denied: bool) -> Denial | No
             return Denial("read", _path(_HIDDEN_TEXT.sub(" ", line), cwd))
         if not sandbox.network and _NETWORK_TEXT.search(line):
             host = _HOST.search(line) or _HOST.search(tail)
-            return Denial("network", host[1].lower() if host is not None else "")
+            return Denial("network", hosts[-1] if hosts else host[1].lower() if host is not None else "")
+    if hosts:
+        return Denial("network", hosts[-1])
     return Denial("") if denied else None
 
 

@@ -10,7 +10,6 @@ from ..protocol.sandbox import Disabled, External
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.launch import Launch
-    from ..core.sandbox import Sandbox
     from ..core.starting import Step
     from ..protocol.sandbox import SandboxContext
     from .services import Services
@@ -23,31 +22,18 @@ _PANIC = 101
 
 
 def step(
-    services: Services,
-    context: SandboxContext,
-    launch: Launch,
-    project: Sandbox | None = None,
-    *,
-    isolated: bool = False,
+    services: Services, context: SandboxContext, launch: Launch, *, isolated: bool = False
 ) -> tuple[bool, Step]:
     """Confines the command as its client asked for, and whether it does: what is allowed everything is not.
 
     Of a `disabled` profile nothing is enforced. What somebody else confines gets the filter of system calls
-    from us, where we can; its network is ours to close, whatever happens. `project` takes away from it. With
-    `isolated` the command has no network but one of its own, whatever the profile says. Raises InvalidParams,
-    SandboxUnavailable.
+    from us, where we can; its network is ours to close, whatever happens. With `isolated` the command has no
+    network but one of its own, whatever the profile says. Raises InvalidParams, SandboxUnavailable.
     """
     profile = context.permissions
-    if isinstance(profile, Disabled) and project is None and not isolated:
+    if isinstance(profile, Disabled) and not isolated:
         return False, confine(None)
-    tmpdir = launch.env.get("TMPDIR")
-    confinement = bind(context, cwd=launch.cwd, tmpdir=tmpdir)
-    if project is not None:
-        from ..core.narrowing import narrowed
-        from ..core.sandbox import here
-
-        theirs = here(project, launch.cwd, context.roots)
-        confinement = narrowed(confinement, bind(theirs, cwd=launch.cwd, tmpdir=tmpdir))
+    confinement = bind(context, cwd=launch.cwd, tmpdir=launch.env.get("TMPDIR"))
     if context.landlock and confinement.files and not confinement.writes_all:
         return False, refuse(_NO_LANDLOCK, _PANIC)
     if confinement.writes_all:

@@ -65,6 +65,10 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     """Starts the command. Raises Refused, LaunchFailed, LoginRejected, InvalidParams, EnvironmentTooLarge,
     DetachRefused.
     """
+    if ready.settings is not None and ready.settings.confines:
+        from .composing import composed
+
+        params = composed(call.services.environments, params, ready)
     network = None
     if params.network is not None and params.network.proxy is not None:
         from .network import ManagedNetwork
@@ -91,16 +95,11 @@ def _start(
     launch, concerns = _launch(params, ready.asked.cwd, resolved.values, programs)
     steps: list[Step] = []
     report = None
-    sandbox, project = params.sandbox, None
     confined, sandboxed = False, None
-    if ready.settings is not None and ready.settings.confines:
-        from .composing import composed
-
-        sandbox, project = composed(params, ready.settings, launch.cwd)
-    if sandbox is not None:
+    if params.sandbox is not None:
         from . import confining
 
-        confined, sandboxed = confining.step(call.services, sandbox, launch, project, isolated=inside)
+        confined, sandboxed = confining.step(call.services, params.sandbox, launch, isolated=inside)
     masked = _masks(ready, environments, params, confined=confined)
     if concerns:
         settings = ready.settings or environments.contract.settings(launch.cwd)
@@ -137,7 +136,7 @@ def _start(
         who = (call.principal, call.channel.address, session.id)
         observer.started(*who, process, params.argv, launch.cwd)
     told = environments.summary(resolved, session.base, started, flags) if session.summaries else None
-    kind = "none" if sandbox is None else "linuxSeccomp"  # clients want no other word
+    kind = "none" if params.sandbox is None else "linuxSeccomp"  # clients want no other word
     if params.contract is not None:
         warnings = ready.warnings
         if params.env and (resolved.refused or "PATH" in params.env):
