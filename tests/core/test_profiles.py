@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outfitter.core.permissions import DENY, READ, WRITE, bind
-from outfitter.core.profiles import Grant, decode_older, granted, named, read_only, workspace_write
+from outfitter.core.profiles import PermissionGrant, decode_older, granted, named, read_only, workspace_write
 from outfitter.errors import InvalidParams, SettingInvalid
 from outfitter.protocol.sandbox import (
     Disabled,
@@ -137,7 +137,7 @@ def test_a_grant_never_lowers(
     pairs: list[tuple[str, str]], grants: list[tuple[str, str]], path: str, network: bool, more: bool
 ) -> None:
     context = managed(*[at(*pair) for pair in pairs], network=network)
-    grant = Grant(tuple([at(*pair) for pair in grants]), more)
+    grant = PermissionGrant(tuple([at(*pair) for pair in grants]), more)
     raised = granted(context, grant)
     assert access(raised, path) >= access(context, path)
     assert isinstance(raised.permissions, Managed)
@@ -146,20 +146,20 @@ def test_a_grant_never_lowers(
 
 def test_a_grant_opens_what_was_closed() -> None:
     context = SandboxContext(read_only(), roots=(X,))
-    raised = granted(context, Grant((Entry(Special("project_roots"), WRITE), at("/y", READ)), True))
+    raised = granted(context, PermissionGrant((Entry(Special("project_roots"), WRITE), at("/y", READ)), True))
     assert raised == SandboxContext(
         Managed(Restricted((Entry(Special("root"), READ), Entry(Special("project_roots"), WRITE))), True),
         roots=(X,),
     )
     # Of several places, those that were closed.
     some = managed(at("/x", WRITE), roots=(X, parse("file:///y")))
-    assert granted(some, Grant((Entry(Special("project_roots"), WRITE),))).permissions == Managed(
+    assert granted(some, PermissionGrant((Entry(Special("project_roots"), WRITE),))).permissions == Managed(
         Restricted((at("/x", WRITE), at("/y", WRITE))), False
     )
 
 
 def test_a_grant_leaves_each_kind_as_it_is() -> None:
-    grant = Grant((at("/x", WRITE),), True)
+    grant = PermissionGrant((at("/x", WRITE),), True)
     assert granted(SandboxContext(Disabled()), grant).permissions == Disabled()
     assert granted(SandboxContext(External(False)), grant).permissions == External(True)
     unrestricted = SandboxContext(Managed(Unrestricted(), False))
@@ -169,9 +169,9 @@ def test_a_grant_leaves_each_kind_as_it_is() -> None:
 @pytest.mark.parametrize("entry", [at("/x", DENY), Entry(Glob("/x"), READ)])
 def test_a_grant_takes_nothing_away(entry: Entry) -> None:
     with pytest.raises(SettingInvalid):
-        Grant((entry,))
+        PermissionGrant((entry,))
 
 
 def test_a_grant_for_another_system_is_refused() -> None:
     with pytest.raises(InvalidParams, match="invalid sandbox permission path URI"):
-        granted(managed(), Grant((Entry(parse("file:///C:/x"), READ),)))
+        granted(managed(), PermissionGrant((Entry(parse("file:///C:/x"), READ),)))

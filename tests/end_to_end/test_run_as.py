@@ -69,7 +69,13 @@ def serving(*args: str, **env: str) -> Iterator[tuple[Wire, Path]]:
         python, place = installed(folder)
         popen = subprocess.Popen(
             [python, "-m", "outfitter", "serve", *args],
-            env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place), "THE_SECRET": "x", **env},
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": "/root",
+                "PYTHONPATH": str(place),
+                "THE_SECRET": "x",
+                **env,
+            },
             cwd="/root",
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -54,7 +54,6 @@ SESSIONS_LEFT = {
     "_net_opener",  # a helper that is started again when it is needed
     "_orphans",
     "_others",
-    "_net_opener",  # started again with the next sandbox that needs it
     "_shares",  # made with the logs
 }
 

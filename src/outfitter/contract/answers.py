@@ -138,7 +138,7 @@ def explain_later(
         if asked.kind:
             from .kinds import told as launch_told
 
-            told["launch"] = launch_told(asked, settings, resolved)
+            told["launch"] = launch_told(asked.kind, asked.env, settings, resolved)
         if login:
             told["loginShell"] = _under_login_shell(resolved, settings, asked.cwd, programs, mark)
         return told

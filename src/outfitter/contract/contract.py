@@ -277,7 +277,7 @@ class Contract:
             from .kinds import check
 
             resolved = self.resolved(ready)
-            check(asked, ready.settings.launches, resolved)
+            check(asked.kind, asked.env, ready.settings.launches, resolved)
             return resolved
         return self.resolved(ready)
 
@@ -364,7 +364,7 @@ class Contract:
         """Whether a server before this one has kept something; most have not."""
         from .places import scopes_folder
 
-        return os.access(scopes_folder(self._state_folder), os.F_OK)
+        return os.access(scopes_folder(self.state_folder), os.F_OK)
 
     @lazy
     def home(self) -> str:

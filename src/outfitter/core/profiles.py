@@ -105,7 +105,7 @@ def _place(path: str) -> FileUri:
 
 
 @record
-class Grant:
+class PermissionGrant:
     """What is allowed besides: `entries` that read or write, and perhaps the network."""
 
     entries: tuple[Entry, ...] = ()
@@ -118,7 +118,7 @@ class Grant:
 
 
 def granted(
-    context: SandboxContext, grant: Grant, *, cwd: str | None = None, tmpdir: str | None = None
+    context: SandboxContext, grant: PermissionGrant, *, cwd: str | None = None, tmpdir: str | None = None
 ) -> SandboxContext:
     """A context with a grant. What it allows already is not said again: a narrower entry, even one that
     allows, would change what is around it. Raises InvalidParams.

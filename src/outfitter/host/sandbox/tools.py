@@ -7,7 +7,7 @@ import os
 from ...core.launch import Launch
 from ...errors import LaunchFailed
 from . import seccomp
-from .arguments import Plan, arguments, visible
+from .arguments import Layout, arguments, visible
 from .bubblewrap import Finder, memory
 from .paths import look
 from .placeholders import Placeholders, needed
@@ -45,7 +45,7 @@ class ConfinedTool:
         try:
             cwd = os.path.realpath(launch.cwd)
             empty, secret = _covers(folder)
-            plan = Plan(
+            plan = Layout(
                 found,
                 cwd if visible(found, cwd) else "/",
                 launch.env,
