@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def check(kind: str, env: Collection[str], contracts: Iterable[LaunchContract], resolved: Resolved) -> None:
-    """`env` are the names that the request gives. Raises LaunchRefused where a contract enforces the kind of a
-    command, and the command breaks it."""
+    """`env` has the names that the request gives. Raises LaunchRefused where a contract enforces the kind of
+    a command, and the command breaks it."""
     for contract in contracts:
         if kind in contract.enforce and (broken := _broken(kind, env, contract, resolved)):
             raise LaunchRefused(f"a command (contract `{contract.name}`)", kind, tuple(broken))

@@ -231,8 +231,8 @@ def _bound(
 
 
 _EVERYTHING = (Rule("/", WRITE),)
-# And where protected names are, because one of them was named.
-_EVERYTHING_BUT = (Rule("/", WRITE), Rule(f"/{PROTECTED[0]}", READ))
+# Where everything may be written but protected names, because one of them was named: this says so.
+_NARROWED = Rule(f"/{PROTECTED[0]}", READ)
 
 
 def canonical(rules: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -256,7 +256,9 @@ def canonical(rules: Iterable[Rule]) -> tuple[Rule, ...]:
         # A root below another one has protected names of its own.
         if rule.access != DENY or _access(kept, path) != DENY:
             kept.append(rule)
-    return tuple(kept) if kept != list(_EVERYTHING) else _EVERYTHING_BUT
+    if kept and kept[0].path == "/" and all(rule.access == WRITE for rule in kept):
+        kept = sorted([*kept, _NARROWED], key=lambda rule: _parts(rule.path))
+    return tuple(kept)
 
 
 def _read_anyway(known: list[Rule], path: str) -> bool:

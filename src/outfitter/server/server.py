@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..contract.contract import Contract
-    from ..contract.trust import PermissionGrant
+    from ..contract.trust import Grant
     from ..core.quotas import Sharing
     from ..loop import Loop
     from ..observe.audit import Observer
@@ -122,11 +122,11 @@ class Server:
         self._services.stop()
 
 
-def _told_once(observer: Observer) -> Callable[[PermissionGrant], None]:
+def _told_once(observer: Observer) -> Callable[[Grant], None]:
     """Tells an observer of the trust that people have granted, when the server first makes use of it."""
-    known: set[PermissionGrant] = set()
+    known: set[Grant] = set()
 
-    def used(grant: PermissionGrant) -> None:
+    def used(grant: Grant) -> None:
         if grant in known:
             return
         if len(known) >= GRANTS_KNOWN:
