@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outfitter.core.narrowing import is_within, narrowed, strictest, told
-from outfitter.core.permissions import PROTECTED, Confinement, Rule, bind, canonical
+from outfitter.core.permissions import PROTECTED, Confinement, Rule, bind, canonical, narrower
 from outfitter.protocol.sandbox import SandboxContext
 
 ACCESS = st.sampled_from(["read", "write", "deny"])
@@ -23,7 +23,7 @@ def settled(network: bool, rules: tuple[Rule, ...], globs: tuple[str, ...], dept
     """As `bind` makes them."""
     if rules == (Rule("/", "write"),) and not globs:
         return Confinement(False, network)
-    return Confinement(True, network, rules, globs, depth if globs else None)
+    return Confinement(True, network, narrower(rules), globs, depth if globs else None)
 
 
 CLOSED = st.builds(settled, st.booleans(), RULES, GLOBS, st.one_of(st.none(), st.integers(1, 9)))
@@ -83,7 +83,7 @@ def test_what_is_hidden_by_one_is_hidden_by_both() -> None:
 
 
 def test_protected_names_survive_where_everything_else_is_writable() -> None:
-    writing = Confinement(True, True, (Rule("/", "write"), Rule("/ws", "write")))
+    writing = Confinement(True, True, narrower((Rule("/", "write"), Rule("/ws", "write"))))
     for both in (narrowed(writing, writing), bind(SandboxContext(told(writing)), cwd=None, tmpdir=None)):
         assert both == writing
         assert both.access("/ws/.git/hooks") == "read"

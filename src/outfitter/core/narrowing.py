@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..protocol.sandbox import DENY, READ, WRITE, Disabled, Entry, Glob, Managed, Restricted, Unrestricted
 from ..protocol.uri import from_path, parse
-from .permissions import Confinement, Rule, canonical
+from .permissions import Confinement, Rule, canonical, narrower
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def narrowed(one: Confinement, other: Confinement) -> Confinement:
     rules = canonical([Rule(path, strictest(one.access(path), other.access(path))) for path in paths])
     depths = [each.glob_depth for each in (one, other) if each.globs]
     depth = None if None in depths else max((each for each in depths if each is not None), default=None)
-    return Confinement(True, network, rules, tuple(sorted({*one.globs, *other.globs})), depth)
+    return Confinement(True, network, narrower(rules), tuple(sorted({*one.globs, *other.globs})), depth)
 
 
 def told(confinement: Confinement) -> Profile:
@@ -41,9 +41,6 @@ def told(confinement: Confinement) -> Profile:
     if not confinement.files:
         return Disabled() if confinement.network else Managed(Unrestricted(), False)
     entries = [Entry(parse(from_path(rule.path)), rule.access) for rule in confinement.rules]
-    # Without these, a root and what is writable below it would be the same as everything.
-    protected = [name for root in confinement.writable for name in confinement.protected(root)]
-    entries += [Entry(parse(from_path(name)), READ) for name in protected]
     entries += [Entry(Glob(pattern), DENY) for pattern in confinement.globs]
     return Managed(Restricted(tuple(entries), confinement.glob_depth), confinement.network)
 

@@ -224,8 +224,10 @@ def _bound(
     if minimal:
         rules += _system(rules)
     settled = canonical(rules)
-    if settled == _EVERYTHING and not globs:
-        return Confinement(False, profile.network)
+    if settled == _EVERYTHING:
+        if not globs:
+            return Confinement(False, profile.network)
+        settled = narrower(settled)
     depth = profile.files.glob_depth if globs else None
     return Confinement(True, profile.network, settled, tuple(sorted(globs)), depth)
 
@@ -256,9 +258,14 @@ def canonical(rules: Iterable[Rule]) -> tuple[Rule, ...]:
         # A root below another one has protected names of its own.
         if rule.access != DENY or _access(kept, path) != DENY:
             kept.append(rule)
-    if kept and kept[0].path == "/" and all(rule.access == WRITE for rule in kept):
-        kept = sorted([*kept, _NARROWED], key=lambda rule: _parts(rule.path))
-    return tuple(kept)
+    return narrower(kept)
+
+
+def narrower(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Rules of a confinement: where they would allow to write everything, one says that they do not."""
+    if rules and rules[0].path == "/" and all(rule.access == WRITE for rule in rules):
+        rules = sorted([*rules, _NARROWED], key=lambda rule: _parts(rule.path))
+    return tuple(rules)
 
 
 def _read_anyway(known: list[Rule], path: str) -> bool:
