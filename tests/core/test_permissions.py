@@ -39,7 +39,7 @@ from outfitter.protocol.sandbox import (
 )
 from outfitter.protocol.uri import parse
 
-quick = settings(deadline=None, max_examples=200)
+quick = settings(deadline=None, max_examples=100)
 FOREIGN, OTHER = parse("file:///C:/x"), parse("file://srv/share")
 LINUX = "'file:///C:/x' is invalid on 'linux'"
 

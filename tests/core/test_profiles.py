@@ -26,7 +26,7 @@ from outfitter.protocol.sandbox import (
 from outfitter.protocol.uri import parse
 from tests.core.test_permissions import at, managed, pairs, paths
 
-quick = settings(deadline=None, max_examples=200)
+quick = settings(deadline=None, max_examples=100)
 STRENGTH = {DENY: 0, READ: 1, WRITE: 2}
 
 

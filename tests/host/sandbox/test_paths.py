@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import traceback
@@ -11,8 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from outfitter.core.permissions import DENY, PROTECTED, READ, WRITE, Confinement, Rule, canonical
+from outfitter.core.permissions import DENY, PROTECTED, READ, WRITE, Confinement, Rule, canonical, covers
 from outfitter.host.sandbox.paths import Found, Hidden, Protected, Writable, locate, look, settle
 from outfitter.host.sandbox.refusal import Unenforceable
 
@@ -383,3 +386,55 @@ def test_settled_rules_are_for_real_paths(here: Path) -> None:
     )
     open_files = Confinement(False, True)
     assert settle(open_files) is open_files
+
+
+# Both ways of saying it agree
+
+NAMES = ("a", "b", ".git")
+places = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
+trees = st.lists(st.tuples(places, st.none() | places | st.just("..")), max_size=8)
+rulings = st.lists(st.tuples(st.just("") | places, st.sampled_from([READ, WRITE, DENY])), max_size=6)
+
+
+@settings(deadline=None, max_examples=40)
+@given(trees, rulings, st.sampled_from([READ, DENY]))
+def test_what_is_mounted_is_what_the_settled_rules_say(
+    tree: list[tuple[str, str | None]], rulings: list[tuple[str, str]], rest: str
+) -> None:
+    with TemporaryDirectory() as scratch:
+        root = os.path.realpath(scratch)
+        for name, link in tree:
+            with contextlib.suppress(OSError):
+                os.makedirs(os.path.dirname(f"{root}/{name}"), exist_ok=True)
+                os.mkdir(f"{root}/{name}") if link is None else os.symlink(link, f"{root}/{name}")
+        rules = [(f"{root}/{name}".rstrip("/"), access) for name, access in rulings]
+        asked = confinement(("/", rest), *rules)
+        told = look(asked)
+        try:
+            settled = settle(asked)
+        except Unenforceable:
+            assert told.refusal is not None
+            return
+        if told.refusal is not None:
+            return  # a protected name that is a link
+        for folder, folders, files in os.walk(root):
+            for path in (folder, *[f"{folder}/{name}" for name in (*folders, *files)]):
+                if not os.path.islink(path):
+                    assert mounted(told, path) == settled.access(path), path
+
+
+def mounted(told: Found, path: str) -> str:
+    """What can be done with a path where all of this is mounted."""
+    mounts = [(one, READ) for one in told.read_roots]
+    for one in told.writable:
+        mounts += [(one.target, WRITE), *[(each.path, READ) for each in one.protected if each.exists]]
+    mounts += [(one.path, DENY) for one in told.hidden if one.exists]
+    above = [
+        (where.count("/") if where != "/" else 0, access) for where, access in mounts if covers(where, path)
+    ]
+    # Of two at the same place the stricter one is mounted later.
+    deepest = max([depth for depth, _ in above], default=-1)
+    last = [access for depth, access in above if depth == deepest]
+    if DENY in last or not last:
+        return DENY
+    return READ if READ in last else WRITE

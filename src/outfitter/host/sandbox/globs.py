@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 MAX_MATCHES = 8192  # the reference's: each is a mount
-# Names looked at for all patterns: two seconds. More of them is a pattern with too short a prefix.
+# Names looked at for all patterns: three seconds. More of them is a pattern with too short a prefix.
 MAX_SCANNED = 1 << 20
 _WILD = frozenset("*?[]")
 
