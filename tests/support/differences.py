@@ -303,8 +303,6 @@ FILES = [
     InFiles("19 #22", "replacement that was read", "tree a.txt", "file 644 b''", None),
     InFiles("19 #22", "replacement given up", "answer 4", READ_NEW, READ_HELLO),
     InFiles("19 #22", "replacement given up", "tree a.txt", "file 644 b'new'", None),
-    # without a sandbox, what asks for one is refused; the reference reads inside one, where nothing is
-    InFiles("13.1", "confined reading", "answer 1", -32004, -32600),
     # an address that is none: refused when the URI is used, not when it is read
     InFiles("2.10", "uri file://[/tmp", "answer 1", -32602, -32600),
     # a FIFO that nobody reads; the reference never answers

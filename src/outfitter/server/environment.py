@@ -14,6 +14,7 @@ from ..protocol.methods import CAPABILITIES
 from ..protocol.session import EnvironmentInfo
 from ..protocol.uri import from_path, parse
 from ..stdlib import sha256
+from .settings import OWN_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,10 +47,12 @@ class Environments:
         name = "LD_LIBRARY_PATH"
         return {name: self._executor[name]} if name in self._executor else {}
 
-    def for_file_work(self) -> dict[str, str]:
-        """What our own programs need that work with files: what `tmpdir` in a sandbox means, too."""
-        own = self.for_ourselves()
-        return own if self.tmpdir is None else {**own, "TMPDIR": self.tmpdir}
+    def for_file_work(self, own_files: tuple[str, ...]) -> dict[str, str]:
+        """What our own programs need that work with files for others: also what a sandbox has to know."""
+        env = {**self.for_ourselves(), OWN_FILES: "\n".join(own_files)}
+        if self.tmpdir is not None:
+            env["TMPDIR"] = self.tmpdir
+        return env
 
     @property
     def tmpdir(self) -> str | None:

@@ -109,7 +109,7 @@ class _Search:
             query = params.text().encode()
             if os.pwrite(files[0], query, 0) != len(query):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            env = services.environments.for_file_work()
+            env = services.environments.for_file_work(services.own_files)
             launch = Launch(sys.executable, own_program("server.searcher"), "/", env)
             pid = services.sessions.spawner.spawn(launch, Stdio(files[0], files[1], files[2]))
             self._pidfd = os.pidfd_open(pid)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..core.permissions import bind_files
 from ..host import files
 
 TYPE_CHECKING = False
@@ -11,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Protocol
 
-    from ..core.permissions import Confinement
     from ..host.sandbox.files import ConfinedFiles
+    from ..host.sandbox.grounding import Bounds
     from ..host.statx import CachedLookup, Metadata
     from ..protocol.sandbox import SandboxContext
 
@@ -33,34 +32,44 @@ if TYPE_CHECKING:
         def rename(self, source: str, destination: str, *, replace: bool) -> None: ...
 
 
-def restricting(sandbox: SandboxContext, tmpdir: str | None) -> Confinement | None:
-    """The confinement of a context, if it confines files at all. Raises InvalidParams, Refused."""
+def restricting(sandbox: SandboxContext, tmpdir: str | None, own: tuple[str, ...]) -> Bounds | None:
+    """What bounds a request with a context, if that confines files at all; `own` are files of the server
+    that nobody else may see. Raises InvalidParams, Refused."""
+    from ..core.permissions import bind_files
+    from ..host.sandbox.grounding import Bounds
+
     confinement = bind_files(sandbox, tmpdir=tmpdir)
-    return confinement if confinement.files else None
+    return Bounds(confinement, own) if confinement.files else None
 
 
-def to_read(confinement: Confinement | None) -> Files:
+def to_read(bounds: Bounds | None) -> Files:
     """For use in a thread: finding out what rules mean here looks at the disk. Raises FileFailed."""
-    return PLAIN if confinement is None else within(confinement)
+    return PLAIN if bounds is None else within(bounds)
 
 
-def to_write(confinement: Confinement | None) -> Files:
-    return PLAIN if confinement is None else within(confinement, writing=True)
+def to_write(bounds: Bounds | None) -> Files:
+    """As `to_read`."""
+    return PLAIN if bounds is None else within(bounds, writing=True)
 
 
-def within(confinement: Confinement, *, writing: bool = False) -> ConfinedFiles:
+def within(bounds: Bounds, *, writing: bool = False) -> ConfinedFiles:
     """Raises FileFailed."""
     from ..host.sandbox.files import ConfinedFiles
 
-    return ConfinedFiles(confinement, writing=writing)
+    return ConfinedFiles(bounds, writing=writing)
 
 
-def known_to_all(confinement: Confinement, cached: CachedLookup, path: str) -> Metadata | None:
-    """What the kernel knows of a path by heart, where everything may be read; None otherwise."""
-    if not confinement.reads_all:
-        return None
+def known_by_heart(bounds: Bounds, cached: CachedLookup, path: str) -> Metadata | None:
+    """What nobody has to look for: of a path without links, if it was found out a moment ago what may be
+    seen. None otherwise."""
+    from ..core.visibility import READ, WRITE
+    from ..host.sandbox.grounding import remembered
     from ..host.sandbox.openat2 import ordinary_devices
+    from ..host.sandbox.pinning import plain
 
+    view = remembered(bounds)
+    if view is None or path != plain(path) or ".." in path or view.look_at_file(path) not in (READ, WRITE):
+        return None
     return cached.find_plain(path, ordinary_devices)
 
 

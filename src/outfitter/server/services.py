@@ -197,7 +197,7 @@ class Services:
         if self._walkers is None:
             from .walking import Walkers
 
-            self._walkers = Walkers(self.environments.for_file_work())
+            self._walkers = Walkers(self.environments.for_file_work(self.own_files))
         return self._walkers
 
     @property
@@ -235,6 +235,11 @@ class Services:
             self._sandboxes = Sandboxes(self.loop, state, said.own_files, limits)
             self.sessions.trees.sandboxes = self._sandboxes
         return self._sandboxes
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """Files and folders of the server, which nobody who is confined may see."""
+        return (self.environments.contract.state_folder, *self._settings.own_files)
 
     def tidy(self) -> None:
         """Removes what sandboxes of servers have left behind that were killed."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from ..record import KW_ONLY, record
 from . import limits
 
+# In the environment of our own programs: what is the server's own, a path in each line.
+OWN_FILES = "OUTFITTER_OWN_FILES"
+
 
 @record
 class ServerSettings:

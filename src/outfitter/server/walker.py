@@ -18,6 +18,7 @@ from ..protocol.uri import encode_name
 from ..record import replace
 from .limits import WALK_SECONDS, WALKER_IDLE_SECONDS
 from .seenfiles import restricting, within
+from .settings import OWN_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ def _write(fd: int, data: bytes) -> None:
 
 def sight_for(sandbox: SandboxContext | None) -> Sight:
     """How a program of ours sees files for a request. Raises FileFailed."""
-    confinement = None if sandbox is None else restricting(sandbox, os.environ.get("TMPDIR"))
-    return PLAIN if confinement is None else within(confinement)
+    if sandbox is None:
+        return PLAIN
+    own = os.environ.get(OWN_FILES, "")
+    bounds = restricting(sandbox, os.environ.get("TMPDIR"), tuple(own.split("\n")) if own else ())
+    return PLAIN if bounds is None else within(bounds)
 
 
 def walk_for(params: WalkParams, sight: Sight, most: int | None = None) -> Walk:

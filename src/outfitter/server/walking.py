@@ -24,7 +24,7 @@ from .walker import pieces_of, walk_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..core.permissions import Confinement
+    from ..host.sandbox.grounding import Bounds
     from ..protocol.filesystem import WalkParams
 
 _SMALL = 2000  # names that a thread looks at in about 2 ms, before a process is asked
@@ -41,9 +41,9 @@ class Walkers:
         self._count = 0
         self._lock = allocate_lock()
 
-    def walk(self, params: WalkParams, confinement: Confinement | None = None) -> list[bytes]:
+    def walk(self, params: WalkParams, bounds: Bounds | None = None) -> list[bytes]:
         """The result's JSON text, in pieces. Raises OSError, FileFailed."""
-        sight = PLAIN if confinement is None else within(confinement)
+        sight = PLAIN if bounds is None else within(bounds)
         done = walk_for(params, sight, _SMALL)
         if not done.truncated or params.max_entries <= _SMALL:
             return pieces_of(done)

@@ -11,8 +11,8 @@ from .limits import CHANGES, WATCHED_FOLDERS, WATCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..core.permissions import Confinement
     from ..formats.ignore import IgnoreRules
+    from ..host.sandbox.grounding import Bounds
     from ..host.sandbox.seen import SeenTree
     from ..host.watching import Watching
     from ..loop import Loop, Timer
@@ -75,7 +75,7 @@ class Watches:
         recursive: bool,
         ignore: IgnoreRules | None,
         debounce: float,
-        confinement: Confinement | None = None,
+        bounds: Bounds | None = None,
     ) -> FolderWatch:
         """A place for a watch that is being armed. Raises Refused."""
         if watch_id in self._folders:
@@ -94,7 +94,7 @@ class Watches:
             changes=CHANGES,
             told=watch.told,
             principal=self._channel.principal,
-            sight=None if confinement is None else _seen(confinement),
+            sight=None if bounds is None else _seen(bounds),
         )
         return watch
 
@@ -179,10 +179,10 @@ class FolderWatch:
         self.tree.close()
 
 
-def _seen(confinement: Confinement) -> SeenTree:
+def _seen(bounds: Bounds) -> SeenTree:
     from ..host.sandbox.seen import SeenTree
 
-    return SeenTree(confinement)
+    return SeenTree(bounds)
 
 
 def _nothing(_: object, __: BaseException | None) -> None:

@@ -14,6 +14,7 @@ import pytest
 from outfitter.core.permissions import READ, WRITE, Confinement, Rule
 from outfitter.errors import OutfitterError
 from outfitter.host.sandbox.files import ConfinedFiles
+from outfitter.host.sandbox.grounding import Bounds
 
 ATTEMPTS = 400  # of each operation: some seconds, in which the names are exchanged many thousand times
 
@@ -90,13 +91,13 @@ def read(files: ConfinedFiles, path: Path) -> bytes:
 
 
 def reading(place: Place) -> ConfinedFiles:
-    return ConfinedFiles(Confinement(True, False, (Rule(str(place.workspace), READ),)), writing=False)
+    return ConfinedFiles(Bounds(Confinement(True, False, (Rule(str(place.workspace), READ),))), writing=False)
 
 
 def writing(place: Place) -> ConfinedFiles:
     """The outside may be read, but not written."""
     rules = (Rule("/", READ), Rule(str(place.workspace), WRITE))
-    return ConfinedFiles(Confinement(True, False, rules), writing=True)
+    return ConfinedFiles(Bounds(Confinement(True, False, rules)), writing=True)
 
 
 def test_nothing_outside_is_read(place: Place) -> None:
@@ -158,7 +159,7 @@ def test_nothing_outside_is_made_moved_or_removed(place: Place) -> None:
 
 def test_nothing_is_copied_from_or_to_the_outside(place: Place) -> None:
     rules = (Rule(str(place.workspace), WRITE),)
-    files = ConfinedFiles(Confinement(True, False, rules), writing=True)
+    files = ConfinedFiles(Bounds(Confinement(True, False, rules)), writing=True)
     workspace = place.workspace
     (workspace / "source").mkdir()
     (workspace / "source" / "f").write_text("copied")

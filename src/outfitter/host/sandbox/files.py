@@ -24,8 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ...core.permissions import Confinement
     from ..statx import Metadata
+    from .grounding import Bounds
     from .pinning import Spot
 
 _SET_ID = 0o6000
@@ -36,10 +36,10 @@ _SCANNED = 200_000
 class ConfinedFiles:
     """Files as they are inside a confinement. Raises FileFailed where a rule cannot be enforced."""
 
-    def __init__(self, confinement: Confinement, *, writing: bool, strict_links: bool = False) -> None:
+    def __init__(self, bounds: Bounds, *, writing: bool, strict_links: bool = False) -> None:
         """`writing` says whether anything is to be changed. With `strict_links` no file is written that has
         several names: one of them may be outside."""
-        self.view = ground(confinement, writing=writing)
+        self.view = ground(bounds, writing=writing)
         self._pinning = Pinning(self.view)
         self._strict = strict_links
 

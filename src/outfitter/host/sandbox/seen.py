@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
 
-    from ...core.permissions import Confinement
+    from .grounding import Bounds
 
 
 class SeenTree:
@@ -18,13 +18,13 @@ class SeenTree:
 
     _files: ConfinedFiles
 
-    def __init__(self, confinement: Confinement) -> None:
-        self._confinement = confinement
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
         self._real = ""  # where the root is
 
     def stat(self, path: str) -> os.stat_result:
         """The first look. Raises OSError, FileFailed."""
-        self._files = ConfinedFiles(self._confinement, writing=False)
+        self._files = ConfinedFiles(self._bounds, writing=False)
         return self._files.stat(path)
 
     def open(self, root: str, path: str) -> SeenFolder:

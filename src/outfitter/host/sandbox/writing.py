@@ -113,6 +113,8 @@ class ConfinedUpdate(Update):
         with spot_to_write(pinning, path) as spot:
             if spot.is_folder:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if spot.found is not None and spot.look == MASKED:
+                raise refusal(errno.EACCES)  # the mask says so before its file system does
             must_write(pinning.view, spot)
             if spot.found is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

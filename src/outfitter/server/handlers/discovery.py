@@ -11,13 +11,14 @@ from ...host.walk import PLAIN
 from ...protocol.discovery import DiscoverResult, RootsResult
 from ...protocol.uri import encode_name
 from ..files import FileWork
-from ..seenfiles import restricting, within
+from ..seenfiles import within
+from .filesystem import confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...core.permissions import Confinement
+    from ...host.sandbox.grounding import Bounds
     from ...host.walk import Sight
     from ...protocol.discovery import DiscoverParams, Root, RootsParams
     from ..call import Call, Later
@@ -26,32 +27,30 @@ _INCOMPLETE = "some capability metadata could not be loaded; discovery may be in
 
 
 def roots(call: Call, params: RootsParams) -> Later:
-    tmpdir = call.services.environments.tmpdir
-    confined = [None if root.sandbox is None else restricting(root.sandbox, tmpdir) for root in params.roots]
+    bounds = [confined(call, root.sandbox) for root in params.roots]
 
     def look() -> RootsResult:
-        return RootsResult([_root(*one) for one in zip(params.roots, confined, strict=True)])
+        return RootsResult([_root(*one) for one in zip(params.roots, bounds, strict=True)])
 
     return call.feature(FileWork).run(call, look, turns=call.services.walks)
 
 
-def _root(root: Root, confinement: Confinement | None) -> dict[str, Any]:
+def _root(root: Root, bounds: Bounds | None) -> dict[str, Any]:
     try:
         path = root.path.local_path()
     except ValueError as error:
         why = f"failed to inspect capability root {root.path.text}: {error}"
         return {**discovery.nothing(root.id, root.path.text), "error": why}
-    return discovery.root(root.id, path, root.path.text, encode_name, _sight(confinement))
+    return discovery.root(root.id, path, root.path.text, encode_name, _sight(bounds))
 
 
-def _sight(confinement: Confinement | None) -> Sight:
-    return PLAIN if confinement is None else within(confinement)
+def _sight(bounds: Bounds | None) -> Sight:
+    return PLAIN if bounds is None else within(bounds)
 
 
 def discover(call: Call, params: DiscoverParams) -> Later:
     contract = call.services.environments.contract
-    tmpdir = call.services.environments.tmpdir
-    confinement = None if params.sandbox is None else restricting(params.sandbox, tmpdir)
+    bounds = confined(call, params.sandbox)
     stores = [("user-agent-skills", os.path.join(contract.home, ".agents", "skills"))]
     try:
         codex_home = os.path.dirname(codex_file(contract.base.values))
@@ -60,7 +59,7 @@ def discover(call: Call, params: DiscoverParams) -> Later:
         pass  # a server without a home has none
 
     def look() -> DiscoverResult:
-        skills, failures = discovery.own_skills(stores, encode_name, _sight(confinement))
+        skills, failures = discovery.own_skills(stores, encode_name, _sight(bounds))
         return DiscoverResult([], skills, [_INCOMPLETE] if failures else [])
 
     return call.feature(FileWork).run(call, look, turns=call.services.walks)

@@ -19,13 +19,13 @@ from ...protocol.results import DONE, Written
 from ...protocol.uri import from_path
 from ..files import FileWork, handle_claim
 from ..limits import STREAMED_READ_BYTES
-from ..seenfiles import known_to_all, restricting, to_read, to_write
+from ..seenfiles import known_by_heart, restricting, to_read, to_write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...core.permissions import Confinement
+    from ...host.sandbox.grounding import Bounds
     from ...host.statx import Metadata
     from ...protocol.filesystem import (
         ChmodParams,
@@ -60,24 +60,24 @@ def native(path: FileUri) -> str:
         raise Refused(str(error)) from None
 
 
-def confined(call: Call, sandbox: SandboxContext | None) -> Confinement | None:
-    """How a request is confined; None where nothing confines it. Raises InvalidParams, Refused."""
+def confined(call: Call, sandbox: SandboxContext | None) -> Bounds | None:
+    """What bounds a request; None where nothing does. Raises InvalidParams, Refused."""
     if sandbox is None:
         return None
-    return restricting(sandbox, call.services.environments.tmpdir)
+    return restricting(sandbox, call.services.environments.tmpdir, call.services.own_files)
 
 
 # One file
 
 
 def read_file(call: Call, params: FileParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path, follow = native(params.path), params.follow
     work = call.feature(FileWork)
     limit = _STOCK_CLIENT_BYTES if call.client_name == _STOCK_CLIENT else files.MAX_READ
 
     def read() -> tuple[int, int, Written | None]:
-        fd, found = to_read(confinement).open_read(path, follow)
+        fd, found = to_read(bounds).open_read(path, follow)
         try:
             if found.st_size > limit:
                 if limit < files.MAX_READ:
@@ -118,9 +118,9 @@ def _read_whole(fd: int, size: int, limit: int) -> bytes:
 
 
 def write_file(call: Call, params: WriteFileParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path, follow = native(params.path), params.follow
-    write = doing(lambda: to_write(confinement).write_file(path, params.pieces(), follow))
+    write = doing(lambda: to_write(bounds).write_file(path, params.pieces(), follow))
     return call.feature(FileWork).run(call, write, changes=(path,), brings=len(params.data))
 
 
@@ -135,16 +135,16 @@ def doing(act: Callable[[], object]) -> Callable[[], Done]:
 
 
 def get_metadata(call: Call, params: FileParams) -> MetadataResult | Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path, follow = native(params.path), params.follow
     work = call.feature(FileWork)
     if follow and work.free(path):
         cached = work.cached
-        known = cached.find(path) if confinement is None else known_to_all(confinement, cached, path)
+        known = cached.find(path) if bounds is None else known_by_heart(bounds, cached, path)
         if known is not None:
             call.services.pace.answered()
             return _metadata(known)
-    return work.run(call, lambda: _metadata(to_read(confinement).metadata(path, follow)), looks=(path,))
+    return work.run(call, lambda: _metadata(to_read(bounds).metadata(path, follow)), looks=(path,))
 
 
 def _metadata(known: Metadata) -> MetadataResult:
@@ -160,10 +160,10 @@ def _metadata(known: Metadata) -> MetadataResult:
 
 
 def canonicalize(call: Call, params: PathParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path = native(params.path)
     return call.feature(FileWork).run(
-        call, lambda: PathResult(from_path(to_read(confinement).canonicalize(path))), looks=(path,)
+        call, lambda: PathResult(from_path(to_read(bounds).canonicalize(path))), looks=(path,)
     )
 
 
@@ -171,9 +171,9 @@ def canonicalize(call: Call, params: PathParams) -> Later:
 
 
 def create_directory(call: Call, params: CreateDirectoryParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path, recursive, follow = native(params.path), params.recursive, params.follow
-    create = doing(lambda: to_write(confinement).create_directory(path, recursive, follow))
+    create = doing(lambda: to_write(bounds).create_directory(path, recursive, follow))
     # On its way it may make what a later request needs.
     makes = _top(path) if recursive else ()
     return call.feature(FileWork).run(call, create, changes=(path,), makes=makes)
@@ -186,49 +186,49 @@ def _top(path: str) -> tuple[str, ...]:
 
 
 def read_directory(call: Call, params: PathParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path = native(params.path)
     return call.feature(FileWork).run(
-        call, lambda: FolderListing(path, *to_read(confinement).scan_directory(path)), looks=(path,)
+        call, lambda: FolderListing(path, *to_read(bounds).scan_directory(path)), looks=(path,)
     )
 
 
 def walk(call: Call, params: WalkParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path = native(params.path)
     walkers = call.services.walkers
     turns = call.services.walks
     return call.feature(FileWork).run(
-        call, lambda: Written(walkers.walk(params, confinement)), looks=(path,), turns=turns
+        call, lambda: Written(walkers.walk(params, bounds)), looks=(path,), turns=turns
     )
 
 
 def remove(call: Call, params: RemoveParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path, recursive, force, follow = native(params.path), params.recursive, params.force, params.follow
-    take_away = doing(lambda: to_write(confinement).remove(path, recursive, force, follow))
+    take_away = doing(lambda: to_write(bounds).remove(path, recursive, force, follow))
     return call.feature(FileWork).run(call, take_away, changes=(path,))
 
 
 def copy(call: Call, params: CopyParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     source, destination = native(params.source), native(params.destination)
-    duplicate = doing(lambda: to_write(confinement).copy(source, destination, params.recursive))
+    duplicate = doing(lambda: to_write(bounds).copy(source, destination, params.recursive))
     makes = _top(destination) if params.recursive else ()
     return call.feature(FileWork).run(call, duplicate, looks=(source,), changes=(destination,), makes=makes)
 
 
 def rename(call: Call, params: RenameParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     source, destination = native(params.source), native(params.destination)
-    give_name = doing(lambda: to_write(confinement).rename(source, destination, replace=params.replace))
+    give_name = doing(lambda: to_write(bounds).rename(source, destination, replace=params.replace))
     return call.feature(FileWork).run(call, give_name, changes=(source, destination))
 
 
 def chmod(call: Call, params: ChmodParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path, mode, follow = native(params.path), params.mode, params.follow
-    set_mode = doing(lambda: to_write(confinement).chmod(path, mode, follow))
+    set_mode = doing(lambda: to_write(bounds).chmod(path, mode, follow))
     return call.feature(FileWork).run(call, set_mode, changes=(path,))
 
 
@@ -236,18 +236,18 @@ def chmod(call: Call, params: ChmodParams) -> Later:
 
 
 def open_file(call: Call, params: OpenParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path, handle_id = native(params.path), params.handle_id
     work = call.feature(FileWork)
 
     def opener(handle: Handle) -> None:
         if params.mode == "read":
-            handle.fd = to_read(confinement).open_read(path)[0]
+            handle.fd = to_read(bounds).open_read(path)[0]
         elif params.mode == "update":
-            handle.replacement = to_write(confinement).update(path)
+            handle.replacement = to_write(bounds).update(path)
             handle.fd = handle.replacement.fd
         else:
-            handle.replacement = to_write(confinement).replacement(path, special=False)
+            handle.replacement = to_write(bounds).replacement(path, special=False)
             handle.fd = handle.replacement.fd
 
     def opened(_: object) -> OpenResult:

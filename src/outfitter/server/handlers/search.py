@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def search(call: Call, params: SearchParams) -> Later:
     """Finds what earlier requests have written; later ones need not wait for it to end."""
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path = native(params.path)
     searches = call.feature(Searches)
 
@@ -25,9 +25,9 @@ def search(call: Call, params: SearchParams) -> Later:
         searches.begin(call, params)
 
     def look() -> None:
-        if confinement is None:
+        if bounds is None:
             os.stat(path)
         else:
-            within(confinement).stat(path)
+            within(bounds).stat(path)
 
     return call.feature(FileWork).run(call, look, looks=(path,), finish=begin)

@@ -58,11 +58,11 @@ def watch_missing(call: Call, params: WatchMissingParams) -> WatchResult | Later
 
 
 def watch(call: Call, params: WatchParams) -> Later:
-    confinement = confined(call, params.sandbox)
+    bounds = confined(call, params.sandbox)
     path, watch_id = native(params.path), params.watch_id
     watches = call.feature(Watches)
     reserved = watches.reserve(
-        watch_id, path, params.recursive, _rules(params.ignore), params.debounce_ms / 1000, confinement
+        watch_id, path, params.recursive, _rules(params.ignore), params.debounce_ms / 1000, bounds
     )
 
     def finish(listing: Listing) -> WatchResult:
