@@ -68,8 +68,8 @@ def launch(**members: Any) -> Message:
 
 _PATTERNS = """
 * ** *** **.* *. **. *.* a*b ?.b a.*.b a.**.b **.a.** **a a** *a a* *a* ?* *? a,b a}b {a,b} a]b a[b]c [a-c].d
-[a] [*] [*]:80 [**] [**.x] [::1] [::1 ::1] [::1]:80 [::1%lo] [1.2.3.4] ::1 a:80 *.b:443 *:80 a: a:b 1::2::3 A.B
-a.b. a..b .a *..a **.a. !a a_b a\\b 1.2.3.4/8 fe80::1%eth0 localhost **.com *.com http://a.b http: 0x7f.1
+[a] [*] [*]:80 [**] [**.x] [::1] [::1 ::1] [::1]:80 [::1%lo] [1.2.3.4] ::1 a:80 *.b:443 *:80 a: a:b 1::2::3
+A.B a.b. a..b .a *..a **.a. !a a_b a\\b 1.2.3.4/8 fe80::1%eth0 localhost **.com *.com http://a.b http: 0x7f.1
 010.0.0.1
 """
 PATTERNS = _PATTERNS.split()
