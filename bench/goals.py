@@ -115,6 +115,8 @@ GOALS: Final = (
     Goal("P20", "sandbox.workspace.more", "value", 5, ()),
     Goal("P20", "sandbox.readonly.cpu", "gain", 3),
     Goal("P20", "sandbox.workspace.cpu", "gain", 3),
+    Goal("P21", "network.connection", "value", 4, ()),
+    Goal("P21", "network.slower", "value", 1.25, ()),
 )
 
 

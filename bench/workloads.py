@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from bench import contract, gate, library, procfs, projects, sandbox
+from bench import contract, gate, library, network, procfs, projects, sandbox
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -586,6 +586,28 @@ def _sandbox(arm: ExecArm, effort: Effort) -> Values:
     return values
 
 
+# Managed network
+
+
+def _network(arm: ExecArm, effort: Effort) -> Values:
+    """A connection and a download through a command's proxy, beside the same without."""
+    with (
+        network.origin() as port,
+        tempfile.TemporaryDirectory() as folder,
+        ExecClient(arm.address, quickack=True) as client,
+    ):
+        file = os.path.join(folder, "found")
+        client.one_shot(network.launch(port, effort.samples, effort.streams, file))
+        found = network.read(file)
+    more = (one - less for one, less in zip(found["proxied"], found["direct"], strict=True))
+    times = (less / one for one, less in zip(found["proxied-rate"], found["direct-rate"], strict=True))
+    return {
+        "network.connection": _median(more) * 1e3,
+        "network.rate": _median(found["proxied-rate"]) / 1e6,
+        "network.slower": _median(times),
+    }
+
+
 ALL_CODEX: Final = ("ours", "codex", "codex32")
 
 WORKLOADS: Final = (
@@ -840,6 +862,16 @@ WORKLOADS: Final = (
             Metric("sandbox.runtime", "`true` by sandbox-runtime's `srt`, from spawn to exit", "ms"),
         ),
         _sandbox,
+    ),
+    Workload(
+        "network",
+        ("P21",),
+        (
+            Metric("network.connection", "a connection through the proxy, more than without", "ms"),
+            Metric("network.rate", "a download of 512 MiB through the proxy", "MB/s", "higher"),
+            Metric("network.slower", "the same, times as long as without", "x"),
+        ),
+        _network,
     ),
     Workload(
         "projects",
