@@ -99,8 +99,8 @@ def serving(
 
 
 def has_fault(said: str) -> bool:
-    """Whether a server's log has a traceback of ours. Python's hashlib has its own, for a hash that could not be
-    loaded and that we do not use."""
+    """Whether a server's log has a traceback of ours. Python's hashlib has its own, for a hash that could not
+    be loaded and that we do not use."""
     return said.count("Traceback") > said.count("code for hash blake2")
 
 

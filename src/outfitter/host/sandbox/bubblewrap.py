@@ -12,6 +12,7 @@ from stat import S_ISREG, S_ISUID
 
 from ...errors import SandboxUnavailable
 from ...record import record
+from ..pipes import let_go
 from . import seccomp
 
 TYPE_CHECKING = False
@@ -116,13 +117,14 @@ class Finder:
         said = ""
         for proc in (True, False):
             layout = Layout(Found(("/",)), "/", {}, files=True, isolated=True, proc=proc)
-            held = [memory("\0".join(arguments(layout)).encode()), memory(self.filter(seccomp.RESTRICTED))]
+            held: list[int] = []
             try:
+                held.append(memory("\0".join(arguments(layout)).encode()))
+                held.append(memory(self.filter(seccomp.RESTRICTED)))
                 argv = [found.path, "--args", "3", "--seccomp", "4", "--", "/bin/sh", "-c", "exit 7"]
                 status, said = run(argv, held)
             finally:
-                for fd in held:
-                    os.close(fd)
+                let_go(*held)
             if status == 7:
                 return proc
         raise SandboxUnavailable(_why(said))
@@ -137,7 +139,7 @@ def memory(data: bytes) -> int:
             view = view[os.write(fd, view) :]
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
-        os.close(fd)
+        let_go(fd)
         raise
     return fd
 

@@ -16,6 +16,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from ...errors import LaunchFailed
 from ...log import warn
 from ...stdlib import sha256
+from ..pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,9 +128,9 @@ class Placeholders:
                 if _is(name, fd):
                     return fd
             except BaseException:
-                os.close(fd)
+                let_go(fd)
                 raise
-            os.close(fd)  # the last one has just removed it
+            let_go(fd)  # the last one has just removed it
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), name)
 
 
@@ -148,7 +149,7 @@ def _let_go(name: str, fd: int) -> None:
     except (OSError, ValueError) as error:
         warn("server", "placeholders of a sandbox stay behind: %s", error)
     finally:
-        os.close(fd)
+        let_go(fd)
 
 
 def _remove(path: str, identity: tuple[int, int]) -> None:

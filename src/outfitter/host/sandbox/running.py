@@ -11,6 +11,7 @@ import os
 import select
 
 from ...log import fault
+from ..pipes import let_go
 from ..tree import kill_group
 
 TYPE_CHECKING = False
@@ -51,8 +52,7 @@ class Running:
             try:
                 held, self._gate = os.pipe2(os.O_CLOEXEC)
             except BaseException:
-                os.close(self.info)
-                os.close(told)
+                let_go(self.info, told)
                 raise
             self.theirs.append(held)
 
@@ -109,7 +109,7 @@ class Running:
                 self.told += data
         except BlockingIOError:
             return False
-        os.close(self.info)
+        let_go(self.info)
         self.info = -1
         digits = self.told.partition(b'"child-pid":')[2].strip().partition(b"\n")[0].strip(b" ,}")
         self.inner = int(digits) if digits.isdigit() else 0
@@ -146,7 +146,7 @@ class Running:
                 os.write(gate, b"\0")
             except OSError:
                 pass  # nobody waits any more
-            os.close(gate)
+            let_go(gate)
 
     # Signals
 
@@ -201,9 +201,7 @@ class Running:
     def _close(self) -> None:
         if self._pidfd >= 0:
             self._loop.remove_reader(self._pidfd)
-        for fd in (self.info, self._gate, self._pidfd):
-            if fd >= 0:
-                os.close(fd)
+        let_go(self.info, self._gate, self._pidfd)
         self.info = self._gate = self._pidfd = -1
 
 

@@ -15,6 +15,7 @@ from ...core.launch import Launch
 from ...core.starting import refused
 from ...errors import InvalidParams, LaunchFailed
 from ...record import replace
+from ..pipes import let_go
 from . import seccomp
 from .arguments import SETTINGS, Cover, Layout, arguments, visible
 from .bubblewrap import Bubblewrap, Finder, memory
@@ -88,8 +89,7 @@ class Sandboxes:
                 raise _failed(error) from None
             raise
         finally:
-            for fd in opened:
-                os.close(fd)
+            let_go(*opened)
         self.running[mark] = running
         if not running.held:
             soften(pid)  # nearly always before it has children, and no harm where it is not
@@ -223,9 +223,12 @@ def packed(words: Sequence[str]) -> bytes:
 def pinned(path: str) -> int:
     """A descriptor of a place that is to be mounted, as it was looked at. Raises OSError."""
     fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-    if os.readlink(f"/proc/self/fd/{fd}") != path:
-        os.close(fd)
-        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)  # replaced by a link meanwhile
+    try:
+        if os.readlink(f"/proc/self/fd/{fd}") != path:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)  # replaced by a link meanwhile
+    except BaseException:
+        let_go(fd)
+        raise
     return fd
 
 

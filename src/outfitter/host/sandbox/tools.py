@@ -6,6 +6,7 @@ import os
 
 from ...core.launch import Launch
 from ...errors import LaunchFailed
+from ..pipes import let_go
 from . import seccomp
 from .arguments import Layout, arguments, visible
 from .bubblewrap import Finder, memory
@@ -80,9 +81,8 @@ class ConfinedTool:
 
     def started(self) -> None:
         """What we hold open for it is its own by now."""
-        for fd in self._opened:
-            os.close(fd)
-        self._opened = []
+        opened, self._opened = self._opened, []
+        let_go(*opened)
 
     def ended(self) -> None:
         """It is gone, with everything that it started."""
