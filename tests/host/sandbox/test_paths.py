@@ -59,6 +59,11 @@ def test_a_path_is_followed_part_by_part(here: Path) -> None:
     assert (place.real, place.exists, place.is_dir) == (f"{here}/a/b", True, True)
     assert place.links == [(f"{here}/to-a", "a"), (f"{here}/a/up", "../a/b")]
     assert locate(f"{here}/out").real == f"{here}/a/b"
+    for told in ("..", "/", ".", "b/..", "/usr/.."):
+        (here / "a/turn").unlink(missing_ok=True)
+        (here / "a/turn").symlink_to(told)
+        place = locate(f"{here}/a/turn")
+        assert (place.real, place.is_dir) == (os.path.realpath(here / "a/turn"), True)
     assert not locate(f"{here}/a/file").is_dir
     assert locate("/").real == locate("/../..").real == "/"
 
@@ -356,6 +361,10 @@ def test_a_root_behind_a_link_that_can_be_changed_is_not_opened(here: Path) -> N
     (here / "ws/in").symlink_to("inside")
     ws = here / "ws"
     assert found((ws, WRITE), (ws / "out", WRITE)) == refused("writable", ws / "out", ws / "out")
+    # Nor a protected name.
+    (ws / ".git").mkdir()
+    (ws / "cache").symlink_to(".git")
+    assert found((ws, WRITE), (ws / "cache", WRITE)) == refused("writable", ws / "cache", ws / "cache")
     # One that leads to what may be written anyway opens nothing.
     assert [one.target for one in found((ws, WRITE), (ws / "in", WRITE)).writable] == [
         f"{ws}",

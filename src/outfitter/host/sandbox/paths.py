@@ -110,7 +110,7 @@ def locate(path: str, within: str = "") -> Place:
         if part in ("", "."):
             continue
         if part == "..":
-            here = here[: here.rfind("/")] if here else here
+            here, is_dir = here[: max(0, here.rfind("/"))], not missing
             continue
         here = f"{here}/{part}"
         if missing:
@@ -126,14 +126,16 @@ def locate(path: str, within: str = "") -> Place:
                 raise Unenforceable(f"cannot look at {here}: {error.strerror}") from None
             missing, is_dir = here, False
             continue
-        is_dir = S_ISDIR(mode)
-        if told:
-            links.append((here, told))
-            if len(links) > _LINKS:
-                missing = here
-                continue
-            here = "" if told.startswith("/") else here[: here.rfind("/")]
-            rest += told.split("/")[::-1]
+        if not told:
+            is_dir = S_ISDIR(mode)
+            continue
+        links.append((here, told))
+        if len(links) > _LINKS:
+            missing, is_dir = here, False
+            continue
+        # Where the link is, or at the root, until the first part that it says.
+        here, is_dir = "" if told.startswith("/") else here[: here.rfind("/")], True
+        rest += told.split("/")[::-1]
     return Place(here or "/", missing, is_dir, links)
 
 
@@ -146,17 +148,20 @@ class _Look:
         self._roots = [(path, place) for path, place in roots if place.exists]
         # What a command may change, by its real path.
         self._changeable = [place.real for _, place in self._roots]
-        for path, place in self._roots:
-            self._check_root(path, place)
         rules = [self._led(rule) for rule in confinement.rules if rule.access != WRITE]
-        rules += [Rule(place.real, WRITE) for _, place in self._roots]
+        turned = [one for one in self._roots if self._turnable(one[1])]
+        rules += [Rule(one[1].real, WRITE) for one in self._roots if one not in turned]
         self.real = replace(confinement, rules=canonical(rules))
-        # One that is missing opens a protected name, and nothing that is not writable anyway.
+        # Who may change a link on the way could have anything made writable the next time: only what may be
+        # written anyway is not refused. And a root that is missing opens a protected name, and no more.
+        for path, place in turned:
+            if self.real.access(place.real) != WRITE:
+                self._check_links("writable", path, place)
         absent = [place.real for _, place in roots if not place.exists]
         opened = [path for path in absent if self.real.access(_above(path)) == WRITE]
-        if opened:
-            rules += [Rule(path, WRITE) for path in opened]
-            self.real = replace(confinement, rules=canonical(rules))
+        more = [Rule(path, WRITE) for path in (*opened, *[place.real for _, place in turned])]
+        if more:
+            self.real = replace(confinement, rules=canonical([*rules, *more]))
 
     def _place(self, path: str, within: str = "") -> Place:
         found = self._places.get(path)
@@ -174,12 +179,9 @@ class _Look:
                     f"cannot enforce sandbox {what} path {path} because it crosses writable symlink {link}"
                 )
 
-    def _check_root(self, path: str, place: Place) -> None:
-        # Who may change a link on the way could have anything made writable the next time.
-        if place.links and not any(
-            covers(other.real, place.real) for root, other in self._roots if root != path
-        ):
-            self._check_links("writable", path, place)
+    def _turnable(self, place: Place) -> bool:
+        """Whether a link on the way can be changed."""
+        return any(self._may_change(link) for link, _ in place.links)
 
     def _led(self, rule: Rule) -> Rule:
         """The rule for the real path."""
