@@ -16,6 +16,10 @@ EXAMPLES = {path.name: path for path in sorted((ROOT / "examples").glob("*.py"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 PRINTS = {
+    "decide_network.py": """\
+deny files.example.org 80 by decider
+exit code: 0
+""",
     "run_command.py": """\
 exit code: 3
 stdout: b'made it\\n'

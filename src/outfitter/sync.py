@@ -1,7 +1,8 @@
 """The client for scripts: the names of the async client, as plain calls.
 
-Several threads may use a client and its processes at once. `on_state` and `on_waiting` are called on the
-background thread, which also has the exec-server of `local`; `on_output` is called in the caller's thread.
+Several threads may use a client and its processes at once. `on_state`, `on_waiting`, `on_network` and
+`decide` are called on the background thread, which also has the exec-server of `local`; `on_output` is called
+in the caller's thread.
 `outfitter.blocking` says how it works.
 This file is written by scripts/sync-client: change the async client, then run the script.
 """

@@ -97,11 +97,12 @@ async def test_answer_that_nobody_waits_for_is_ignored(peer: Peer) -> None:
 
 @with_a_peer()
 async def test_request_of_the_server_is_refused_not_dropped(peer: Peer) -> None:
-    peer.say({"id": 5, "method": "network/policyRequest", "params": {}})
-    while not peer.requests:
-        await asyncio.sleep(0)
-    text = "exec-server client does not implement `network/policyRequest` yet"
-    assert peer.requests == [{"error": {"code": -32601, "message": text}, "id": 5}]
+    for number, method in enumerate(("network/policyRequest", "something/else")):
+        peer.say({"id": number, "method": method, "params": {}})
+        while not peer.requests:
+            await asyncio.sleep(0)
+        text = f"exec-server client does not implement `{method}` yet"
+        assert peer.requests.pop() == {"error": {"code": -32601, "message": text}, "id": number}
 
 
 @with_a_peer()

@@ -110,6 +110,24 @@ def test_the_listening_sockets_end_with_the_command(wire: Wire) -> None:
     wait_until(refused, "nobody listens any more")
 
 
+def test_where_the_variables_come_from_can_be_explained(wire: Wire) -> None:
+    asked = {
+        "env": {"HTTP_PROXY": "http://elsewhere:1"},
+        "envPolicy": None,
+        "contract": {"author": "user"},
+        "cwd": "file:///tmp",
+        "show": "values",
+        "networkProxy": network(LOCAL)["networkProxy"],
+    }
+    told = wire.call("environment/explain", asked)
+    found = told["variables"]["HTTP_PROXY"]
+    assert found["value"] == "http://127.0.0.1:3128"
+    assert [step["layer"] for step in found["history"]] == ["L7", "L8"]
+    layer = next(one for one in told["layers"] if one["id"] == "network")
+    assert (layer["layer"], layer["state"]) == ("L8", "applied")
+    assert wire.call("environment/explain", {**asked, "networkProxy": None}) != told
+
+
 # Questions. With local addresses allowed in principle, 127.0.0.1 is a host that no rule names.
 
 

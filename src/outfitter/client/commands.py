@@ -6,7 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..core.events import Output
-from ..errors import ConnectionLost, InvalidParams, OutfitterError, OutputTooLarge, TimedOut
+from ..errors import (
+    ConnectionLost,
+    InvalidParams,
+    OutfitterError,
+    OutputTooLarge,
+    SettingInvalid,
+    TimedOut,
+)
 from ..protocol.process import DetachedParams, ListResult, StartParams, StartResult, TerminalSize
 from ..record import record
 from .environment import CONTRACT, wire_env, wire_policy
@@ -17,9 +24,10 @@ if TYPE_CHECKING:
 
     from ..core.sandbox import Sandbox
     from ..protocol.documents import EnvironmentSummary, StartupReport
+    from ..protocol.network import DecisionNotice
     from ..protocol.process import ProcessSummary
     from .environment import ByContract, EnvContract, EnvPolicy
-    from .session import RemoteSession
+    from .session import Decide, RemoteSession
 
 # What `run` collects unless told otherwise: a log that nobody reads fits, a runaway command does not.
 MAX_OUTPUT = 256 << 20
@@ -60,6 +68,8 @@ class CommandCalls:
         arg0: str | None = None,
         detach: bool | float = False,
         on_waiting: Callable[[str], object] | None = None,
+        decide: Decide | None = None,
+        on_network: Callable[[DecisionNotice], object] | None = None,
     ) -> RemoteProcess:
         """Starts a command.
 
@@ -71,6 +81,11 @@ class CommandCalls:
         command outlives this client: to its end, or for at most that many seconds without any client. Raises
         CapabilityMissing if the server cannot do that. `on_waiting` is called from time to time with what the
         server is waiting for before it can start the command (a provider or a setup).
+
+        `decide` is asked whether the command may reach a host that `domains` of its `sandbox` do not name. It
+        gets `protocol`, `host` and `port`, and returns a bool or an awaitable of one; the connection waits.
+        `on_network` is called with what was decided about each connection of a command with `domains` or
+        `decide`.
 
         If the connection is lost during a start, the call raises Disconnected. The start is not repeated, and
         what it may have started is ended.
@@ -93,10 +108,13 @@ class CommandCalls:
             detached=detached,
         )
         told = params.encode()
+        feed.decide, feed.on_network = decide, on_network
         if sandbox is not None:
             from .sandbox import start_members
 
-            told = {**told, **start_members(session, sandbox, params.cwd)}
+            told = {**told, **start_members(session, sandbox, params.cwd, asks=decide is not None)}
+        elif decide is not None:
+            raise SettingInvalid("`decide` is about a command in a sandbox: give it one")
         # Registered first: output may overtake the answer.
         process = session.processes[feed.process_id] = RemoteProcess(session, feed, tty=tty is not None)
         try:

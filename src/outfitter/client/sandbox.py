@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..errors import SettingInvalid
+
 if TYPE_CHECKING:
     from ..core.sandbox import Sandbox
     from ..protocol.jsontext import Json
     from ..protocol.uri import FileUri
     from .session import Params, RemoteSession
+
+# How long a command waits for a person to decide; then its connection is refused, and it may try again.
+_DECIDE_MS = 600_000
 
 
 def wire_sandbox(session: RemoteSession, sandbox: Sandbox, cwd: FileUri) -> Json:
@@ -18,17 +23,22 @@ def wire_sandbox(session: RemoteSession, sandbox: Sandbox, cwd: FileUri) -> Json
     return context(sandbox, cwd, session.resolve).encode()
 
 
-def start_members(session: RemoteSession, sandbox: Sandbox, cwd: FileUri) -> dict[str, Json]:
-    """The members of process/start that say it. Raises CapabilityMissing, SettingInvalid."""
+def start_members(
+    session: RemoteSession, sandbox: Sandbox, cwd: FileUri, *, asks: bool = False
+) -> dict[str, Json]:
+    """The members of process/start that say it. With `asks` the client wants to be asked about other hosts.
+    Raises CapabilityMissing, SettingInvalid."""
     members: dict[str, Json] = {"sandbox": wire_sandbox(session, sandbox, cwd)}
-    if sandbox.domains:
+    if asks and sandbox.network:
+        raise SettingInvalid("nobody is asked about hosts where the whole network is allowed (network=True)")
+    if sandbox.domains or asks:
         session.require("networkProxyLaunch", "limit a command to some domains")
         members["enforceManagedNetwork"] = True
-        members["networkProxy"] = _proxy(sandbox)
+        members["networkProxy"] = _proxy(sandbox, asks)
     return members
 
 
-def _proxy(sandbox: Sandbox) -> Json:
+def _proxy(sandbox: Sandbox, asks: bool) -> Json:
     return {
         "proxy": {
             "enabled": True,
@@ -44,6 +54,7 @@ def _proxy(sandbox: Sandbox) -> Json:
         "auditMetadata": {},
         "environmentId": None,
         "executionId": None,
+        "policyDecisionTimeoutMs": _DECIDE_MS if asks else None,
     }
 
 

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .documents import BaseAnswer, BaseDocument, Change, Explanation, ResolutionDocument
     from .jsontext import Json
+    from .network import NetworkProxy
     from .uri import FileUri
 
 
@@ -157,13 +158,20 @@ def _programs(fields: Fields, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _proxy(fields: Fields, name: str) -> NetworkProxy:
+    from .network import NetworkProxy
+
+    return NetworkProxy.decode(fields.raw(name))
+
+
 @shape(before=_check_objects)
 class ResolveParams(Shape):
     """environment/resolve and environment/explain: what process/start would get, and how much to tell.
 
     `show` is "names", "values" (all but secrets) or "secrets"; `programs` are names to look up in PATH;
     `login` also asks what a login shell would make of it; `digest_key` asks for a keyed digest of each value,
-    so that environments can be compared without sending them.
+    so that environments can be compared without sending them. With `network_proxy` the command is one in a
+    sandbox with that proxy.
     """
 
     env: dict[str, str] = member(Fields.variables)
@@ -175,6 +183,7 @@ class ResolveParams(Shape):
     programs: tuple[str, ...] = member(_programs, default=(), omit=True)
     login: bool = member(default=False, omit=True)
     digest_key: bytes | None = member(default=None, null=False, omit=True)
+    network_proxy: NetworkProxy | None = member(_proxy, lambda told: told.encode(), default=None, omit=True)
 
 
 @shape()

@@ -43,6 +43,12 @@ def check(params: NetworkParams) -> None:
     NetworkPolicy(params.proxy.rules)
 
 
+def in_sandbox(params: NetworkProxy) -> Layer:
+    """What leads a command in a sandbox to its proxy, which listens there before the command runs."""
+    rules = params.rules
+    return proxied(HTTP_PORT, SOCKS_PORT if rules.socks else None, local=rules.local)
+
+
 class ManagedNetwork:
     """A proxy for one command (and its Watcher)."""
 
@@ -70,13 +76,8 @@ class ManagedNetwork:
     def joined(self, ready: Ready, *, inside: bool) -> Ready:
         """The environment of the command, with what leads to the proxy: inside its sandbox, or on this
         machine's loopback. Raises OSError."""
-        layer = self.inside() if inside else self.outside()
+        layer = in_sandbox(self.params) if inside else self.outside()
         return replace(ready, asked=replace(ready.asked, network=layer))
-
-    def inside(self) -> Layer:
-        """The environment of a command in a sandbox, where `before` will listen."""
-        rules = self.params.rules
-        return proxied(HTTP_PORT, SOCKS_PORT if rules.socks else None, local=rules.local)
 
     def before(self, pid: int, then: Callable[[], None]) -> None:
         """Listens in the sandbox of a process that waits for it. Raises LaunchFailed."""

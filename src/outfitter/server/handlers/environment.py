@@ -7,6 +7,7 @@ from ...errors import InvalidParams
 from ...host import facts
 from ...protocol.environment import BaseResult, DiffResult, ExplainResult, ResolveResult
 from ...protocol.session import StatusResult
+from ...record import replace
 from ..call import LATER
 from ..forks import enter
 from ..limits import EXPLAINED_BYTES, EXPLAINED_VARIABLES
@@ -125,7 +126,14 @@ def _asked(call: Call, params: ResolveParams) -> Asked:
     environments = call.services.environments
     if params.contract is not None and params.contract.scope is not None:
         enter(call, params.contract.scope)
-    return environments.asked(cwd, params.env, params.env_policy, params.contract, params.tty, call.principal)
+    asked = environments.asked(
+        cwd, params.env, params.env_policy, params.contract, params.tty, call.principal
+    )
+    if params.network_proxy is None:
+        return asked
+    from ..network import in_sandbox
+
+    return replace(asked, network=in_sandbox(params.network_proxy))
 
 
 def _asks_first(call: Call, handler: Handler, params: object, asked: Asked) -> bool:
