@@ -15,7 +15,7 @@ from outfitter.core.sandbox import (
     profile,
 )
 from outfitter.errors import SettingInvalid
-from outfitter.protocol.sandbox import Disabled, Managed, SandboxContext, Unrestricted, encode_profile
+from outfitter.protocol.sandbox import Disabled, Glob, Managed, SandboxContext, Unrestricted, encode_profile
 from outfitter.protocol.uri import FileUri, from_path, parse
 
 
@@ -95,6 +95,15 @@ def test_the_workspace_is_the_directory_unless_roots_are_named() -> None:
     assert context(Sandbox.workspace_write(), cwd, uri).roots == (cwd,)
     roots = context(Sandbox.workspace_write(roots=["/a", "/b"]), cwd, uri).roots
     assert roots == (uri("/a"), uri("/b"))
+
+
+def test_a_pattern_hides_in_a_directory_whose_name_has_wildcards() -> None:
+    hiding = Sandbox.read_only(deny_read=["*.env", "/etc/*", "key"])
+    told = context(hiding, uri("/srv/a[1]*"), uri)
+    places = [one.place for one in told.permissions.files.entries[1:]]  # type: ignore[union-attr]
+    assert places == [Glob("/srv/a[[]1][*]/*.env"), Glob("/etc/*"), uri("key")]
+    plain = context(hiding, uri("/srv/a"), uri)
+    assert plain.permissions.files.entries[1].place == Glob("*.env")  # type: ignore[union-attr]
 
 
 def test_a_context_reads_back_as_it_was_written() -> None:

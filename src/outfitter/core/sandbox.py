@@ -144,7 +144,23 @@ def profile(sandbox: Sandbox, uri: Callable[[str], FileUri]) -> Profile:
 def context(sandbox: Sandbox, cwd: FileUri, uri: Callable[[str], FileUri]) -> SandboxContext:
     """The same for a request in a directory."""
     roots = tuple([uri(path) for path in sandbox.roots]) or (cwd,)
-    return SandboxContext(profile(sandbox, uri), cwd, roots)
+    return SandboxContext(profile(_anchored(sandbox, cwd), uri), cwd, roots)
+
+
+def _anchored(sandbox: Sandbox, cwd: FileUri) -> Sandbox:
+    """The same, where an executor would take a part of the directory's own name for a wildcard: a pattern
+    that matches nothing hides nothing."""
+    try:
+        folder = cwd.local_path()
+    except ValueError:
+        return sandbox  # of another system, which knows its paths
+    if not is_pattern(folder):
+        return sandbox
+    hidden = [
+        f"{escaped(folder)}/{path}" if is_pattern(path) and not path.startswith("/") else path
+        for path in sandbox.deny_read
+    ]
+    return replace(sandbox, deny_read=tuple(hidden))
 
 
 def here(sandbox: Sandbox, cwd: str, roots: tuple[FileUri, ...] = ()) -> SandboxContext:
@@ -161,6 +177,11 @@ def here(sandbox: Sandbox, cwd: str, roots: tuple[FileUri, ...] = ()) -> Sandbox
 def is_pattern(path: str) -> bool:
     """Whether a path has wildcards."""
     return not _WILDCARDS.isdisjoint(path)
+
+
+def escaped(path: str) -> str:
+    """A pattern that matches just this path."""
+    return "".join([f"[{mark}]" if mark in _WILDCARDS else mark for mark in path])
 
 
 # Domains: NAME, *.NAME (what is below it), **.NAME (it, and what is below it), or * for all.
