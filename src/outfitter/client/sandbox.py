@@ -11,40 +11,23 @@ if TYPE_CHECKING:
     from .session import Params, RemoteSession
 
 
-def wire_sandbox(session: RemoteSession, sandbox: Sandbox, cwd: FileUri) -> Json:
+def wire_sandbox(sandbox: Sandbox, cwd: FileUri) -> Json:
     """The member `sandbox` of a request in a directory. Raises SettingInvalid."""
     from ..core.sandbox import context  # most clients never need it
 
-    return context(sandbox, cwd, session.resolve).encode()
+    return context(sandbox, cwd).encode()
 
 
 def start_members(session: RemoteSession, sandbox: Sandbox, cwd: FileUri) -> dict[str, Json]:
     """The members of process/start that say it. Raises CapabilityMissing, SettingInvalid."""
-    members: dict[str, Json] = {"sandbox": wire_sandbox(session, sandbox, cwd)}
+    members: dict[str, Json] = {"sandbox": wire_sandbox(sandbox, cwd)}
     if sandbox.domains:
+        from ..protocol.network import ALLOW, NetworkProxy, ProxyRules
+
         session.require("networkProxyLaunch", "limit a command to some domains")
-        members["enforceManagedNetwork"] = True
-        members["networkProxy"] = _proxy(sandbox)
+        rules = ProxyRules(domains=tuple([(name, ALLOW) for name in sandbox.domains]))
+        members |= {"enforceManagedNetwork": True, "networkProxy": NetworkProxy(rules).encode()}
     return members
-
-
-def _proxy(sandbox: Sandbox) -> Json:
-    return {
-        "proxy": {
-            "enabled": True,
-            "enableSocks5": True,
-            "enableSocks5Udp": False,
-            "allowUpstreamProxy": False,
-            "dangerouslyAllowAllUnixSockets": False,
-            "mode": "full",
-            "domains": dict.fromkeys(sandbox.domains, "allow"),
-            "unixSockets": None,
-            "allowLocalBinding": False,
-        },
-        "auditMetadata": {},
-        "environmentId": None,
-        "executionId": None,
-    }
 
 
 def confined(params: Params, sandbox: Json) -> Params:
