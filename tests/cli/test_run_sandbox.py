@@ -56,6 +56,11 @@ def test_a_denied_write_names_the_flag_and_keeps_the_status(user: User, place: P
     assert (done.returncode, done.stderr, outside.read_text()) == (7, b"", "x\n")
 
 
+def test_a_program_that_is_not_there_has_the_usual_status(user: User, place: Path) -> None:
+    assert run(user, place, "--sandbox", "read-only", "--", "nonesuch").returncode == 127
+    assert run(user, place, "--sandbox", "read-only", "--", "./a").returncode == 126
+
+
 def test_the_flag_for_the_workspace_is_the_other_mode(user: User, place: Path) -> None:
     done = run(user, place, "--sandbox", "read-only", "--", "touch", "b")
     assert done.returncode == 1

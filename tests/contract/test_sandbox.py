@@ -51,6 +51,14 @@ def test_paths_start_at_the_file_and_patterns_of_the_user_at_the_command() -> No
     assert mine.sandbox == Sandbox.full_access(deny_read=["**/.env", "/home/me/.ssh"])
 
 
+def test_no_part_of_a_directorys_own_name_is_a_wildcard() -> None:
+    theirs = parse_settings(
+        '[sandbox]\ndeny_read = ["**/.env", "key"]\n', "/srv/a[1]/outfitter.toml", "project", None
+    ).sandbox
+    assert theirs is not None
+    assert theirs.deny_read == ("/srv/a[[]1]/**/.env", "/srv/a[[]1]/key")
+
+
 def test_mistakes_say_what_to_write() -> None:
     assert mistakes('[sandbox]\nallow_write = ["x"]\n') == [
         '`sandbox.allow_write` needs `sandbox.mode`; write mode = "workspace-write"'

@@ -15,12 +15,15 @@ from outfitter.core.sandbox import (
     profile,
 )
 from outfitter.errors import SettingInvalid
-from outfitter.protocol.sandbox import Disabled, Managed, SandboxContext, Unrestricted, encode_profile
+from outfitter.protocol.sandbox import Disabled, Glob, Managed, SandboxContext, Unrestricted, encode_profile
 from outfitter.protocol.uri import FileUri, from_path, parse
 
 
 def uri(path: str) -> FileUri:
     return parse(from_path(path))
+
+
+CWD = uri("/ws")
 
 
 def entry(path: object, access: str, **more: str) -> dict[str, object]:
@@ -35,7 +38,7 @@ ROOT = special("root")
 
 
 def test_read_only_says_that_everything_is_read() -> None:
-    assert encode_profile(profile(Sandbox.read_only(), uri)) == {
+    assert encode_profile(profile(Sandbox.read_only(), CWD)) == {
         "type": "managed",
         "file_system": {"type": "restricted", "entries": [entry(ROOT, "read")]},
         "network": "restricted",
@@ -44,7 +47,7 @@ def test_read_only_says_that_everything_is_read() -> None:
 
 def test_workspace_write_says_what_the_stock_client_says() -> None:
     sandbox = Sandbox.workspace_write(writable=["/var/cache"], deny_read=["/etc/shadow", "**/.env"])
-    told = encode_profile(profile(sandbox, uri))
+    told = encode_profile(profile(sandbox, CWD))
     assert told == {
         "type": "managed",
         "file_system": {
@@ -68,18 +71,18 @@ def test_workspace_write_says_what_the_stock_client_says() -> None:
 
 
 def test_domains_need_the_network_and_the_whole_network_no_domains() -> None:
-    assert encode_profile(profile(Sandbox.read_only(domains=["pypi.org"]), uri))["network"] == "enabled"  # type: ignore[index, call-overload]
+    assert encode_profile(profile(Sandbox.read_only(domains=["pypi.org"]), CWD))["network"] == "enabled"  # type: ignore[index, call-overload]
     with pytest.raises(SettingInvalid, match="leave `domains` out"):
         Sandbox.read_only(domains=["pypi.org"], network=True)
 
 
 def test_full_access_confines_only_what_it_says() -> None:
     full = Sandbox.full_access()
-    assert (full.confines, full.network, profile(full, uri)) == (False, True, Disabled())
+    assert (full.confines, full.network, profile(full, CWD)) == (False, True, Disabled())
     limited = Sandbox.full_access(domains=["pypi.org"])
     assert (limited.confines, limited.network) == (True, False)
-    assert profile(limited, uri) == Managed(Unrestricted(), True)
-    hiding = encode_profile(profile(Sandbox.full_access(deny_read=["/a"]), uri))
+    assert profile(limited, CWD) == Managed(Unrestricted(), True)
+    hiding = encode_profile(profile(Sandbox.full_access(deny_read=["/a"]), CWD))
     assert hiding == {
         "type": "managed",
         "file_system": {
@@ -92,15 +95,37 @@ def test_full_access_confines_only_what_it_says() -> None:
 
 def test_the_workspace_is_the_directory_unless_roots_are_named() -> None:
     cwd = uri("/ws")
-    assert context(Sandbox.workspace_write(), cwd, uri).roots == (cwd,)
-    roots = context(Sandbox.workspace_write(roots=["/a", "/b"]), cwd, uri).roots
+    assert context(Sandbox.workspace_write(), cwd).roots == (cwd,)
+    roots = context(Sandbox.workspace_write(roots=["/a", "/b"]), cwd).roots
     assert roots == (uri("/a"), uri("/b"))
+
+
+def test_a_pattern_hides_in_a_directory_whose_name_has_wildcards() -> None:
+    hiding = Sandbox.read_only(deny_read=["*.env", "/etc/*", "key"])
+    told = context(hiding, uri("/srv/a[1]*"))
+    places = [one.place for one in told.permissions.files.entries[1:]]  # type: ignore[union-attr]
+    assert places == [Glob("/srv/a[[]1][*]/*.env"), Glob("/etc/*"), uri("/srv/a[1]*/key")]
+    plain = context(hiding, uri("/srv/a"))
+    assert plain.permissions.files.entries[1].place == Glob("*.env")  # type: ignore[union-attr]
 
 
 def test_a_context_reads_back_as_it_was_written() -> None:
     for sandbox in (Sandbox.read_only(), Sandbox.workspace_write(writable=["/x y"]), Sandbox.full_access()):
-        told = context(sandbox, uri("/ws"), uri)
+        told = context(sandbox, uri("/ws"))
         assert SandboxContext.decode(told.encode()) == told
+
+
+def test_relative_paths_start_at_the_directory_of_the_command() -> None:
+    sandbox = Sandbox.workspace_write(writable=["../cache", "file:///C:/x"], deny_read=["key"], roots=["."])
+    told = context(sandbox, uri("/srv/app"))
+    entries = told.permissions.files.entries  # type: ignore[union-attr]
+    assert [one.place for one in entries[-3:]] == [
+        parse("file:///srv/cache"),
+        parse("file:///C:/x"),
+        parse("file:///srv/app/key"),
+    ]
+    with pytest.raises(SettingInvalid, match="use a file: URI"):
+        context(sandbox, parse("file:///C:/work"))
 
 
 @pytest.mark.parametrize(

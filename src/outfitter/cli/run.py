@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 REFERENCE_RETENTION = 30.0  # seconds that `codex exec-server` keeps a session
 # What a terminal's programs need to know about the terminal, which is here and not there.
 _TERMINAL_NAMES = ("TERM", "COLORTERM")
+_NOT_INSIDE = "bwrap: execvp "  # what there is to hear of a program that cannot be started in a sandbox
 _TAIL_BYTES = 8 << 10  # of what a command says last: a traceback of Python fits
 
 
@@ -115,6 +116,8 @@ class _Run:
                 leave_keys=self._leave_keys,
                 heard=tail,
             )
+            if tail is not None and status == 1 and tail.text.startswith(_NOT_INSIDE):
+                return NOT_EXECUTABLE if "ermission" in tail.text else NOT_FOUND
             self._say_denied(client, process, tail, cwd)
             if flags["explain"]:
                 await self._explain(client, process)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..contract.config import load
 from ..contract.sandbox import Word, compose
 from ..core.permissions import PROTECTED, READ
+from ..errors import SandboxUnavailable
 from ..host import facts
 from ..host.sandbox.paths import look
 from ..plain import unbroken
@@ -40,17 +41,31 @@ def explain(argv: Sequence[str], flags: dict[str, Any]) -> int:
     by = f"shell.startup = enforce ({settings.sources['shell.startup']})"
     rows += [("masked", path, by) for path in masked]
     program = _program(argv, composed, cwd, env) if argv else None
+    refusal = (found.refusal or _unavailable(composed) or "").strip()
     if flags["json"]:
-        emit_json(_told(composed, found, rows, program, cwd))
+        emit_json(_told(composed, refusal, rows, program, cwd))
     else:
         lines = [unbroken(_head(composed, settings, cwd)), ""]
         lines.append(table(("ACCESS", "WHAT", "FROM"), [_shown(row) for row in _short(rows)]))
         if program is not None:
             lines += ["", unbroken(_sentence(argv[0], program))]
-        if found.refusal is not None:
-            lines += ["", unbroken(found.refusal.strip())]
+        if refusal:
+            lines += ["", unbroken(refusal)]
         emit("\n".join(lines))
-    return 0 if found.refusal is None else 1
+    return 1 if refusal else 0
+
+
+def _unavailable(composed: Composed) -> str | None:
+    """Why no sandbox can be made here, if this one is needed."""
+    if not composed.confinement.files and composed.confinement.network and composed.domains is None:
+        return None
+    from ..host.sandbox.bubblewrap import Finder
+
+    try:
+        Finder().find()
+    except SandboxUnavailable as error:
+        return str(error)
+    return None
 
 
 def _head(composed: Composed, settings: Settings, cwd: str) -> str:
@@ -180,7 +195,7 @@ def _shown(row: Row) -> Row:
 
 
 def _told(
-    composed: Composed, found: Found, rows: list[Row], program: tuple[str, str] | None, cwd: str
+    composed: Composed, refusal: str, rows: list[Row], program: tuple[str, str] | None, cwd: str
 ) -> dict[str, Any]:
     told: dict[str, Any] = {
         "mode": composed.mode,
@@ -191,7 +206,7 @@ def _told(
             "domains": list(composed.domains or ()),
         },
         "rows": [{"access": access, "what": what, "from": by} for access, what, by in rows],
-        "refusal": found.refusal,
+        "refusal": refusal or None,
     }
     if program is not None:
         told["program"] = {"path": program[0] or None, "access": program[1] or None}

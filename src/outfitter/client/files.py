@@ -75,7 +75,7 @@ class Files:
         `cwd` is the directory that such a command would run in: the workspace, and where relative patterns
         start. Raises SettingInvalid.
         """
-        told = wire_sandbox(self._session, sandbox, self._session.resolve(cwd))
+        told = wire_sandbox(sandbox, self._session.resolve(cwd))
         return Files(self._session, told, self._handles)
 
     # One file

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _DECIDE_MS = 600_000
 
 
-def wire_sandbox(session: RemoteSession, sandbox: Sandbox, cwd: FileUri) -> Json:
+def wire_sandbox(sandbox: Sandbox, cwd: FileUri) -> Json:
     """The member `sandbox` of a request in a directory. Raises SettingInvalid."""
     from ..core.sandbox import context  # most clients never need it
 
-    return context(sandbox, cwd, session.resolve).encode()
+    return context(sandbox, cwd).encode()
 
 
 def start_members(
@@ -28,34 +28,17 @@ def start_members(
 ) -> dict[str, Json]:
     """The members of process/start that say it. With `asks` the client wants to be asked about other hosts.
     Raises CapabilityMissing, SettingInvalid."""
-    members: dict[str, Json] = {"sandbox": wire_sandbox(session, sandbox, cwd)}
+    members: dict[str, Json] = {"sandbox": wire_sandbox(sandbox, cwd)}
     if asks and sandbox.network:
         raise SettingInvalid("nobody is asked about hosts where the whole network is allowed (network=True)")
     if sandbox.domains or asks:
+        from ..protocol.network import ALLOW, NetworkProxy, ProxyRules
+
         session.require("networkProxyLaunch", "limit a command to some domains")
-        members["enforceManagedNetwork"] = True
-        members["networkProxy"] = _proxy(sandbox, asks)
+        rules = ProxyRules(domains=tuple([(name, ALLOW) for name in sandbox.domains]))
+        proxy = NetworkProxy(rules, _DECIDE_MS if asks else None)
+        members |= {"enforceManagedNetwork": True, "networkProxy": proxy.encode()}
     return members
-
-
-def _proxy(sandbox: Sandbox, asks: bool) -> Json:
-    return {
-        "proxy": {
-            "enabled": True,
-            "enableSocks5": True,
-            "enableSocks5Udp": False,
-            "allowUpstreamProxy": False,
-            "dangerouslyAllowAllUnixSockets": False,
-            "mode": "full",
-            "domains": dict.fromkeys(sandbox.domains, "allow"),
-            "unixSockets": None,
-            "allowLocalBinding": False,
-        },
-        "auditMetadata": {},
-        "environmentId": None,
-        "executionId": None,
-        "policyDecisionTimeoutMs": _DECIDE_MS if asks else None,
-    }
 
 
 def confined(params: Params, sandbox: Json) -> Params:

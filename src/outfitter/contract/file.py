@@ -333,9 +333,18 @@ class _File:
                 table.wrong(f"`{setting}` {problem}", remedy, key.name, place)
                 continue
             starts = self._kind == "project" or text[:1] in ("/", "~")
-            found.append(self._absolute(text) if starts else text)
+            found.append(self._pattern(text) if starts else text)
             self._lines.setdefault(f"{setting}.{found[-1]}", table.line(key.name, place))
         return tuple(found)
+
+    def _pattern(self, text: str) -> str:
+        """An absolute pattern; no part of a directory's own name is a wildcard."""
+        from ..core.sandbox import escaped
+
+        folder = escaped(self._folder)
+        if self._home is not None and (text == "~" or text.startswith("~/")):
+            text = escaped(self._home) + text[1:]
+        return os.path.normpath(os.path.join(folder, text))
 
     def _why_no_path(self, text: str) -> tuple[str, str]:
         """What is wrong with a path of [sandbox], and what to write; two empty texts if nothing is."""

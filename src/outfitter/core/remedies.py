@@ -87,7 +87,7 @@ def _write_remedy(path: str, sandbox: Sandbox, cwd: str) -> str:
     if not path.startswith("/"):
         more = f"--sandbox {WORKSPACE} or " if sandbox.mode == READ_ONLY else ""
         return f"{more}--allow-write DIR would allow it"
-    for root in (cwd, *sandbox.writable):
+    for root in (cwd, *(_joined(cwd, path) for path in sandbox.writable)):
         for name in PROTECTED:
             protected = f"{root.rstrip('/')}/{name}"
             if covers(protected, path):
@@ -113,10 +113,12 @@ def _path(line: str, cwd: str) -> str:
     if not found:
         return ""
     text: str = found[-1].rstrip("/.") or "/"
-    return text if text.startswith("/") else _joined(cwd, text)
+    return _joined(cwd, text)
 
 
 def _joined(folder: str, path: str) -> str:
+    if path.startswith("/"):
+        return path
     parts = folder.strip("/").split("/")
     for part in path.split("/"):
         if part == "..":

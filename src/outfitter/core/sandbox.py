@@ -25,7 +25,7 @@ from .profiles import read_entries, workspace_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from ..protocol.sandbox import Profile
     from ..protocol.uri import FileUri
@@ -43,7 +43,7 @@ class Sandbox:
     `mode` is "read-only", "workspace-write" (the directory of the command, or `roots`, and the temporary
     directories may be written) or "full-access". `writable` are more paths that may be written, `deny_read`
     paths and patterns that stay hidden. Without `network` no network is reached, but for `domains`. Paths are
-    the executor's; relative ones start at its working directory.
+    the executor's; relative ones start at the directory of the command.
 
     Make one with `read_only()`, `workspace_write()` or `full_access()`. Raises SettingInvalid.
     """
@@ -127,8 +127,8 @@ def _texts(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(values)
 
 
-def profile(sandbox: Sandbox, uri: Callable[[str], FileUri]) -> Profile:
-    """The permissions that say so; `uri` makes one of an executor's path."""
+def profile(sandbox: Sandbox, cwd: FileUri) -> Profile:
+    """The permissions that say so, for a command in a directory. Raises SettingInvalid."""
     if not sandbox.confines:
         return Disabled()
     if sandbox.mode == FULL and not sandbox.deny_read:
@@ -136,31 +136,59 @@ def profile(sandbox: Sandbox, uri: Callable[[str], FileUri]) -> Profile:
     entries = [Entry(Special("root"), WRITE)]
     if sandbox.mode != FULL:
         entries = workspace_entries() if sandbox.mode == WORKSPACE else read_entries()
-    entries += [Entry(uri(path), WRITE) for path in sandbox.writable]
-    entries += [Entry(Glob(path) if is_pattern(path) else uri(path), DENY) for path in sandbox.deny_read]
+    entries += [Entry(_uri(path, cwd), WRITE) for path in sandbox.writable]
+    entries += [
+        Entry(_glob(path, cwd) if is_pattern(path) else _uri(path, cwd), DENY) for path in sandbox.deny_read
+    ]
     return Managed(Restricted(tuple(entries)), sandbox.network or bool(sandbox.domains))
 
 
-def context(sandbox: Sandbox, cwd: FileUri, uri: Callable[[str], FileUri]) -> SandboxContext:
-    """The same for a request in a directory."""
-    roots = tuple([uri(path) for path in sandbox.roots]) or (cwd,)
-    return SandboxContext(profile(sandbox, uri), cwd, roots)
+def context(sandbox: Sandbox, cwd: FileUri) -> SandboxContext:
+    """The same for a request in a directory. Raises SettingInvalid."""
+    roots = tuple([_uri(path, cwd) for path in sandbox.roots]) or (cwd,)
+    return SandboxContext(profile(sandbox, cwd), cwd, roots)
 
 
 def here(sandbox: Sandbox, cwd: str, roots: tuple[FileUri, ...] = ()) -> SandboxContext:
-    """The same on this machine; relative paths start at `cwd`. `roots` are those of a request, if it has
-    any: a workspace is the same one whoever speaks of it."""
-
-    def uri(path: str) -> FileUri:
-        return parse(from_path(path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"))
-
-    told = context(sandbox, uri(cwd), uri)
+    """The same on this machine. `roots` are those of a request, if it has any: a workspace is the same one
+    whoever speaks of it."""
+    told = context(sandbox, parse(from_path(cwd)))
     return replace(told, roots=roots) if roots else told
+
+
+def _uri(path: str, cwd: FileUri) -> FileUri:
+    if path.startswith("file:"):
+        return parse(path)
+    if path.startswith("/"):
+        return parse(from_path(path))
+    try:
+        return parse(from_path(f"{cwd.local_path().rstrip('/')}/{path}"))
+    except ValueError:
+        raise SettingInvalid(
+            f"{path!r} of a sandbox cannot be joined to {cwd.text}: use a file: URI"
+        ) from None
+
+
+def _glob(pattern: str, cwd: FileUri) -> Glob:
+    """A pattern. The executor would take a part of the directory's own name for a wildcard; and a pattern
+    that matches nothing hides nothing."""
+    try:
+        folder = cwd.local_path()
+    except ValueError:
+        return Glob(pattern)  # of another system, which knows its paths
+    if pattern.startswith("/") or not is_pattern(folder):
+        return Glob(pattern)
+    return Glob(f"{escaped(folder)}/{pattern}")
 
 
 def is_pattern(path: str) -> bool:
     """Whether a path has wildcards."""
     return not _WILDCARDS.isdisjoint(path)
+
+
+def escaped(path: str) -> str:
+    """A pattern that matches just this path."""
+    return "".join([f"[{mark}]" if mark in _WILDCARDS else mark for mark in path])
 
 
 # Domains: NAME, *.NAME (what is below it), **.NAME (it, and what is below it), or * for all.
