@@ -299,3 +299,17 @@ def test_what_is_pasted_can_be_read() -> None:
     assert {json.dumps(one) for one in hooks.values()} == {
         json.dumps([{"hooks": [{"type": "command", "command": "outfitter hook claude"}]}])
     }
+
+
+@pytest.mark.parametrize(
+    ("program", "gone"),
+    [("", False), ("sh", False), ("/bin/sh", False), ("no-such-program", True), ("/no such/program", True)],
+)
+def test_commands_of_a_session_say_that_its_hook_s_program_is_gone(program: str, gone: bool) -> None:
+    text, _ = block(Difference({"A": "1"}, (), ()), program)
+    ran = subprocess.run(["bash", "-c", f"{text}\necho $A"], capture_output=True, check=True)
+    assert ran.stdout == b"1\n"
+    lines = ran.stderr.splitlines()
+    assert [line.startswith(b"[outfitter] the variables of this session are old") for line in lines] == [
+        True
+    ] * gone

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from outfitter.agents.hooks import BEGIN, END, Answer, claude_answer
+from outfitter.agents.hooks import BEGIN, END, Answer, Difference, block, claude_answer
 from outfitter.cli.flags import HOOK_CLAUDE, HOOK_CODEX, Flag, read_plain
 from outfitter.cli.hook.claude import _rewrite
 from outfitter.cli.hook.session import HookSession, run
@@ -32,6 +32,12 @@ prepend = { PATH = ["bin"] }
 SECRET_LINE = (
     "secrets are not passed to commands: API_TOKEN (`outfitter run -- CMD` passes them to one command)"
 )
+
+
+def part(*lines: str) -> str:
+    """Our part of a file: what it sets, and a word for the time when its program is gone."""
+    text, _ = block(Difference({"A": "1"}, (), ()), sys.executable)
+    return "\n".join((BEGIN, *lines, text.splitlines()[2], END, ""))
 
 
 class Agent:
@@ -63,7 +69,7 @@ class Agent:
     @property
     def expected(self) -> str:
         lines = ("unset GONE", "export OURS='1'", f"export PATH='{self.project}/bin:/usr/bin:/bin'")
-        return "\n".join((BEGIN, *lines, END, ""))
+        return part(*lines)
 
 
 @pytest.fixture
@@ -155,17 +161,17 @@ def test_a_provider_that_nobody_allowed_is_told_with_the_words_that_allow_it(age
     assert said["systemMessage"] == f"outfitter: {line}"
     assert said["hookSpecificOutput"]["additionalContext"].endswith(f"; {line}")
     assert (done.returncode, done.stderr.decode()) == (0, f"outfitter: {line}\n")
-    assert agent.file.read_text() == f"{BEGIN}\nexport OURS='1'\n{END}\n"  # the rest holds
+    assert agent.file.read_text() == part("export OURS='1'")  # the rest holds
     assert agent.hook("claude", "--strict").returncode == 1
     agent.user.run("trust", "--yes", str(agent.project))
     assert told(agent.hook("claude", "--strict")).keys() == {"hookSpecificOutput"}
-    assert agent.file.read_text() == f"{BEGIN}\nexport OURS='1'\nexport TOLD='1'\n{END}\n"
+    assert agent.file.read_text() == part("export OURS='1'", "export TOLD='1'")
 
 
 def test_what_a_policy_withholds_is_taken_away_from_commands(agent: Agent) -> None:
     agent.say('[shell_environment_policy]\nexclude = ["AWS_*"]\n[env]\nset = { AWS_REGION = "x" }\n')
     agent.hook(AWS_PROFILE="hush", OTHER="1")
-    assert agent.file.read_text() == f"{BEGIN}\nunset AWS_PROFILE\n{END}\n"
+    assert agent.file.read_text() == part("unset AWS_PROFILE")
     agent.say('[shell_environment_policy]\ninclude_only = ["PATH", "HOME"]\n')
     agent.hook(AWS_PROFILE="hush", OTHER="1", SHLVL="2")
     text = agent.file.read_text()

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 LARGEST_BLOCK = 64 << 10
 BEGIN = "# >>> outfitter hook >>>"
 END = "# <<< outfitter hook <<<"
+_GONE = (
+    "[outfitter] the variables of this session are old: Outfitter, which sets them for each project, is not "
+    "installed any more; remove ~/.claude/session-env, or start a new session"
+)
 # A model reads it, and a tool that failed may have said a lot.
 LONGEST_LINE = 1000
 
@@ -213,10 +217,11 @@ def _enveloped(event: str, message: str, said: Json) -> Json:
 # Claude Code's environment file
 
 
-def block(change: Difference) -> tuple[str, list[tuple[str, str]]]:
+def block(change: Difference, program: str = "") -> tuple[str, list[tuple[str, str]]]:
     """Our part of the file, empty when there is nothing to say; and what is not in it: (name, why).
 
-    Raises SettingInvalid when it would be too large: half an environment is worse than none.
+    A session keeps its file: when `program`, which writes it, is there no more, its commands say so. Raises
+    SettingInvalid when it would be too large: half an environment is worse than none.
     """
     values = {name: value for name, value in change.set.items() if is_text(value)}
     # The file is read as UTF-8.
@@ -226,6 +231,9 @@ def block(change: Difference) -> tuple[str, list[tuple[str, str]]]:
         return "", left_out + more
     # Inside quotes, where alone a line can begin so: the value stays the same, and is not a mark of ours.
     text = text.replace("\n#", "\n''#")
+    if program:
+        there = f"[ -x {_in_quotes(program)} ]" if "/" in program else f"command -v {program} >/dev/null 2>&1"
+        text += f"{there} || printf '%s\\n' {_in_quotes(_GONE)} >&2\n"
     size = len(text.encode())
     if size > LARGEST_BLOCK:
         raise SettingInvalid(
@@ -233,6 +241,10 @@ def block(change: Difference) -> tuple[str, list[tuple[str, str]]]:
             f"fit in front of a command; run commands with `outfitter run -- CMD`"
         )
     return f"{BEGIN}\n{text}{END}\n", left_out + more
+
+
+def _in_quotes(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def with_block(text: str, new: str) -> str:
@@ -296,7 +308,7 @@ include_local = false
 
 [[environments]]
 id = "outfitter"
-program = {_quoted(program)}
+program = {_in_quotes(program)}
 args = [{args}]
 """
 

@@ -41,7 +41,7 @@ def claude(flags: Mapping[str, Any]) -> int:
 
 def _apply(session: HookSession) -> Answer:
     path = _file()
-    text, left_out = block(session.change)
+    text, left_out = block(session.change, ourselves()[0])
     for one in _files(path, session.heard.session):
         _put(one, text)
     for name, why in left_out:

@@ -10,7 +10,7 @@ import time
 
 from ...env.explain import shown
 from ...env.redact import mask_pairs
-from . import base, codex, config, limits, login, path, policy, providers, sandbox, shell, state
+from . import agents, base, codex, config, limits, login, path, policy, providers, sandbox, shell, state
 from .check import STATUSES
 from .machine import Machine
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .check import Check, Finding
 
 SCHEMA_VERSION = 1
-_FAMILIES = (config, path, login, shell, base, policy, limits, state, codex, providers, sandbox)
+_FAMILIES = (config, path, login, shell, base, policy, limits, state, codex, providers, sandbox, agents)
 # In the order of the report. The ids are stable.
 CHECKS = tuple(check for family in _FAMILIES for check in family.CHECKS)
 

@@ -1,0 +1,83 @@
+"""Agents whose hooks we are: what an earlier hook has written stays in a session, whoever wrote it."""
+
+from __future__ import annotations
+
+import os
+from shlex import quote
+
+from ...record import record
+from .check import Check, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .machine import Machine
+
+MARK = b"# >>> outfitter hook >>>"  # that of `agents.hooks`
+_MANAGED = "/etc/claude-code/managed-settings.json"
+_MOST_SESSIONS = 500  # that are looked at: those of months
+_LARGEST = 1 << 20  # of a file that is read; what hooks write has 64 KiB
+
+
+@record
+class ClaudeHooks:
+    """What Claude Code has of ours: its folder of sessions, those with our part, whether a hook is set."""
+
+    folder: str
+    sessions: tuple[str, ...]
+    configured: bool
+
+
+def claude(machine: Machine) -> ClaudeHooks:
+    home = machine.environ.get("CLAUDE_CONFIG_DIR") or f"{machine.home}/.claude"
+    folder = f"{home}/session-env"
+    found = []
+    try:
+        for session in sorted(os.listdir(folder))[:_MOST_SESSIONS]:
+            if any(MARK in _read(f"{folder}/{session}/{name}") for name in _names(f"{folder}/{session}")):
+                found.append(session)
+    except OSError:
+        pass  # there is no such agent here
+    settings = [
+        f"{place}/settings{kind}.json"
+        for place in (home, f"{machine.cwd}/.claude")
+        for kind in ("", ".local")
+    ]
+    configured = any(b"hook claude" in _read(path) for path in (*settings, _MANAGED))
+    return ClaudeHooks(folder, tuple(found), configured)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if name.endswith(".sh")]
+    except OSError:
+        return []
+
+
+def _read(path: str) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with open(fd, "rb") as file:
+            return file.read(_LARGEST)
+    except OSError:
+        return b""
+
+
+def claude_hooks(claude: ClaudeHooks) -> Finding:
+    if claude.configured or not claude.sessions:
+        how = (
+            "the hook is set up"
+            if claude.configured
+            else "no session of Claude Code has variables of the hook"
+        )
+        return Finding("ok", how)
+    count = len(claude.sessions)
+    return Finding(
+        "warning",
+        f"sessions of Claude Code have variables of a hook that neither your settings nor those of this "
+        f"project run: {count}; when resumed, their commands have old values",
+        [f"{claude.folder}/{session}" for session in claude.sessions[:3]],
+        f"Run `rm -r {quote(claude.folder)}`, unless another project's settings run the hook.",
+    )
+
+
+CHECKS = (Check("agents.claude", (claude,), claude_hooks),)
