@@ -113,6 +113,8 @@ GOALS: Final = (
     Goal("P19", "gate.signed", "value", 0.1, ()),
     Goal("P20", "sandbox.readonly.more", "value", 5, ()),
     Goal("P20", "sandbox.workspace.more", "value", 5, ()),
+    Goal("P20", "confined.reads.more", "value", 0.2, ()),
+    Goal("P20", "confined.parts.more", "value", 0.2, ()),
     Goal("P20", "sandbox.readonly.cpu", "gain", 3),
     Goal("P20", "sandbox.workspace.cpu", "gain", 3),
     Goal("P21", "network.connection", "value", 4, ()),

@@ -1,4 +1,5 @@
-"""What a sandbox costs: `true` confined by a server, beside the same unconfined, and by sandbox-runtime."""
+"""What a sandbox costs: `true` and file requests confined by a server, beside the same unconfined, and `true`
+confined by sandbox-runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any, Final
 from bench.arms import ROOT
 from bench.client import Launch
 
-__all__ = ["PROFILES", "launches", "runtime"]
+__all__ = ["PROFILES", "contexts", "launches", "runtime"]
 
 PROFILES: Final = {"readonly": "read-only", "workspace": "workspace-write"}
 _PROTECTED: Final = (".git", ".agents", ".codex")
@@ -18,8 +19,16 @@ _PROTECTED: Final = (".git", ".agents", ".codex")
 def launches(folder: str) -> dict[str, Launch]:
     """The command in each profile, with this folder as the workspace, and without any."""
     found = {"none": Launch("true")}
-    for name, entries in (("readonly", _READS), ("workspace", [*_READS, *_WRITES])):
-        sandbox = {
+    for name, sandbox in contexts(folder).items():
+        if name in PROFILES:
+            found[name] = Launch("true", more={"cwd": f"file://{folder}", "sandbox": sandbox})
+    return found
+
+
+def contexts(folder: str) -> dict[str, Any]:
+    """The profiles, and one in which little more than the folder can be seen."""
+    return {
+        name: {
             "permissions": {
                 "type": "managed",
                 "file_system": {"type": "restricted", "entries": entries},
@@ -29,8 +38,12 @@ def launches(folder: str) -> dict[str, Launch]:
             "workspaceRoots": [f"file://{folder}"],
             "windowsSandboxLevel": "disabled",
         }
-        found[name] = Launch("true", more={"cwd": f"file://{folder}", "sandbox": sandbox})
-    return found
+        for name, entries in (
+            ("readonly", _READS),
+            ("workspace", [*_READS, *_WRITES]),
+            ("parts", [_entry("minimal", "read"), _WRITES[0]]),
+        )
+    }
 
 
 def _entry(kind: str, access: str, **more: Any) -> dict[str, Any]:

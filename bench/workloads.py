@@ -346,6 +346,34 @@ def _files(arm: ExecArm, effort: Effort) -> Values:
     }
 
 
+def _confined(arm: ExecArm, effort: Effort) -> Values:
+    """File requests in turns, without a sandbox and in two: everything can be read, or little more than the
+    folder. The reference answers the second from a helper, so it gets fewer of them."""
+    values = {}
+    fewer = effort if arm.name == "ours" else replace(effort, samples=max(5, effort.samples // 20))
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        ExecClient(arm.address, quickack=True) as client,
+    ):
+        path = _made(folder, "read", 1 << 20)
+        contexts = sandbox.contexts(folder)
+        for name, kind, much in (("reads", "workspace", effort), ("parts", "parts", fewer)):
+            params = {"path": path, "sandbox": contexts[kind]}
+            plain, confined = [], []
+            for _ in range(much.samples):
+                plain.append(client.call("fs/readFile", {"path": path}))
+                confined.append(client.call("fs/readFile", params))
+            added = [after - before for before, after in zip(plain, confined, strict=True)]
+            stats = _samples(partial(client.call, "fs/getMetadata", params), much)
+            values[f"confined.{name}.read"] = _percentile(confined, 50) * 1e3
+            values[f"confined.{name}.more"] = _median(added) * 1e3
+            values[f"confined.{name}.stat"] = _percentile(stats, 50) * 1e3
+        written = {"path": f"file://{folder}/written", "dataBase64": "", "sandbox": contexts["workspace"]}
+        writes = _samples(lambda: client.call("fs/writeFile", written), fewer)
+        values["confined.write"] = _percentile(writes, 50) * 1e3
+    return values
+
+
 def _swerex_files(arm: SwerexArm, effort: Effort) -> Values:
     with _file() as path, SwerexClient(arm.address, arm.token) as client:
         reads = _samples(lambda: client.read_file(path)[0], effort)
@@ -747,6 +775,23 @@ WORKLOADS: Final = (
         ),
         _files,
         _swerex_files,
+    ),
+    Workload(
+        "confined",
+        ("P20",),
+        (
+            *(
+                metric
+                for name, place in (("reads", "where all can be read"), ("parts", "where little can be read"))
+                for metric in (
+                    Metric(f"confined.{name}.read", f"`fs/readFile` 1 MiB in a sandbox {place}, p50", "ms"),
+                    Metric(f"confined.{name}.more", "the same, more than without", "ms"),
+                    Metric(f"confined.{name}.stat", f"`fs/getMetadata` in a sandbox {place}, p50", "ms"),
+                )
+            ),
+            Metric("confined.write", "`fs/writeFile` of nothing in a sandbox, p50", "ms"),
+        ),
+        _confined,
     ),
     Workload(
         "blocks",

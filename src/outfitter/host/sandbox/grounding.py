@@ -60,10 +60,14 @@ def _key(bounds: Bounds) -> tuple[int, tuple[str, ...]]:
 
 def _for_reading(bounds: Bounds) -> Visibility:
     now, key = time.monotonic(), _key(bounds)
-    stamps = [_stamp(rule.path) for rule in bounds.confinement.rules]
     known = _known.get(key)
-    if known is not None and known[1] > now and known[2] == stamps:
-        return known[3]
+    if known is not None and known[1] > now:
+        before = known[2]
+        if not before or before == [_stamp(rule.path) for rule in bounds.confinement.rules]:
+            return known[3]
+    # Where everything may be read, no rule matters.
+    rules = () if bounds.confinement.reads_all else bounds.confinement.rules
+    stamps = [_stamp(rule.path) for rule in rules]
     view = _readable(bounds)
     if len(_known) >= _REMEMBERED:
         _known.clear()

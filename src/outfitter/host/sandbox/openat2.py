@@ -53,6 +53,8 @@ def pin_without_links(path: str) -> int:
 
 def is_kernel_made(fd: int, device: int) -> bool:
     """Whether an open file, on a device, is of a file system that the kernel makes up."""
+    if device in ordinary_devices and os.major(device):
+        return False  # a disk: no other file system can have its number
     buffer = ctypes.create_string_buffer(256)  # struct statfs has 120 bytes; its first member is a long
     if _libc.fstatfs(fd, buffer) < 0:
         return True  # nobody knows what it is
