@@ -165,6 +165,8 @@ class Running:
     def end(self, gone: Callable[[], None]) -> None:
         """Bubblewrap has ended. Calls `gone` when every process inside is gone, which may be at once."""
         self.outer = 0
+        if self._pidfd >= 0:
+            return  # it is waited for already
         if self._gate >= 0 and self.info >= 0:
             self._loop.remove_reader(self.info)
         self.find()

@@ -71,10 +71,9 @@ class Sandboxes:
         opened: list[int] = []
         wanted = needed(found)
         taken = self.placeholders.take(wanted)
-        impossible = frozenset([path for path, _ in wanted if not os.path.lexists(path)])
         running: Running | None = None
         try:
-            inside = self._inside(program, launch, found, impossible, opened)
+            inside = self._inside(program, launch, found, impossible(wanted), opened)
             running = Running(self._loop, taken, self._hooks(launch), awaited=self._limits.groups)
             opened += running.theirs
             words = running.words(_FIRST + len(inside.descriptors))
@@ -141,7 +140,7 @@ class Sandboxes:
         program: Bubblewrap,
         launch: Launch,
         found: Found,
-        impossible: frozenset[str],
+        missing: frozenset[str],
         opened: list[int],
     ) -> Launch:
         """The launch of bubblewrap; what it opens for that is added to `opened`."""
@@ -155,7 +154,9 @@ class Sandboxes:
                     opened.append(pinned(one.target))
                     pins.append((one.target, _FIRST + 1 + len(opened)))
         roots = tuple(opened)
-        empty, secret = self._covers()
+        if self._sources is None:
+            self._sources = empty_files(self._folder)
+        empty, secret = self._sources
         cwd = os.path.realpath(launch.cwd)
         layout = Layout(
             found,
@@ -169,8 +170,8 @@ class Sandboxes:
             startup=tuple([_cover(path, secret=False) for path in read_here(launch.masks)]),
             own=tuple([_cover(path, secret=True) for path in self._own if os.path.exists(path)]),
             pins=tuple(pins),
-            settings=tuple([path for path in SETTINGS if path == SETTINGS[0] or os.access(path, os.W_OK)]),
-            impossible=impossible,
+            settings=kernel_settings(),
+            impossible=missing,
         )
         words = arguments(layout)
         if launch.argv[0] != launch.program and program.argv0 and not launch.tty:
@@ -183,18 +184,27 @@ class Sandboxes:
         argv += command(launch, renames=program.argv0)
         return Launch(program.path, argv, launch.cwd, {}, descriptors=(args, filter_, *roots))
 
-    def _covers(self) -> tuple[str, str]:
-        """Two empty files of ours: one that can be read, and one that cannot. Raises OSError."""
-        if self._sources is None:
-            found = []
-            for name, mode in (("empty", 0o444), ("secret", 0)):
-                path = f"{self._folder}/{name}"
-                if not os.path.exists(path):
-                    os.makedirs(self._folder, mode=0o700, exist_ok=True)
-                    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
-                found.append(path)
-            self._sources = (found[0], found[1])
-        return self._sources
+
+def empty_files(folder: str) -> tuple[str, str]:
+    """Two of ours: one that can be read, and one that cannot. Raises OSError."""
+    found = []
+    for name, mode in (("empty", 0o444), ("secret", 0)):
+        path = f"{folder}/{name}"
+        if not os.path.exists(path):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
+        found.append(path)
+    return found[0], found[1]
+
+
+def impossible(wanted: Sequence[tuple[str, bool]]) -> frozenset[str]:
+    """Of the placeholders that were to be made, those that are not there."""
+    return frozenset([path for path, _ in wanted if not os.path.lexists(path)])
+
+
+def kernel_settings() -> tuple[str, ...]:
+    """What is to be read-only of the kernel's: the first always, the others where this user can write them."""
+    return tuple([path for path in SETTINGS if path == SETTINGS[0] or os.access(path, os.W_OK)])
 
 
 def _variant(confinement: Confinement, launch: Launch) -> str:

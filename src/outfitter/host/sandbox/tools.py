@@ -11,7 +11,7 @@ from .arguments import Layout, arguments, visible
 from .bubblewrap import Finder, memory
 from .paths import look
 from .placeholders import Placeholders, needed
-from .sandboxes import packed
+from .sandboxes import empty_files, impossible, kernel_settings, packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ class ConfinedTool:
         if found.refusal is not None:
             raise LaunchFailed(found.refusal.strip(), what=found.refusal.strip())
         self._placeholders = Placeholders(f"{folder}/placeholders")
-        self._taken = self._placeholders.take(needed(found))
+        wanted = needed(found)
+        self._taken = self._placeholders.take(wanted)
         self._opened: list[int] = []
         try:
             cwd = os.path.realpath(launch.cwd)
-            empty, secret = _covers(folder)
-            plan = Layout(
+            empty, secret = empty_files(folder)
+            layout = Layout(
                 found,
                 cwd if visible(found, cwd) else "/",
                 launch.env,
@@ -54,8 +55,10 @@ class ConfinedTool:
                 proc=program.proc,
                 empty=empty,
                 secret=secret,
+                settings=kernel_settings(),
+                impossible=impossible(wanted),
             )
-            self._opened.append(memory(packed(arguments(plan))))
+            self._opened.append(memory(packed(arguments(layout))))
             variant = seccomp.ENABLED if confinement.network else seccomp.RESTRICTED
             self._opened.append(memory(_finder.filter(variant)))
         except BaseException as error:
@@ -90,15 +93,3 @@ class ConfinedTool:
 def _file(launch: Launch) -> str:
     """The program as bubblewrap finds it: with the tool's PATH, which it has after `--clearenv`."""
     return launch.found or launch.program
-
-
-def _covers(folder: str) -> tuple[str, str]:
-    """Two empty files: one that can be read, and one that cannot. Raises OSError."""
-    found = []
-    for name, mode in (("empty", 0o444), ("secret", 0)):
-        path = f"{folder}/{name}"
-        if not os.path.exists(path):
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
-        found.append(path)
-    return found[0], found[1]
