@@ -272,6 +272,8 @@ class Outcome:
 
     def _look(self, place: Place, server: int, victim: int) -> None:
         """What only the outside knows."""
+        left = {".codex", ".agents", ".aws"}
+        wait_until(lambda: not left & {one.name for one in place.ws.iterdir()}, "placeholders are gone")
         outside = sorted(one.name for one in place.outside.iterdir())
         if (
             outside != ["datagram", "hard", "stream", "target"]
@@ -288,8 +290,6 @@ class Outcome:
         if came := place.received():
             self.reached["N15"] = f"{came}"
         wait_until(lambda: not running(f"{MARK}-orphan"), "the orphan is gone")
-        left = {".codex", ".agents", ".aws"}
-        wait_until(lambda: not left & {one.name for one in place.ws.iterdir()}, "placeholders are gone")
         assert sorted(one.name for one in (place.ws / ".git").iterdir()) == ["config", "hooks"]
 
 
