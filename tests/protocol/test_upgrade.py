@@ -59,6 +59,9 @@ class Nobody:
     address = "192.0.2.1:5000"
     certificate: Admitted | None = None
 
+    def socket_number(self) -> int | None:
+        return None
+
     def uid(self) -> int | None:
         return None
 

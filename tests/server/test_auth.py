@@ -43,6 +43,9 @@ class Local:
         self._uid = uid
         self.certificate = certificate
 
+    def socket_number(self) -> int | None:
+        return None
+
     def uid(self) -> int | None:
         return self._uid
 

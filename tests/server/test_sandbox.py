@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.sync.client import unix_connect
 
 from tests.support.machine import SECOND, running, wait_gone, wait_until
 from tests.support.sandbox import (
@@ -442,3 +444,59 @@ def test_an_upgrade_keeps_commands_in_their_sandboxes(ws: Path, tmp_path: Path) 
             said = b"".join(base64.b64decode(one["chunk"]) for one in read["chunks"])
             assert (read["exitCode"], said) == (7, b"up\ntrapped\n")
             wait_until(lambda: not placeholders(ws), "placeholders are gone")
+
+
+# The server itself
+
+CONNECT = """
+import socket, sys
+kind, address = sys.argv[1:]
+one = socket.socket(socket.AF_UNIX) if kind == "unix" else socket.socket()
+one.settimeout(20)
+try:
+    one.connect(address if kind == "unix" else ("127.0.0.1", int(address)))
+    one.sendall(
+        b"GET / HTTP/1.1\\r\\nHost: localhost\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n"
+        b"Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n\\r\\n"
+    )
+    print(one.recv(4096).decode().split("\\r\\n")[0])
+except OSError as error:
+    print("refused")
+"""
+ON_THE_NETWORK = managed(special("root", "read"), network="enabled")
+
+
+def calling(wire: Wire, ws: Path, kind: str, address: str) -> str:
+    argv = [sys.executable, "-I", "-S", "-c", CONNECT, kind, address]
+    return run(wire, argv, cwd=ws, sandbox=sandbox(ON_THE_NETWORK)).stdout.strip()
+
+
+def test_a_command_on_the_network_is_no_client_of_its_server(wire: Wire, ws: Path, server: Server) -> None:
+    assert calling(wire, ws, "tcp", str(server.port)) == "HTTP/1.1 403 Forbidden"
+
+
+def test_others_can_connect_meanwhile(wire: Wire, ws: Path, server: Server) -> None:
+    process, started = start(wire, ["cat"], cwd=ws, sandbox=sandbox(ON_THE_NETWORK), pipeStdin=True)
+    with Wire(server.url) as other:
+        other.handshake()
+    wire.call("process/terminate", {"processId": process})
+    finish(wire, process, started)
+
+
+class UnixWire(Wire):
+    """A client of a server that listens on a unix socket."""
+
+    def __init__(self, path: str) -> None:
+        self._context = unix_connect(path, compression=None, ping_interval=None, max_size=None)
+        self.socket = self._context.__enter__()
+        self.notices = []
+        self._answers = {}
+        self._ids = itertools.count(1)
+
+
+def test_the_servers_unix_socket_cannot_be_reached(ws: Path, tmp_path: Path) -> None:
+    need_sandbox()
+    path = tmp_path / "socket"
+    with serving("outfitter", tmp_path / "home", listen=f"unix:{path}"), UnixWire(str(path)) as wire:
+        wire.handshake()
+        assert calling(wire, ws, "unix", str(path)) == "refused"

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
         def uid(self) -> int | None:
             """The user on this machine who is connected; None when that cannot be determined."""
 
+        def socket_number(self) -> int | None:
+            """The kernel's number for its TCP socket on this machine; 0 when that cannot be determined, None
+            for any other."""
+
     Headers = dict[str, str]
     Gate = Callable[[Headers, Caller], "Response | Admitted"]
 

@@ -140,7 +140,15 @@ def _sandboxes_told(sandboxes: Sandboxes | None, parcel: Parcel) -> Told:
     return {
         "held": {path: [parcel.keep(fd), count] for path, (fd, count) in held},
         "running": [
-            [mark, one.outer, one.inner, parcel.keep(one.info), one.told.decode(), list(one.placeholders)]
+            [
+                mark,
+                one.outer,
+                one.inner,
+                parcel.keep(one.info),
+                one.told.decode(),
+                list(one.placeholders),
+                one.on_the_network,
+            ]
             for mark, one in running
         ],
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..core.quotas import Sharing
     from ..observe.audit import Audit, Observer
-    from ..protocol.upgrade import Gate
+    from ..protocol.upgrade import Admitted, Caller, Gate, Headers, Response
     from ..stdlib import socket
     from ..transport.caller import SocketCaller
     from ..transport.certificates import Certificates
@@ -142,7 +142,13 @@ def serve_websocket(
     lazy = _LazyServer(loop, settings, sharing=sharing, observer=audit, drains=drains)
     secure = None if certificates is None else _secured(loop, certificates)
     listener = Listener(
-        loop, sock, gate(), lazy.connect, settings.max_connections, secure=secure, sharing=sharing
+        loop,
+        sock,
+        _without_the_confined(gate(), check, lazy),
+        lazy.connect,
+        settings.max_connections,
+        secure=secure,
+        sharing=sharing,
     )
     lazy.made = lambda server: listener.narrow(*server.connections)
     if certificates is not None:
@@ -185,6 +191,25 @@ def serve_websocket(
     if audit is not None:
         audit.close()
     return 0
+
+
+def _without_the_confined(gate: Gate, check: Check | None, lazy: _LazyServer) -> Gate:
+    """Who comes without a token must not be a command in a sandbox."""
+    if check is not None:
+        return gate
+
+    def decide(headers: Headers, caller: Caller) -> Response | Admitted:
+        said = gate(headers, caller)
+        if lazy.confines and caller.certificate is None:
+            from ..host.sandbox.callers import REFUSAL, is_outside
+            from ..protocol.upgrade import Response
+
+            number = caller.socket_number()
+            if not isinstance(said, Response) and number is not None and not is_outside(number):
+                return Response(403, REFUSAL)
+        return said
+
+    return decide
 
 
 def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket, SocketCaller], Stream]:
@@ -308,6 +333,12 @@ class _LazyServer:
             if self.made is not None:
                 self.made(server)
         return self._server
+
+    @property
+    def confines(self) -> bool:
+        """Whether a command in a sandbox can reach what the host can."""
+        sandboxes = None if self._server is None else self._server.services.used_sandboxes
+        return sandboxes is not None and sandboxes.on_the_network
 
     def warm_up(self) -> None:
         """Makes it before anybody needs it: now, or when the machine has what it takes."""

@@ -58,7 +58,7 @@ class SocketCaller:
             return _known(_credentials(self._sock))
         if self._ours is None or self._theirs is None or not self._on_this_machine():
             return None
-        found = owner(self._theirs, self._ours)
+        found, _ = owner(self._theirs, self._ours)
         try:
             # Only while the connection lives is the pair of addresses taken: after a reset, the owner could
             # be another process that connected from the same port.
@@ -66,6 +66,13 @@ class SocketCaller:
         except OSError:
             return None
         return _known(found)
+
+    def socket_number(self) -> int | None:
+        """The kernel's number for the socket at the other end; None for another machine's or a unix socket, 0
+        where the kernel does not say."""
+        if self._ours is None or self._theirs is None or not self._on_this_machine():
+            return None
+        return owner(self._theirs, self._ours)[1]
 
     def _on_this_machine(self) -> bool:
         return self.host.startswith("127.") or self.host == "::1" or self._theirs[0] == self._ours[0]  # type: ignore[index]
@@ -112,8 +119,9 @@ def _overflow_uid() -> int:
     return _overflow
 
 
-def owner(theirs: _End, ours: _End) -> int | None:
-    """The user whose TCP socket on this machine has the address `theirs` and is connected to `ours`."""
+def owner(theirs: _End, ours: _End) -> tuple[int | None, int]:
+    """The user whose TCP socket on this machine has the address `theirs` and is connected to `ours`, and the
+    kernel's number for it; 0 for none."""
     source, target = _packed(theirs[0]), _packed(ours[0])
     said = _ask(source, theirs[1], target, ours[1])
     return _look_up(source, theirs[1], target, ours[1]) if said is None else said
@@ -143,7 +151,7 @@ def get_ready() -> None:
             pass  # a sandbox without netlink: there may be /proc
 
 
-def _ask(source: bytes, port: int, target: bytes, target_port: int) -> int | None:
+def _ask(source: bytes, port: int, target: bytes, target_port: int) -> tuple[int | None, int] | None:
     global _asking
     get_ready()
     if _asking is None:
@@ -174,7 +182,7 @@ def _ask(source: bytes, port: int, target: bytes, target_port: int) -> int | Non
     # closed already has no inode, and root for its user.
     if answer[1] != _ESTABLISHED or answer[4:40] != both or _number(answer, 68) == 0:
         return None
-    return _number(answer, 64)
+    return _number(answer, 64), _number(answer, 68)
 
 
 def _number(data: bytes, place: int) -> int:
@@ -184,7 +192,7 @@ def _number(data: bytes, place: int) -> int:
 # The table in /proc, where sock_diag is not
 
 
-def _look_up(source: bytes, port: int, target: bytes, target_port: int) -> int | None:
+def _look_up(source: bytes, port: int, target: bytes, target_port: int) -> tuple[int | None, int]:
     for name in ("tcp", "tcp6"):
         wide = name == "tcp6"
         if len(source) == 16 and not wide:
@@ -200,8 +208,8 @@ def _look_up(source: bytes, port: int, target: bytes, target_port: int) -> int |
         # tx:rx, timer, retransmits, uid, timeout, inode
         fields = table[place + len(wanted) :].split(None, 6) if place >= 0 else []
         if len(fields) == 7 and fields[5] != b"0":
-            return int(fields[3])
-    return None
+            return int(fields[3]), int(fields[5])
+    return None, 0
 
 
 def _shown(end: bytes) -> str:

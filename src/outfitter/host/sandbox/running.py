@@ -63,6 +63,7 @@ class Running:
         self.outer = 0  # bubblewrap itself, while it runs outside
         self.inner = 0  # the first process inside, once it is known
         self.told = b""  # what bubblewrap has said
+        self.on_the_network = False  # the host's
         self.theirs: list[int] = []
         self._pidfd = self._gate = -1
 

@@ -91,10 +91,16 @@ class Sandboxes:
         finally:
             let_go(*opened)
         self.running[mark] = running
+        running.on_the_network = launch.confinement.network and launch.before is None
         if not running.held:
             soften(pid)  # nearly always before it has children, and no harm where it is not
         running.begin(pid)
         return pid
+
+    @property
+    def on_the_network(self) -> bool:
+        """Whether a command inside can reach what the host can."""
+        return any(one.on_the_network for one in self.running.values())
 
     @property
     def holds(self) -> bool:
@@ -119,11 +125,19 @@ class Sandboxes:
             self.placeholders.give_back(running.placeholders)
 
     def adopt(
-        self, mark: int, outer: int, inner: int, info: int, told: str, placeholders: Sequence[str]
+        self,
+        mark: int,
+        outer: int,
+        inner: int,
+        info: int,
+        told: str,
+        placeholders: Sequence[str],
+        on_the_network: bool,
     ) -> None:
         """Goes on with a sandbox that another version of this server has started."""
         running = self.running[mark] = Running.known(self._loop, outer, inner, info, told.encode())
         running.placeholders = tuple(placeholders)
+        running.on_the_network = on_the_network
         if not outer:
             self.let_go(mark)
 
@@ -203,7 +217,7 @@ def impossible(wanted: Sequence[tuple[str, bool]]) -> frozenset[str]:
 
 
 def kernel_settings() -> tuple[str, ...]:
-    """What is to be read-only of the kernel's: the first always, the others where this user can write them."""
+    """What is to be read-only of the kernel's: the first always, others where this user can write them."""
     return tuple([path for path in SETTINGS if path == SETTINGS[0] or os.access(path, os.W_OK)])
 
 

@@ -1,0 +1,41 @@
+"""Whether a connection on this machine comes from inside of a sandbox.
+
+A command that may use the host's network can reach the server as any program of its user can, and would be
+let in without a token: it could have another command started, outside of its sandbox. So while such a command
+runs, whoever calls without a token must be found, outside.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..orphans import pids
+
+REFUSAL = (
+    "a command with the host's network runs in a sandbox, and you may be that command: connect with a token "
+    "(--ws-auth capability-token), or listen on a unix socket"
+)
+
+
+def is_outside(socket_number: int) -> bool:
+    """Whether a process outside of every sandbox holds this socket, and none inside. A look at all processes:
+    a socket that nobody is seen to hold may be on its way from one inside to another."""
+    wanted, own = f"socket:[{socket_number}]", os.readlink("/proc/self/ns/pid")
+    found = False
+    for pid in pids():
+        try:
+            if not any(_link(f"/proc/{pid}/fd/{name}") == wanted for name in os.listdir(f"/proc/{pid}/fd")):
+                continue
+            if os.readlink(f"/proc/{pid}/ns/pid") != own:
+                return False
+        except OSError:
+            continue  # gone, or another user's
+        found = True
+    return found
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
