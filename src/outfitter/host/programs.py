@@ -88,7 +88,8 @@ def _interpreter(head: bytes) -> tuple[str, ...]:
 
 def _shells() -> dict[tuple[int, int], str]:
     """The shells of this machine, by their files."""
-    paths = [f"{folder}/{name}" for folder in _FOLDERS for name in shell_names()]
+    folders = dict.fromkeys(map(os.path.realpath, _FOLDERS))  # often one is another
+    paths = [f"{folder}/{name}" for folder in folders for name in shell_names()]
     try:
         with open("/etc/shells", encoding="utf-8", errors="surrogateescape") as file:
             paths += [line.strip() for line in file if line.startswith("/")]
@@ -100,10 +101,14 @@ def _shells() -> dict[tuple[int, int], str]:
             status = os.stat(path)
         except OSError:
             continue
+        identity = status.st_dev, status.st_ino
+        # `sh` may be a name of a program that has a better one.
+        if status.st_nlink > _LINKS or found.get(identity, "sh") != "sh":
+            continue
         # By its real name: `sh` may be a name of a program that is many.
         shell = shell_called(os.path.realpath(path).rpartition("/")[2])
-        if shell and status.st_nlink <= _LINKS and found.get((status.st_dev, status.st_ino), "sh") == "sh":
-            found[status.st_dev, status.st_ino] = shell
+        if shell:
+            found[identity] = shell
     return found
 
 
