@@ -11,7 +11,6 @@ from ..host.programs import account
 from ..protocol.process import StartResult
 from ..shell.look import WRAPPERS, names_shell
 from ..shell.start import is_shell
-from . import forks
 from .call import LATER
 from .shells import ShellStart, modes, reporting
 
@@ -55,7 +54,9 @@ def asked(call: Call, params: StartParams) -> Asked:
         raise InvalidParams("argv must not be empty")
     environments = call.services.environments
     if params.contract is not None and params.contract.scope is not None:
-        forks.enter(call, params.contract.scope)
+        from .forks import enter
+
+        enter(call, params.contract.scope)
     return environments.asked(
         cwd, params.env, params.env_policy, params.contract, params.tty, call.principal, params.thread_id
     )
