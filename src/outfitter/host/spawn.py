@@ -270,15 +270,11 @@ class _Above:
 class _Where:
     """Tells where bytes are in memory: two views of one pointer. `array` could, but takes 3 ms to load."""
 
-    __slots__ = ("_number", "_text")
+    __slots__ = ("number", "text")
 
     def __init__(self) -> None:
-        self._text = ctypes.c_char_p()
-        self._number = ctypes.c_void_p.from_buffer(self._text)
-
-    def address(self, data: bytes) -> int:
-        self._text.value = data
-        return self._number.value or 0
+        self.text = ctypes.c_char_p()
+        self.number = ctypes.c_void_p.from_buffer(self.text)
 
 
 class _Vector:
@@ -294,7 +290,8 @@ class _Vector:
         parts = block.split(b"\0") if items else []
         if len(parts) != len(items):
             raise LaunchFailed(complaint)
-        at = where.address(block)
+        where.text.value = block
+        at = where.number.value or 0
         pointers = []
         for part in parts:
             pointers.append(at)

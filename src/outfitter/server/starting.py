@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..env.resolve import Resolved
     from ..host.programs import Programs
     from ..protocol.process import DetachedParams, StartParams
+    from ..shell.look import Looked
     from ..shell.start import ContractFlag
     from .call import Call, Later
     from .environment import Environments
@@ -101,7 +102,8 @@ def _start(
         from . import confining
 
         confined, sandboxed = confining.step(call.services, params.sandbox, launch, isolated=inside)
-    masked = _masks(ready, environments, params, confined=confined)
+    said = _settings(ready, environments)
+    masked = said is not None and _masks(said, params, confined=confined)
     if concerns:
         settings = ready.settings or environments.contract.settings(launch.cwd)
         login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
@@ -148,7 +150,6 @@ def _start(
         # Its protocol has no place for them.
         texts = (*ready.warnings, *(flag.what for flag in flags))
         environments.say(texts)
-        said = _settings(ready, environments)
         if said is not None and said.stock_notices == "stderr":
             news = environments.news(call.principal, params.thread_id or session.id, texts)
             if news:
@@ -203,11 +204,8 @@ def _unattended(call: Call, detached: DetachedParams) -> float:
     return asked
 
 
-def _masks(ready: Ready, environments: Environments, params: StartParams, *, confined: bool) -> bool:
+def _masks(settings: Settings, params: StartParams, *, confined: bool) -> bool:
     """Whether startup files are masked for the command: a sandbox does it for next to nothing."""
-    settings = _settings(ready, environments)
-    if settings is None:
-        return False
     return settings.descendants == "mask" or (confined and modes(settings, params.contract)[1] == "enforce")
 
 
@@ -242,14 +240,9 @@ def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Pro
     concerns = is_shell(program)
     if not concerns:
         looked = programs.look(program, env, cwd)
-        # A wrapper with nothing but options and variables starts nothing.
-        starts = any(not word.startswith("-") and "=" not in word for word in params.argv[1:])
-        concerns = names_shell(params.argv) or (starts and program.rpartition("/")[2] in WRAPPERS)
         if looked is not None:
             found = looked.path
-            concerns = concerns or (
-                looked.concerns and (starts or bool(looked.interpreter) or looked.name not in WRAPPERS)
-            )
+        concerns = _has_shell(params.argv, looked)
     launch = Launch(
         program,
         argv,
@@ -262,3 +255,17 @@ def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Pro
         found=found,
     )
     return launch, concerns
+
+
+def _has_shell(argv: list[str], looked: Looked | None) -> bool:
+    """Whether a shell is in a command whose first word is none by its name."""
+    if len(argv) > 1 and names_shell(argv):
+        return True
+    wraps = argv[0].rpartition("/")[2] in WRAPPERS
+    if not wraps and (looked is None or not looked.concerns):
+        return False  # as most often
+    # A wrapper with nothing but options and variables starts nothing.
+    starts = any(not word.startswith("-") and "=" not in word for word in argv[1:])
+    if looked is None or not looked.concerns:
+        return starts
+    return starts or bool(looked.interpreter) or looked.name not in WRAPPERS
