@@ -116,9 +116,10 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
     yield "json: 262,000 members", head + b"{" + b",".join(b'"k%d":1' % n for n in range(262_000)) + b"}}"
     yield "json: one number of 8 MB", head + b"1" * 8_000_000 + b"}"
     many = {f"VARIABLE_NUMBER_{number}": "x" * 200 for number in range(4096)}
-    names = {"N" * 12 + str(number): "" for number in range(4096)}
+    names = {f"NNNNNNNN{number:04}": "" for number in range(4096)}
+    sets = {f"MMMMMMMMMMMM{number:04}": "" for number in range(1024)}
     hard = [f"*a*{'?n' * 5}*b{number}" for number in range(48)]
-    tough = policy(exclude=hard, includeOnly=[*hard[1:], "*n*n*n*"], set=names)
+    tough = policy(exclude=hard, includeOnly=[*hard[1:], "*n*n*n*"], set=sets)
     wide = {f"V{number}": "/a:/b" for number in range(4000)} | {
         "PATH": ":".join(f"/p{n}" for n in range(8000))
     }
@@ -147,6 +148,14 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
         yield (
             "start: argv of 200,000" + told,
             request("process/start", start(ident + "e", argv=["true", *["xx"] * 200_000])),
+        )
+        yield (
+            "start: argv of 4 MB" + told,
+            request("process/start", start(ident + "j", argv=["true", *["x," * 70] * 28_000])),
+        )
+        yield (
+            "start: PATH of 15,000" + told,
+            request("process/start", start(ident + "k", env={"PATH": "/p1:" * 15_000}, contract={})),
         )
         yield (
             "start: argv of 7 MB" + told,

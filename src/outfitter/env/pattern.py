@@ -59,13 +59,16 @@ def check(patterns: Sequence[str], what: str) -> None:
 class Patterns:
     """A compiled list of patterns; `match` gives the first one that fits a name."""
 
-    __slots__ = ("_exact", "_together", "_wild", "texts")
+    __slots__ = ("_ahead", "_both", "_exact", "_together", "_wild", "texts")
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.texts = tuple(patterns)
         self._exact: dict[str, tuple[int, str]] = {}
         self._wild: list[tuple[int, str, str]] = []
         self._together: Callable[[str], int] | None = None  # made when it is first needed
+        self._both: tuple[Automaton, Patterns] | None = None  # with the list that is asked next
+        # The last name that was matched together with the list before; one tuple, as threads may match, too.
+        self._ahead: tuple[str | None, int] = (None, -1)
         for place, pattern in enumerate(self.texts):
             folded = fold(pattern)
             if not folded:
@@ -79,14 +82,40 @@ class Patterns:
         """The first pattern that fits an already folded name, or None."""
         exact = self._exact.get(folded)
         if self._wild:
-            if self._together is None:
-                self._together = _compile([pattern for _, pattern, _ in self._wild])
-            number = self._together(folded)
+            number = self._number(folded)
             if number >= 0:
                 place, _, pattern = self._wild[number]
                 if exact is None or place < exact[0]:
                     return pattern
         return None if exact is None else exact[1]
+
+    def _number(self, folded: str) -> int:
+        if self._together is None:
+            self._together = _compile(self._folded)
+        name, known = self._ahead
+        if name == folded:
+            return known
+        if self._both is None:
+            return self._together(folded)
+        automaton, other = self._both
+        number, ahead = automaton.match_both(folded, len(self._wild))
+        other._ahead = (folded, ahead)
+        return number
+
+    @property
+    def _folded(self) -> list[str]:
+        return [pattern for _, pattern, _ in self._wild]
+
+    def then(self, other: Patterns) -> None:
+        """Names are matched against this list, then at once against the other one: in half the time."""
+        if self._wild and other._wild:
+            self._together, other._together = _compile(self._folded), _compile(other._folded)
+            if _is_automaton(self._together) and _is_automaton(other._together):
+                self._both = (Automaton([*self._folded, *other._folded]), other)
+
+
+def _is_automaton(match: Callable[[str], int]) -> bool:
+    return isinstance(getattr(match, "__self__", None), Automaton)
 
 
 def _is_wild(pattern: str) -> bool:
@@ -165,3 +194,18 @@ class Automaton:
                 return -1
         states &= self._last
         return self._ends[(states & -states).bit_length()] if states else -1
+
+    def match_both(self, name: str, border: int) -> tuple[int, int]:
+        """As `match`, for the patterns before a number, and for those from there on, counted from there."""
+        states, stay, any_mark, moves = self._start, self._stay, self._any, self._moves.get
+        for mark in name:
+            states = states << 1 & moves(mark, any_mark) | states & stay
+        states &= self._last
+        first = -1
+        while states:
+            number = self._ends[(states & -states).bit_length()]
+            if number >= border:
+                return first, number - border
+            first = number if first < 0 else first
+            states &= states - 1
+        return first, -1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ..core.launch import DEFAULT_PATH
+from ..core.launch import DEFAULT_PATH, MAX_FOLDERS
 from ..shell.look import Looked
 from ..shell.start import shell_called, shell_names
 
@@ -39,7 +39,7 @@ class Programs:
         access, last = os.access, self._last.get(program)
         try:
             # As `candidates` has them, but most are found before the list would be made.
-            for folder in env.get("PATH", DEFAULT_PATH).split(":"):
+            for folder in env.get("PATH", DEFAULT_PATH).split(":")[:MAX_FOLDERS]:
                 path = f"{folder}/{program}" if folder else program
                 whole = path if path[:1] == "/" else f"{cwd}/{path}"
                 if whole == last or access(whole, os.X_OK):

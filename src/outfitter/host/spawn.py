@@ -14,7 +14,7 @@ import os
 import resource
 from struct import pack
 
-from ..core.launch import DEFAULT_PATH, Launch, candidates
+from ..core.launch import DEFAULT_PATH, MAX_FOLDERS, Launch, candidates
 from ..errors import HostUnsupported, LaunchFailed
 from ..log import warn
 from ..stdlib import allocate_lock
@@ -55,6 +55,7 @@ _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 # posix_spawnattr_t is 336 bytes and posix_spawn_file_actions_t 80 in glibc and musl; sigset_t 128.
 _FIRST = 3  # the place of the first descriptor after the standard ones
 _OPAQUE = 512
+_LONGEST_WORD = 32 * os.sysconf("SC_PAGE_SIZE")  # the kernel's MAX_ARG_STRLEN; the NUL at its end counts
 # Sets of descriptors and directories; made anew when there are more, because each takes memory.
 _REMEMBERED = 64
 
@@ -323,7 +324,10 @@ def find(launch: Launch, *, careful: bool = False) -> bytes:
         raise LaunchFailed(_text(errno.EACCES), "EACCES", what, "program")
     from ..env.lists import reaches_system
 
-    what = f"`{launch.program}` was not found in the command's PATH"
+    where = "the command's PATH"
+    if launch.env.get("PATH", "").count(":") >= MAX_FOLDERS:
+        where = f"the first {MAX_FOLDERS} folders of {where}, and more are not looked at"
+    what = f"`{launch.program}` was not found in {where}"
     if not reaches_system(launch.env.get("PATH", DEFAULT_PATH)):
         what += ", which has neither /usr/bin nor /bin: `outfitter env explain PATH` says who set it"
     if launch.tty:
@@ -332,6 +336,12 @@ def find(launch: Launch, *, careful: bool = False) -> bytes:
         text = f'Unable to spawn {launch.program} because:\nNo viable candidates found in PATH "{searched}"'
         raise LaunchFailed(text, "ENOENT", what, "program")
     raise LaunchFailed(_text(errno.ENOENT), "ENOENT", what, "program")
+
+
+def check_words(launch: Launch) -> None:
+    """Refuses a word that no kernel takes, before anybody reads it. Raises LaunchFailed."""
+    if max(map(len, launch.argv)) >= _LONGEST_WORD:
+        raise failure(errno.E2BIG, launch, b"")
 
 
 def failure(code: int, launch: Launch, program: bytes) -> LaunchFailed:

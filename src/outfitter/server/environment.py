@@ -9,7 +9,7 @@ from ..env.pattern import check as check_patterns
 from ..env.policy import Policy
 from ..host import facts
 from ..log import warn
-from ..protocol.fields import check_names
+from ..protocol.fields import MAX_SET_NAMES_BYTES, check_names
 from ..protocol.methods import CAPABILITIES
 from ..protocol.session import EnvironmentInfo
 from ..protocol.uri import from_path, parse
@@ -207,7 +207,7 @@ def _policy(policy: EnvPolicyParams) -> Policy:
     """Compiled. Raises LimitExceeded."""
     check_patterns(policy.exclude, "envPolicy.exclude")
     check_patterns(policy.include_only, "envPolicy.includeOnly")
-    check_names(dict(policy.set), "envPolicy.set")
+    check_names(dict(policy.set), "envPolicy.set", MAX_SET_NAMES_BYTES)
     return Policy(
         policy.inherit, policy.ignore_default_excludes, policy.exclude, policy.set, policy.include_only
     )

@@ -8,6 +8,7 @@ from ..core.starting import connect, mask, shell, through, wrap
 from ..env.layer import REQUESTED
 from ..errors import DetachRefused, FileInvalid, InvalidParams
 from ..host.programs import account
+from ..host.spawn import check_words
 from ..protocol.process import StartResult
 from ..shell.look import WRAPPERS, names_shell
 from ..shell.start import is_shell
@@ -105,6 +106,7 @@ def _start(
     said = _settings(ready, environments)
     masked = said is not None and _masks(said, params, confined=confined)
     if concerns:
+        check_words(launch)  # to read a text of megabytes for shells in it takes 50 ms
         settings = ready.settings or environments.contract.settings(launch.cwd)
         login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
         report = reporting(startup, launch.env, wanted=session.summaries)
