@@ -15,6 +15,7 @@ from outfitter.protocol.environment import MAX_PROGRAMS
 from outfitter.protocol.fields import MAX_IDENTIFIER, MAX_PATHS, MAX_SET_NAMES_BYTES, MAX_VARIABLES
 from outfitter.protocol.process import MAX_ARGUMENTS
 from outfitter.protocol.uri import MAX_URI
+from outfitter.server.environment import MAX_ENTRIES
 from tests.support.wire import Message, Wire, b64, start_params
 
 LONG = "é" * (MAX_IDENTIFIER // 2) + "x"
@@ -182,6 +183,10 @@ def test_lists_of_arguments_paths_and_programs_are_bounded(wire: Wire) -> None:
     long = "file:///" + "%41" * (MAX_URI // 3)
     refused(wire.error("fs/getMetadata", {"path": long}), f"a path: {len(long)} characters, at most 16384")
     assert wire.error("fs/getMetadata", {"path": long[:MAX_URI]})["data"]["errno"] == "ENAMETOOLONG"
+    lists = {"PATH": "/bin" + ":/p" * MAX_ENTRIES, "MANPATH": "/m:/n"}
+    start = start_params("p", ["true"], env=lists, contract={})
+    refused(wire.error("process/start", start), "(PATH and others): 8193 entries, at most 8192")
+    wire.start("p", ["true"], env=lists)  # taken as it is
     asked_for = {"env": {}, "envPolicy": None, "programs": ["sh"] * (MAX_PROGRAMS + 1)}
     refused(wire.error("environment/explain", asked_for), "`programs`: 65 programs, at most 64")
 

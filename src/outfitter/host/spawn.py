@@ -56,6 +56,7 @@ _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 _FIRST = 3  # the place of the first descriptor after the standard ones
 _OPAQUE = 512
 _LONGEST_WORD = 32 * os.sysconf("SC_PAGE_SIZE")  # the kernel's MAX_ARG_STRLEN; the NUL at its end counts
+_LEAST_ROOM, _MOST_ROOM = 128 << 10, 6 << 20
 # Sets of descriptors and directories; made anew when there are more, because each takes memory.
 _REMEMBERED = 64
 
@@ -116,6 +117,9 @@ class Spawner:
         self._pid_ref = ctypes.byref(self._pid)
         with limits_are_ours:
             self._rtt = resource.getrlimit(resource.RLIMIT_RTTIME)
+            stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
+        # What the kernel takes as arguments and variables together: more is not handed over to be refused.
+        self._room = min(max(stack // 4, _LEAST_ROOM), _MOST_ROOM) if stack >= 0 else _MOST_ROOM
         self.child_files: tuple[int, int] | None = None  # the limit on files of children, if not our own
         self.for_ourselves: Mapping[str, str] = {}  # what our own interpreter needs, if anything
 
@@ -144,6 +148,8 @@ class Spawner:
             return self._start(launch, stdio, mark)
 
     def _start(self, launch: Launch, stdio: Stdio, mark: int | None) -> int:
+        if sum(map(len, launch.argv)) > self._room:
+            raise failure(errno.E2BIG, launch, b"")
         argv = _Vector(list(launch.argv), "nul byte found in provided data", self._where)
         env = self._environment(launch.env)
         program = find(launch)
