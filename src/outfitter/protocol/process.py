@@ -208,10 +208,7 @@ def _check_snapshot(snapshot: Fields | None) -> None:
 def _network(fields: Fields) -> NetworkParams | None:
     """What is said about the network; most often all of it is null or false."""
     said = fields.members.get
-    if (
-        said("networkProxy") is said("managedNetwork") is None
-        and said(_MANAGED, False) is False
-    ):
+    if said("networkProxy") is said("managedNetwork") is None and said(_MANAGED, False) is False:
         return None
     from .network import NetworkParams
 
