@@ -199,7 +199,9 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
         }
         yield "diff: lists" + told, request("environment/diff", {"a": lists, "b": back})
         yield "base: client" + told, request("environment/base", {"rule": "client", "pid": 1, "env": names})
-        yield "start: after base" + told, request("process/start", start(ident + "i", envPolicy=tough))
+        based = request("environment/base", {"rule": "client", "pid": 1, "env": names})
+        begun = request("process/start", start(ident + "i", envPolicy=tough))
+        yield "start: after base" + told, one_after_the_other(based, begun)
         yield (
             "base: daemon" + told,
             request("environment/base", {"rule": "daemon", "pid": 1, "digestKey": "", "digests": names}),
@@ -270,6 +272,10 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
     yield "fs/getMetadata: 7 MB, escaped", request("fs/getMetadata", {"path": path + "/" + "%41" * 2_300_000})
     yield "process/read: 1 MiB", lambda socket: read_escapes(socket, 1)
     yield "process/list: 2,000", lambda socket: list_many(socket)
+
+
+def one_after_the_other(*messages: bytes) -> Callable[[ClientConnection], object]:
+    return lambda socket: [ask(socket, message) for message in messages]
 
 
 def read_escapes(socket: ClientConnection, count: int) -> None:

@@ -59,16 +59,13 @@ def check(patterns: Sequence[str], what: str) -> None:
 class Patterns:
     """A compiled list of patterns; `match` gives the first one that fits a name."""
 
-    __slots__ = ("_ahead", "_both", "_exact", "_together", "_wild", "texts")
+    __slots__ = ("_exact", "_together", "_wild", "texts")
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.texts = tuple(patterns)
         self._exact: dict[str, tuple[int, str]] = {}
         self._wild: list[tuple[int, str, str]] = []
         self._together: Callable[[str], int] | None = None  # made when it is first needed
-        self._both: tuple[Automaton, Patterns] | None = None  # with the list that is asked next
-        # The last name that was matched together with the list before; one tuple, as threads may match, too.
-        self._ahead: tuple[str | None, int] = (None, -1)
         for place, pattern in enumerate(self.texts):
             folded = fold(pattern)
             if not folded:
@@ -82,25 +79,14 @@ class Patterns:
         """The first pattern that fits an already folded name, or None."""
         exact = self._exact.get(folded)
         if self._wild:
-            number = self._number(folded)
+            if self._together is None:
+                self._together = _compile(self._folded)
+            number = self._together(folded)
             if number >= 0:
                 place, _, pattern = self._wild[number]
                 if exact is None or place < exact[0]:
                     return pattern
         return None if exact is None else exact[1]
-
-    def _number(self, folded: str) -> int:
-        if self._together is None:
-            self._together = _compile(self._folded)
-        name, known = self._ahead
-        if name == folded:
-            return known
-        if self._both is None:
-            return self._together(folded)
-        automaton, other = self._both
-        number, ahead = automaton.match_both(folded, len(self._wild))
-        other._ahead = (folded, ahead)
-        return number
 
     @property
     def _folded(self) -> list[str]:
@@ -108,10 +94,26 @@ class Patterns:
 
     def then(self, other: Patterns) -> None:
         """Names are matched against this list, then at once against the other one: in half the time."""
-        if self._wild and other._wild:
-            self._together, other._together = _compile(self._folded), _compile(other._folded)
-            if _is_automaton(self._together) and _is_automaton(other._together):
-                self._both = (Automaton([*self._folded, *other._folded]), other)
+        if not (self._wild and other._wild):
+            return
+        self._together, alone = _compile(self._folded), _compile(other._folded)
+        other._together = alone
+        if not (_is_automaton(self._together) and _is_automaton(alone)):
+            return
+        both, border = Automaton([*self._folded, *other._folded]).match_both, len(self._wild)
+        ahead: tuple[str | None, int] = (None, -1)  # replaced as a whole: threads may match, too
+
+        def first(name: str) -> int:
+            nonlocal ahead
+            number, others = both(name, border)
+            ahead = (name, others)
+            return number
+
+        def second(name: str) -> int:
+            last, number = ahead
+            return number if last == name else alone(name)
+
+        self._together, other._together = first, second
 
 
 def _is_automaton(match: Callable[[str], int]) -> bool:
@@ -127,12 +129,23 @@ def _compile(patterns: list[str]) -> Callable[[str], int]:
     if len(patterns) <= _FEW:
         tests = [_simple(pattern) for pattern in patterns]
         if None not in tests:
-            return _one_by_one(tests)  # type: ignore[arg-type]
+            return _one_by_one(patterns, tests)  # type: ignore[arg-type]
     return Automaton(patterns).match
 
 
-def _one_by_one(tests: list[Callable[[str], bool]]) -> Callable[[str], int]:
+def _one_by_one(patterns: list[str], tests: list[Callable[[str], bool]]) -> Callable[[str], int]:
+    heads = tuple([one.rstrip("*") for one in patterns if not one.startswith("*")])
+    tails = tuple([one.lstrip("*") for one in patterns if not one.endswith("*")])
+    inners = [one.strip("*") for one in patterns if one.startswith("*") and one.endswith("*")]
+
     def match(name: str) -> int:
+        # Most names fit none: to find that out takes a fifth of the time.
+        if not name.startswith(heads) and not name.endswith(tails):
+            for inner in inners:
+                if inner in name:
+                    break
+            else:
+                return -1
         for number, test in enumerate(tests):
             if test(name):
                 return number

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 MAX_VALUES = 262_144  # as the reference: 64 MiB of `1,1,1,...` would be gigabytes of objects
 _PIECE = 128 << 10  # of a long list's text
 _LONG = 64 << 10  # a text in which marks are counted twice as fast if they are taken out first
-_NO_MARKS = bytes([code for code in range(256) if code not in b'{[,:"'])
 MAX_DEPTH = 127  # as the reference; far below what the C scanner's recursion allows
 
 
@@ -91,7 +90,8 @@ def loads(text: str, members: int | None = None) -> Json:
 
 def _marks(text: str) -> str:
     """The marks of a text that are counted: to look for each takes as long as to take them out."""
-    return text.encode("utf-8", "surrogatepass").translate(None, _NO_MARKS).decode("ascii")
+    others = bytes({*range(256)} - {*b'{[,:"'})
+    return text.encode("utf-8", "surrogatepass").translate(None, others).decode("ascii")
 
 
 class _LongInteger(Exception):
