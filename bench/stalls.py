@@ -116,9 +116,10 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
     yield "json: 262,000 members", head + b"{" + b",".join(b'"k%d":1' % n for n in range(262_000)) + b"}}"
     yield "json: one number of 8 MB", head + b"1" * 8_000_000 + b"}"
     many = {f"VARIABLE_NUMBER_{number}": "x" * 200 for number in range(4096)}
-    names = {"N" * 12 + str(number): "" for number in range(4096)}
+    names = {f"NNNNNNNN{number:04}": "" for number in range(4096)}
+    sets = {f"MMMMMMMMMMMM{number:04}": "" for number in range(1024)}
     hard = [f"*a*{'?n' * 5}*b{number}" for number in range(48)]
-    tough = policy(exclude=hard, includeOnly=[*hard[1:], "*n*n*n*"], set=names)
+    tough = policy(exclude=hard, includeOnly=[*hard[1:], "*n*n*n*"], set=sets)
     wide = {f"V{number}": "/a:/b" for number in range(4000)} | {
         "PATH": ":".join(f"/p{n}" for n in range(8000))
     }
@@ -147,6 +148,14 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
         yield (
             "start: argv of 200,000" + told,
             request("process/start", start(ident + "e", argv=["true", *["xx"] * 200_000])),
+        )
+        yield (
+            "start: argv of 4 MB" + told,
+            request("process/start", start(ident + "j", argv=["true", *["x," * 70] * 28_000])),
+        )
+        yield (
+            "start: lists of 8,000" + told,
+            request("process/start", start(ident + "k", env={"PATH": "/p1:" * 8000}, contract={})),
         )
         yield (
             "start: argv of 7 MB" + told,
@@ -190,7 +199,9 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
         }
         yield "diff: lists" + told, request("environment/diff", {"a": lists, "b": back})
         yield "base: client" + told, request("environment/base", {"rule": "client", "pid": 1, "env": names})
-        yield "start: after base" + told, request("process/start", start(ident + "i", envPolicy=tough))
+        based = request("environment/base", {"rule": "client", "pid": 1, "env": names})
+        begun = request("process/start", start(ident + "i", envPolicy=tough))
+        yield "start: after base" + told, one_after_the_other(based, begun)
         yield (
             "base: daemon" + told,
             request("environment/base", {"rule": "daemon", "pid": 1, "digestKey": "", "digests": names}),
@@ -261,6 +272,10 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
     yield "fs/getMetadata: 7 MB, escaped", request("fs/getMetadata", {"path": path + "/" + "%41" * 2_300_000})
     yield "process/read: 1 MiB", lambda socket: read_escapes(socket, 1)
     yield "process/list: 2,000", lambda socket: list_many(socket)
+
+
+def one_after_the_other(*messages: bytes) -> Callable[[ClientConnection], object]:
+    return lambda socket: [ask(socket, message) for message in messages]
 
 
 def read_escapes(socket: ClientConnection, count: int) -> None:

@@ -68,7 +68,7 @@ EFFECTS = {
     "signal",
 }
 # What pure code may take from `stdlib`, which also has sockets, signals and threads.
-PURE_NAMES = {"deque", "encode_basestring_ascii", "heapify", "heappop", "heappush"}
+PURE_NAMES = {"OrderedDict", "deque", "encode_basestring_ascii", "heapify", "heappop", "heappush"}
 PURE_NAMES |= {"json_encoder", "json_scanner", "sha1", "sha256"}
 PURE = ("earlyerrors", "errors", "record", "plain", "protocol", "env", "shell", "formats", "core")
 

@@ -23,6 +23,7 @@ from outfitter import stdlib
 PUBLIC: dict[str, Any] = {
     "Empty": queue.Empty,
     "LockType": type(threading.Lock()),
+    "OrderedDict": collections.OrderedDict,
     "SIG_DFL": signal.SIG_DFL,
     "SIG_IGN": signal.SIG_IGN,
     "SimpleQueue": queue.SimpleQueue,
@@ -61,6 +62,7 @@ def test_name_is_taken_from_its_first_home(name: str) -> None:
     "name",
     [
         "Empty",
+        "OrderedDict",
         "SimpleQueue",
         "deque",
         "encode_basestring_ascii",

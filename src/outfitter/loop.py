@@ -164,7 +164,10 @@ class EpollLoop:
     def add_reader(self, fd: int, callback: Callable[..., object], *args: Any) -> None:
         watch = self._watches.get(fd)
         if watch is None:
-            self._register(fd, _READ)  # first: a plain file is refused here
+            try:
+                self._epoll.register(fd, _READ)  # first: a plain file is refused here
+            except OSError as error:
+                self._register_later(fd, _READ, error)
             watch = self._watches[fd] = _Watch()
         elif watch.read is None:
             self._modify(fd, _READ | _WRITE)
@@ -214,12 +217,16 @@ class EpollLoop:
     def _register(self, fd: int, mask: int) -> None:
         try:
             self._epoll.register(fd, mask)
-        except FileExistsError:
-            self._modify(fd, mask)  # its last watch could not be ended yet
         except OSError as error:
-            if error.errno not in (_ENOMEM, _ENOSPC):
-                raise
+            self._register_later(fd, mask, error)
+
+    def _register_later(self, fd: int, mask: int, error: OSError) -> None:
+        if isinstance(error, FileExistsError):
+            self._modify(fd, mask)  # its last watch could not be ended yet
+        elif error.errno in (_ENOMEM, _ENOSPC):
             self._mend_later(fd)
+        else:
+            raise error
 
     def _modify(self, fd: int, mask: int) -> None:
         try:

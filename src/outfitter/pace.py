@@ -149,9 +149,10 @@ class EpollPace(Pace):
 
     def started(self) -> None:
         if self.running:
-            self._turns = len(self._bulk)
-            self._turn = max(READ_SIZE, _TURN // max(1, self._turns))
-            self._hurrying = 0 < self._turns <= _FEW
+            turns = self._turns = len(self._bulk)
+            if turns:
+                self._turn = max(READ_SIZE, _TURN // turns)
+            self._hurrying = 0 < turns <= _FEW
         else:
             self._look(_COMMAND_SECONDS, _SERIES_SECONDS)
         self.running += 1
@@ -159,13 +160,17 @@ class EpollPace(Pace):
     def ended(self) -> None:
         self.running -= 1
         self._hurrying = False
-        self._bring_back()
+        if self._aside is not None:
+            self._bring_back()
 
     def appetite(self) -> int:
         if self._turns:
             self._quiet += 1
             self._turns -= 1
             return self._turn
+        if self._quiet < _ALONE:  # as most often: said here, a call less
+            self._quiet += 1
+            return READ_SIZE
         return super().appetite()
 
     def much(self, fd: int) -> None:

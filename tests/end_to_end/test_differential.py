@@ -684,8 +684,10 @@ def test_own_story_ends_where_the_reference_would_never(story: Callable[[Wire], 
 @pytest.mark.parametrize("size", [2**24, 2**24 + 1, 2**26], ids=["16MiB", "16MiB+1", "64MiB"])
 def test_large_frame_is_treated_alike(servers: Servers, size: int) -> None:
     pair = servers.pair()
-    text = '{"id":1,"method":"environment/status","x":"%s"}'
-    pair.compare(text % ("x" * (size - len(text) + 2)), case=f"frame {size}")
+    text = '{"id":1,"method":"process/write","params":{"processId":"%s","chunk":"%s","writeId":"w"}}'
+    room = size - len(text) + 4
+    chunk = "x" * (room // 4 * 4 - 4)
+    pair.compare(text % ("p" * (room - len(chunk)), chunk), case=f"frame {size}")
     pair.close()
 
 

@@ -156,6 +156,24 @@ def test_many_patterns_together_fit_as_each_alone(several: list[str], heard: lis
         assert together.match(fold(name)) == next(fitting, None)
 
 
+@quick
+@given(
+    st.lists(patterns, max_size=6),
+    st.lists(patterns, max_size=6),
+    st.lists(st.tuples(names, st.booleans()), max_size=6),
+)
+@example(["a?a", "b"], ["?a?", "*"], [("aaa", True), ("aaa", True), ("", True), ("b", False)])
+def test_two_lists_one_after_the_other_fit_as_each_alone(
+    first: list[str], second: list[str], heard: list[tuple[str, bool]]
+) -> None:
+    one, other = Patterns(first), Patterns(second)
+    one.then(other)
+    for name, both in heard:
+        if both:
+            assert one.match(fold(name)) == Patterns(first).match(fold(name))
+        assert other.match(fold(name)) == Patterns(second).match(fold(name))
+
+
 def test_few_and_many_patterns_give_the_same_answers() -> None:
     few = ["*KEY*", "FOO*", "*_TOKEN", "BAR"]
     many = [*few, *(f"ZZ{number}*" for number in range(40))]

@@ -51,6 +51,36 @@ def test_a_program_is_looked_for_where_the_child_looks(tmp_path: Path) -> None:
         assert programs.look(gone, ENV, "/") is None
 
 
+def test_what_was_found_is_looked_at_again(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    env = {"PATH": f"{first}:{second}"}
+    programs = Programs()
+
+    def found() -> tuple[str, tuple[str, ...]] | None:
+        looked = programs.look("x", env, "/")
+        return None if looked is None else (looked.path, looked.interpreter)
+
+    last = script(second / "x", b"#!/bin/sh")
+    assert found() == found() == (last, ("/bin/sh",))
+    script(second / "x", b"#!/bin/bash")  # another content
+    assert found() == (last, ("/bin/bash",))
+    before = script(first / "x", b"#!/bin/dash")  # one in front of it
+    assert found() == found() == (before, ("/bin/dash",))
+    (first / "x").chmod(0o644)  # which may not be executed any more
+    assert found() == found() == (last, ("/bin/bash",))
+    (second / "x").unlink()
+    assert found() is None
+    (first / "x").chmod(0o755)
+    assert found() == (before, ("/bin/dash",))
+    # By its path, a file is what it is, whoever may execute it.
+    (first / "x").chmod(0o644)
+    assert found() is None
+    assert programs.look(before, env, "/") == Looked(before, "x", interpreter=("/bin/dash",))
+    assert found() is None
+
+
 def test_only_a_shell_a_script_and_what_starts_others_concern_us(tmp_path: Path) -> None:
     os.symlink("/bin/bash", tmp_path / "other")
     os.symlink("/usr/bin/env", tmp_path / "also")

@@ -305,22 +305,9 @@ def test_a_larger_request_is_refused_without_being_read(form: str) -> None:
         jsonrpc.parse_request(sent)  # type: ignore[arg-type]
     assert refused.value.request_id == 7
     assert str(refused.value.detail) == (
-        f"message of {len(data)} bytes: above 4194304 only long texts without escapes may stand "
+        f"message of {len(data)} bytes: above 4194304 only one base64 text may stand, without escapes "
         "(`dataBase64`, `chunk`); send less at a time"
     )
-
-
-@pytest.mark.parametrize("size", [4 << 20, 16 << 20])
-def test_a_larger_request_may_be_nearly_all_text(size: int) -> None:
-    data = large(f'{{"x":"{"y" * size}"}}')
-    for sent in (data, data.decode(), (data[:9000], data[9000:])):
-        found = jsonrpc.parse_request(sent)  # type: ignore[arg-type]
-        assert isinstance(found, Request)
-        assert len(found.params["x"]) == size
-    with pytest.raises(Malformed, match="only long texts"):
-        jsonrpc.parse_request(large(f'{{"x":"{"y" * size}\\n"}}'))
-    with pytest.raises(Malformed, match="only long texts"):
-        jsonrpc.parse_request(large(f'{{"x":"{"y" * size}","z":[{"0," * 4100}0]}}'))
 
 
 def test_a_larger_request_may_be_one_base64_text() -> None:

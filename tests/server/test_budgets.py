@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import Any
 
 import pytest
 
+from outfitter.core.launch import MAX_FOLDERS
 from outfitter.env.pattern import MAX_PATTERNS, MAX_WILDCARD_CHARACTERS
 from outfitter.protocol.environment import MAX_PROGRAMS
-from outfitter.protocol.fields import MAX_IDENTIFIER, MAX_NAMES_BYTES, MAX_PATHS, MAX_VARIABLES
+from outfitter.protocol.fields import MAX_IDENTIFIER, MAX_PATHS, MAX_SET_NAMES_BYTES, MAX_VARIABLES
 from outfitter.protocol.process import MAX_ARGUMENTS
+from outfitter.protocol.uri import MAX_URI
+from outfitter.server.environment import MAX_ENTRIES
 from tests.support.wire import Message, Wire, b64, start_params
 
 LONG = "é" * (MAX_IDENTIFIER // 2) + "x"
@@ -95,8 +99,8 @@ def asked(**members: Any) -> Message:
             "envPolicy.set: 4097 variables, at most 4096",
         ),
         (
-            {"set": {"A" * (MAX_NAMES_BYTES + 1): ""}},
-            "the names of envPolicy.set: 65537 bytes, at most 65536",
+            {"set": {"A" * (MAX_SET_NAMES_BYTES + 1): ""}},
+            "the names of envPolicy.set: 16385 bytes, at most 16384",
         ),
     ],
 )
@@ -127,7 +131,7 @@ def test_a_request_has_a_limit_of_variables(wire: Wire) -> None:
 
 def test_a_policy_of_hard_patterns_is_applied(wire: Wire) -> None:
     hard = [f"*x{number}*y?z" for number in range(100)]
-    told = {f"AX{number}-Y-Z": "kept" for number in range(2000)}
+    told = {f"AX{number}-Y-Z": "kept" for number in range(1500)}
     found = wire.call("environment/resolve", asked(inherit="none", set=told, includeOnly=hard))
     # x1 is also in x10 to x19, x100 to x199, and so on.
     kept = [name for name in told if any(f"X{number}" in name for number in range(100))]
@@ -174,8 +178,35 @@ def test_lists_of_arguments_paths_and_programs_are_bounded(wire: Wire) -> None:
     refused(wire.error("process/start", start), "`argv`: 32769 arguments, at most 32768")
     paths = {"watchId": 1, "missing": ["file:///nowhere"] * (MAX_PATHS + 1)}
     refused(wire.error("fs/watchMissing", paths), "`missing`: 1025 paths, at most 1024")
+    paths["missing"] = ["file:///" + "x" * (MAX_URI - 8)] * 9
+    refused(wire.error("fs/watchMissing", paths), f"`missing`: {9 * MAX_URI} characters, at most 131072")
+    long = "file:///" + "%41" * (MAX_URI // 3)
+    refused(wire.error("fs/getMetadata", {"path": long}), f"a path: {len(long)} characters, at most 16384")
+    assert wire.error("fs/getMetadata", {"path": long[:MAX_URI]})["data"]["errno"] == "ENAMETOOLONG"
+    lists = {"PATH": "/bin" + ":/p" * MAX_ENTRIES, "MANPATH": "/m:/n"}
+    start = start_params("p", ["true"], env=lists, contract={})
+    refused(wire.error("process/start", start), "(PATH and others): 8193 entries, at most 8192")
+    wire.start("p", ["true"], env=lists)  # taken as it is
     asked_for = {"env": {}, "envPolicy": None, "programs": ["sh"] * (MAX_PROGRAMS + 1)}
     refused(wire.error("environment/explain", asked_for), "`programs`: 65 programs, at most 64")
+
+
+def test_a_text_that_no_kernel_takes_is_not_read(wire: Wire) -> None:
+    text = "sh " * (32 * os.sysconf("SC_PAGE_SIZE") // 3 + 1)
+    error = wire.error("process/start", start_params("p", ["/bin/sh", "-c", text]))
+    assert (error["code"], error["data"]["errno"]) == (-32603, "E2BIG")
+    assert "larger than the system allows" in error["data"]["reason"]
+    wire.start("p", ["/bin/sh", "-c", f": {text[:100_000]}"])
+
+
+def test_a_program_is_looked_for_in_so_many_folders(wire: Wire) -> None:
+    path = "/nowhere:" * (MAX_FOLDERS - 1)
+    wire.start("p", ["true"], env={"PATH": f"{path}/usr/bin:/bin"})
+    error = wire.error("process/start", start_params("q", ["true"], env={"PATH": f"{path}/nowhere:/bin"}))
+    assert error["data"]["errno"] == "ENOENT"
+    assert error["data"]["reason"] == (
+        "`true` was not found in the first 2048 folders of the command's PATH, and more are not looked at"
+    )
 
 
 @pytest.mark.parametrize("method", ["environment/resolve", "environment/explain"])

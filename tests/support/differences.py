@@ -138,6 +138,7 @@ class InCase:
 ACCEPTED = {"status": "accepted"}
 STDIN_CLOSED = {"status": "stdinClosed"}
 READY = {"status": "ready"}
+UNKNOWN_PROCESS = {"status": "unknownProcess"}
 
 CASES = [
     # processes
@@ -176,8 +177,8 @@ CASES = [
     ),
     InCase("18.1", "start by name without PATH terminal", -32603, {"exit": 0}),  # as with pipes
     # messages
-    InCase("19 #19", "frame 16777217", "ended", READY),
-    InCase("19 #19", "frame 67108864", "ended", READY),
+    InCase("19 #19", "frame 16777217", "ended", UNKNOWN_PROCESS),
+    InCase("19 #19", "frame 67108864", "ended", UNKNOWN_PROCESS),
     InCase("19 #28", "story reused_id_in_flight", ["result", "result"], ["-32600", "result"]),
     # structures given as lists of their members, which implementations need not take
     InCase("2.3", "envelope trace list", READY, -32600),

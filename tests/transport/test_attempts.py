@@ -136,8 +136,9 @@ class Place:
         self.decided = decided
         self.admitted: list[WebSocketTransport] = []
         self.socket = listen("127.0.0.1", 0)
+        shares = None if sharing is None else lambda: sharing
         self.listener = Listener(
-            loop, self.socket, lambda *_: self.decided, self.connected, limit, sharing=sharing
+            loop, self.socket, lambda *_: self.decided, self.connected, limit, sharing=shares
         )
         self.peers: list[socket.socket] = []
 
@@ -322,7 +323,7 @@ def test_nothing_in_a_line_steers_a_terminal(loop: HandLoop, caplog: pytest.LogC
     attempts = Attempts(loop)
     attempts.log_refusal("192.0.2.1:1", "401 \x1b[31m\nforged line")
     assert [record.getMessage() for record in caplog.records] == [
-        "! refused 192.0.2.1:1: 401 ?[31m?forged line"
+        r"! refused 192.0.2.1:1: 401 \x1b[31m\nforged line"
     ]
 
 

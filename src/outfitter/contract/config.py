@@ -218,7 +218,7 @@ class _Seen:
         is_same = way is not None and way.holds()
         # Where no link leads to the folder, the way has shown that it is still the same one.
         is_told = is_same and way is not None and way.paths[0] == directory
-        if not is_told and _identity(directory) != self.identity:
+        if directory is not None and not is_told and _identity(directory) != self.identity:
             return False
         for path, was in self.files:
             if stamp(path) != was:

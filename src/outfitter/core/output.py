@@ -7,9 +7,8 @@ every stream has ended.
 
 from __future__ import annotations
 
-from collections import deque
-
 from ..record import record
+from ..stdlib import deque
 
 RETAINED_BYTES = 1 << 20  # the reference's window; a client that reconnects in time needs no more
 RETAINED_CHUNKS = 50_000  # the reference's; bounds what one-byte writes cost

@@ -6,7 +6,7 @@ most. Nothing is thrown away here: what was added begins, sooner or later.
 
 from __future__ import annotations
 
-from collections import deque
+from ..stdlib import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

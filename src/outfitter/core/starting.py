@@ -6,7 +6,6 @@ the steps is the order of the words in front of the command, from the inside out
 
 from __future__ import annotations
 
-from ..env.behind import KEPT
 from ..errors import InvalidParams
 from ..record import replace
 from ..shell.look import is_plain
@@ -83,6 +82,7 @@ _NAMES_FILES = ("BASH_ENV", "ENV", "ZDOTDIR")
 
 def mask(paths: tuple[str, ...]) -> Step:
     """Startup files look empty, for the command and all its descendants."""
+    from ..env.behind import KEPT
 
     def step(launch: Launch) -> tuple[Launch, Note | None]:
         env = {

@@ -5,7 +5,7 @@ Write ids make a replay after a lost answer harmless; the newest `REMEMBERED` ar
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from ..stdlib import OrderedDict, deque
 
 REMEMBERED = 4096  # the reference's window
 QUEUED_WRITES = 128  # the reference's queue

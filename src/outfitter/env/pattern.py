@@ -80,13 +80,44 @@ class Patterns:
         exact = self._exact.get(folded)
         if self._wild:
             if self._together is None:
-                self._together = _compile([pattern for _, pattern, _ in self._wild])
+                self._together = _compile(self._folded)
             number = self._together(folded)
             if number >= 0:
                 place, _, pattern = self._wild[number]
                 if exact is None or place < exact[0]:
                     return pattern
         return None if exact is None else exact[1]
+
+    @property
+    def _folded(self) -> list[str]:
+        return [pattern for _, pattern, _ in self._wild]
+
+    def then(self, other: Patterns) -> None:
+        """Names are matched against this list, then at once against the other one: in half the time."""
+        if not (self._wild and other._wild):
+            return
+        self._together, alone = _compile(self._folded), _compile(other._folded)
+        other._together = alone
+        if not (_is_automaton(self._together) and _is_automaton(alone)):
+            return
+        both, border = Automaton([*self._folded, *other._folded]).match_both, len(self._wild)
+        ahead: tuple[str | None, int] = (None, -1)  # replaced as a whole: threads may match, too
+
+        def first(name: str) -> int:
+            nonlocal ahead
+            number, others = both(name, border)
+            ahead = (name, others)
+            return number
+
+        def second(name: str) -> int:
+            last, number = ahead
+            return number if last == name else alone(name)
+
+        self._together, other._together = first, second
+
+
+def _is_automaton(match: Callable[[str], int]) -> bool:
+    return isinstance(getattr(match, "__self__", None), Automaton)
 
 
 def _is_wild(pattern: str) -> bool:
@@ -98,12 +129,23 @@ def _compile(patterns: list[str]) -> Callable[[str], int]:
     if len(patterns) <= _FEW:
         tests = [_simple(pattern) for pattern in patterns]
         if None not in tests:
-            return _one_by_one(tests)  # type: ignore[arg-type]
+            return _one_by_one(patterns, tests)  # type: ignore[arg-type]
     return Automaton(patterns).match
 
 
-def _one_by_one(tests: list[Callable[[str], bool]]) -> Callable[[str], int]:
+def _one_by_one(patterns: list[str], tests: list[Callable[[str], bool]]) -> Callable[[str], int]:
+    heads = tuple([one.rstrip("*") for one in patterns if not one.startswith("*")])
+    tails = tuple([one.lstrip("*") for one in patterns if not one.endswith("*")])
+    inners = [one.strip("*") for one in patterns if one.startswith("*") and one.endswith("*")]
+
     def match(name: str) -> int:
+        # Most names fit none: to find that out takes a fifth of the time.
+        if not name.startswith(heads) and not name.endswith(tails):
+            for inner in inners:
+                if inner in name:
+                    break
+            else:
+                return -1
         for number, test in enumerate(tests):
             if test(name):
                 return number
@@ -165,3 +207,18 @@ class Automaton:
                 return -1
         states &= self._last
         return self._ends[(states & -states).bit_length()] if states else -1
+
+    def match_both(self, name: str, border: int) -> tuple[int, int]:
+        """As `match`, for the patterns before a number, and for those from there on, counted from there."""
+        states, stay, any_mark, moves = self._start, self._stay, self._any, self._moves.get
+        for mark in name:
+            states = states << 1 & moves(mark, any_mark) | states & stay
+        states &= self._last
+        first = -1
+        while states:
+            number = self._ends[(states & -states).bit_length()]
+            if number >= border:
+                return first, number - border
+            first = number if first < 0 else first
+            states &= states - 1
+        return first, -1

@@ -78,6 +78,8 @@ class Policy:
         self.set = dict(set)
         # Whether the list is empty counts, not whether its patterns can match anything.
         self.include_only = Patterns(include_only) if include_only else None
+        if self.include_only is not None:
+            self.exclude.then(self.include_only)
 
     @property
     def include_word(self) -> str:
@@ -112,15 +114,17 @@ def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
     """Runs the policy over the starting variables."""
     values: dict[str, str] = {}
     verdicts: dict[str, Verdict] = {}
+    rules: dict[str, str] = {}
     for name, value in start.items():
         verdict = verdicts[name] = _inherit(policy, name)
         if verdict.kept:
             values[name] = value
+            rules[name] = _taken_away(policy, name)
     for name, value in policy.set.items():
         values[name] = value
         verdicts[name] = Verdict(name, True, policy.source, f"{policy.name}.set")
     for name in list(values):
-        rule = _taken_away(policy, name)
+        rule = rules[name] if name in rules else _taken_away(policy, name)
         if rule:
             verdicts[name] = replace(verdicts[name], kept=False, rule=rule)
             del values[name]

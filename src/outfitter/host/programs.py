@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ..core.launch import DEFAULT_PATH
+from ..core.launch import DEFAULT_PATH, MAX_FOLDERS
 from ..shell.look import Looked
 from ..shell.start import shell_called, shell_names
 
@@ -29,39 +29,45 @@ class Programs:
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Looked] = {}
+        self._last: dict[str, str] = {}  # where a program was found: it most often is again
         self._shells: dict[tuple[int, int], str] | None = None
 
     def look(self, program: str, env: Mapping[str, str], cwd: str) -> Looked | None:
         """The file that a program's name means for a command; None if there is none."""
         if "/" in program:
-            return self._file(program, cwd)
-        access = os.access
+            return self._file(program, program if program[:1] == "/" else f"{cwd}/{program}", searched=False)
+        access, last = os.access, self._last.get(program)
         try:
             # As `candidates` has them, but most are found before the list would be made.
-            for folder in env.get("PATH", DEFAULT_PATH).split(":"):
+            for folder in env.get("PATH", DEFAULT_PATH).split(":")[:MAX_FOLDERS]:
                 path = f"{folder}/{program}" if folder else program
-                if access(path if path[:1] == "/" else f"{cwd}/{path}", os.X_OK):
-                    found = self._file(path, cwd)
+                whole = path if path[:1] == "/" else f"{cwd}/{path}"
+                if whole == last or access(whole, os.X_OK):
+                    found = self._file(path, whole, searched=True)
                     if found is not None:
+                        self._last[program] = whole
                         return found
         except ValueError:  # a NUL: nothing can be started so
             pass
         return None
 
-    def _file(self, path: str, cwd: str) -> Looked | None:
-        whole = path if path[:1] == "/" else f"{cwd}/{path}"
+    def _file(self, path: str, whole: str, *, searched: bool) -> Looked | None:
+        """The file at a place; if `searched` for, only one that may be executed."""
         try:
             status = os.stat(whole)
         except (OSError, ValueError):
             return None
-        # A file that is written has another time or size; one that takes its place another number.
-        key = (path, status.st_ino, status.st_mtime_ns, status.st_size, status.st_dev)
+        # One that is written or gets other rights has another time, one that takes its place another number.
+        key = (path, status.st_ino, status.st_ctime_ns, status.st_size, status.st_dev, searched)
         known = self._known.get(key)
         if known is None:
             if status.st_mode & 0o170000 != 0o100000:  # no file, but a folder or the like
                 return None
+            if searched and not os.access(whole, os.X_OK):
+                return None
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
+                self._last.clear()
             known = self._known[key] = self._read(path, whole, status)
         return known
 
@@ -88,7 +94,8 @@ def _interpreter(head: bytes) -> tuple[str, ...]:
 
 def _shells() -> dict[tuple[int, int], str]:
     """The shells of this machine, by their files."""
-    paths = [f"{folder}/{name}" for folder in _FOLDERS for name in shell_names()]
+    folders = dict.fromkeys(map(os.path.realpath, _FOLDERS))  # often one is another
+    paths = [f"{folder}/{name}" for folder in folders for name in shell_names()]
     try:
         with open("/etc/shells", encoding="utf-8", errors="surrogateescape") as file:
             paths += [line.strip() for line in file if line.startswith("/")]
@@ -100,10 +107,14 @@ def _shells() -> dict[tuple[int, int], str]:
             status = os.stat(path)
         except OSError:
             continue
+        identity = status.st_dev, status.st_ino
+        # `sh` may be a name of a program that has a better one.
+        if status.st_nlink > _LINKS or found.get(identity, "sh") != "sh":
+            continue
         # By its real name: `sh` may be a name of a program that is many.
         shell = shell_called(os.path.realpath(path).rpartition("/")[2])
-        if shell and status.st_nlink <= _LINKS and found.get((status.st_dev, status.st_ino), "sh") == "sh":
-            found[status.st_dev, status.st_ino] = shell
+        if shell:
+            found[identity] = shell
     return found
 
 

@@ -56,13 +56,9 @@ _BLOB_WITHIN = 16 << 10  # of the beginning: a path stands before it
 
 
 # What a server reads as JSON in one go, while nobody else is served: twice what a kernel takes as arguments
-# and variables (2 MiB). It takes 25 ms. Only one that is nearly all text without escapes may be longer: it
-# is read at 1 GB/s.
+# and variables (2 MiB). It takes 25 ms. Only a base64 text, as it is and without escapes, may be longer: it
+# is not read as JSON.
 LARGEST_REQUEST = 4 << 20
-# In such a one, of quotation marks, commas and brackets together; looked at in pieces, so that one with
-# many of them is refused at once.
-_MARKS = 4096
-_PIECE = 1 << 20
 # Members of all objects in it, and objects and lists: eight times what one map of variables may have.
 # Each takes about 1 µs.
 REQUEST_MEMBERS = 32_768
@@ -75,28 +71,15 @@ def parse_request(data: Payload) -> Request | Notice | Reply:
         if size > LARGEST_REQUEST:
             pieces = data if isinstance(data, tuple) else (data.encode() if isinstance(data, str) else data,)
             quick = _parse_around(pieces)
-            if quick is None and not _is_plain(pieces):
+            if quick is None:
                 head = pieces[0][:512].decode("utf-8", "replace")
                 raise Malformed(f"message of {size} bytes: {_TOO_LARGE}", _leading_id(head, ""))
-            if quick is not None:
-                return quick
+            return quick
     return parse(data, REQUEST_MEMBERS)
 
 
-def _is_plain(pieces: tuple[bytes, ...]) -> bool:
-    """Whether a message is nearly all text, without escapes."""
-    left = _MARKS
-    for piece in pieces:
-        for start in range(0, len(piece), _PIECE):
-            part = piece[start : start + _PIECE]
-            left -= sum(map(part.count, (b'"', b",", b"[", b"{")))
-            if left < 0 or b"\\" in part:
-                return False
-    return True
-
-
 _TOO_LARGE = (
-    f"above {LARGEST_REQUEST} only long texts without escapes may stand (`dataBase64`, `chunk`); "
+    f"above {LARGEST_REQUEST} only one base64 text may stand, without escapes (`dataBase64`, `chunk`); "
     "send less at a time"
 )
 

@@ -61,6 +61,15 @@ class DetachedParams:
     for_ms: int | None = None
 
 
+# What most requests do not have, or as null: to ask for each takes as long as to read all the others.
+_RARE = (
+    *("envPolicy", "size", "contract", "detached", "metadata", "shellSnapshot"),
+    *("sandbox", "managedNetwork", "networkProxy"),
+)
+_ABSENT = [None] * len(_RARE)
+_MANAGED = "enforceManagedNetwork"  # may not be null
+
+
 @quick_record
 class StartParams:
     """process/start. With `detached` (ours) the command outlives its client. `thread_id` is the agent's
@@ -85,6 +94,18 @@ class StartParams:
     @classmethod
     def decode(cls, params: Json) -> StartParams:
         fields = Fields(params, "ExecParams")
+        said = fields.members.get
+        if list(map(said, _RARE)) == _ABSENT and said(_MANAGED, False) is False:
+            return cls(
+                fields.ident("processId"),
+                _argv(fields),
+                fields.uri("cwd"),
+                fields.variables("env"),
+                fields.flag("tty"),
+                None,
+                fields.flag_or("pipeStdin", False),
+                fields.text_or_none("arg0"),
+            )
         policy = fields.object_or_none("envPolicy", "ExecEnvPolicy")
         size = fields.object_or_none("size", "TerminalSize")
         contract = fields.object_or_none("contract", "ContractParams")
@@ -187,10 +208,7 @@ def _check_snapshot(snapshot: Fields | None) -> None:
 def _network(fields: Fields) -> NetworkParams | None:
     """What is said about the network; most often all of it is null or false."""
     said = fields.members.get
-    if (
-        said("networkProxy") is said("managedNetwork") is None
-        and said("enforceManagedNetwork", False) is False
-    ):
+    if said("networkProxy") is said("managedNetwork") is None and said(_MANAGED, False) is False:
         return None
     from .network import NetworkParams
 

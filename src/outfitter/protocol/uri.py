@@ -6,15 +6,18 @@ it is used, because a client may hold URIs of an executor with another path conv
 
 from __future__ import annotations
 
-from ..errors import InvalidParams
+from ..errors import InvalidParams, LimitExceeded
 from ..record import quick_record
 
 _ALPHA = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _SCHEME = _ALPHA | frozenset("0123456789+-.")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _DOT = ("%2e", "%2E")
+# Characters of one URI: a path has 4,096 bytes at most, each of which may be three characters.
+MAX_URI = 16 << 10
 # What a path segment may not hold literally (the WHATWG path set and the reference's additions).
 _ESCAPED = frozenset('"#%<>?\\`{}')
+_PERCENT = 0x25
 # What stands for itself in a URI, so that a text of nothing else needs no second look.
 _PLAIN_BYTES = bytes(code for code in range(0x21, 0x7F) if chr(code) not in _ESCAPED)
 
@@ -61,7 +64,9 @@ def _plain(path: str) -> str:
 
 
 def parse(text: str) -> FileUri:
-    """A FileUri from what a peer sent. Raises InvalidParams with the reference's words."""
+    """A FileUri from what a peer sent. Raises LimitExceeded, and InvalidParams with the reference's words."""
+    if len(text) > MAX_URI:
+        raise LimitExceeded("a path", len(text), MAX_URI, "characters", "no system has one as long")
     # Nearly every URI is plain; the long way round gives the same answer.
     if (
         text.startswith("file:///")
@@ -83,11 +88,11 @@ def _parse_any(text: str) -> FileUri:
         raise InvalidParams("invalid URI: relative URL without a base")
     if scheme.lower() != "file":
         raise InvalidParams(f"unsupported path URI scheme `{scheme.lower()}`")
-    for mark in rest:
-        if mark == "?":
-            raise InvalidParams("query parameters are not allowed in path URIs")
-        if mark == "#":
-            raise InvalidParams("fragments are not allowed in path URIs")
+    before, fragment, _ = rest.partition("#")
+    if "?" in before:
+        raise InvalidParams("query parameters are not allowed in path URIs")
+    if fragment:
+        raise InvalidParams("fragments are not allowed in path URIs")
     rest = rest.replace("\\", "/")
     host = ""
     if rest.startswith("//"):
@@ -152,19 +157,20 @@ def _encode_segment(part: str) -> str:
     if part.isascii() and part.isprintable() and not _ESCAPED.intersection(part) and " " not in part:
         return part
     # A percent sign stays as written: `%zz` is literal, and `%41` stays encoded.
-    return "%".join([_encoded(piece.encode("utf-8", "surrogatepass")) for piece in part.split("%")])
+    return _encoded(part.encode("utf-8", "surrogatepass"), _PLAIN_BYTES + b"%")
 
 
 def _percent_decode(text: str) -> bytes:
     first, *others = text.encode("utf-8", "surrogatepass").split(b"%")
-    return first + b"".join([_unescaped(part) for part in others])
+    codes = {two: _unescaped(two) for two in {part[:2] for part in others}}
+    return first + b"".join([codes[part[:2]] + part[2:] for part in others])
 
 
-def _unescaped(part: bytes) -> bytes:
-    """What a percent sign and the bytes after it stand for: for themselves, unless two digits follow."""
-    if len(part) >= 2 and _HEX.issuperset(part[:2]):
-        return bytes((int(part[:2], 16),)) + part[2:]
-    return b"%" + part
+def _unescaped(two: bytes) -> bytes:
+    """What a percent sign and two bytes after it stand for: for themselves, unless they are digits."""
+    if len(two) == 2 and _HEX.issuperset(two):
+        return bytes((int(two, 16),))
+    return b"%" + two
 
 
 def _looks_like_drive(two: str, after: str) -> bool:
@@ -192,7 +198,9 @@ def encode_name(name: str) -> str:
     return _encoded(name.encode("utf-8", "surrogateescape"))
 
 
-def _encoded(raw: bytes) -> str:
-    return "".join(
-        [chr(byte) if 0x20 < byte < 0x7F and chr(byte) not in _ESCAPED else f"%{byte:02X}" for byte in raw]
-    )
+def _encoded(raw: bytes, plain: bytes = _PLAIN_BYTES) -> str:
+    """Text in which all bytes are encoded that are not plain. In steps of C: the text may be long."""
+    odd = set(raw.translate(None, plain))
+    for byte in sorted(odd, key=_PERCENT.__ne__):  # it stands in what the others become
+        raw = raw.replace(bytes((byte,)), b"%%%02X" % byte)
+    return raw.decode("ascii")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from .. import VERSION
 from ..contract.base import base_of
 from ..contract.contract import Asked, contract_of
+from ..env.lists import LIST_NAMES
 from ..env.pattern import check as check_patterns
 from ..env.policy import Policy
+from ..errors import LimitExceeded
 from ..host import facts
 from ..log import warn
-from ..protocol.fields import check_names
+from ..protocol.fields import MAX_SET_NAMES_BYTES, check_names
 from ..protocol.methods import CAPABILITIES
 from ..protocol.session import EnvironmentInfo
 from ..protocol.uri import from_path, parse
@@ -96,6 +98,8 @@ class Environments:
 
         `thread` is the agent's: the scope of a client that knows none, if somebody has given it something.
         """
+        if contract is not None or policy is not None:
+            _check_lists(env)
         compiled = None if policy is None else lambda: _policy(policy)
         key = None if policy is None else policy.key
         if contract is None:
@@ -206,11 +210,24 @@ class Environments:
         )
 
 
+# Entries of PATH and all other lists in one request: people have a few dozen. So many take 30 ms.
+MAX_ENTRIES = 8192
+
+
+def _check_lists(env: Mapping[str, str]) -> None:
+    """Raises LimitExceeded where lists of a request have more entries than anybody's."""
+    entries = sum([env[name].count(":") for name in LIST_NAMES.intersection(env)])
+    if entries > MAX_ENTRIES:
+        raise LimitExceeded(
+            "the lists in `env` (PATH and others)", entries, MAX_ENTRIES, "entries", "send fewer"
+        )
+
+
 def _policy(policy: EnvPolicyParams) -> Policy:
     """Compiled. Raises LimitExceeded."""
     check_patterns(policy.exclude, "envPolicy.exclude")
     check_patterns(policy.include_only, "envPolicy.includeOnly")
-    check_names(dict(policy.set), "envPolicy.set")
+    check_names(dict(policy.set), "envPolicy.set", MAX_SET_NAMES_BYTES)
     return Policy(
         policy.inherit, policy.ignore_default_excludes, policy.exclude, policy.set, policy.include_only
     )

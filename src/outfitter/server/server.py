@@ -90,9 +90,7 @@ class Server:
 
     def drains(self, begun: Callable[[str], None], over: Callable[[], None]) -> None:
         """The server can end by itself: see `draining.Drain`."""
-        from .draining import Drain
-
-        self._services.drain = Drain(self._services.loop, self._services.sessions, begun, over)
+        self._services.ends = (begun, over)
 
     def drain(self, why: str) -> None:
         """Takes no more sessions, and ends when none is in use, where it can."""

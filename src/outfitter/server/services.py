@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from ..core.quotas import Sharing
-from ..core.shares import Shares
 from ..pace import Pace
 from ..transport.base import own_principal
 from .environment import Environments
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
     from typing import Protocol
 
+    from ..core.shares import Shares
     from ..host.programs import Programs
     from ..host.sandbox.sandboxes import Sandboxes
     from ..host.sandbox.upstream import Resolver
@@ -69,7 +69,9 @@ class Services:
     ) -> None:
         self.loop = loop
         self.observer = observer
-        self.drain: Drain | None = None  # where the server can end by itself
+        # What a drain calls, where the server can end by itself.
+        self.ends: tuple[Callable[[str], None], Callable[[], None]] | None = None
+        self._drain: Drain | None = None
         self._operators = settings.operators
         self.pace = pace
         self.connections: Collection[Waiting] = ()
@@ -89,7 +91,7 @@ class Services:
         self._asking: Asking | None = None
         self._explaining: Shares | None = None
         self._slow: Workers | None = None
-        self.walks = Shares(WALKS_TOTAL, WALKS)
+        self._walks: Shares | None = None
         self._upgrades: Upgrades | None = None
         self._searching: Room | None = None
         self._settings = settings
@@ -154,6 +156,8 @@ class Services:
     def explain(self, owner: Hashable, work: Callable[[], object], done: Done) -> None:
         """Computes something large beside the loop, one at a time; owners take turns."""
         if self._explaining is None:
+            from ..core.shares import Shares
+
             self._explaining = Shares(EXPLAINING, EXPLAINING)
         turns = self._explaining
 
@@ -191,6 +195,24 @@ class Services:
 
             self._resolver = Resolver(Workers(self.loop, RESOLVING))
         return self._resolver
+
+    @property
+    def drain(self) -> Drain | None:
+        """The end of the server, announced; None where it does not end by itself."""
+        if self._drain is None and self.ends is not None:
+            from .draining import Drain
+
+            self._drain = Drain(self.loop, self.sessions, *self.ends)
+        return self._drain
+
+    @property
+    def walks(self) -> Shares:
+        """Whose turn it is to walk a tree."""
+        if self._walks is None:
+            from ..core.shares import Shares
+
+            self._walks = Shares(WALKS_TOTAL, WALKS)
+        return self._walks
 
     @property
     def walkers(self) -> Walkers:

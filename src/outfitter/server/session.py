@@ -6,11 +6,10 @@ session takes its whole tree. The log is the record; what is pushed to a connect
 
 from __future__ import annotations
 
-from collections import deque
-
 from ..core.stdin import WAITING_BYTES, WAITING_WRITES, WriteIds
 from ..errors import Refused
 from ..protocol.process import ACCEPTED, STDIN_CLOSED, Notices, ReadResult
+from ..stdlib import deque
 from .limits import CATCH_UP_SECONDS, LONGEST_WAIT_SECONDS
 
 TYPE_CHECKING = False

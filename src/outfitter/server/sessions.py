@@ -18,7 +18,6 @@ from ..host.spawn import Spawner
 from ..host.tree import Trees, new_nonce
 from ..host.watchdog import Watchdog
 from ..log import note, tell
-from ..plain import unbroken
 from ..protocol.session import TAKEN_OVER
 from ..record import record
 from .limits import PROCESSES
@@ -176,7 +175,6 @@ class Sessions:
     def opened(self, session: Session, connection: Outlet, *, resumed: bool) -> None:
         """A client has a session: those who watch are told."""
         what = "resumed" if resumed else "opened"
-        client = unbroken(session.client_name[:80])
         tell(
             "server",
             "=",
@@ -185,7 +183,7 @@ class Sessions:
             what,
             session.principal,
             connection.address,
-            client,
+            session.client_name[:80],
         )
         facts: dict[str, Json] = {"client": session.client_name}
         if session.operates:

@@ -8,10 +8,10 @@ from ..core.starting import connect, mask, shell, through, wrap
 from ..env.layer import REQUESTED
 from ..errors import DetachRefused, FileInvalid, InvalidParams
 from ..host.programs import account
+from ..host.spawn import check_words
 from ..protocol.process import StartResult
 from ..shell.look import WRAPPERS, names_shell
 from ..shell.start import is_shell
-from . import forks
 from .call import LATER
 from .shells import ShellStart, modes, reporting
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..env.resolve import Resolved
     from ..host.programs import Programs
     from ..protocol.process import DetachedParams, StartParams
+    from ..shell.look import Looked
     from ..shell.start import ContractFlag
     from .call import Call, Later
     from .environment import Environments
@@ -55,7 +56,9 @@ def asked(call: Call, params: StartParams) -> Asked:
         raise InvalidParams("argv must not be empty")
     environments = call.services.environments
     if params.contract is not None and params.contract.scope is not None:
-        forks.enter(call, params.contract.scope)
+        from .forks import enter
+
+        enter(call, params.contract.scope)
     return environments.asked(
         cwd, params.env, params.env_policy, params.contract, params.tty, call.principal, params.thread_id
     )
@@ -100,8 +103,10 @@ def _start(
         from . import confining
 
         confined, sandboxed = confining.step(call.services, params.sandbox, launch, isolated=inside)
-    masked = _masks(ready, environments, params, confined=confined)
+    said = _settings(ready, environments)
+    masked = said is not None and _masks(said, params, confined=confined)
     if concerns:
+        check_words(launch)  # to read a text of megabytes for shells in it takes 50 ms
         settings = ready.settings or environments.contract.settings(launch.cwd)
         login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
         report = reporting(startup, launch.env, wanted=session.summaries)
@@ -147,7 +152,6 @@ def _start(
         # Its protocol has no place for them.
         texts = (*ready.warnings, *(flag.what for flag in flags))
         environments.say(texts)
-        said = _settings(ready, environments)
         if said is not None and said.stock_notices == "stderr":
             news = environments.news(call.principal, params.thread_id or session.id, texts)
             if news:
@@ -202,11 +206,8 @@ def _unattended(call: Call, detached: DetachedParams) -> float:
     return asked
 
 
-def _masks(ready: Ready, environments: Environments, params: StartParams, *, confined: bool) -> bool:
+def _masks(settings: Settings, params: StartParams, *, confined: bool) -> bool:
     """Whether startup files are masked for the command: a sandbox does it for next to nothing."""
-    settings = _settings(ready, environments)
-    if settings is None:
-        return False
     return settings.descendants == "mask" or (confined and modes(settings, params.contract)[1] == "enforce")
 
 
@@ -241,14 +242,9 @@ def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Pro
     concerns = is_shell(program)
     if not concerns:
         looked = programs.look(program, env, cwd)
-        # A wrapper with nothing but options and variables starts nothing.
-        starts = any(not word.startswith("-") and "=" not in word for word in params.argv[1:])
-        concerns = names_shell(params.argv) or (starts and program.rpartition("/")[2] in WRAPPERS)
         if looked is not None:
             found = looked.path
-            concerns = concerns or (
-                looked.concerns and (starts or bool(looked.interpreter) or looked.name not in WRAPPERS)
-            )
+        concerns = _has_shell(params.argv, looked)
     launch = Launch(
         program,
         argv,
@@ -261,3 +257,17 @@ def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Pro
         found=found,
     )
     return launch, concerns
+
+
+def _has_shell(argv: list[str], looked: Looked | None) -> bool:
+    """Whether a shell is in a command whose first word is none by its name."""
+    if len(argv) > 1 and names_shell(argv):
+        return True
+    wraps = argv[0].rpartition("/")[2] in WRAPPERS
+    if not wraps and (looked is None or not looked.concerns):
+        return False  # as most often
+    # A wrapper with nothing but options and variables starts nothing.
+    starts = any(not word.startswith("-") and "=" not in word for word in argv[1:])
+    if looked is None or not looked.concerns:
+        return starts
+    return starts or bool(looked.interpreter) or looked.name not in WRAPPERS

@@ -28,7 +28,8 @@ from ..host.tool import run_tool
 from ..log import note, warn
 from ..plain import plain
 from ..protocol.session import RESTARTING, RESTARTING_REASON
-from . import asking as asking  # loaded before its file is that of a new version
+from . import asking as asking  # loaded before their files are those of a new version
+from . import draining as draining
 from . import handover
 from .limits import (
     UPGRADE_ANSWER_SECONDS,

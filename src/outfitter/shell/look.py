@@ -5,7 +5,7 @@ Most commands are a shell with a text that starts no other one, or no shell at a
 
 from __future__ import annotations
 
-from ..record import record
+from ..record import fill, record
 from .start import shell_called, shell_names
 
 TYPE_CHECKING = False
@@ -43,18 +43,19 @@ class Looked:
     """The file of a program.
 
     `path` is what the kernel is given, `name` the base name after all links, `shell` the kind of shell that
-    the file is, "" for none; `interpreter` are the words of a script's first line.
+    the file is, "" for none; `interpreter` are the words of a script's first line. It `concerns` us if it is,
+    or starts, a shell: by its file, in front of one, or by its first line.
     """
 
     path: str
     name: str
     shell: str = ""
     interpreter: tuple[str, ...] = ()
+    concerns: bool = False  # made of the others
 
-    @property
-    def concerns(self) -> bool:
-        """Whether it is, or starts, a shell: by its file, in front of one, or by its first line."""
-        return bool(self.interpreter or self.shell or shell_called(self.name)) or self.name in WRAPPERS
+    def __post_init__(self) -> None:
+        shell = bool(self.interpreter or self.shell or shell_called(self.name))
+        fill(self, concerns=shell or self.name in WRAPPERS)
 
 
 def names_shell(argv: Sequence[str]) -> bool:

@@ -8,7 +8,6 @@ later; who is admitted never waits.
 from __future__ import annotations
 
 from ..log import warn
-from ..plain import unbroken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,10 +125,10 @@ class Attempts:
         self._lines += 1
         self._last = text
         if self._lines <= _LINES:
-            warn("server", "%s", unbroken(text))
+            warn("server", "%s", text)
 
     def _next_window(self) -> None:
         more, self._lines, self._window = self._lines - _LINES, 0, None
         if more > 0:
             text = f"and {more} more within {_WINDOW_SECONDS:g} s, the last one: {self._last}"
-            warn("server", "%s", unbroken(text))
+            warn("server", "%s", text)

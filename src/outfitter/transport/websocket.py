@@ -80,7 +80,7 @@ class Listener:
         limit: int,
         wall: Callable[[], float] = time.time,
         secure: Callable[[socket, SocketCaller], Stream] | None = None,
-        sharing: Shares | None = None,
+        sharing: Callable[[], Shares] | None = None,
     ) -> None:
         self._loop = loop
         self.wall = wall
@@ -90,7 +90,7 @@ class Listener:
         self._connected = connected
         self._limit = limit
         self._suspended = False
-        self._sharing = sharing  # without it there is one principal
+        self._sharing = sharing  # asked for when somebody is admitted; without it there is one principal
         self._emptied: Callable[[], None] | None = None  # called when the last connection has gone
         self._reserve = _Reserve()
         self._said = -_SAY_AGAIN_SECONDS
@@ -185,7 +185,7 @@ class Listener:
         if held >= self._limit:
             full = f"this exec-server already has {self._limit} connections, which is its limit"
             return Response(503, full)
-        sharing = self._sharing
+        sharing = None if self._sharing is None else self._sharing()
         if sharing is not None:
             sharing.seen(principal)
         if sharing is not None and sharing.several:
@@ -236,10 +236,11 @@ class Listener:
     def holds_too_much(self, principal: str) -> bool:
         """Whether there are too many bytes of unfinished messages, of all connections or of a principal's."""
         held = sum(one.held for one in self.open)
-        if self._sharing is None or not self._sharing.several:
+        sharing = None if self._sharing is None else self._sharing()
+        if sharing is None or not sharing.several:
             return held > MAX_HELD
         mine = sum(one.held for one in self.open if one.principal == principal)
-        return not self._sharing.allows(MAX_HELD, held, mine, 0)
+        return not sharing.allows(MAX_HELD, held, mine, 0)
 
     def upgrade(self, sock: Stream, rest: bytes, admitted: Admitted, address: str) -> None:
         transport = WebSocketTransport(self._loop, sock, self, admitted, address)
