@@ -22,6 +22,7 @@ from tests.support.compare import Peer
 from tests.support.contexts import Json, at, glob, managed, restricted, special
 from tests.support.machine import wait_until
 from tests.support.servers import serving
+from tests.support.tools import program
 from tests.support.wire import Message
 
 numbers = itertools.count(1)
@@ -32,10 +33,10 @@ ROOTS = {"workspaceRoots": ["DIR/ws"], "cwd": "DIR/ws"}
 SCRIPT = """
 cd DIR
 for file in ws/a.env ws/sub/b.env ws/sub/deep/c.env ws/.hidden.env ws/.git/config other/file link/a.env; do
-    cat "$file" > /dev/null 2>&1 && echo "reads $file"
+    /bin/cat "$file" > /dev/null 2>&1 && echo "reads $file"
 done
 for folder in ws ws/sub ws/sub/deep ws/.git ws/.git/hooks ws/.codex ws/.agents ws/new other other/.git tmp; do
-    (mkdir -p "$folder" && : > "$folder/probe") 2> /dev/null
+    (/bin/mkdir -p "$folder" && : > "$folder/probe") 2> /dev/null
 done
 exit 0
 """
@@ -109,22 +110,9 @@ CASES: dict[str, Json] = {
     **{
         f"pattern {pattern}": restricted(READ_ALL, glob(pattern), **ROOTS)
         for pattern in (
-            *(
-                "*.env",
-                "**/*.env",
-                "PATH/ws/*.env",
-                "PATH/ws/s*/*.env",
-                "PATH/ws/[.a]*.env",
-                "PATH/ws/sub/**",
-            ),
-            *("PATH/ws/a?env", "PATH/ws/{a,.hidden}*", "PATH/ws/[!a]*.env", "codex-project-roots://*.env"),
-            *(
-                "codex-project-roots://../other/*",
-                "codex-project-roots:///sub/*",
-                "../other/*",
-                "PATH/gone/*",
-            ),
-            *("PATH/ws/a.env", "/**/*.env", "PATH/ws/[a.env"),
+            *("**/*.env", "PATH/ws/s*/*.env", "PATH/ws/[.a]*.env", "PATH/ws/sub/**", "PATH/ws/a?env"),
+            *("PATH/ws/{a,.hidden}*", "codex-project-roots://../other/*", "codex-project-roots:///sub/*"),
+            *("../other/*", "PATH/gone/*", "PATH/ws/a.env", "/**/*.env", "PATH/ws/[a.env"),
         )
     },
     **{
@@ -137,6 +125,8 @@ CASES: dict[str, Json] = {
     "pattern below a root": restricted(READ_ALL, WS, glob("**/*.env"), **ROOTS),
     "pattern that only reads": restricted(special("minimal"), glob("PATH/ws/**", "read"), **ROOTS),
 }
+# The reference looks for them in one folder, or with ripgrep at any depth.
+NAMES = ("*.env", "PATH/ws/*.env", "PATH/ws/[!a]*.env", "codex-project-roots://*.env")
 # A root behind a link that the command could change: the next time it would lead elsewhere.
 STRICTER = {
     "a root behind a link": (
@@ -176,9 +166,10 @@ def listing(root: Path) -> list[str]:
 class Side:
     """One server, and its tree."""
 
-    def __init__(self, peer: Peer, root: Path) -> None:
+    def __init__(self, peer: Peer, root: Path, programs: Path) -> None:
         self.peer = peer
         self.root = root
+        self.programs = programs
 
     def outcome(self, context: Json) -> dict[str, Any]:
         """What the command said and how it ended."""
@@ -188,7 +179,7 @@ class Side:
             "processId": process,
             "argv": ["/bin/sh", "-c", SCRIPT.replace("DIR", str(self.root))],
             "cwd": self.root.as_uri(),
-            "env": {"PATH": "/usr/bin:/bin", "TMPDIR": str(self.root / "tmp")},
+            "env": {"PATH": str(self.programs), "TMPDIR": str(self.root / "tmp")},
             "tty": False,
             "sandbox": json.loads(
                 json.dumps(context).replace("DIR", self.root.as_uri()).replace("PATH", str(self.root))
@@ -217,11 +208,16 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
     scratch = tmp_path_factory.mktemp("effects")
     # The reference cannot run with its home in a temporary folder.
     env = {"TMPDIR": str(scratch / "temporary")}
+    # No ripgrep: the reference finds other files with it.
+    programs = scratch / "programs"
+    programs.mkdir()
+    (programs / "bwrap").symlink_to(program("bwrap"))
     with (
         serving("codex", scratch / "home-1", env=env) as reference,
         serving("outfitter", scratch / "home-2", env=env) as ours,
     ):
-        both = Side(Peer(reference.url), scratch / "tree-1"), Side(Peer(ours.url), scratch / "tree-2")
+        peers = Peer(reference.url), Peer(ours.url)
+        both = Side(peers[0], scratch / "tree-1", programs), Side(peers[1], scratch / "tree-2", programs)
         yield both
         for side in both:
             side.peer.close()
@@ -244,6 +240,14 @@ def test_what_a_link_leads_to_is_seen_by_its_own_name_too(sides: tuple[Side, Sid
     assert theirs == ["reads link/a.env"]
     assert set(ours) > set(theirs)
     assert not [line for line in ours if "other" in line]
+
+
+@pytest.mark.parametrize("pattern", NAMES)
+def test_a_single_name_is_hidden_at_any_depth(sides: tuple[Side, Side], pattern: str) -> None:
+    context = restricted(READ_ALL, glob(pattern), **ROOTS)
+    theirs, ours = [set(side.outcome(context)["said"].splitlines()) for side in sides]
+    assert theirs > ours
+    assert {"reads ws/sub/b.env", "reads ws/sub/deep/c.env"} == theirs - ours
 
 
 @pytest.mark.parametrize("case", STRICTER)

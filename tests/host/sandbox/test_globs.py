@@ -93,6 +93,17 @@ def test_a_depth_ends_the_search(tmp_path: Path, depth: int, names: list[str]) -
     assert expand([f"{tmp_path}/**/*.x"], depth) == [f"{tmp_path}/{name}" for name in names]
 
 
+def test_a_single_name_matches_at_any_depth(tmp_path: Path) -> None:
+    tree(tmp_path, "a.x", "d/b.x", "d/e/c.x", "d/e/c.y")
+    deep = [f"{tmp_path}/{name}" for name in ("a.x", "d/b.x", "d/e/c.x")]
+    assert expand([f"{tmp_path}/*.x"], None) == deep
+    assert expand([f"{tmp_path}/*/*.x"], None) == deep[1:2]
+    matches = globs.matcher([f"{tmp_path}/*.x"])
+    assert [matches(path) for path in (*deep, f"{tmp_path}/d/e/c.y", "/other/a.x")] == [True] * 3 + [
+        False
+    ] * 2
+
+
 def test_several_patterns_and_folders_that_are_missing(tmp_path: Path) -> None:
     tree(tmp_path, "a/1.x", "b/2.y", "b/3.x")
     patterns = [

@@ -1,7 +1,8 @@
 """Which files match the patterns of a confinement, at this moment.
 
-A pattern is matched from the folder in front of its first wildcard. `*` and `?` stay within one name, `**`
-is any number of folders. Names with a dot in front match like others, links to folders are not entered.
+A pattern is matched from the folder in front of its first wildcard, at any depth if it is a single name. `*`
+and `?` stay within one name, `**` is any number of folders. Names with a dot in front match like others,
+links to folders are not entered.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def _by_root(patterns: Iterable[str]) -> dict[str, re.Pattern[str]]:
                 f"unreadable glob `{pattern}` cannot be safely expanded; "
                 "use a pattern with a non-root directory prefix"
             )
-        parts.setdefault(folder, []).append(translate(pattern[len(folder) + 1 :]))
+        rest = pattern[len(folder) + 1 :]
+        # The reference finds a plain name in the folder alone, or with ripgrep at any depth: the latter.
+        deep = "" if "/" in rest else "(?:.*/)?"
+        parts.setdefault(folder, []).append(deep + translate(rest))
     return {folder: re.compile("|".join(texts), re.DOTALL) for folder, texts in parts.items()}
 
 
