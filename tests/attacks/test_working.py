@@ -133,3 +133,26 @@ def test_the_network_where_it_is_allowed(wire: Wire, ws: Path) -> None:
     profile = managed(special("root", "read"), network="enabled")
     ran = run(wire, [sys.executable, "-I", "-c", code], cwd=ws, sandbox=sandbox(profile))
     assert ran.stdout == "127.0.0.1\n", ran
+
+
+OPTIONS = {
+    "--sandbox-loopback": (
+        "import socket; one = socket.socket(); one.bind(('127.0.0.1', 0)); one.listen(); "
+        "socket.create_connection(one.getsockname()); print('done')"
+    ),
+    "--sandbox-ptrace": (
+        "import ctypes, os, signal; libc = ctypes.CDLL(None)\n"
+        "if (pid := os.fork()) == 0: signal.pause()\n"
+        "print('done' if libc.ptrace(16, pid, None, None) == 0 else 'no'); os.kill(pid, 9)"
+    ),
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_what_an_operator_can_allow(option: str, wire: Wire, ws: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-I", "-S", "-c", OPTIONS[option]]
+    more = {"cwd": ws, "sandbox": sandbox(WORKSPACE, ws)}
+    assert run(wire, argv, **more).stdout in ("", "no\n")
+    with serving("outfitter", tmp_path / "home", option) as server, Wire(server.url) as other:
+        other.handshake()
+        assert run(other, argv, **more).stdout == "done\n"

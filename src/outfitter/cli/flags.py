@@ -155,6 +155,21 @@ SERVE: tuple[Flag, ...] = (
         "Also run every command in a control group, to end programs that hide on purpose (needs a writable "
         "cgroup v2).",
     ),
+    Flag(
+        "--sandbox-processes", "count", "Limit on processes and threads of a command in a sandbox.", "N", 2048
+    ),
+    Flag(
+        "--sandbox-memory",
+        "count",
+        "Limit on the memory of a command in a sandbox, in MiB (needs --cgroup).",
+        "MIB",
+    ),
+    Flag(
+        "--sandbox-loopback",
+        "flag",
+        "Let a command in a sandbox without network use addresses of its own loopback.",
+    ),
+    Flag("--sandbox-ptrace", "flag", "Let a command in a sandbox trace its own processes (gdb, strace)."),
     Flag("--run-as", "text", "As root: run commands and open files as this user.", "USER"),
     Flag(
         "--operator",

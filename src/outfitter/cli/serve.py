@@ -44,12 +44,18 @@ def serve(flags: Flags) -> int:
         run_as=flags["run_as"],
         operators=(*flags["operator"], f"uid:{os.getuid()}"),
         own_files=_own_files(flags),
+        sandbox_processes=flags["sandbox_processes"],
+        sandbox_memory=None if flags["sandbox_memory"] is None else flags["sandbox_memory"] << 20,
+        sandbox_loopback=flags["sandbox_loopback"],
+        sandbox_ptrace=flags["sandbox_ptrace"],
         several_principals=bool(flags["allow_user"]) or flags["tls_client_ca"] is not None,
     )
     if settings.run_as is not None:
         if settings.cgroup:
             raise SettingInvalid("--cgroup cannot be used with --run-as: that user may not manage the groups")
         _fix_paths(flags)
+    if settings.sandbox_memory is not None and not settings.cgroup:
+        raise SettingInvalid("--sandbox-memory needs --cgroup: memory is limited by control groups")
     place = parse_url(flags["listen"], shared=bool(flags["allow_user"] or flags["allow_unauthenticated"]))
     certificates = _certificates(flags)
     if place is None:

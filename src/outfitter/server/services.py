@@ -252,7 +252,13 @@ class Services:
             from ..host.sandbox.sandboxes import Sandboxes
 
             said = self._settings
-            limits = Allowance(said.sandbox_processes, said.sandbox_memory, said.cgroup)
+            limits = Allowance(
+                said.sandbox_processes,
+                said.sandbox_memory,
+                said.cgroup,
+                said.sandbox_loopback,
+                said.sandbox_ptrace,
+            )
             state = self.environments.contract.state_folder
             self._sandboxes = Sandboxes(self.loop, state, said.own_files, limits)
             self.sessions.trees.sandboxes = self._sandboxes

@@ -29,5 +29,7 @@ class ServerSettings:
     run_as: str | None = None
     sandbox_processes: int | None = limits.SANDBOX_PROCESSES  # of one sandbox, and its threads
     sandbox_memory: int | None = None  # bytes of one sandbox; needs cgroup
+    sandbox_loopback: bool = False  # addresses of its own, where it has no network
+    sandbox_ptrace: bool = False  # of its own processes
     own_files: tuple[str, ...] = ()  # sockets, tokens and keys: no command in a sandbox sees them
     operators: tuple[str, ...] = ()  # principals who may see and end what belongs to others, and drain

@@ -56,7 +56,7 @@ class Finder:
         self._places = (place, *PLACES) if place else PLACES
         self._found: Bubblewrap | None = None
         self._failed: tuple[float, str] | None = None
-        self._filters: dict[str, bytes] = {}
+        self._filters: dict[tuple[str, bool], bytes] = {}
 
     def find(self) -> Bubblewrap:
         """The program; looked at again if its file is another one now. Raises SandboxUnavailable."""
@@ -73,14 +73,14 @@ class Finder:
         self._failed = None
         return self._found
 
-    def filter(self, variant: str) -> bytes:
+    def filter(self, variant: str, *, tracing: bool = False) -> bytes:
         """The filter of system calls. Raises SandboxUnavailable."""
-        known = self._filters.get(variant)
+        known = self._filters.get((variant, tracing))
         if known is None:
             machine = os.uname().machine
             if not seccomp.known(machine):
                 raise SandboxUnavailable(f"there is no filter of system calls for {machine}")
-            known = self._filters[variant] = seccomp.program(machine, variant)
+            known = self._filters[variant, tracing] = seccomp.program(machine, variant, tracing=tracing)
         return known
 
     def _looked(self) -> Bubblewrap:

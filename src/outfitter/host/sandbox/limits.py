@@ -29,6 +29,8 @@ class Allowance:
     processes: int | None = PROCESSES
     memory: int | None = None  # bytes
     groups: bool = False
+    loopback: bool = False  # may use addresses of its own, where it has no network
+    ptrace: bool = False  # may trace its own processes
 
 
 class Limits:

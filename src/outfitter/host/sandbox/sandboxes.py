@@ -55,6 +55,7 @@ class Sandboxes:
         self._loop = loop
         folder = self._folder = f"{state}/sandbox"
         self._own = (state, *own)
+        self._allowance = settings
         self._limits = Limits(settings)
         self.finder = Finder()
         self.placeholders = Placeholders(f"{folder}/placeholders")
@@ -160,7 +161,7 @@ class Sandboxes:
         """The launch of bubblewrap; what it opens for that is added to `opened`."""
         confinement = launch.confinement
         assert confinement is not None
-        variant = _variant(confinement, launch)
+        variant = _variant(confinement, launch, self._allowance)
         pins = []
         if program.bind_fd and confinement.files:
             for one in found.writable:
@@ -192,7 +193,7 @@ class Sandboxes:
             words += ["--argv0", launch.argv[0]]
         args = memory(packed(words))
         opened.append(args)
-        filter_ = memory(self.finder.filter(variant))
+        filter_ = memory(self.finder.filter(variant, tracing=self._allowance.ptrace))
         opened.append(filter_)
         argv = [program.path, "--args", str(_FIRST), "--seccomp", str(_FIRST + 1), "--"]
         argv += command(launch, renames=program.argv0)
@@ -221,10 +222,12 @@ def kernel_settings() -> tuple[str, ...]:
     return tuple([path for path in SETTINGS if path == SETTINGS[0] or os.access(path, os.W_OK)])
 
 
-def _variant(confinement: Confinement, launch: Launch) -> str:
+def _variant(confinement: Confinement, launch: Launch, allowance: Allowance) -> str:
     if launch.before is not None:
         return seccomp.PROXY
-    return seccomp.ENABLED if confinement.network else seccomp.RESTRICTED
+    if confinement.network:
+        return seccomp.ENABLED
+    return seccomp.PROXY if allowance.loopback else seccomp.RESTRICTED
 
 
 def packed(words: Sequence[str]) -> bytes:
