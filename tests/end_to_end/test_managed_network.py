@@ -213,6 +213,10 @@ def _():
 @attempt("the port of the server")
 def _(): return reaches(socket.AF_INET, ("127.0.0.1", facts["server-port"]))
 
+@attempt("the port of the server through the proxy, where it would be who the server is")
+def _():
+    return through(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: x\r\n\r\n" % facts["server-port"])
+
 # And what must work.
 there = b"127.0.0.1:%d" % web
 found["MUST the proxy"] = through(b"GET http://%b/ HTTP/1.1\r\nHost: %b\r\n\r\n" % (there, there))
