@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outfitter.core.hosts import HostPatterns, address_of, canonical, check_denied, embedded, is_local
-from outfitter.errors import InvalidParams
+from outfitter.errors import InvalidParams, LimitExceeded
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,22 @@ def test_a_pattern_is_compiled_or_refused(text: str) -> None:
         assert str(error).startswith("invalid network proxy config: ")
     else:
         assert patterns.match("x.test") in (True, False)
+
+
+def test_wildcards_inside_of_names_are_bounded_and_others_are_not() -> None:
+    patterns = HostPatterns()
+    for number in range(5000):
+        patterns.add(f"*.{number}.test")
+    assert patterns.match("a.4999.test")
+    with pytest.raises(LimitExceeded, match="wildcards inside"):
+        for number in range(500):
+            patterns.add(f"a*{number}")
+
+
+def test_no_pattern_takes_long() -> None:
+    patterns = HostPatterns()
+    patterns.add("*a" * 100 + "b")  # with which some would try for years
+    assert not patterns.match("a" * 255)
 
 
 @pytest.mark.parametrize("pattern", ["*", " * ", "**.*", "[*]", "*:80", "[*]:80"])

@@ -4,6 +4,7 @@ proxy lets through. Everything that is tried is on this machine.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -19,7 +20,9 @@ from typing import Any
 
 import pytest
 
+import outfitter
 from tests.end_to_end.test_run_as import installed
+from tests.end_to_end.test_upgrade import upgrade
 from tests.support.machine import public_folder
 from tests.support.networks import network
 from tests.support.origin import origin
@@ -209,6 +212,10 @@ def _():
 
 @attempt("the port of the server")
 def _(): return reaches(socket.AF_INET, ("127.0.0.1", facts["server-port"]))
+
+@attempt("the port of the server through the proxy, where it would be who the server is")
+def _():
+    return through(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: x\r\n\r\n" % facts["server-port"])
 
 # And what must work.
 there = b"127.0.0.1:%d" % web
@@ -442,3 +449,28 @@ def test_npm_is_told_what_is_refused(wire: Wire, tmp_path: Path) -> None:
     ran = inside(wire, "npm install --no-audit --no-fund --registry http://registry.test/ tiny", tmp_path)
     assert ran.code != 0
     assert "403" in ran.stderr
+
+
+def test_a_proxy_outlives_an_upgrade(tmp_path: Path) -> None:
+    need_sandbox()
+
+    async def scenario() -> None:
+        async with asyncio.timeout(60), outfitter.connect(server.url) as client:
+            told: list[str] = []
+            process = await client.start(
+                ["sh", "-c", "read line; curl -s -o /dev/null -w '%{http_code}' http://nope.invalid/"],
+                sandbox=outfitter.Sandbox.read_only(domains=["pypi.org"]),
+                policy=None,
+                env={"PATH": "/usr/bin:/bin"},
+                stdin=True,
+                on_network=lambda one: told.append(f"{one.decision} {one.host}"),
+            )
+            await upgrade(client, server)
+            await process.write("go\n")
+            output = b""
+            async for event in process:
+                output += getattr(event, "data", b"")
+            assert (output, told) == (b"403", ["deny nope.invalid"])
+
+    with serving("outfitter", tmp_path) as server:
+        asyncio.run(scenario())

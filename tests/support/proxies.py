@@ -84,6 +84,7 @@ def proxying(
     *,
     names: Mapping[str, Sequence[str]] | None = None,
     answers: Mapping[str, tuple[str, str]] | None = None,
+    own_ports: Sequence[int] = (),
     **rules: Any,
 ) -> Iterator[Served]:
     """A proxy with these rules. `names` is its table of hosts; `answers` are what its client says."""
@@ -97,7 +98,9 @@ def proxying(
         return table[host]
 
     policy = NetworkPolicy(ProxyRules(domains=tuple(domains.items()), **rules))
-    served.proxy = Proxy(policy, served, loop=loop, resolver=Resolver(Workers(loop, 2), look))
+    served.proxy = Proxy(
+        policy, served, loop=loop, resolver=Resolver(Workers(loop, 2), look), own_ports=own_ports
+    )
     for kind in ("http", "socks"):
         sock = listen("127.0.0.1", 0)
         setattr(served, kind, sock.getsockname()[1])

@@ -60,6 +60,10 @@ def forwarded(method: bytes, where: bytes, headers: Headers, version: bytes = b"
     host = next((value for name, value in given if name == b"host"), None)
     word = method.decode("ascii")
     if method == b"CONNECT":
+        if b"transfer-encoding" in names or any(
+            value != b"0" for name, value in given if name == b"content-length"
+        ):
+            raise BadRequest(plain(400, "CONNECT has no body"))
         return Forwarded(Destination(CONNECT, *_authority(where), word), b"", ())
     authority, path = _parts(where, host)
     target = Destination(HTTP, *_authority(authority), word)

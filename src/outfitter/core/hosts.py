@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, ip_network
 
-from ..errors import InvalidParams
+from ..env.pattern import MAX_WILDCARD_CHARACTERS, Patterns
+from ..errors import InvalidParams, LimitExceeded
 from ..protocol.network import INVALID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Address = IPv4Address | IPv6Address
 
 MAX_HOST = 255  # bytes of a name in DNS, and in SOCKS
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
-_IN_PATTERN = _NAME | frozenset("*?")
 
 
 def canonical(host: str) -> str:
@@ -152,7 +150,8 @@ class HostPatterns:
     def __init__(self) -> None:
         self.exact: set[str] = set()
         self._below: set[str] = set()
-        self._others: list[Callable[[str], object]] = []
+        self._wild: list[str] = []
+        self._others: Patterns | None = None  # the wild ones, once somebody asks
         self.all = False
 
     def add(self, pattern: str) -> None:
@@ -166,9 +165,18 @@ class HostPatterns:
         elif bare.startswith("*.") and not _wild(bare[2:]):
             self._below.add(bare[2:])
         elif _wild(bare):
-            self._others.append(_matcher(bare.removeprefix("**.")))
+            self._wild.append(bare.removeprefix("**."))
             if bare.startswith("**."):
-                self._others.append(_matcher(bare[1:]))
+                self._wild.append(bare[1:])
+            size = sum(map(len, self._wild))
+            if size > MAX_WILDCARD_CHARACTERS:
+                raise LimitExceeded(
+                    "patterns of hosts with wildcards inside",
+                    size,
+                    MAX_WILDCARD_CHARACTERS,
+                    "characters",
+                    _FEWER,
+                )
         else:
             self.exact.add(bare)
 
@@ -182,7 +190,11 @@ class HostPatterns:
                 if host[at + 1 :] in self._below:
                     return True
                 at = host.find(".", at + 1)
-        return any(one(host) for one in self._others)
+        if not self._wild:
+            return False
+        if self._others is None:
+            self._others = Patterns(self._wild)
+        return self._others.match(host) is not None
 
 
 def checked(pattern: str) -> str:
@@ -225,8 +237,4 @@ def _wild(text: str) -> bool:
     return "*" in text or "?" in text
 
 
-def _matcher(pattern: str) -> Callable[[str], object]:
-    import re
-
-    parts = ["[^\0]*" if mark == "*" else "[^\0]" if mark == "?" else re.escape(mark) for mark in pattern]
-    return re.compile("".join(parts), re.DOTALL).fullmatch
+_FEWER = "use *.NAME or **.NAME, of which there may be thousands"

@@ -150,7 +150,13 @@ def serve_websocket(
         secure=secure,
         sharing=lazy.sharing,
     )
-    lazy.made = lambda server: listener.narrow(*server.connections)
+
+    def made(server: Server) -> None:
+        listener.narrow(*server.connections)
+        if isinstance(place, TcpPlace):
+            server.services.own_ports = (sock.getsockname()[1],)
+
+    lazy.made = made
     if certificates is not None:
         reload.append(certificates.reload)
     listener.software = f"outfitter/{VERSION}"

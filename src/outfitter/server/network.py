@@ -65,6 +65,7 @@ class ManagedNetwork:
             loop=services.loop,
             resolver=services.resolver,
             descriptors=services.sessions.descriptors,
+            own_ports=services.own_ports,
         )
 
     @property
@@ -125,8 +126,8 @@ class ManagedNetwork:
 
     def decided(self, target: Destination, verdict: NetworkVerdict, client: str) -> None:
         connection = self._session.connection
-        if connection is None:
-            return  # nobody is there to hear it
+        if connection is None or connection.full:
+            return  # nobody is there to hear it, or to hear so much
         now = time.time()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
         notice = DecisionNotice(
@@ -147,7 +148,7 @@ class ManagedNetwork:
 
     def ask(self, target: Destination, then: Callable[[NetworkVerdict], None]) -> bool:
         connection, timeout = self._session.connection, self.params.timeout_ms
-        if timeout is None or connection is None:
+        if timeout is None or connection is None or connection.full:
             return False
         waiting = self._asking.get(target)
         if waiting is not None:

@@ -96,6 +96,7 @@ class Services:
         self._searching: Room | None = None
         self._settings = settings
         self._resolver: Resolver | None = None
+        self.own_ports: tuple[int, ...] = ()  # where the server listens, by TCP
         self._sandboxes: Sandboxes | None = None
 
     def _shared(self) -> None:

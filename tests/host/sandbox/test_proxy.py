@@ -238,6 +238,8 @@ def test_nothing_gets_around_the_policy(proxy: Served, web: int, attempt: str) -
         "GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n X: folded\x00\r\n\r\n",
         "GET  http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
         "nonsense\r\n\r\n",
+        "CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
+        "CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
 )
 def test_requests_that_two_readers_could_read_differently_are_refused(
@@ -283,6 +285,31 @@ def test_a_server_that_is_not_there_and_a_name_that_means_nothing(proxy: Served)
     assert proxy.exchange(get(f"http://{there}/", there)).endswith(b"\r\n\r\nupstream failure")
     assert proxy.exchange(head(f"CONNECT {there} HTTP/1.1", "Host: x")).startswith(b"HTTP/1.1 502 ")
     assert b"wild.test cannot be resolved" in proxy.exchange(get("http://wild.test/", "wild.test"))
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-", b"HTTP/1.1 101 Switching\r\n\r\n"])
+def test_a_server_that_stops_in_the_middle(proxy: Served, answer: bytes) -> None:
+    server = listen("127.0.0.1", 0)
+    listening = socket.socket(fileno=server.detach())
+    there = f"127.0.0.1:{listening.getsockname()[1]}"
+    with proxy.connect() as near:
+        near.sendall(get(f"http://{there}/", there))
+        far, _ = listening.accept()
+        far.recv(65536)
+        far.sendall(answer)
+        far.close()
+        assert rest(near).startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+    listening.close()
+    wait_until(lambda: len(proxy.proxy) == 0, "every connection has ended")
+
+
+def test_a_port_of_the_server_itself_is_never_reached(web: int) -> None:
+    there = f"127.0.0.1:{web}"
+    names = {"a.test": ["127.0.0.1"]}
+    with proxying({"*": "allow", "127.0.0.1": "allow"}, names=names, local=True, own_ports=(web,)) as proxy:
+        for host in (there, f"a.test:{web}", f"2130706433:{web}"):
+            assert b"not_allowed_local" in proxy.exchange(get(f"http://{host}/", host))
+    assert {verdict for _, verdict in proxy.verdicts} == {LOCAL}
 
 
 def test_a_server_that_does_not_speak_http(proxy: Served) -> None:

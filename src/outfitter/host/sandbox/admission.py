@@ -6,14 +6,14 @@ are subclasses (`clients`).
 
 from __future__ import annotations
 
-from ...core.network import UNLISTED
+from ...core.network import LOCAL, UNLISTED
 from ...log import note
 from .relay import Relay
-from .upstream import Dial
+from .upstream import Dial, is_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Protocol
 
     from ...core.hosts import Address
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         loop: Loop
         resolver: Resolver
         pipes: StreamPipes
+        own_ports: Collection[int]
 
         def gone(self, connection: ProxyClient) -> None: ...
 
@@ -133,6 +134,9 @@ class ProxyClient:
             if self._closed:
                 return
             against = policy.judge_addresses(target, addresses)
+            if target.port in self.proxy.own_ports and any(map(is_here, addresses)):
+                # The server knows its users by their processes, and would take the command for itself.
+                against = LOCAL
             tell(target, against or verdict, self.client)
             if against is not None:
                 self.refused(target, against)

@@ -138,8 +138,8 @@ class HttpClient(ProxyClient):
     def connected(self, far: socket) -> None:
         assert self._forwarded is not None
         if self._forwarded.target.method == "CONNECT":
-            while self._http.next_event() is not h11.PAUSED:
-                pass  # the end of a request without a body
+            while isinstance(self._http.next_event(), h11.EndOfMessage):
+                pass  # it has no body
             head = self._http.send(h11.Response(status_code=200, headers=[], reason=b"OK")) or b""
             self.join(far, near_first=self._http.trailing_data[0], far_first=head)
         else:
@@ -301,16 +301,20 @@ class _Exchange:
             return
         except OSError:
             data = b""
-        try:
-            self._up.receive_data(data)
-            self._download()
-        except h11.ProtocolError:
-            self._broken()
+        self._up.receive_data(data)
+        self._download()
 
     def _download(self) -> None:
         """Passes on what h11 has read of the response, and reads more while the client takes it."""
         if self._relay is not None or self._far.fileno() < 0:
             return
+        try:
+            self._pass_on()
+        except h11.ProtocolError:
+            self._broken()
+
+    def _pass_on(self) -> None:
+        """Raises h11.ProtocolError."""
         while not self._to_near.waiting and not self._over:
             event = self._up.next_event()
             if isinstance(event, h11.InformationalResponse):

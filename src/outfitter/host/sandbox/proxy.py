@@ -15,6 +15,8 @@ from .relay import StreamPipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ...core.network import NetworkPolicy
     from ...loop import Loop, Timer
     from ..descriptors import Descriptors
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 # At a time, of one command. A browser has a hundred, a package manager fifty. More wait in the kernel.
 CONNECTIONS = 256
 _DESCRIPTORS = 2  # of one: its two sockets
+_AGAIN_SECONDS = 0.1  # after a connection that could not be accepted
 
 
 class Proxy:
@@ -37,12 +40,15 @@ class Proxy:
         loop: Loop,
         resolver: Resolver,
         descriptors: Descriptors | None = None,
+        own_ports: Collection[int] = (),
     ) -> None:
+        """`own_ports` are the server's own, which no command reaches."""
         self.policy = policy
         self.watcher = watcher
         self.loop = loop
         self.resolver = resolver
         self.pipes = StreamPipes()
+        self.own_ports = own_ports
         self.listening: list[tuple[socket, str]] = []
         self._descriptors = descriptors
         self._connections: set[ProxyClient] = set()
@@ -65,8 +71,13 @@ class Proxy:
     def _accept(self, listening: socket, kind: str) -> None:
         try:
             fd, address = listening._accept()  # type: ignore[attr-defined]  # of _socket.socket
+        except BlockingIOError:
+            return
         except OSError:
-            return  # gone again, or no descriptors: then it is accepted later
+            # Gone again, or there are no descriptors: asked again at once, the kernel would say the same.
+            self._watch(on=False)
+            self.loop.call_later(_AGAIN_SECONDS, self._accept_again)
+            return
         sock = socket(listening.family, 1, 0, fileno=fd)
         try:
             if self._descriptors is not None:
@@ -83,6 +94,10 @@ class Proxy:
             self._sweeping = self.loop.call_later(admission.IDLE_SECONDS, self._sweep)
         if len(self._connections) >= CONNECTIONS:
             self._watch(on=False)
+
+    def _accept_again(self) -> None:
+        if not self.closed and len(self._connections) < CONNECTIONS:
+            self._watch(on=True)
 
     def _watch(self, *, on: bool) -> None:
         for sock, kind in self.listening:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from ipaddress import IPv6Address, ip_address
 
-from ...core.hosts import address_of
+from ...core.hosts import address_of, is_local
 from ...stdlib import getaddrinfo, socket
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...loop import Loop, Timer
     from ..workers import Workers
 
-_INET, _INET6, _STREAM = 2, 10, 1
+_INET, _INET6, _STREAM, _DATAGRAM = 2, 10, 1, 2
 _SOL_SOCKET, _SO_ERROR = 1, 4
 _TCP, _NODELAY = 6, 1
 CONNECT_SECONDS = 10.0  # for one address: a SYN is sent four times in it
@@ -29,8 +29,19 @@ _ADDRESSES = 8  # that are tried; a name with more has one that answers among th
 
 def lookup(host: str) -> list[str]:
     """The addresses of a name, as this machine finds them. Blocks. Raises OSError."""
-    found = getaddrinfo(host, None, 0, _STREAM)
+    found = getaddrinfo(host.encode(), None, 0, _STREAM)
     return list(dict.fromkeys([str(place[0]) for *_, place in found]))
+
+
+def is_here(address: Address) -> bool:
+    """Whether an address is one of this machine's, or may be: a connection to it would begin at itself."""
+    if is_local(address):
+        return True
+    probe = socket(_INET6 if isinstance(address, IPv6Address) else _INET, _DATAGRAM, 0)
+    try:
+        return probe.connect_ex((str(address), 9)) == 0 and probe.getsockname()[0] == str(address)
+    finally:
+        probe.close()
 
 
 class Resolver:
