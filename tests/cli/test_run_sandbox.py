@@ -141,6 +141,14 @@ def test_a_terminal_works_and_json_has_no_other_lines(user: User, place: Path) -
     assert last(done).startswith("outfitter: the sandbox denied a write")
 
 
+def test_a_shell_in_it_reports_what_its_startup_files_changed(user: User, place: Path) -> None:
+    (user.home / ".bash_profile").write_text("export FROM_PROFILE=1\n")
+    flags = ("--startup", "report", "--login", "allow", "--explain", "--sandbox", "read-only")
+    done = run(user, place, *flags, "--", "bash", "-lc", 'echo "$FROM_PROFILE"')
+    assert done.stdout == b"1\n"
+    assert "FROM_PROFILE" in done.stderr.decode()
+
+
 # The files
 
 

@@ -45,6 +45,7 @@ def test_flags_are_told_apart_from_what_is_always_so(user: User, place: Path) ->
     assert ("missing", "/nonesuch", "--allow-write") in found
     assert ("protected", f"{place}/.git", "always") in found
     assert ("hidden", f"{place}/*.env", "--deny-read") in found
+    assert ("hidden", f"{place}/a.env", "--deny-read") in found
     assert found[-1] == ("network", "pypi.org", "--allow-domain")
 
 
@@ -55,6 +56,7 @@ def test_files_are_named_with_their_lines(user: User, place: Path) -> None:
     theirs.write_text(
         '[sandbox]\nmode = "workspace-write"\nallow_domain = ["pypi.org"]\ndeny_read = [".env"]\n'
     )
+    (place / ".env").touch()
     found = rows(user, place)
     assert ("writable", str(place), f"{mine}:2") in found
     assert ("taken away", "/etc", f"{theirs}:2") in found
@@ -90,6 +92,9 @@ def test_what_cannot_be_enforced_is_an_error(user: User, place: Path) -> None:
     done = user.run("sandbox", "explain", "--cwd", str(place), "--sandbox", "workspace-write")
     assert done.returncode == 1
     assert "crosses writable symlink" in done.stdout.decode()
+    done = user.run("sandbox", "explain", "--sandbox", "read-only", "--deny-read", "/**/key")
+    assert done.returncode == 1
+    assert "cannot be safely expanded" in done.stdout.decode()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,40 @@ def test_no_network_is_reached_without_it(server: Server, workspace: Path) -> No
         ):
             done = await client.run(["python3", "-c", script], cwd=str(workspace), sandbox=sandbox)
             assert said in done.stderr.decode()
+
+    play(server, workspace, scenario)
+
+
+class Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"reached")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def page() -> Iterator[str]:
+    """The URL of a page on loopback."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        serving.join()
+
+
+def test_a_domain_is_reached_if_it_is_allowed(server: Server, workspace: Path, page: str) -> None:
+    fetch = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode(), end='')"
+
+    async def scenario(client: Client, workspace: Path) -> None:
+        for domains, code, said in ((["127.0.0.1"], 0, b"reached"), (["example.org"], 1, b"")):
+            done = await client.run(
+                ["python3", "-c", fetch, page], cwd=str(workspace), sandbox=Sandbox.read_only(domains=domains)
+            )
+            assert (done.exit_code, done.stdout) == (code, said), done.stderr
 
     play(server, workspace, scenario)
 

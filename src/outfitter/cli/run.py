@@ -84,6 +84,7 @@ class _Run:
                 client, self._target, flags["from"], compare=flags["explain"]
             )
             cwd = base.directory(client, self._target, flags["cwd"])
+            tail = None if self._sandbox is None else _Tail()
             try:
                 process = await client.start(
                     self._argv,
@@ -92,6 +93,7 @@ class _Run:
                     policy=self._policy,
                     contract=self._contract,
                     sandbox=self._sandbox,
+                    on_network=None if tail is None else tail.decided,
                     tty=terminal.size() if flags["tty"] else None,
                     stdin=pass_input,
                     detach=self._detach_for(client),
@@ -104,7 +106,6 @@ class _Run:
             started = self._record(client, process)
             if flags["detach"]:
                 return await self._detach(client, process, started)
-            tail = None if self._sandbox is None else _Tail(process)
             status = await follow(
                 client,
                 process,
@@ -230,12 +231,11 @@ class _Run:
 class _Tail:
     """Hears what a command says last on stderr, or on its terminal, and which hosts it could not reach."""
 
-    def __init__(self, process: RemoteProcess) -> None:
+    def __init__(self) -> None:
         self._data = bytearray()
         self.hosts: deque[str] = deque(maxlen=1)  # the last one is told
-        process._feed.on_network = self._decided
 
-    def _decided(self, notice: DecisionNotice) -> None:
+    def decided(self, notice: DecisionNotice) -> None:
         if notice.decision == "deny":
             self.hosts.append(notice.host)
 

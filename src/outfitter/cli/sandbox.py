@@ -10,6 +10,7 @@ from ..contract.sandbox import Word, compose
 from ..core.permissions import PROTECTED, READ
 from ..errors import SandboxUnavailable
 from ..host import facts
+from ..host.sandbox.globs import matcher
 from ..host.sandbox.paths import look
 from ..plain import unbroken
 from ..providers import inherited
@@ -73,7 +74,7 @@ def _head(composed: Composed, settings: Settings, cwd: str) -> str:
         return f"commands in {cwd} are not confined: add --sandbox, or write mode under [sandbox]"
     if settings.project_sandbox is None:
         return f"{composed.mode} in {cwd}"
-    return f"{composed.mode} in {cwd}, narrowed by {settings.project_sandbox.file}"
+    return f"{composed.mode} in {cwd}; {settings.project_sandbox.file} takes away from it"
 
 
 def _short(rows: list[Row]) -> list[Row]:
@@ -112,12 +113,18 @@ def _rows(composed: Composed, found: Found, cwd: str, env: Mapping[str, str]) ->
     rows += [("missing", path, _whose(composed, "writable", path, cwd)) for path in _missing(composed)]
     if project is not None:
         rows += [("taken away", path, project.place("mode")) for path in _taken(composed, cwd, env)]
-    rows += [("hidden", one.path, _whose(composed, "deny_read", one.path, cwd)) for one in found.hidden]
-    rows += [
-        ("hidden", pattern, _whose(composed, "deny_read", pattern, cwd))
-        for pattern in composed.confinement.globs
-    ]
-    return rows + _network(composed, by)
+    return rows + _hidden(composed, found, cwd) + _network(composed, by)
+
+
+def _hidden(composed: Composed, found: Found, cwd: str) -> list[Row]:
+    """The patterns, and what is hidden now; what a pattern matches is that pattern's."""
+    patterns = composed.confinement.globs
+    rows = [("hidden", pattern, _whose(composed, "deny_read", pattern, cwd)) for pattern in patterns]
+    globs = {pattern: matcher([pattern]) for pattern in patterns} if found.hidden else {}
+    for one in found.hidden:
+        pattern = next((pattern for pattern, matches in globs.items() if matches(one.path)), one.path)
+        rows.append(("hidden", one.path, _whose(composed, "deny_read", pattern, cwd)))
+    return rows
 
 
 def _missing(composed: Composed) -> list[str]:

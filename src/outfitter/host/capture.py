@@ -18,7 +18,7 @@ from ..shell.snapshot import BLOCK_BYTES, read_block, told, without_daemons
 from ..shell.sourced import STARTUP_NAMES, began, command, sealed_text, understood
 from .attend import attend
 from .pipes import let_go
-from .privatefifo import PrivateFifo, remove_dead
+from .privatefifo import IN_SIGHT, PrivateFifo, remove_dead
 from .sealed import PATH, seal
 from .spawn import Spawner, Stdio
 from .tool import end_tree
@@ -36,7 +36,6 @@ STATES = ("captured", "failed", "replaced-or-exited", "timeout", "too-large", "n
 OUTPUT_BYTES = 1 << 20  # kept of what it prints; the end says most
 _TAIL = 4 << 10  # characters of it, for a report
 _CHUNK = 64 << 10
-_IN_SIGHT = {"TMPDIR": "/tmp"}
 
 
 @record
@@ -94,8 +93,7 @@ def capture(
     begun = time.monotonic()
     remove_dead(env)
     try:
-        # A sandbox has no /dev/shm but its own.
-        with PrivateFifo(_IN_SIGHT if is_confined() else env) as fifo:
+        with PrivateFifo(IN_SIGHT if is_confined() else env) as fifo:
             sealed = () if content is None else (seal(sealed_text(content)),)
             try:
                 own = secrets or Secrets()

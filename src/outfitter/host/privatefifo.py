@@ -27,6 +27,8 @@ _NAME = "outfitter-"
 _YOUNG_SECONDS = 10
 # To make a folder and to remove it takes a tenth there of what it takes on a disk.
 _MEMORY = "/dev/shm"
+# In place of `env`, for a child in a sandbox: that has a /dev/shm of its own.
+IN_SIGHT = {"TMPDIR": "/tmp"}
 # Characters that no shell gives a meaning to, so that the path can stand in any command line as it is.
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-+@")
 

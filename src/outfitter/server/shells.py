@@ -191,14 +191,17 @@ def _placed(change: Mapping[str, object]) -> str:
     return f"{name}, {change['file']}:{change['line']})" if "file" in change else f"{name})"
 
 
-def reporting(startup: str, env: Mapping[str, str], *, wanted: bool) -> Reporting | None:
+def reporting(
+    startup: str, env: Mapping[str, str], *, wanted: bool, confined: bool = False
+) -> Reporting | None:
     """A way for a shell to report, where its startup files run and somebody wants to know what they did."""
     if startup == "enforce" or not (wanted or startup == "report"):
         return None
     from ..errors import HostUnsupported
+    from ..host.privatefifo import IN_SIGHT
 
     try:
-        return Reporting(env)
+        return Reporting(IN_SIGHT if confined else env)
     except HostUnsupported as error:
         note("server", "!", "no report about startup files: %s", error)
         return None

@@ -109,7 +109,7 @@ def _start(
         check_words(launch)  # to read a text of megabytes for shells in it takes 50 ms
         settings = ready.settings or environments.contract.settings(launch.cwd)
         login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
-        report = reporting(startup, launch.env, wanted=session.summaries)
+        report = reporting(startup, launch.env, wanted=session.summaries, confined=confined)
         probe = None if report is None else report.probe
         steps.append(shell(login, startup, probe, programs.look, account))
     if ready.prefix:
