@@ -31,6 +31,8 @@ PUBLIC: dict[str, Any] = {
     "allocate_lock": threading.Lock,
     "deque": collections.deque,
     "encode_basestring_ascii": json.encoder.encode_basestring_ascii,
+    "get_ident": threading.get_ident,
+    "getaddrinfo": socket.getaddrinfo,
     "getsignal": signal.getsignal,
     "heapify": heapq.heapify,
     "heappop": heapq.heappop,
