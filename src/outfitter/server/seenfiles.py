@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         def rename(self, source: str, destination: str, *, replace: bool) -> None: ...
 
 
+_LONG = 4096  # characters of a path that the loop does not look at
 _REMEMBERED = 64  # a client has one or two contexts
 _known: dict[int, tuple[SandboxContext, str | None, tuple[str, ...], Bounds | None]] = {}
 
@@ -78,7 +79,7 @@ def known_by_heart(bounds: Bounds, cached: CachedLookup, path: str) -> Metadata 
     from ..host.sandbox.openat2 import ordinary_devices
     from ..host.sandbox.pinning import plain
 
-    view = remembered(bounds)
+    view = remembered(bounds) if len(path) < _LONG else None
     if view is None or path != plain(path) or ".." in path or view.look_at_file(path) not in (READ, WRITE):
         return None
     return cached.find_plain(path, ordinary_devices)

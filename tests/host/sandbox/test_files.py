@@ -148,6 +148,16 @@ def test_links_in_a_circle_end(work: Path) -> None:
     assert refused(lambda: files.open_read(str(work / "one" / "x"))) == "ELOOP"
 
 
+def test_a_path_that_is_too_long_is_not_looked_at(work: Path) -> None:
+    files = to_read({"/": READ})
+    path = f"{work}{'/x' * 1_000_000}"
+    assert refused(lambda: files.open_read(path)) == "ENAMETOOLONG"
+    assert refused(lambda: files.is_link(path) or files.open_read(path, False)) == "ENAMETOOLONG"
+    assert refused(lambda: to_write(work).write_file(path, [b"x"])) == "ENAMETOOLONG"
+    (work / "self").symlink_to(".")
+    assert refused(lambda: files.open_read(f"{work}{'/self' * 50}/file")) == "ELOOP"
+
+
 @pytest.mark.parametrize(
     "path", ["/proc/self/environ", "/proc/1/environ", "/proc/version", "/sys/kernel/notes", "/dev/fd/0"]
 )

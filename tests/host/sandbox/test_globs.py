@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outfitter.host.sandbox import globs
-from outfitter.host.sandbox.globs import expand, translate
+from outfitter.host.sandbox.globs import expand, matcher, translate
 from outfitter.host.sandbox.refusal import Unenforceable
 
 
@@ -68,6 +68,74 @@ def test_any_text_is_a_pattern_or_refused(glob: str) -> None:
 def test_a_range_that_goes_backwards_is_refused() -> None:
     with pytest.raises(Unenforceable, match="invalid range; 'b' > 'a'"):
         translate("[b-a]")
+
+
+def fits(glob: str, path: str) -> bool:
+    """By trying everything: `*`, `?` and `**` as they are explained."""
+    if not glob:
+        return not path
+    if glob == "**":
+        return bool(path)
+    if glob.startswith("**/"):
+        rests = [path[at + 1 :] for at in range(1, len(path)) if path[at] == "/" and path[at - 1] != "/"]
+        clean = [rest for rest in rests if "" not in path[: len(path) - len(rest) - 1].split("/")]
+        return fits(glob[3:], path) or any(fits(glob[3:], rest) for rest in clean)
+    if glob[0] == "*":
+        return fits(glob[1:], path) or (path[:1] not in ("", "/") and fits(glob, path[1:]))
+    same = path[:1] not in ("", "/") if glob[0] == "?" else path[:1] == glob[0]
+    after = glob[1:]
+    if not same:
+        return False
+    if glob[0] == "/" and (after == "**" or after.startswith("**/")):
+        return fits(after, path[1:])
+    # Stars inside of a segment are all the same.
+    return fits(after.replace("**", "*") if glob[0] != "/" and after.startswith("**") else after, path[1:])
+
+
+@settings(deadline=None, max_examples=500)
+@given(
+    st.lists(st.sampled_from(["**", "*", "a", "*a", "a*", "?", "*a*b", "ab"]), min_size=1, max_size=4),
+    st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=5),
+)
+def test_the_first_place_that_fits_will_do(segments: list[str], names: list[str]) -> None:
+    glob, path = "/".join(segments), "/".join(names)
+    assert bool(re.fullmatch(translate(glob), path)) == fits(glob, path)
+
+
+@pytest.mark.parametrize(
+    ("glob", "path"),
+    [
+        ("**/" * 40 + "x", "a/" * 1000 + "y"),
+        ("*a" * 60 + "b", "a" * 255),
+        ("**/" + "*a" * 60 + "b", "/".join(["a" * 255] * 15)),
+        ("**/*a/" * 20 + "x", "a/" * 2000 + "y"),
+    ],
+)
+def test_no_pattern_takes_long(glob: str, path: str) -> None:
+    assert not re.fullmatch(translate(glob), path)
+
+
+def test_braces_stand_for_a_limited_number_of_patterns() -> None:
+    assert re.fullmatch(translate("{a,b}" * 8), "abababab")
+    with pytest.raises(Unenforceable, match="more than 256 alternatives"):
+        translate("{a,b}" * 9)
+
+
+def test_a_matcher_knows_paths_below_the_folders_of_its_patterns() -> None:
+    matches = matcher(["/w/**/*.env", "/v/x*", "/v/?"])
+    paths = [
+        "/w/.env",
+        "/w/a/b.env",
+        "/v/x",
+        "/v/xy",
+        "/v/a",
+        "/v/ab",
+        "/wx/.env",
+        "/w",
+        "/.env",
+        "/u/w/.env",
+    ]
+    assert [path for path in paths if matches(path)] == paths[:5]
 
 
 def tree(root: Path, *names: str) -> Path:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MAX_MATCHES = 8192  # the reference's: each is a mount
 # Names looked at for all patterns: three seconds. More of them is a pattern with too short a prefix.
 MAX_SCANNED = 1 << 20
+MAX_ALTERNATIVES = 256  # that the braces of one pattern stand for; people write a handful
 _WILD = frozenset("*?[]")
 
 
@@ -112,39 +113,93 @@ def _is_closed(folder: str, error: OSError) -> bool:
 def translate(glob: str) -> str:
     """A pattern as a regular expression. A bracket or brace that nothing closes stands for itself.
 
-    Raises Unenforceable."""
-    import re
+    No pattern takes long on any path: a star takes the first place that fits what follows it, and never tries
+    another one, which finds a match whenever there is one. So alternatives are written out.
 
-    out, at, open_braces = [], 0, 0
+    Raises Unenforceable."""
+    return "(?:" + "|".join([_expression(one) for one in _alternatives(glob)]) + ")"
+
+
+def _alternatives(glob: str) -> list[str]:
+    """The patterns without braces that one with braces stands for."""
+    waiting, done = [glob], []
+    while waiting:
+        one = waiting.pop()
+        braces = _braces(one)
+        if braces is None:
+            done.append(one)
+            continue
+        begin, *commas, end = braces
+        starts = [begin, *commas]
+        inner = [one[left + 1 : right] for left, right in zip(starts, [*commas, end], strict=True)]
+        waiting += [one[:begin] + text + one[end + 1 :] for text in inner]
+        if len(waiting) + len(done) > MAX_ALTERNATIVES:
+            raise Unenforceable(
+                f"unreadable glob pattern is invalid: it has more than {MAX_ALTERNATIVES} alternatives"
+            )
+    return done
+
+
+def _braces(glob: str) -> list[int] | None:
+    """Where the first pair of braces stands, with the commas between its alternatives."""
+    opened: list[list[int]] = []
+    at = 0
     while at < len(glob):
         mark = glob[at]
-        starts = at == 0 or glob[at - 1] == "/"
-        at += 1
-        if starts and glob.startswith("**/", at - 1):
-            out.append("(?:[^/]+/)*")
-            at += 2
-        elif starts and glob[at - 1 :] == "**":
-            out.append(".+")
+        if mark == "\\":
             at += 1
-        elif mark == "*":
-            out.append("[^/]*")
+        elif mark == "[" and (end := _closing(glob, at + 1)) > 0:
+            at = end
+        elif mark == "{":
+            opened.append([at])
+        elif mark == "," and opened:
+            opened[-1].append(at)
+        elif mark == "}" and opened:
+            return [*opened.pop(), at]
+        at += 1
+    return None
+
+
+def _expression(glob: str) -> str:
+    """One without braces: segments between slashes, of which `**` stands for any number."""
+    text, chunk, floating = "", list[str](), False
+    for segment in glob.split("/"):
+        if segment != "**":
+            chunk.append(_segment(segment))
+            continue
+        if chunk:
+            parts = "/".join([*chunk, ""])
+            text += f"(?>(?:[^/]+/)*?{parts})" if floating else parts
+            chunk = []
+        floating = True
+    if not chunk:
+        return f"{text}.+"
+    return text + ("(?:[^/]+/)*" if floating else "") + "/".join(chunk)
+
+
+def _segment(glob: str) -> str:
+    import re
+
+    parts, at = [""], 0  # what stands between the stars
+    while at < len(glob):
+        mark = glob[at]
+        at += 1
+        if mark == "*":
+            if parts[-1] or len(parts) == 1:
+                parts.append("")
         elif mark == "?":
-            out.append("[^/]")
+            parts[-1] += "[^/]"
         elif mark == "[" and (end := _closing(glob, at)) > 0:
-            out.append(_class(glob[at:end]))
+            parts[-1] += _class(glob[at:end])
             at = end + 1
-        elif mark == "{" and "}" in glob[at:]:
-            out.append("(?:")
-            open_braces += 1
-        elif mark in ",}" and open_braces:
-            out.append("|" if mark == "," else ")")
-            open_braces -= mark == "}"
         elif mark == "\\" and at < len(glob):
-            out.append(re.escape(glob[at]))
+            parts[-1] += re.escape(glob[at])
             at += 1
         else:
-            out.append(re.escape(mark))
-    return "(?:" + "".join(out) + ")" * (open_braces + 1)
+            parts[-1] += re.escape(mark)
+    if len(parts) == 1:
+        return parts[0]
+    return parts[0] + "".join([f"(?>[^/]*?{part})" for part in parts[1:-1]]) + "[^/]*" + parts[-1]
 
 
 def _closing(glob: str, at: int) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _LINKS = 40  # that a path may lead through, as in the kernel
 _NAMES = 4096  # looked up for one path, with all its links
+_PATH = 4096  # characters of a path: the kernel takes no longer one, and looking at it takes time
 _TRIES = 16  # for a place that somebody else changes while we look
 _NAME = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = _NAME | os.O_DIRECTORY
@@ -136,6 +137,8 @@ class Pinning:
     def pin(self, path: str, *, follow: bool = True) -> Pinned:
         """Holds on to what is at a path. Without `follow`, a link on the way is no folder, and one at the end
         is what is found. Raises OSError as inside the confinement."""
+        if len(path) > _PATH:
+            raise refusal(errno.ENAMETOOLONG)
         pinned = self._pin_quickly(plain(path), follow)
         if pinned is not None:
             return pinned
@@ -155,7 +158,7 @@ class Pinning:
     def _pin_quickly(self, path: str, follow: bool) -> Pinned | None:
         """The same for a path with no link but at its end; None for any other one."""
         for hop in range(_LINKS):
-            fd = pin_without_links(path)
+            fd = pin_without_links(path) if len(path) <= _PATH else -1
             if fd < 0:
                 return None
             pinned = self._judged(fd, path, through_link=hop > 0, is_link=True)
@@ -195,6 +198,8 @@ class Pinning:
     def spot(self, path: str, *, follow: bool = True, follow_last: bool | None = None) -> Spot:
         """The folder and the name that a path means. With `follow_last` a link at the end is followed, too;
         it is as `follow` unless said. Raises OSError."""
+        if len(path) > _PATH:
+            raise refusal(errno.ENAMETOOLONG)
         walk = _Walk(self.view, follow, follow if follow_last is None else follow_last)
         try:
             return walk.run(path)
@@ -232,6 +237,8 @@ class _Walk:
                 self._restart(parent(self.here))
                 continue
             at = f"{self.here.rstrip('/')}/{name}"
+            if len(at) > _PATH:
+                raise refusal(errno.ENAMETOOLONG)
             look = self._view.look(at)
             if look == CLOSED:
                 raise refusal(errno.EACCES)
