@@ -144,8 +144,8 @@ def test_patterns_are_bounded() -> None:
         ),
         (
             NetworkProxy(ProxyRules(unix_sockets=(("x", "deny"), ("/a", "allow"), ("y", "allow")))),
-            "invalid network proxy config: invalid network.allow_unix_sockets[1]: expected a NUL-free absolute "
-            'path for Linux, got "y"',
+            "invalid network proxy config: invalid network.allow_unix_sockets[1]: "
+            'expected a NUL-free absolute path for Linux, got "y"',
         ),
     ],
 )
