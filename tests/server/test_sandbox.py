@@ -187,6 +187,24 @@ def test_a_hidden_file_that_is_missing_cannot_be_made(wire: Wire, ws: Path) -> N
     wait_until(lambda: not (ws / "no").exists(), "its placeholder is gone")
 
 
+def test_patterns_hide_what_matches_at_the_start(wire: Wire, ws: Path) -> None:
+    (ws / "deep" / "er").mkdir(parents=True)
+    for name in ("a.env", "deep/b.env", "deep/er/c.env", "deep/er/plain"):
+        (ws / name).write_text("hush")
+    hides = {"path": {"type": "glob_pattern", "pattern": "**/*.env"}, "access": "deny"}
+    profile = managed(special("root", "read"), special("project_roots", "write"), hides)
+    ran = shell(wire, "cat a.env deep/b.env deep/er/*; echo x > late.env; cat late.env", ws, profile)
+    assert ran.stdout == "hushx\n" and ran.stderr.count("Permission denied") == 3, ran
+    ran = shell(wire, "cat late.env", ws, profile)  # the next command looks again
+    assert (ran.stdout, ran.denied) == ("", True)
+
+
+def test_a_pattern_for_everything_is_refused(wire: Wire, ws: Path) -> None:
+    hides = {"path": {"type": "glob_pattern", "pattern": "/**/*.env"}, "access": "deny"}
+    ran = shell(wire, "echo ran", ws, managed(special("root", "read"), hides))
+    assert (ran.code, ran.stdout) == (1, "") and "cannot be safely expanded" in ran.stderr
+
+
 def test_minimal_reads_show_nothing_else(wire: Wire, ws: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_text("hush")
     profile = managed(special("minimal", "read"), path(ws, "write"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..contract.contract import Questions
 from ..core.permissions import Confinement, bind
 from ..core.starting import confine, refuse
 from ..errors import SandboxUnavailable
@@ -28,7 +29,8 @@ def step(
 
     Of a `disabled` profile nothing is enforced. What somebody else confines gets the filter of system calls
     from us, where we can; its network is ours to close, whatever happens. With `isolated` the command has no
-    network but one of its own, whatever the profile says. Raises InvalidParams, SandboxUnavailable.
+    network but one of its own, whatever the profile says. Raises InvalidParams, SandboxUnavailable,
+    LookFirst.
     """
     profile = context.permissions
     if isinstance(profile, Disabled) and not isolated:
@@ -44,4 +46,20 @@ def step(
         if isinstance(profile, External) and profile.network and not isolated:
             return False, confine(None)
         raise
+    if confinement.globs and services.sandboxes.scans.found(confinement) is None:
+        raise LookFirst(confinement)
     return True, confine(confinement)
+
+
+class LookFirst(Exception):
+    """The files must be looked at before the command can be started, which takes long."""
+
+    def __init__(self, confinement: Confinement) -> None:
+        super().__init__()
+        self.confinement = confinement
+
+    def questions(self, services: Services) -> Questions:
+        """What is to be done in a thread."""
+        scans, confinement = services.sandboxes.scans, self.confinement
+        what = "the files that its sandbox hides"
+        return Questions(confinement, what, lambda _: scans.look(confinement))
