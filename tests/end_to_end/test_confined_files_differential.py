@@ -110,6 +110,7 @@ SAME: dict[str, list[str]] = {
         "read WORK/file", "write WORK/file", "list WORK", "walk WORK", "read WORK/to-file",
         "write WORK/sub/new", "read WORK/sub/in.env", "rm WORK/file",
     ],
+    "nothing": ["read WORK/file", "write WORK/file", "stat WORK", "list WORK", "walk WORK", "rm WORK/file"],
     "root write": [
         "write OUT/new", "write WORK/sub/file", "read WORK/secret/key", "write WORK/.git/config",
         "rm WORK/sub", "rm WORK/secret", "rm WORK/file",
@@ -134,6 +135,7 @@ def profiles(work: Path, out: Path) -> dict[str, Message]:
     whole, secret = special("root", "read"), at(work / "secret", "deny")
     denied = [at(work / "token", "deny"), at(work / "denied-none", "deny")]
     return {
+        "nothing": context(),
         "read-only": read_only(work),
         "workspace-write": workspace_write(work),
         "deny": workspace_write(work, secret, *denied),

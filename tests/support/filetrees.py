@@ -277,22 +277,6 @@ DIFFERENT: dict[str, list[Request]] = {
         ("fs/close", {"handleId": "w", "discard": True}),
         ("fs/readFile", {"path": "DIR/a.txt"}),
     ],
-    "confined reading": [
-        (
-            "fs/readFile",
-            {
-                "path": "DIR/a.txt",
-                "sandbox": {
-                    "permissions": {
-                        "type": "managed",
-                        "file_system": {"type": "restricted", "entries": []},
-                        "network": "restricted",
-                    },
-                    "windowsSandboxLevel": "disabled",
-                },
-            },
-        )
-    ],
 }
 
 
