@@ -17,7 +17,9 @@ from websockets.exceptions import ConnectionClosed
 
 import outfitter
 from tests.support.machine import children, command, public_folder, status, wait_until
-from tests.support.sandbox import WORKSPACE, need_sandbox, sandbox
+from tests.support.networks import network
+from tests.support.origin import origin
+from tests.support.sandbox import READ_ONLY, WORKSPACE, need_sandbox, sandbox
 from tests.support.servers import end
 from tests.support.tools import missing
 from tests.support.wire import Wire, start_params
@@ -408,6 +410,22 @@ def test_a_sandbox_is_the_other_users() -> None:
         assert wire.output("p", "stdout").split() == [b"nobody", b"denied"]
         assert (roots[-1] / "x").stat().st_uid == NOBODY
         assert not (folder / "y").exists()
+
+
+def test_the_proxy_of_a_sandbox_is_there_for_the_other_user() -> None:
+    need_sandbox()
+    with (
+        origin() as port,
+        public_folder() as state,
+        serving("--run-as", "nobody", OUTFITTER_HOME=str(state)) as (wire, _),
+    ):
+        text = f"id -un; curl -s -o /dev/null -w '%{{http_code}}' http://127.0.0.1:{port}/"
+        asked = start_params("p", ["/bin/sh", "-c", text], cwd="file:///")
+        wire.call(
+            "process/start", {**asked, "sandbox": sandbox(READ_ONLY), **network({"127.0.0.1": "allow"})}
+        )
+        wire.closed("p")
+        assert wire.output("p", "stdout").split() == [b"nobody", b"200"]
 
 
 def test_startup_files_can_be_masked_for_the_other_user() -> None:

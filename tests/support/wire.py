@@ -112,7 +112,8 @@ class Wire:
         return [mine[seq] for seq in sorted(mine)]
 
     def _events(self, process: str) -> dict[int, Message]:
-        return {m["params"]["seq"]: m for m in self.notices if m["params"].get("processId") == process}
+        mine = [m for m in self.notices if m["params"].get("processId") == process]
+        return {m["params"]["seq"]: m for m in mine if "seq" in m["params"]}  # not what its proxy says
 
     def output(self, process: str, stream: str | None = None) -> bytes:
         """The output received so far, in order of seq."""

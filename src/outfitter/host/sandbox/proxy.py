@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # At a time, of one command. A browser has a hundred, a package manager fifty. More wait in the kernel.
 CONNECTIONS = 256
 _DESCRIPTORS = 2  # of one: its two sockets
+_TCP, _NODELAY = 6, 1
 _AGAIN_SECONDS = 0.1  # after a connection that could not be accepted
 
 
@@ -86,6 +87,7 @@ class Proxy:
             sock.close()
             return
         sock.setblocking(False)
+        sock.setsockopt(_TCP, _NODELAY, 1)  # what is passed on must not wait for an answer to what was before
         client = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
         made = SocksClient if kind == "socks" else HttpClient
         connection = made(self, sock, client)
