@@ -222,6 +222,18 @@ def test_what_the_server_keeps_for_itself_is_denied(tmp_path: Path) -> None:
         wire.call("fs/readFile", {"path": token.as_uri()})
 
 
+def test_a_file_with_other_names_is_not_written_where_links_are_strict(tmp_path: Path, work: Path) -> None:
+    (work / "hard").hardlink_to(work.parent / "outside" / "file")
+    flags = ("--sandbox-strict-links",)
+    with serving("outfitter", tmp_path / "home", *flags) as server, Wire(server.url) as wire:
+        wire.handshake()
+        files = Confined(wire, workspace_write(work))
+        refused = files.refused("fs/writeFile", work / "hard", dataBase64="")
+        assert refused == (-32600, "Operation not permitted (os error 1)")
+        files.call("fs/writeFile", work / "a", dataBase64="")
+    assert (work / "hard").read_text() == "needle outside\n"
+
+
 def test_who_is_not_confined_is_answered_as_ever(wire: Wire, work: Path) -> None:
     for permissions in ({"type": "disabled"}, {"type": "external", "network": "enabled"}):
         sandbox = {"permissions": permissions, "windowsSandboxLevel": "disabled"}

@@ -170,6 +170,11 @@ SERVE: tuple[Flag, ...] = (
         "Let a command in a sandbox without network use addresses of its own loopback.",
     ),
     Flag("--sandbox-ptrace", "flag", "Let a command in a sandbox trace its own processes (gdb, strace)."),
+    Flag(
+        "--sandbox-strict-links",
+        "flag",
+        "Refuse to write a file by a request in a sandbox if the file has other names (hard links).",
+    ),
     Flag("--run-as", "text", "As root: run commands and open files as this user.", "USER"),
     Flag(
         "--operator",

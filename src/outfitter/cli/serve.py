@@ -48,6 +48,7 @@ def serve(flags: Flags) -> int:
         sandbox_memory=None if flags["sandbox_memory"] is None else flags["sandbox_memory"] << 20,
         sandbox_loopback=flags["sandbox_loopback"],
         sandbox_ptrace=flags["sandbox_ptrace"],
+        sandbox_strict_links=flags["sandbox_strict_links"],
         several_principals=bool(flags["allow_user"]) or flags["tls_client_ca"] is not None,
     )
     if settings.run_as is not None:

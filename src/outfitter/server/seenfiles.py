@@ -34,23 +34,26 @@ if TYPE_CHECKING:
 
 _LONG = 4096  # characters of a path that the loop does not look at
 _REMEMBERED = 64  # a client has one or two contexts
-_known: dict[int, tuple[SandboxContext, str | None, tuple[str, ...], Bounds | None]] = {}
+_known: dict[int, tuple[SandboxContext, object, Bounds | None]] = {}
 
 
-def restricting(sandbox: SandboxContext, tmpdir: str | None, own: tuple[str, ...]) -> Bounds | None:
+def restricting(
+    sandbox: SandboxContext, tmpdir: str | None, own: tuple[str, ...], *, strict_links: bool = False
+) -> Bounds | None:
     """What bounds a request with a context, if that confines files at all; `own` are files of the server
     that nobody else may see. Raises InvalidParams, Refused."""
+    server = (tmpdir, own, strict_links)
     known = _known.get(id(sandbox))  # the same object for the same words: `SandboxContext.decode`
-    if known is not None and known[0] is sandbox and known[1:3] == (tmpdir, own):
-        return known[3]
+    if known is not None and known[0] is sandbox and known[1] == server:
+        return known[2]
     from ..core.permissions import bind_files
     from ..host.sandbox.grounding import Bounds
 
     confinement = bind_files(sandbox, tmpdir=tmpdir)
-    bounds = Bounds(confinement, own) if confinement.files else None
+    bounds = Bounds(confinement, own, strict_links) if confinement.files else None
     if len(_known) >= _REMEMBERED:
         _known.clear()
-    _known[id(sandbox)] = sandbox, tmpdir, own, bounds
+    _known[id(sandbox)] = sandbox, server, bounds
     return bounds
 
 

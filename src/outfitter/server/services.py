@@ -266,6 +266,11 @@ class Services:
         return self._sandboxes
 
     @property
+    def strict_links(self) -> bool:
+        """Whether confined requests may not write files with several names."""
+        return self._settings.sandbox_strict_links
+
+    @property
     def own_files(self) -> tuple[str, ...]:
         """Files and folders of the server, which nobody who is confined may see."""
         return (self.environments.contract.state_folder, *self._settings.own_files)

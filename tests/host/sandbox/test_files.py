@@ -55,10 +55,10 @@ def to_read(rules: dict[Path | str, str], *globs: str) -> ConfinedFiles:
     return ConfinedFiles(Bounds(confinement(rules, *globs)), writing=False)
 
 
-def to_write(work: Path, *globs: str, **kept: bool) -> ConfinedFiles:
+def to_write(work: Path, *globs: str, strict_links: bool = False) -> ConfinedFiles:
     """The usual: all may be read, the work may be written, and two of its names are denied."""
     rules: dict[Path | str, str] = {"/": READ, work: WRITE, work / "secret": DENY, work / "token": DENY}
-    return ConfinedFiles(Bounds(confinement(rules, *globs)), writing=True, **kept)
+    return ConfinedFiles(Bounds(confinement(rules, *globs), (), strict_links), writing=True)
 
 
 def read(files: ConfinedFiles, path: Path | str, follow: bool = True) -> bytes:

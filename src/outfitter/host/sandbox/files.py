@@ -36,12 +36,11 @@ _SCANNED = 200_000
 class ConfinedFiles:
     """Files as they are inside a confinement. Raises FileFailed where a rule cannot be enforced."""
 
-    def __init__(self, bounds: Bounds, *, writing: bool, strict_links: bool = False) -> None:
-        """`writing` says whether anything is to be changed. With `strict_links` no file is written that has
-        several names: one of them may be outside."""
+    def __init__(self, bounds: Bounds, *, writing: bool) -> None:
+        """`writing` says whether anything is to be changed."""
         self.view = ground(bounds, writing=writing)
         self._pinning = Pinning(self.view)
-        self._strict = strict_links
+        self._strict = bounds.strict_links
 
     # Reading
 

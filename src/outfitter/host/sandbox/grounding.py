@@ -30,10 +30,12 @@ _known: dict[tuple[int, tuple[str, ...]], tuple[Bounds, float, list[Stamp], Visi
 @record
 class Bounds:
     """What file operations are bound by: a confinement, and files and folders of the server's own, which
-    nobody who is confined may see."""
+    nobody who is confined may see. With `strict_links` no file is written that has several names: one of them
+    may be outside."""
 
     confinement: Confinement
     own: tuple[str, ...] = ()
+    strict_links: bool = False
 
 
 def ground(bounds: Bounds, *, writing: bool) -> Visibility:

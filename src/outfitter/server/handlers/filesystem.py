@@ -64,7 +64,9 @@ def confined(call: Call, sandbox: SandboxContext | None) -> Bounds | None:
     """What bounds a request; None where nothing does. Raises InvalidParams, Refused."""
     if sandbox is None:
         return None
-    return restricting(sandbox, call.services.environments.tmpdir, call.services.own_files)
+    services = call.services
+    tmpdir = services.environments.tmpdir
+    return restricting(sandbox, tmpdir, services.own_files, strict_links=services.strict_links)
 
 
 # One file
