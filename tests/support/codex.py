@@ -81,13 +81,13 @@ def run_codex(
     tables: str = "",
     environments: str | None = None,
     args: Sequence[str] = (),
-    sandbox: str = "danger-full-access",
+    sandbox: str | None = "danger-full-access",
     seconds: float = SECONDS,
 ) -> Run:
     """Runs `codex exec` with a scratch home, the model and the exec-server at these URLs.
 
     `config` is more of its config.toml: lines in front of all tables; `tables` come behind them.
-    `sandbox` is its own mode.
+    `sandbox` is its own mode; None leaves that to the configuration.
     `environments` is its environments.toml instead of one with `server`; without both, it has none.
     """
     codex_home = home / ".codex"
@@ -100,7 +100,8 @@ def run_codex(
     popen = subprocess.Popen(
         [
             str(codex_binary()),
-            *("exec", "--json", "--skip-git-repo-check", "-s", sandbox, "-C", str(cwd)),
+            *("exec", "--json", "--skip-git-repo-check", "-C", str(cwd)),
+            *(() if sandbox is None else ("-s", sandbox)),
             *args,
             "follow the script",
         ],
