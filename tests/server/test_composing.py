@@ -15,11 +15,11 @@ from outfitter.protocol.network import ALLOW, DENY, NetworkParams, NetworkProxy,
 from outfitter.protocol.process import StartParams
 from outfitter.protocol.sandbox import SandboxContext
 from outfitter.protocol.uri import from_path, parse
+from outfitter.record import replace
+from outfitter.server import composing
 from outfitter.server.composing import composed
-from outfitter.server.environment import Environments
 
 CWD = "/srv/app"
-ENVIRONMENTS = Environments({"TMPDIR": "/t"}, 30.0)
 
 
 def request(
@@ -47,7 +47,7 @@ def compose(params: StartParams, user: str = "", project: str = "") -> StartPara
     ]
     asked = Asked(CWD, {})
     ready = Ready(asked, Stack((), (), Rules(tidy=False, total=None)), merge(files[0], files[1]))
-    return composed(ENVIRONMENTS, params, ready)
+    return composed(params, ready)
 
 
 def means(params: StartParams) -> Confinement:
@@ -141,3 +141,27 @@ def test_a_project_that_only_hides_leaves_the_network() -> None:
     network = proxy(("*.org", ALLOW), timeout=5)
     params = request(Sandbox.workspace_write(network=True), network)
     assert compose(params, project='deny_read = [".env"]\n').network == network
+
+
+def test_the_temporary_directory_is_the_commands() -> None:
+    project = 'mode = "workspace-write"\n'
+    params = request()
+    params = replace(params, env={"TMPDIR": "/var/t"})
+    assert means(compose(params, project=project)).writable == ("/srv/app", "/tmp", "/var/t")
+
+
+def test_contexts_are_remembered_and_so_many_at_most() -> None:
+    text = '[sandbox]\nmode = "read-only"\n'
+    settings = merge(
+        parse_settings(text, "/u/config.toml", "user", None),
+        parse_settings(text, f"{CWD}/outfitter.toml", "project", None),
+    )
+    stack = Stack((), (), Rules(tidy=False, total=None))
+
+    def sandbox(cwd: str) -> object:
+        return composed(request(), Ready(Asked(cwd, {}), stack, settings)).sandbox
+
+    assert sandbox("/a") is sandbox("/a")
+    for number in range(composing._REMEMBERED):
+        sandbox(f"/{number}")
+    assert len(composing._known) <= composing._REMEMBERED

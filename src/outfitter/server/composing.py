@@ -16,13 +16,21 @@ from ..record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..contract.contract import Ready
+    from ..contract.settings import Settings
     from ..protocol.process import StartParams
-    from .environment import Environments
+    from ..protocol.sandbox import SandboxContext
+
+# Contexts that are remembered: to make one takes 0.3 ms, and clients run commands in a few directories. Each
+# key has identities of what is kept beside its context, so they stay taken.
+_REMEMBERED = 64
+_known: dict[tuple[object, ...], tuple[object, SandboxContext]] = {}
 
 
-def composed(environments: Environments, params: StartParams, ready: Ready) -> StartParams:
-    """Raises InvalidParams, EnvironmentTooLarge."""
+def composed(params: StartParams, ready: Ready) -> StartParams:
+    """Raises InvalidParams."""
     settings, cwd = ready.settings, ready.asked.cwd
     context, ours = params.sandbox, params.contract is not None
     assert settings is not None
@@ -30,26 +38,55 @@ def composed(environments: Environments, params: StartParams, ready: Ready) -> S
         return params
     if context is None and settings.user_sandbox is not None:
         mine = settings.user_sandbox.sandbox
-        params = replace(params, sandbox=here(mine, cwd), network=_network(mine.domains))
+        context = _remembered((id(settings), cwd), settings, lambda: here(mine, cwd))
+        params = replace(params, sandbox=context, network=_network(mine.domains))
     if settings.project_sandbox is None:
         return params
-    tmpdir = environments.contract.environment(ready).values.get("TMPDIR")
-    return _less(params, settings.project_sandbox.sandbox, cwd, tmpdir)
+    if context is None:
+        context = _remembered((id(settings), cwd), settings, lambda: here(Sandbox(FULL), cwd))
+    return _less(params, context, settings, settings.project_sandbox.sandbox, cwd, _tmpdir(params, ready))
 
 
-def _less(params: StartParams, project: Sandbox, cwd: str, tmpdir: str | None) -> StartParams:
+def _less(
+    params: StartParams,
+    context: SandboxContext,
+    settings: Settings,
+    project: Sandbox,
+    cwd: str,
+    tmpdir: str | None,
+) -> StartParams:
     """A request without what the project takes away; the workspace is the request's."""
-    context = params.sandbox or here(Sandbox(FULL), cwd)
     asked = bind(context, cwd=cwd, tmpdir=tmpdir)
-    theirs = bind(here(project, cwd, context.roots), cwd=cwd, tmpdir=tmpdir)
-    both = narrowed(asked, theirs)
-    network = params.network
+    network, reaches = params.network, asked.network
     if not project.network:
         # Without the network of the host there is at most a proxy, and it knows only what both allow.
-        network = _fewer(network, project.domains) if both.network else None
-        if network is None:
-            both = replace(both, network=False)
-    return replace(params, sandbox=replace(context, permissions=told(both)), network=network)
+        network = _fewer(network, project.domains) if asked.network else None
+        reaches = network is not None
+
+    def make() -> SandboxContext:
+        theirs = bind(here(project, cwd, context.roots), cwd=cwd, tmpdir=tmpdir)
+        both = replace(narrowed(asked, theirs), network=reaches)
+        return replace(context, permissions=told(both))
+
+    key = (id(context), id(settings), cwd, tmpdir, reaches)
+    less = _remembered(key, (context, settings), make)
+    return replace(params, sandbox=less, network=network)
+
+
+def _tmpdir(params: StartParams, ready: Ready) -> str | None:
+    """TMPDIR of the command."""
+    if "TMPDIR" in params.env:
+        return params.env["TMPDIR"]
+    return None if "TMPDIR" in ready.asked.unset else ready.stack.values.get("TMPDIR")
+
+
+def _remembered(key: tuple[object, ...], held: object, make: Callable[[], SandboxContext]) -> SandboxContext:
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= _REMEMBERED:
+            del _known[next(iter(_known))]
+        known = _known[key] = (held, make())
+    return known[1]
 
 
 def _network(domains: tuple[str, ...]) -> NetworkParams | None:

@@ -71,7 +71,7 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     if ready.settings is not None and ready.settings.confines:
         from .composing import composed
 
-        params = composed(call.services.environments, params, ready)
+        params = composed(params, ready)
     network = None
     if params.network is not None and params.network.proxy is not None:
         from .network import ManagedNetwork

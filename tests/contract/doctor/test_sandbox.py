@@ -32,12 +32,12 @@ def test_a_container_without_a_view_of_processes_is_told() -> None:
     ids=["commands", "setups"],
 )
 def test_it_is_an_error_where_the_configuration_wants_one(text: str) -> None:
-    why = "bubblewrap is not installed: install bubblewrap 0.5 or newer"
+    why = "bubblewrap is not installed: install bubblewrap 0.7 or newer"
     finding = sandbox_works(configured(), Sandboxing(why=why))
     assert (finding.status, finding.summary, finding.remedy) == (
         "warning",
         "commands cannot be confined: bubblewrap is not installed",
-        "Install bubblewrap 0.5 or newer.",
+        "Install bubblewrap 0.7 or newer.",
     )
     assert sandbox_works(configured(text), Sandboxing(why=why)).status == "error"
 
