@@ -120,14 +120,6 @@ def test_how_a_command_ended(wire: Wire, ws: Path, text: str, code: int, denied:
     assert (read["exitCode"], read["sandboxDenied"]) == (code, denied)
 
 
-def test_output_of_those_left_behind_comes_before_the_exit(wire: Wire, ws: Path) -> None:
-    text = "(trap '' TERM HUP; echo 'Permission denied') & exit 3"
-    process, started = start(wire, ["/bin/bash", "-c", f"{text}"], cwd=ws, sandbox=sandbox(WORKSPACE, ws))
-    finish(wire, process, started)
-    mine = [one["method"] for one in wire.closed(process)]
-    assert mine[-2:] == ["process/exited", "process/closed"]
-
-
 def test_a_program_that_is_missing_fails_inside(wire: Wire, ws: Path) -> None:
     ran = run(wire, ["no-such-program"], cwd=ws, sandbox=sandbox(READ_ONLY))
     assert ran.code == 1

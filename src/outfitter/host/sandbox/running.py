@@ -1,8 +1,7 @@
 """One sandbox that runs: its first process inside, which others signal and wait for.
 
-Bubblewrap says in a pipe which one that is. The pipe is read when somebody wants to know: most commands are
-never signalled. Where something has to be done before the command may run, the pipe is read as soon as it can
-be, and the command is held by another one.
+Bubblewrap says in a pipe which one that is. Where something has to be done before the command may run, the
+command is held by another pipe until then.
 """
 
 from __future__ import annotations
@@ -74,6 +73,8 @@ class Running:
         running._set(loop, (), True)
         running._hooks = []
         running.outer, running.inner, running.info, running.told = outer, inner, info, told
+        if info >= 0:
+            loop.add_reader(info, running._hear)
         return running
 
     def words(self, first: int) -> list[str]:
@@ -89,8 +90,7 @@ class Running:
         """Bubblewrap has started; from now on `theirs` are its own."""
         self.outer = outer
         self.theirs = []
-        if self._gate >= 0:
-            self._loop.add_reader(self.info, self._hear)
+        self._loop.add_reader(self.info, self._hear)
 
     @property
     def held(self) -> bool:
@@ -110,6 +110,7 @@ class Running:
                 self.told += data
         except BlockingIOError:
             return False
+        self._loop.remove_reader(self.info)
         let_go(self.info)
         self.info = -1
         digits = self.told.partition(b'"child-pid":')[2].strip().partition(b"\n")[0].strip(b" ,}")
@@ -119,12 +120,8 @@ class Running:
     # Before the command runs
 
     def _hear(self) -> None:
-        fd = self.info
-        self._loop.remove_reader(fd)
-        if self._read():
+        if self._read() and self.held:
             self._next()
-        else:
-            self._loop.add_reader(fd, self._hear)
 
     def _next(self) -> None:
         if not self.inner:
@@ -168,8 +165,6 @@ class Running:
         self.outer = 0
         if self._pidfd >= 0:
             return  # it is waited for already
-        if self._gate >= 0 and self.info >= 0:
-            self._loop.remove_reader(self.info)
         self.find()
         if (self.placeholders or self._awaited) and self.inner and _is_inside(self.inner):
             try:
@@ -200,9 +195,10 @@ class Running:
         self._close()
 
     def _close(self) -> None:
-        if self._pidfd >= 0:
-            self._loop.remove_reader(self._pidfd)
-        let_go(self.info, self._gate, self._pidfd)
+        for fd in (self.info, self._gate, self._pidfd):
+            if fd >= 0:
+                self._loop.remove_reader(fd)
+                let_go(fd)
         self.info = self._gate = self._pidfd = -1
 
 
