@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import random
 import shutil
 import socket
 import subprocess
@@ -379,7 +381,7 @@ def test_who_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
     with proxying(ALLOW_HERE) as proxy, proxy.connect() as near:
         near.sendall(b"GET ")
         assert rest(near) == b""
-        assert len(proxy.proxy) == 0
+        wait_until(lambda: len(proxy.proxy) == 0, "the connection is forgotten")
 
 
 def test_an_idle_tunnel_ends(monkeypatch: pytest.MonkeyPatch, web: int) -> None:
@@ -399,6 +401,47 @@ def test_a_client_that_goes_away_leaves_nothing_behind(proxy: Served, web: int) 
         with proxy.connect() as near:
             near.sendall(request)
     wait_until(lambda: len(proxy.proxy) == 0, "every connection has ended")
+
+
+def test_a_crowd_of_all_kinds_gets_its_answers_and_leaves_nothing_behind(proxy: Served, web: int) -> None:
+    there = f"127.0.0.1:{web}"
+    before = len(os.listdir("/proc/self/fd"))
+    failures: list[str] = []
+
+    def visit(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(4):
+            path = chance.choice(["/big", "/bigchunked", "/bigclose"])
+            kind = chance.randrange(5)
+            with proxy.connect(socks=kind == 2) as near:
+                plain_request = head(f"GET {path} HTTP/1.0", "Host: x")
+                if kind == 0:
+                    near.sendall(get(f"http://{there}{path}", there))
+                elif kind == 1:
+                    near.sendall(head(f"CONNECT {there} HTTP/1.1", "Host: x") + plain_request)
+                elif kind == 2:
+                    wanted = b"\x05\x01\x00\x05\x01\x00\x01\x7f\0\0\x01" + web.to_bytes(2, "big")
+                    near.sendall(wanted + plain_request)
+                elif kind == 3:
+                    near.sendall(get(f"http://{there}{path}", there))
+                    near.recv(100)
+                    continue  # it has enough
+                else:
+                    near.sendall(b"GET /")
+                    continue  # it has changed its mind
+                size = len(rest(near))
+                if size <= len(BIG):
+                    failures.append(f"{kind} {path}: {size}")
+
+    threads = [threading.Thread(target=visit, args=(seed,)) for seed in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    wait_until(lambda: len(proxy.proxy) == 0, "every connection has ended")
+    # What is left are pipes that the next stream uses.
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) - before <= 2 * 8, "all descriptors are closed")
 
 
 # Clients that we did not write

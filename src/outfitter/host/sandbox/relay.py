@@ -23,6 +23,8 @@ _SPLICE = 1 | 2  # SPLICE_F_MOVE, SPLICE_F_NONBLOCK
 _F_SETPIPE_SZ = 1031
 _SHUT_WR = 1
 _ENDLESS = 1 << 62
+_ENDED, _READ, _WRITE = range(3)  # what a direction waits for
+_ROUNDS = 3  # of reading and writing, before others have their turn: 3 MiB, or 1 ms
 
 
 class StreamPipes:
@@ -69,7 +71,18 @@ class StreamPipes:
 class _Flow:
     """One direction. It reads only while nothing waits to be written, and no more than `limit` bytes."""
 
-    __slots__ = ("_inside", "_left", "_passed", "_pipe", "_relay", "_sink", "_source", "_waiting", "done")
+    __slots__ = (
+        "_awaits",
+        "_inside",
+        "_left",
+        "_passed",
+        "_pipe",
+        "_relay",
+        "_sink",
+        "_source",
+        "_waiting",
+        "done",
+    )
 
     def __init__(self, relay: Relay, source: socket, sink: socket, first: bytes, limit: int | None) -> None:
         self._relay = relay
@@ -80,6 +93,7 @@ class _Flow:
         self._waiting = memoryview(first if limit is None else first[:limit])
         self._pipe: tuple[int, int] | None = None  # while something is in it
         self._inside = 0  # bytes in it
+        self._awaits = _ENDED  # nothing yet
         self.done = False
 
     @property
@@ -87,43 +101,54 @@ class _Flow:
         return self._relay.principal
 
     def begin(self) -> None:
-        self._relay.loop.add_writer(self._sink.fileno(), self._writable)
+        self._relay.loop.add_writer(self._sink.fileno(), self._ready)
+        self._awaits = _WRITE
 
-    def _readable(self) -> None:
-        self._relay.stirred = True
+    def _ready(self) -> None:
+        """What it waited for is there. While the receiver is the slower one, only that is waited for."""
+        relay = self._relay
+        relay.stirred = True
         try:
-            moved = self._read()
-            if moved:
-                self._passed += moved
-                self._left -= moved
-                self._write()
-        except (BlockingIOError, InterruptedError):
-            moved = -1
+            awaits = self._move()
         except OSError:
-            self._relay.close()
+            relay.close()
             return
-        if not moved or (not self._left and not self._waiting and not self._inside):
+        if awaits == self._awaits:
+            return
+        before, self._awaits = self._awaits, awaits
+        if before == _READ:
+            relay.loop.remove_reader(self._source.fileno())
+        else:
+            relay.loop.remove_writer(self._sink.fileno())
+        if awaits == _READ:
+            relay.loop.add_reader(self._source.fileno(), self._ready)
+        elif awaits == _WRITE:
+            relay.loop.add_writer(self._sink.fileno(), self._ready)
+        else:
             self._end()
-        elif self._waiting or self._inside:
-            self._relay.loop.remove_reader(self._source.fileno())
-            self._relay.loop.add_writer(self._sink.fileno(), self._writable)
 
-    def _writable(self) -> None:
-        self._relay.stirred = True
-        try:
+    def _move(self) -> int:
+        """Writes and reads in turn, as much as goes now but not for too long; what it waits for then. Raises
+        OSError."""
+        for _ in range(_ROUNDS):
             if self._waiting or self._inside:
-                self._write()
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self._relay.close()
-            return
-        if not self._waiting and not self._inside:
-            self._relay.loop.remove_writer(self._sink.fileno())
-            if self._left:
-                self._relay.loop.add_reader(self._source.fileno(), self._readable)
-            else:
-                self._end()
+                try:
+                    self._write()
+                except (BlockingIOError, InterruptedError):
+                    return _WRITE
+                if self._waiting or self._inside:
+                    return _WRITE
+            if not self._left:
+                return _ENDED
+            try:
+                moved = self._read()
+            except (BlockingIOError, InterruptedError):
+                return _READ
+            if not moved:
+                return _ENDED
+            self._passed += moved
+            self._left -= moved
+        return _WRITE  # which is most often possible at once
 
     def _read(self) -> int:
         """How many bytes came; 0 at the end. Raises OSError."""
@@ -156,7 +181,6 @@ class _Flow:
 
     def _end(self) -> None:
         self.done = True
-        self._relay.loop.remove_reader(self._source.fileno())
         try:
             self._sink.shutdown(_SHUT_WR)
         except OSError:
