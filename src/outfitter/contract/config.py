@@ -14,6 +14,7 @@ import stat
 
 from ..errors import FileInvalid, SettingInvalid
 from ..host.pipes import let_go
+from ..providers.files import is_repository
 from .freshness import Way, lasting, stamp
 from .merge import merge
 from .places import codex_file, user_file
@@ -88,7 +89,7 @@ class _Search:
                     return
                 self.passed.append(path)
             git = os.path.join(folder, _GIT)
-            if _is_there(git, follow=True):
+            if _is_there(git, follow=True) and is_repository(folder):
                 self.git = git
                 return
             self.absent.append(git)
@@ -110,7 +111,9 @@ def _is_there(path: str, *, follow: bool = False) -> bool:
 def _upwards(folder: str) -> list[str]:
     """A folder and those above it, as far as a search can go."""
     folders = [folder]
-    while (above := os.path.dirname(folder)) != folder and not os.access(f"{folder}/{_GIT}", os.F_OK):
+    while (above := os.path.dirname(folder)) != folder and not (
+        os.access(f"{folder}/{_GIT}", os.F_OK) and is_repository(folder)
+    ):
         folder = above
         folders.append(folder)
     return folders

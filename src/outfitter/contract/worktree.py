@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 
-from ..providers.files import read, upwards
+from ..providers.files import is_repository, read, upwards
 
 _LARGEST = 16 << 10  # each of git's files that are read here is one line
-
-
-_ROOTS = (".git", "outfitter.toml")  # what makes a folder a worktree's root
 
 
 def worktree_root(directory: str) -> str:
     """The nearest folder upwards that is a checkout or has an outfitter.toml; else the directory itself."""
     here = os.path.realpath(directory)
     for folder in upwards(here, beyond=True):
-        if any(os.access(os.path.join(folder, name), os.F_OK) for name in _ROOTS):
+        if os.access(os.path.join(folder, "outfitter.toml"), os.F_OK) or is_repository(folder):
             return folder
     return here
 
@@ -29,7 +26,7 @@ def source_tree(worktree: str) -> str:
     """
     for folder in upwards(worktree):
         link = os.path.join(folder, ".git")
-        if not os.path.lexists(link):
+        if not is_repository(folder):
             continue
         repository = _admin(link, folder)
         common = (

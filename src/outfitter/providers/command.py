@@ -19,7 +19,7 @@ from ..env.pathops import operations
 from ..env.redact import mask_pairs
 from ..host.tool import run_tool
 from .base import KEPT_BY, Detection, Lost, Resolution, Trust
-from .files import below, nearest, program, read, upwards
+from .files import below, is_repository, nearest, program, read, upwards
 from .manifests import texts, typed
 from .tool import tail
 
@@ -142,7 +142,7 @@ def _argv(options: Mapping[str, object]) -> list[str]:
 
 def _project(directory: str) -> str:
     for folder in upwards(directory):
-        if any(os.path.lexists(os.path.join(folder, name)) for name in ("outfitter.toml", ".git")):
+        if os.path.lexists(os.path.join(folder, "outfitter.toml")) or is_repository(folder):
             return folder
     return os.path.abspath(directory)
 

@@ -18,13 +18,24 @@ if TYPE_CHECKING:
 FILE_BYTES = 1 << 20
 
 
+def is_repository(folder: str) -> bool:
+    """Whether a folder has a `.git`. An empty one that nobody may write to keeps the place for a sandbox, and
+    is gone when its command ends."""
+    path = os.path.join(folder, ".git")
+    try:
+        mode = os.lstat(path).st_mode
+        return not (stat.S_ISDIR(mode) and not mode & 0o222 and not os.listdir(path))
+    except OSError:
+        return os.path.lexists(path)
+
+
 def upwards(directory: str, *, beyond: bool = False) -> Iterator[str]:
     """The directory and those above it; unless `beyond` is set, one that holds `.git` is the last."""
     folder = os.path.abspath(directory)
     while True:
         yield folder
         above = os.path.dirname(folder)
-        if above == folder or (not beyond and os.path.lexists(os.path.join(folder, ".git"))):
+        if above == folder or (not beyond and is_repository(folder)):
             return
         folder = above
 

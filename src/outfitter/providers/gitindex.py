@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from .files import read, upwards
+from .files import is_repository, read, upwards
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def tracks(path: str) -> bool:
     """Whether git tracks something at or below an absolute path. Where that cannot be told, it does."""
     for folder in upwards(os.path.dirname(path)):
         git = os.path.join(folder, ".git")
-        if os.path.lexists(git):
+        if is_repository(folder):
             return _tracks(_index_of(git), os.path.relpath(path, folder))
     return False
 

@@ -31,6 +31,10 @@ _NOTE_BYTES = (
 )  # paths and numbers; a folder has four placeholders, or one for each file that is hidden
 
 
+# Who looks for repositories tells a placeholder by this, and passes it by: `providers.files.is_repository`.
+PLACEHOLDER_MODE = 0o555
+
+
 class Placeholders:
     """The placeholders of one server. `folder` is where the notes are."""
 
@@ -74,7 +78,7 @@ class Placeholders:
         """Nothing, if something is there: another server's, which has written it down, or somebody's own."""
         try:
             if is_dir:
-                os.mkdir(path, 0o755)
+                os.mkdir(path, PLACEHOLDER_MODE)
             else:
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644))
         except FileExistsError:
