@@ -411,7 +411,9 @@ def test_what_is_mounted_is_what_the_settled_rules_say(
     tree: list[tuple[str, str | None]], rulings: list[tuple[str, str]], rest: str
 ) -> None:
     with TemporaryDirectory() as scratch:
-        root = os.path.realpath(scratch)
+        # Links upwards lead out of the tree, and nothing may be made outside of the scratch folder.
+        root = f"{os.path.realpath(scratch)}/one/two/three/four"
+        os.makedirs(root)
         for name, link in tree:
             with contextlib.suppress(OSError):
                 os.makedirs(os.path.dirname(f"{root}/{name}"), exist_ok=True)
