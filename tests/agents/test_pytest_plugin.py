@@ -74,6 +74,12 @@ def test_contract_that_cannot_be_read_is_a_usage_error(tmp_path: Path, args: lis
     assert "cannot read the launch contract" in said
 
 
+def test_pytest_loads_outfitter_as_it_is() -> None:
+    import outfitter.contract.answers as module
+
+    assert type(module.__loader__).__name__ == "SourceFileLoader"
+
+
 def test_third_partys_backend_is_judged_without_being_named(tmp_path: Path) -> None:
     package = tmp_path / "site"
     info = package / "stranger-1.0.dist-info"

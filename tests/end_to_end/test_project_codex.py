@@ -43,9 +43,9 @@ def place(tmp_path: Path) -> Place:
     [site] = venv.glob("lib/python*/site-packages")
     (site / "ours.pth").write_text(sysconfig.get_path("purelib"))
     script = venv / "bin" / "pytest"
-    script.write_text(
-        f"#!{venv}/bin/python\nimport os, pytest, sys\nos.environ['PYTEST_DISABLE_PLUGIN_AUTOLOAD'] = '1'\nsys.exit(pytest.main())\n"
-    )
+    # The plugins of the other pytest cannot be imported here.
+    alone = "os.environ['PYTEST_DISABLE_PLUGIN_AUTOLOAD'] = '1'"
+    script.write_text(f"#!{venv}/bin/python\nimport os, pytest, sys\n{alone}\nsys.exit(pytest.main())\n")
     script.chmod(0o755)
     place.write(place.project / "tests" / "test_it.py", TEST)
     place.write(place.project / ".envrc", ENVRC)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .parity import Build, Judgement
 
 OPTION = "--outfitter-contracts"
+_PACKAGE = __name__.partition(".")[0]
 
 
 class Case:
@@ -68,11 +69,26 @@ def cases(contract: LaunchContract) -> Iterator[Case]:
 # What pytest asks
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    _leave_alone(pluginmanager)
     text = "judge every agent by the launch contract in FILE (default: [agents] of outfitter.toml)"
     group = parser.getgroup("outfitter")
     group.addoption(OPTION, nargs="?", const="", default=None, metavar="FILE", dest="contracts", help=text)
     parser.addini("outfitter_contract", "file with the launch contract, from the root folder")
+
+
+def _leave_alone(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Has pytest load Outfitter as it is.
+
+    Pytest parses and rewrites every module of a package that brings a plugin. Ours have nothing for it; and
+    where two threads import at the same time, as a server in a thread does, parsing fails at random in
+    Python 3.11 (SystemError: AST constructor recursion depth mismatch).
+    """
+    hook = getattr(pluginmanager, "rewrite_hook", None)
+    marked, known = getattr(hook, "_must_rewrite", None), getattr(hook, "_marked_for_rewrite_cache", None)
+    if isinstance(marked, set) and isinstance(known, dict):
+        marked.discard(_PACKAGE)
+        known.clear()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
