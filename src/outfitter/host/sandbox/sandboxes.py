@@ -21,13 +21,13 @@ from .arguments import SETTINGS, Cover, Layout, arguments, visible
 from .bubblewrap import Bubblewrap, Finder, memory
 from .limits import Allowance, Limits, soften
 from .paths import look
-from .placeholders import Placeholders, needed
+from .placeholders import REMEDY, Placeholders, needed
 from .running import Running
 from .scans import Scans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...core.permissions import Confinement
     from ...loop import Loop
@@ -177,7 +177,10 @@ class Sandboxes:
                     pins.append((one.target, _FIRST + 1 + len(opened)))
         roots = tuple(opened)
         if self._sources is None:
-            self._sources = empty_files(self._folder)
+            try:
+                self._sources = empty_files(self._folder)
+            except OSError as error:
+                raise _failed(error, f"cannot write in {self._folder}; {REMEDY}") from None
         empty, secret = self._sources
         cwd = os.path.realpath(launch.cwd)
         layout = Layout(
@@ -195,6 +198,7 @@ class Sandboxes:
             settings=kernel_settings(),
             impossible=missing,
         )
+        check_names(launch.env)
         words = arguments(layout)
         if launch.argv[0] != launch.program and program.argv0 and not launch.tty:
             words += ["--argv0", launch.argv[0]]
@@ -235,6 +239,17 @@ def _variant(confinement: Confinement, launch: Launch, allowance: Allowance) -> 
     if confinement.network:
         return seccomp.ENABLED
     return seccomp.PROXY if allowance.loopback else seccomp.RESTRICTED
+
+
+def check_names(env: Mapping[str, str]) -> None:
+    """Raises LaunchFailed for a variable that bubblewrap cannot set; without it a program may have one."""
+    wrong = [name for name in env if not name or "=" in name]
+    if wrong:
+        raise LaunchFailed(
+            f"{os.strerror(errno.EINVAL)} (os error {errno.EINVAL})",
+            "EINVAL",
+            f"a command in a sandbox cannot have a variable with the name {wrong[0]!r}: remove it from `env`",
+        )
 
 
 def packed(words: Sequence[str]) -> bytes:
@@ -289,10 +304,10 @@ def _cover(path: str, *, secret: bool) -> Cover:
     return Cover(real, os.path.isdir(real), secret)
 
 
-def _failed(error: OSError) -> LaunchFailed:
+def _failed(error: OSError, what: str = "") -> LaunchFailed:
     number = error.errno or 0
     return LaunchFailed(
         f"{os.strerror(number)} (os error {number})",
         errno.errorcode.get(number),
-        f"cannot prepare the sandbox{f': {error.filename}' if error.filename else ''}",
+        what or f"cannot prepare the sandbox{f': {error.filename}' if error.filename else ''}",
     )
