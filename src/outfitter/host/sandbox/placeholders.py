@@ -75,6 +75,7 @@ class Placeholders:
                 f"{os.strerror(error.errno or 0)} (os error {error.errno})",
                 errno.errorcode.get(error.errno or 0),
                 _reason(error.filename or path, path),
+                "sandbox",
             ) from None
         return tuple(taken)
 

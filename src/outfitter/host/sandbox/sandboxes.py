@@ -249,6 +249,7 @@ def check_names(env: Mapping[str, str]) -> None:
             f"{os.strerror(errno.EINVAL)} (os error {errno.EINVAL})",
             "EINVAL",
             f"a command in a sandbox cannot have a variable with the name {wrong[0]!r}: remove it from `env`",
+            "sandbox",
         )
 
 
@@ -310,4 +311,5 @@ def _failed(error: OSError, what: str = "") -> LaunchFailed:
         f"{os.strerror(number)} (os error {number})",
         errno.errorcode.get(number),
         what or f"cannot prepare the sandbox{f': {error.filename}' if error.filename else ''}",
+        "sandbox",
     )
