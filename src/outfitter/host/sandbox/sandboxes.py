@@ -94,7 +94,7 @@ class Sandboxes:
                 running.abandon()
             self.placeholders.give_back(taken)
             if isinstance(error, OSError):
-                raise _failed(error) from None
+                raise failed(error) from None
             raise
         finally:
             let_go(*opened)
@@ -177,10 +177,7 @@ class Sandboxes:
                     pins.append((one.target, _FIRST + 1 + len(opened)))
         roots = tuple(opened)
         if self._sources is None:
-            try:
-                self._sources = empty_files(self._folder)
-            except OSError as error:
-                raise _failed(error, f"cannot write in {self._folder}; {REMEDY}") from None
+            self._sources = empty_files(self._folder)
         empty, secret = self._sources
         cwd = os.path.realpath(launch.cwd)
         layout = Layout(
@@ -193,7 +190,7 @@ class Sandboxes:
             empty=empty,
             secret=secret,
             startup=tuple([_cover(path, secret=False) for path in read_here(launch.masks)]),
-            own=tuple([_cover(path, secret=True) for path in self._own if os.path.exists(path)]),
+            own=own_covers(self._own),
             pins=tuple(pins),
             settings=kernel_settings(),
             impossible=missing,
@@ -212,15 +209,21 @@ class Sandboxes:
 
 
 def empty_files(folder: str) -> tuple[str, str]:
-    """Two of ours: one that can be read, and one that cannot. Raises OSError."""
-    found = []
-    for name, mode in (("empty", 0o444), ("secret", 0)):
-        path = f"{folder}/{name}"
-        if not os.path.exists(path):
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
-        found.append(path)
-    return found[0], found[1]
+    """Two of ours: one that can be read, and one that cannot. Raises LaunchFailed."""
+    empty, secret = f"{folder}/empty", f"{folder}/secret"
+    try:
+        for path, mode in ((empty, 0o444), (secret, 0)):
+            if not os.path.exists(path):
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
+    except OSError as error:
+        raise failed(error, f"cannot write in {folder}; {REMEDY}") from None
+    return empty, secret
+
+
+def own_covers(paths: Sequence[str]) -> tuple[Cover, ...]:
+    """What is the server's own, and in no command's sight."""
+    return tuple([_cover(path, secret=True) for path in paths if os.path.exists(path)])
 
 
 def impossible(wanted: Sequence[tuple[str, bool]]) -> frozenset[str]:
@@ -305,7 +308,8 @@ def _cover(path: str, *, secret: bool) -> Cover:
     return Cover(real, os.path.isdir(real), secret)
 
 
-def _failed(error: OSError, what: str = "") -> LaunchFailed:
+def failed(error: OSError, what: str = "") -> LaunchFailed:
+    """What could not be made for a sandbox, and so its command was not started."""
     number = error.errno or 0
     return LaunchFailed(
         f"{os.strerror(number)} (os error {number})",

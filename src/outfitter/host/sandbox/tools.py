@@ -12,7 +12,7 @@ from .arguments import Layout, arguments, visible
 from .bubblewrap import Finder, memory
 from .paths import look
 from .placeholders import Placeholders, needed
-from .sandboxes import empty_files, impossible, kernel_settings, packed
+from .sandboxes import check_names, empty_files, failed, impossible, kernel_settings, own_covers, packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,9 +56,11 @@ class ConfinedTool:
                 proc=program.proc,
                 empty=empty,
                 secret=secret,
+                own=own_covers([os.path.dirname(folder)]),
                 settings=kernel_settings(),
                 impossible=impossible(wanted),
             )
+            check_names(launch.env)
             self._opened.append(memory(packed(arguments(layout))))
             variant = seccomp.ENABLED if confinement.network else seccomp.RESTRICTED
             self._opened.append(memory(_finder.filter(variant)))
@@ -66,7 +68,7 @@ class ConfinedTool:
             self.started()
             self.ended()
             if isinstance(error, OSError):
-                raise LaunchFailed(f"cannot prepare the sandbox: {error.strerror}") from None
+                raise failed(error) from None
             raise
         # The tool's own descriptors keep their numbers; ours come after them.
         args = _FIRST + len(launch.descriptors)
