@@ -33,7 +33,7 @@ class Stage:
         self.asked: list[tuple[str, Message]] = []
 
     def play(self, sandbox: str | None, *steps: Call) -> tuple[Run, list[Output]]:
-        """Runs `codex exec` in this mode (None: its own default) through these calls; what the model was told about each."""
+        """Runs `codex exec` in this mode, or in its own, through these calls; what the model was told."""
         with modelling(_script(steps)) as model:
             run = run_codex(
                 self.root / "client", model=model.url, server=self.tap.url, cwd=self.work, sandbox=sandbox

@@ -6,7 +6,9 @@ The order counts: a later mount stands above an earlier one.
 from __future__ import annotations
 
 from ...core.permissions import covers
+from ...core.visibility import parent
 from ...record import KW_ONLY, record
+from .paths import depth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,19 +107,19 @@ def _mounts(layout: Layout) -> list[str]:
     pins = dict(layout.pins)
     mounts: list[tuple[int, int, list[str]]] = []
     last: list[str] = []
-    mounts += [(_depth(path), 0, ["--bind", path, path]) for path in _fixed(layout)]
+    mounts += [(depth(path), 0, ["--bind", path, path]) for path in _fixed(layout)]
     for one in layout.found.writable:
         if one.target != "/":
-            mounts.append((_depth(one.target), 0, _writable(one, pins)))
+            mounts.append((depth(one.target), 0, _writable(one, pins)))
         kept = [each.path for each in one.protected if each.path not in layout.impossible]
-        mounts += [(_depth(path), 1, ["--ro-bind", path, path]) for path in kept]
+        mounts += [(depth(path), 1, ["--ro-bind", path, path]) for path in kept]
     for hidden in layout.found.hidden:
         if hidden.path in layout.impossible:
             continue
-        mounts.append((_depth(hidden.path), 2, _hidden(hidden, layout)))
+        mounts.append((depth(hidden.path), 2, _hidden(hidden, layout)))
         if hidden.is_dir:
             last += ["--remount-ro", hidden.path]  # when what is in sight below it is in its place
-    mounts += [(_depth(path), 3, ["--ro-bind", path, path]) for path in layout.found.reopened]
+    mounts += [(depth(path), 3, ["--ro-bind", path, path]) for path in layout.found.reopened]
     mounts.sort(key=lambda one: one[:2])
     return [word for *_, words in mounts for word in words] + last
 
@@ -133,7 +135,7 @@ def _fixed(layout: Layout) -> list[str]:
     shut = inner.union(found.read_roots, found.reopened, ("/dev", "/proc", "/sys")) - roots
     above: set[str] = set()
     for path in inner:
-        while (path := _above(path)) not in above and path != "/":
+        while (path := parent(path)) not in above and path != "/":
             above.add(path)
     known = roots | shut
     return sorted([path for path in above - roots if _nearest(path, known) in roots])
@@ -142,12 +144,8 @@ def _fixed(layout: Layout) -> list[str]:
 def _nearest(path: str, several: Container[str]) -> str:
     """The first of these at or above a path, or the root."""
     while path != "/" and path not in several:
-        path = _above(path)
+        path = parent(path)
     return path
-
-
-def _above(path: str) -> str:
-    return path[: path.rfind("/")] or "/"
 
 
 def _deepest(roots: Iterable[str], path: str) -> int:
@@ -183,7 +181,3 @@ def visible(found: Found, path: str) -> bool:
     """Whether a real path can be seen inside: the deepest mount above it says so."""
     shown = [*found.read_roots, *found.reopened, *[one.target for one in found.writable]]
     return _deepest(shown, path) > _deepest([one.path for one in found.hidden], path)
-
-
-def _depth(path: str) -> int:
-    return 0 if path == "/" else path.count("/")

@@ -178,24 +178,17 @@ class Sandboxes:
         roots = tuple(opened)
         if self._sources is None:
             self._sources = empty_files(self._folder)
-        empty, secret = self._sources
-        cwd = os.path.realpath(launch.cwd)
-        layout = Layout(
+        layout = lay_out(
+            program,
+            launch,
             found,
-            cwd if visible(found, cwd) else "/",
-            launch.env,
             files=confinement.files,
             isolated=variant != seccomp.ENABLED,
-            proc=program.proc,
-            empty=empty,
-            secret=secret,
-            startup=tuple([_cover(path, secret=False) for path in read_here(launch.masks)]),
-            own=own_covers(self._own),
-            pins=tuple(pins),
-            settings=kernel_settings(),
+            sources=self._sources,
+            own=self._own,
             impossible=missing,
+            pins=pins,
         )
-        check_names(launch.env)
         words = arguments(layout)
         if launch.argv[0] != launch.program and program.argv0 and not launch.tty:
             words += ["--argv0", launch.argv[0]]
@@ -221,9 +214,36 @@ def empty_files(folder: str) -> tuple[str, str]:
     return empty, secret
 
 
-def own_covers(paths: Sequence[str]) -> tuple[Cover, ...]:
-    """What is the server's own, and in no command's sight."""
-    return tuple([_cover(path, secret=True) for path in paths if os.path.exists(path)])
+def lay_out(
+    program: Bubblewrap,
+    launch: Launch,
+    found: Found,
+    *,
+    files: bool,
+    isolated: bool,
+    sources: tuple[str, str],
+    own: Sequence[str],
+    impossible: frozenset[str],
+    pins: Sequence[tuple[str, int]] = (),
+) -> Layout:
+    """What a sandbox for this launch is made of. `own` is in no command's sight. Raises LaunchFailed."""
+    check_names(launch.env)
+    cwd = os.path.realpath(launch.cwd)
+    return Layout(
+        found,
+        cwd if visible(found, cwd) else "/",
+        launch.env,
+        files=files,
+        isolated=isolated,
+        proc=program.proc,
+        empty=sources[0],
+        secret=sources[1],
+        startup=tuple([_cover(path, secret=False) for path in read_here(launch.masks)]),
+        own=tuple([_cover(path, secret=True) for path in own if os.path.exists(path)]),
+        pins=tuple(pins),
+        settings=kernel_settings(),
+        impossible=impossible,
+    )
 
 
 def impossible(wanted: Sequence[tuple[str, bool]]) -> frozenset[str]:

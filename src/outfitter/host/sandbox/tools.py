@@ -8,11 +8,11 @@ from ...core.launch import Launch
 from ...errors import LaunchFailed
 from ..pipes import let_go
 from . import seccomp
-from .arguments import Layout, arguments, visible
+from .arguments import arguments
 from .bubblewrap import Finder, memory
 from .paths import look
 from .placeholders import Placeholders, needed
-from .sandboxes import check_names, empty_files, failed, impossible, kernel_settings, own_covers, packed
+from .sandboxes import empty_files, failed, impossible, lay_out, packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,22 +45,16 @@ class ConfinedTool:
         self._taken = self._placeholders.take(wanted)
         self._opened: list[int] = []
         try:
-            cwd = os.path.realpath(launch.cwd)
-            empty, secret = empty_files(folder)
-            layout = Layout(
+            layout = lay_out(
+                program,
+                launch,
                 found,
-                cwd if visible(found, cwd) else "/",
-                launch.env,
                 files=confinement.files,
                 isolated=not confinement.network,
-                proc=program.proc,
-                empty=empty,
-                secret=secret,
-                own=own_covers([os.path.dirname(folder)]),
-                settings=kernel_settings(),
+                sources=empty_files(folder),
+                own=[os.path.dirname(folder)],
                 impossible=impossible(wanted),
             )
-            check_names(launch.env)
             self._opened.append(memory(packed(arguments(layout))))
             variant = seccomp.ENABLED if confinement.network else seccomp.RESTRICTED
             self._opened.append(memory(_finder.filter(variant)))
