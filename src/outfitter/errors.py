@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         error: str  # the slug of the class that the server raised
         errno: str  # the symbol of the operating system's error: "ENOENT"
         reason: str  # why a program was not started
-        subject: str  # what was at fault then: "cwd", "program" or "interpreter"
+        subject: str  # what was at fault then: "cwd", "program", "interpreter", "sandbox"
 
 
 class LocalProtocolError(ProtocolError):
@@ -543,8 +543,8 @@ class Exhausted(Refused):
 class LaunchFailed(OutfitterError):
     """The operating system refused to start a program.
 
-    `errno_name` is the symbol (`ENOENT`), `subject` which of "cwd", "program" and "interpreter" is at
-    fault, and `what` the same in words, if known.
+    `errno_name` is the symbol (`ENOENT`), `subject` which of "cwd", "program", "interpreter" and
+    "sandbox" is at fault, and `what` the same in words, if known.
     """
 
     slug = "launch-failed"

@@ -86,6 +86,7 @@ ROWS = [
     ("P28", "outlive the command", "BB"),
     ("P30", "reboot, load modules, set the clock", "BB"),
     ("P32", "read a private file of this user", "AA"),
+    ("P34", "find a first process without the filter, whose memory can be written", "BB"),
     ("C01", "send through a pair of sockets", "AA"),
     ("C02", "wake asyncio from a thread", "AA"),
     ("C03", "use a pool of processes", "AA"),

@@ -61,6 +61,19 @@ def test_a_program_that_is_not_there_has_the_usual_status(user: User, place: Pat
     assert run(user, place, "--sandbox", "read-only", "--", "./a").returncode == 126
 
 
+@pytest.mark.parametrize("mode", ["read-only", "workspace-write"])
+def test_without_a_place_for_its_own_files_it_says_what_to_set(user: User, place: Path, mode: str) -> None:
+    full = {"OUTFITTER_HOME": "/proc/nowhere"}
+    done = user.run("run", "--cwd", str(place), "--sandbox", mode, "--", "true", env=full)
+    assert done.returncode == 125
+    assert last(done).endswith("set to a folder that its user can write")
+
+
+def test_a_directory_in_which_nothing_can_be_made_is_named(user: User) -> None:
+    done = run(user, Path("/proc"), "--sandbox", "workspace-write", "--", "true")
+    assert (done.returncode, "/proc/.agents" in last(done)) == (125, True)
+
+
 def test_the_flag_for_the_workspace_is_the_other_mode(user: User, place: Path) -> None:
     done = run(user, place, "--sandbox", "read-only", "--", "touch", "b")
     assert done.returncode == 1

@@ -32,8 +32,8 @@ class Stage:
         (root / "client").mkdir()
         self.asked: list[tuple[str, Message]] = []
 
-    def play(self, sandbox: str, *steps: Call) -> tuple[Run, list[Output]]:
-        """Runs `codex exec` in this mode through these calls; what the model was told about each."""
+    def play(self, sandbox: str | None, *steps: Call) -> tuple[Run, list[Output]]:
+        """Runs `codex exec` in this mode, or in its own, through these calls; what the model was told."""
         with modelling(_script(steps)) as model:
             run = run_codex(
                 self.root / "client", model=model.url, server=self.tap.url, cwd=self.work, sandbox=sandbox
@@ -116,6 +116,13 @@ def test_workspace_write_is_whole_inside_and_closed_outside(stage: Stage) -> Non
     assert "Read-only file system" in away.text
     assert not outside.exists()
     assert (temporary.exit_code, temporary.text) == (0, "kept\n")
+
+
+def test_without_a_word_about_a_sandbox_there_is_one(stage: Stage) -> None:
+    outside = stage.root / "outside.txt"
+    _, [said] = stage.play(None, exec_command(f"echo new > {outside}"))
+    assert said.exit_code != 0 and "Read-only file system" in said.text
+    assert (stage.profiles(), outside.exists()) == (["managed"], False)
 
 
 def test_workspace_write_reaches_no_network(stage: Stage) -> None:

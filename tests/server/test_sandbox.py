@@ -510,3 +510,33 @@ def test_the_servers_unix_socket_cannot_be_reached(ws: Path, tmp_path: Path) -> 
     with serving("outfitter", tmp_path / "home", listen=f"unix:{path}"), UnixWire(str(path)) as wire:
         wire.handshake()
         assert calling(wire, ws, "unix", str(path)) == "refused"
+
+
+# What stays in its place
+
+
+def test_nothing_else_can_be_put_where_a_name_is_protected(wire: Wire, ws: Path) -> None:
+    project = ws / "a" / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / ".git" / "HEAD").touch()
+    profile = managed(special("root", "read"), special("project_roots", "write"))
+    text = "mv a b; mkdir -p a/project/.git/hooks; touch a/project/.git/hooks/pre-commit; touch a/new new"
+    ran = run(wire, ["/bin/sh", "-c", text], cwd=ws, sandbox=sandbox(profile, ws, project))
+    assert (ran.code, sorted(os.listdir(ws / "a"))) == (0, ["new", "project"]), ran
+    assert os.listdir(project / ".git") == ["HEAD"]
+
+
+def test_what_is_hidden_cannot_be_moved_into_sight(wire: Wire, ws: Path) -> None:
+    secret = ws / "config" / "deep" / "secret"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("hush")
+    profile = managed(special("root", "read"), special("project_roots", "write"), path(secret, "deny"))
+    ran = shell(wire, "mv config/deep config/other; mv config other; ls", ws, profile)
+    assert "config\n" in ran.stdout and secret.read_text() == "hush", ran
+    assert "hush" not in shell(wire, "cat */*/secret */secret", ws, profile).stdout
+
+
+def test_the_servers_own_files_cannot_be_moved_into_sight(wire: Wire, home: Path) -> None:
+    shell(wire, "true", home)  # there is something of the server's now
+    ran = shell(wire, "mv .local moved; echo $?", home)
+    assert ran.stdout == "1\n" and not (home / "moved").exists(), ran

@@ -325,7 +325,7 @@ def _is_null_input() -> bool:
 def not_started(program: str, error: RequestFailed) -> int:
     data = error.data or {}
     say(f"cannot start {program}: {data.get('reason') or error.message}")
-    if data.get("subject") == "cwd":
+    if data.get("subject") in ("cwd", "sandbox"):
         return NOT_STARTED
     known = {"ENOENT": NOT_FOUND, "EACCES": NOT_EXECUTABLE, "ENOEXEC": NOT_EXECUTABLE}
     return known.get(str(data.get("errno")), NOT_STARTED)

@@ -138,7 +138,9 @@ def _sandboxes_told(sandboxes: Sandboxes | None, parcel: Parcel) -> Told:
             kill_group(one.outer)  # it would run without what it waits for
     held = sandboxes.placeholders.held.items()
     return {
-        "held": {path: [parcel.keep(fd), count] for path, (fd, count) in held},
+        "held": {
+            path: [parcel.keep(note), count, parcel.keep(folder)] for path, (note, count, folder) in held
+        },
         "running": [
             [
                 mark,

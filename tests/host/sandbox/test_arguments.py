@@ -11,7 +11,7 @@ from outfitter.errors import InvalidParams, LaunchFailed
 from outfitter.host.sandbox import sandboxes
 from outfitter.host.sandbox.arguments import SETTINGS, Cover, Layout, arguments, visible
 from outfitter.host.sandbox.paths import Found, Hidden, Protected, Writable
-from outfitter.host.sandbox.sandboxes import command, packed, read_here
+from outfitter.host.sandbox.sandboxes import check_names, command, packed, read_here
 
 
 def text(found: Found, **more: Any) -> str:
@@ -105,10 +105,35 @@ def test_what_can_be_seen(path: str, seen: bool) -> None:
     assert visible(found, path) is seen
 
 
+def test_folders_above_what_is_mounted_are_mounts_where_they_can_be_renamed() -> None:
+    git = Protected("/w/a/b/.git", True, True)
+    writable = (Writable("/w", "/w"), Writable("/w/a/b", "/w/a/b", protected=(git,)))
+    hidden = (Hidden("/w/c/d/secret", False), Hidden("/r/x/y", False))
+    found = Found(("/",), writable, hidden)
+    layout = Layout(found, "/", {}, files=True, isolated=True, own=(Cover("/w/h/s/own", True, True),))
+    words = arguments(layout)
+    binds = [words[at + 1] for at, word in enumerate(words) if word == "--bind"]
+    assert binds == ["/w", "/w/a", "/w/c", "/w/h", "/w/c/d", "/w/h/s", "/w/a/b"]
+
+
+def test_what_the_kernel_has_is_never_the_hosts() -> None:
+    found = Found(("/",), (Writable("/", "/"),), (Hidden("/dev/shm/a/b", False), Hidden("/proc/x/y", False)))
+    words = arguments(Layout(found, "/", {}, files=True, isolated=True))
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--bind"] == ["/"]
+
+
 def test_words_end_with_a_zero_byte_and_have_none() -> None:
     assert packed(["a", "\udcff"]) == b"a\0\xff\0"
     with pytest.raises(LaunchFailed, match="nul byte"):
         packed(["a", "b\0--bind\0/\0/"])
+
+
+@pytest.mark.parametrize("name", ["", "A=B"])
+def test_a_variable_that_cannot_be_set_is_named(name: str) -> None:
+    check_names({"A": "=", "B%%": ""})
+    with pytest.raises(LaunchFailed, match="Invalid argument") as caught:
+        check_names({"A": "b", name: "c"})
+    assert repr(name) in (caught.value.what or "")
 
 
 def launch(argv0: str = "true", rows: int = 0) -> Launch:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import pytest
 
 from outfitter.errors import LaunchFailed
 from outfitter.host.sandbox.paths import Found, Hidden, Protected, Writable
-from outfitter.host.sandbox.placeholders import Placeholders, needed
+from outfitter.host.sandbox.placeholders import REMEDY, Placeholders, needed
 from tests.support.machine import descriptors
 
 
@@ -31,8 +33,9 @@ def wanted(ws: Path) -> list[tuple[str, bool]]:
 
 def kill(one: Placeholders) -> None:
     """What is left of a server that was killed: nothing that it had open."""
-    for fd, _ in one.held.values():
-        os.close(fd)
+    for note, _, folder in one.held.values():
+        os.close(note)
+        os.close(folder)
 
 
 def test_they_are_made_and_removed(notes: Path, ws: Path) -> None:
@@ -91,6 +94,42 @@ def test_one_that_cannot_be_made_undoes_the_others(notes: Path, ws: Path) -> Non
     with pytest.raises(LaunchFailed, match=r"No such file or directory \(os error 2\)"):
         one.take([*wanted(ws), (f"{ws}/no/.git", True)])
     assert (os.listdir(ws), one.held, descriptors(os.getpid())) == ([], {}, before)
+
+
+def test_what_a_server_with_notes_of_its_own_needs_stays(tmp_path: Path, ws: Path) -> None:
+    one, other = Placeholders(str(tmp_path / "one")), Placeholders(str(tmp_path / "other"))
+    first, second = one.take(wanted(ws)), other.take(wanted(ws))
+    one.give_back(first)
+    assert sorted(os.listdir(ws)) == [".env", ".git"]
+    other.give_back(second)
+    one.give_back(one.take([(f"{tmp_path}/.codex", True)]))  # the next time that it has something to remove
+    assert os.listdir(ws) == []
+
+
+def test_a_folder_that_another_program_has_locked(notes: Path, ws: Path) -> None:
+    before = descriptors(os.getpid())
+    fd = os.open(ws, os.O_RDONLY)
+    flock(fd, LOCK_EX)
+    with pytest.raises(LaunchFailed, match="busy") as caught:
+        Placeholders(str(notes)).take(wanted(ws))
+    assert caught.value.what == (
+        f"another program has locked {ws} (flock), where the sandbox protects {ws}/.git: end it"
+    )
+    os.close(fd)
+    assert (os.listdir(ws), descriptors(os.getpid())) == ([], before)
+
+
+def test_nothing_is_made_that_cannot_be_written_down(notes: Path, ws: Path) -> None:
+    one = Placeholders(str(notes))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(LaunchFailed, match="too large") as caught:
+            one.take(wanted(ws))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    reason = f"cannot write down that the sandbox protects {ws}/.git: {notes}; {REMEDY}"
+    assert (caught.value.what, os.listdir(ws), one.held) == (reason, [], {})
 
 
 def test_what_this_user_may_not_make_needs_no_placeholder(notes: Path) -> None:

@@ -49,6 +49,14 @@ def test_what_may_be_written_keeps_its_protected_names_and_nothing_stays(place: 
     assert sorted(path.name for path in (place / "w").iterdir()) == ["a"]
 
 
+def test_a_tool_does_not_see_what_outfitter_keeps(place: Path) -> None:
+    (place / "state").mkdir()
+    (place / "state" / "key").write_text("hush")
+    with Within(confining(READING, str(place / "state"))):
+        done = run(place, "cat", "state/key")
+    assert (done.code, done.stdout) == (1, b"")
+
+
 def test_a_tool_has_its_environment_and_its_descriptors(place: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"given")

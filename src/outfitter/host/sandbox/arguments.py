@@ -6,11 +6,13 @@ The order counts: a later mount stands above an earlier one.
 from __future__ import annotations
 
 from ...core.permissions import covers
+from ...core.visibility import parent
 from ...record import KW_ONLY, record
+from .paths import depth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from .paths import Found, Hidden, Writable
 
@@ -105,20 +107,50 @@ def _mounts(layout: Layout) -> list[str]:
     pins = dict(layout.pins)
     mounts: list[tuple[int, int, list[str]]] = []
     last: list[str] = []
+    mounts += [(depth(path), 0, ["--bind", path, path]) for path in _fixed(layout)]
     for one in layout.found.writable:
         if one.target != "/":
-            mounts.append((_depth(one.target), 0, _writable(one, pins)))
+            mounts.append((depth(one.target), 0, _writable(one, pins)))
         kept = [each.path for each in one.protected if each.path not in layout.impossible]
-        mounts += [(_depth(path), 1, ["--ro-bind", path, path]) for path in kept]
+        mounts += [(depth(path), 1, ["--ro-bind", path, path]) for path in kept]
     for hidden in layout.found.hidden:
         if hidden.path in layout.impossible:
             continue
-        mounts.append((_depth(hidden.path), 2, _hidden(hidden, layout)))
+        mounts.append((depth(hidden.path), 2, _hidden(hidden, layout)))
         if hidden.is_dir:
             last += ["--remount-ro", hidden.path]  # when what is in sight below it is in its place
-    mounts += [(_depth(path), 3, ["--ro-bind", path, path]) for path in layout.found.reopened]
+    mounts += [(depth(path), 3, ["--ro-bind", path, path]) for path in layout.found.reopened]
     mounts.sort(key=lambda one: one[:2])
     return [word for *_, words in mounts for word in words] + last
+
+
+def _fixed(layout: Layout) -> list[str]:
+    """The folders that a command could rename, and with them what is mounted below: then something else could
+    be put where a rule says what is there, now or for the next command. What is a mount cannot be renamed."""
+    found = layout.found
+    roots = {one.target for one in found.writable}
+    inner = roots | {one.path for one in (*found.hidden, *layout.own)}
+    inner.update([each.path for one in found.writable for each in one.protected])
+    # The kernel's own are mounts already, and not what the host has there.
+    shut = inner.union(found.read_roots, found.reopened, ("/dev", "/proc", "/sys")) - roots
+    above: set[str] = set()
+    for path in inner:
+        while (path := parent(path)) not in above and path != "/":
+            above.add(path)
+    known = roots | shut
+    return sorted([path for path in above - roots if _nearest(path, known) in roots])
+
+
+def _nearest(path: str, several: Container[str]) -> str:
+    """The first of these at or above a path, or the root."""
+    while path != "/" and path not in several:
+        path = parent(path)
+    return path
+
+
+def _deepest(roots: Iterable[str], path: str) -> int:
+    """The length of the deepest of these at or above a path."""
+    return max([len(root) for root in roots if covers(root, path)], default=-1)
 
 
 def _writable(one: Writable, pins: Mapping[str, int]) -> list[str]:
@@ -148,10 +180,4 @@ def _covers(covers: Iterable[Cover], layout: Layout) -> list[str]:
 def visible(found: Found, path: str) -> bool:
     """Whether a real path can be seen inside: the deepest mount above it says so."""
     shown = [*found.read_roots, *found.reopened, *[one.target for one in found.writable]]
-    best = max([len(root) for root in shown if covers(root, path)], default=-1)
-    hidden = max([len(one.path) for one in found.hidden if covers(one.path, path)], default=-1)
-    return best > hidden
-
-
-def _depth(path: str) -> int:
-    return 0 if path == "/" else path.count("/")
+    return _deepest(shown, path) > _deepest([one.path for one in found.hidden], path)

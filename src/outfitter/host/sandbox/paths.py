@@ -12,6 +12,7 @@ from errno import ELOOP, ENAMETOOLONG
 from stat import S_ISDIR, S_ISLNK
 
 from ...core.permissions import DENY, PROTECTED, READ, WRITE, Rule, canonical, covers
+from ...core.visibility import parent
 from ...record import record, replace
 from .refusal import Unenforceable
 
@@ -158,7 +159,7 @@ class _Look:
             if self.real.access(place.real) != WRITE:
                 self._check_links("writable", path, place)
         absent = [place.real for _, place in roots if not place.exists]
-        opened = [path for path in absent if self.real.access(_above(path)) == WRITE]
+        opened = [path for path in absent if self.real.access(parent(path)) == WRITE]
         more = [Rule(path, WRITE) for path in (*opened, *[place.real for _, place in turned])]
         if more:
             self.real = replace(confinement, rules=canonical([*rules, *more]))
@@ -211,20 +212,20 @@ class _Look:
         ]
         links = {link: told for place in self._places.values() for link, told in place.links}
         return Found(
-            by_depth(shown),
+            bydepth(shown),
             tuple([self._writable(path, place) for path, place in self._mounted()]),
             self._hidden(),
-            links=tuple([(link, links[link]) for link in by_depth(links) if self._is_top(link)]),
+            links=tuple([(link, links[link]) for link in bydepth(links) if self._is_top(link)]),
         )
 
     def _is_top(self, path: str) -> bool:
         """Whether nothing above lets a path be seen."""
-        return path == "/" or self.real.access(_above(path)) == DENY
+        return path == "/" or self.real.access(parent(path)) == DENY
 
     def _mounted(self) -> Iterator[tuple[str, Place]]:
         """The roots that may be written, each real path once, unless another rule for it is stronger."""
         seen = set()
-        for path, place in sorted(self._roots, key=lambda one: _depth(one[1].real)):
+        for path, place in sorted(self._roots, key=lambda one: depth(one[1].real)):
             if place.real not in seen and self.real.access(place.real) == WRITE:
                 seen.add(place.real)
                 yield path, place
@@ -241,7 +242,7 @@ class _Look:
         kept += [name for name in protected if real.access(name) == READ]
         if f"{root.rstrip('/')}/.git" in protected:
             kept += self._repositories(root)
-        found = [one for each in by_depth(kept) if (one := self._protect(each, root)) is not None]
+        found = [one for each in bydepth(kept) if (one := self._protect(each, root)) is not None]
         return Writable(path, root, False, tuple(found))
 
     def _narrows(self, path: str, root: str) -> bool:
@@ -278,7 +279,7 @@ class _Look:
         paths = [rule.path for rule in rules if rule.access == DENY]
         paths += self._matched()
         found = []
-        for path in by_depth(paths):
+        for path in bydepth(paths):
             place = self._place(path)
             if place.exists:
                 below = any(rule.path != path and covers(path, rule.path) for rule in rules)
@@ -318,7 +319,7 @@ def _pointer(path: str, word: str) -> str | None:
 def _can_make(what: str, path: str) -> bool:
     """Whether we, and a command of ours, can make what is missing. Raises Unenforceable where the command
     could, after it has changed the folder's mode, and we cannot."""
-    folder = _above(path)
+    folder = parent(path)
     if os.access(folder, os.W_OK | os.X_OK):
         return True
     if os.lstat(folder).st_uid != os.geteuid() or os.statvfs(folder).f_flag & os.ST_RDONLY:
@@ -328,13 +329,10 @@ def _can_make(what: str, path: str) -> bool:
     )
 
 
-def _above(path: str) -> str:
-    return path[: path.rfind("/")] or "/"
-
-
-def _depth(path: str) -> int:
+def depth(path: str) -> int:
+    """How many names lead to an absolute path."""
     return 0 if path == "/" else path.count("/")
 
 
-def by_depth(paths: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(paths), key=lambda path: (_depth(path), path)))
+def bydepth(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(paths), key=lambda path: (depth(path), path)))

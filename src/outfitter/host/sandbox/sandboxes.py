@@ -21,13 +21,13 @@ from .arguments import SETTINGS, Cover, Layout, arguments, visible
 from .bubblewrap import Bubblewrap, Finder, memory
 from .limits import Allowance, Limits, soften
 from .paths import look
-from .placeholders import Placeholders, needed
+from .placeholders import REMEDY, Placeholders, needed
 from .running import Running
 from .scans import Scans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...core.permissions import Confinement
     from ...loop import Loop
@@ -94,7 +94,7 @@ class Sandboxes:
                 running.abandon()
             self.placeholders.give_back(taken)
             if isinstance(error, OSError):
-                raise _failed(error) from None
+                raise failed(error) from None
             raise
         finally:
             let_go(*opened)
@@ -178,22 +178,16 @@ class Sandboxes:
         roots = tuple(opened)
         if self._sources is None:
             self._sources = empty_files(self._folder)
-        empty, secret = self._sources
-        cwd = os.path.realpath(launch.cwd)
-        layout = Layout(
+        layout = lay_out(
+            program,
+            launch,
             found,
-            cwd if visible(found, cwd) else "/",
-            launch.env,
             files=confinement.files,
             isolated=variant != seccomp.ENABLED,
-            proc=program.proc,
-            empty=empty,
-            secret=secret,
-            startup=tuple([_cover(path, secret=False) for path in read_here(launch.masks)]),
-            own=tuple([_cover(path, secret=True) for path in self._own if os.path.exists(path)]),
-            pins=tuple(pins),
-            settings=kernel_settings(),
+            sources=self._sources,
+            own=self._own,
             impossible=missing,
+            pins=pins,
         )
         words = arguments(layout)
         if launch.argv[0] != launch.program and program.argv0 and not launch.tty:
@@ -208,15 +202,48 @@ class Sandboxes:
 
 
 def empty_files(folder: str) -> tuple[str, str]:
-    """Two of ours: one that can be read, and one that cannot. Raises OSError."""
-    found = []
-    for name, mode in (("empty", 0o444), ("secret", 0)):
-        path = f"{folder}/{name}"
-        if not os.path.exists(path):
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
-        found.append(path)
-    return found[0], found[1]
+    """Two of ours: one that can be read, and one that cannot. Raises LaunchFailed."""
+    empty, secret = f"{folder}/empty", f"{folder}/secret"
+    try:
+        for path, mode in ((empty, 0o444), (secret, 0)):
+            if not os.path.exists(path):
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
+    except OSError as error:
+        raise failed(error, f"cannot write in {folder}; {REMEDY}") from None
+    return empty, secret
+
+
+def lay_out(
+    program: Bubblewrap,
+    launch: Launch,
+    found: Found,
+    *,
+    files: bool,
+    isolated: bool,
+    sources: tuple[str, str],
+    own: Sequence[str],
+    impossible: frozenset[str],
+    pins: Sequence[tuple[str, int]] = (),
+) -> Layout:
+    """What a sandbox for this launch is made of. `own` is in no command's sight. Raises LaunchFailed."""
+    check_names(launch.env)
+    cwd = os.path.realpath(launch.cwd)
+    return Layout(
+        found,
+        cwd if visible(found, cwd) else "/",
+        launch.env,
+        files=files,
+        isolated=isolated,
+        proc=program.proc,
+        empty=sources[0],
+        secret=sources[1],
+        startup=tuple([_cover(path, secret=False) for path in read_here(launch.masks)]),
+        own=tuple([_cover(path, secret=True) for path in own if os.path.exists(path)]),
+        pins=tuple(pins),
+        settings=kernel_settings(),
+        impossible=impossible,
+    )
 
 
 def impossible(wanted: Sequence[tuple[str, bool]]) -> frozenset[str]:
@@ -235,6 +262,18 @@ def _variant(confinement: Confinement, launch: Launch, allowance: Allowance) -> 
     if confinement.network:
         return seccomp.ENABLED
     return seccomp.PROXY if allowance.loopback else seccomp.RESTRICTED
+
+
+def check_names(env: Mapping[str, str]) -> None:
+    """Raises LaunchFailed for a variable that bubblewrap cannot set; without it a program may have one."""
+    wrong = [name for name in env if not name or "=" in name]
+    if wrong:
+        raise LaunchFailed(
+            f"{os.strerror(errno.EINVAL)} (os error {errno.EINVAL})",
+            "EINVAL",
+            f"a command in a sandbox cannot have a variable with the name {wrong[0]!r}: remove it from `env`",
+            "sandbox",
+        )
 
 
 def packed(words: Sequence[str]) -> bytes:
@@ -289,10 +328,12 @@ def _cover(path: str, *, secret: bool) -> Cover:
     return Cover(real, os.path.isdir(real), secret)
 
 
-def _failed(error: OSError) -> LaunchFailed:
+def failed(error: OSError, what: str = "") -> LaunchFailed:
+    """What could not be made for a sandbox, and so its command was not started."""
     number = error.errno or 0
     return LaunchFailed(
         f"{os.strerror(number)} (os error {number})",
         errno.errorcode.get(number),
-        f"cannot prepare the sandbox{f': {error.filename}' if error.filename else ''}",
+        what or f"cannot prepare the sandbox{f': {error.filename}' if error.filename else ''}",
+        "sandbox",
     )

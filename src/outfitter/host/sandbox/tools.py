@@ -8,11 +8,11 @@ from ...core.launch import Launch
 from ...errors import LaunchFailed
 from ..pipes import let_go
 from . import seccomp
-from .arguments import Layout, arguments, visible
+from .arguments import arguments
 from .bubblewrap import Finder, memory
 from .paths import look
 from .placeholders import Placeholders, needed
-from .sandboxes import empty_files, impossible, kernel_settings, packed
+from .sandboxes import empty_files, failed, impossible, lay_out, packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,18 +45,14 @@ class ConfinedTool:
         self._taken = self._placeholders.take(wanted)
         self._opened: list[int] = []
         try:
-            cwd = os.path.realpath(launch.cwd)
-            empty, secret = empty_files(folder)
-            layout = Layout(
+            layout = lay_out(
+                program,
+                launch,
                 found,
-                cwd if visible(found, cwd) else "/",
-                launch.env,
                 files=confinement.files,
                 isolated=not confinement.network,
-                proc=program.proc,
-                empty=empty,
-                secret=secret,
-                settings=kernel_settings(),
+                sources=empty_files(folder),
+                own=[os.path.dirname(folder)],
                 impossible=impossible(wanted),
             )
             self._opened.append(memory(packed(arguments(layout))))
@@ -66,7 +62,7 @@ class ConfinedTool:
             self.started()
             self.ended()
             if isinstance(error, OSError):
-                raise LaunchFailed(f"cannot prepare the sandbox: {error.strerror}") from None
+                raise failed(error) from None
             raise
         # The tool's own descriptors keep their numbers; ours come after them.
         args = _FIRST + len(launch.descriptors)
