@@ -119,7 +119,7 @@ def headers(*told: tuple[str, ...], url: str = "/echo", **more: Any) -> dict[str
 
 BODY = {"bodyBase64": "aGVsbG8="}
 VARIABLES = {"TOKEN": "s3cret", "EMPTY": "", "SPACED": " a b ", "BROKEN": "a\nb", "ODD": "caf\u00e9"}
-DENIED = (
+DENIED = (  # noqa: SIM905
     "OPENAI_API_KEY CODEX_API_KEY CODEX_ACCESS_TOKEN CODEX_CONNECTORS_TOKEN AWS_ACCESS_KEY_ID "
     "AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AZURE_CLIENT_SECRET AZURE_FEDERATED_TOKEN_FILE "
     "GOOGLE_APPLICATION_CREDENTIALS openai_api_key CODEX_EXEC_SERVER_BEARER_TOKEN "

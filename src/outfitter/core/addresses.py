@@ -1,4 +1,4 @@
-"""Which addresses http/request may connect to: what an operator forbids, and where clouds keep credentials."""
+"""Where http/request may connect to: not to what an operator forbids, nor to where clouds keep secrets."""
 
 from __future__ import annotations
 

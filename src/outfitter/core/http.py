@@ -21,7 +21,7 @@ MAX_HEADERS = 100  # of an answer: the reference's
 # Headers of one request, and bytes of all of them: no server takes more.
 MAX_SENT_HEADERS, MAX_SENT_BYTES = 256, 256 << 10
 MAX_URL = 65_534  # the reference's library takes no longer one
-# Variables of this machine that no header may have: what pays, and what is another program's. The reference's.
+# Variables of this machine that no header may have: the reference's.
 DENIED = frozenset(
     (
         "CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN",
@@ -41,14 +41,16 @@ DENIED = frozenset(
     )
 )
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_CONTROLS = bytes([*range(9), *range(10, 32), 127])
+_VISIBLE = bytes([9, *range(32, 127)])
 # What another host must not see, and what belongs to a body that is not sent again.
 _SENSITIVE = frozenset((b"authorization", b"cookie", b"cookie2", b"proxy-authorization", b"www-authenticate"))
 _OF_BODY = frozenset((b"content-type", b"content-length", b"content-encoding", b"transfer-encoding"))
 
 
 @record
-class Outgoing:
-    """A request, ready to be sent. `headers` are those that the client asked for, those of a name together."""
+class HttpRequest:
+    """A request, ready to be sent. `headers` are the client's, those of a name together."""
 
     hidden = ("headers", "body", "url")  # they may be secret
 
@@ -71,7 +73,7 @@ class Outgoing:
             told.append((b"content-length", b"%d" % len(self.body)))
         return told
 
-    def redirected(self, status: int, location: str | None) -> Outgoing | None:
+    def redirected(self, status: int, location: str | None) -> HttpRequest | None:
         """The request to which an answer leads; None when the answer is the last. Raises HttpFailed."""
         if status not in (301, 302, 303, 307, 308) or location is None:
             return None
@@ -93,7 +95,7 @@ class Outgoing:
         headers = [one for one in headers if one[0] != b"referer"]
         if not (self.url.scheme == "https" and url.scheme == "http"):
             headers.append((b"referer", (self.url.origin + "/" if elsewhere else self.url.referer).encode()))
-        return Outgoing(method, url, headers, body)
+        return HttpRequest(method, url, headers, body)
 
 
 def prepare(
@@ -102,7 +104,7 @@ def prepare(
     headers: Iterable[tuple[str, str, str | None]],
     body: bytes,
     variables: Mapping[str, str],
-) -> Outgoing:
+) -> HttpRequest:
     """The request that params ask for. Raises InvalidParams."""
     if not (method and _TOKEN.issuperset(method)):
         raise InvalidParams("http/request method is invalid: invalid HTTP method")
@@ -116,7 +118,7 @@ def prepare(
     if (place.user or place.password) and not any(name == b"authorization" for name, _ in found):
         known = encode(b"%b:%b" % (unquoted(place.user), unquoted(place.password)))
         found.insert(0, (b"authorization", b"Basic " + known))
-    return Outgoing(method, place, found, _as_long_as_told(body, found))
+    return HttpRequest(method, place, found, _as_long_as_told(body, found))
 
 
 def _url(text: str) -> Url:
@@ -136,7 +138,7 @@ def _header(name: str, value: str, variable: str | None, variables: Mapping[str,
     if variable is not None:
         value += _of_machine(name, variable, variables)
     told = value.encode("utf-8", "surrogateescape")
-    if any([(byte < 32 and byte != 9) or byte == 127 for byte in told]):
+    if told.translate(None, _CONTROLS) != told:
         raise InvalidParams(f"http/request header value is invalid for {name}: failed to parse header value")
     # White space around a value is none of it (RFC 9110, 5.5).
     return name.lower().encode(), told.strip(b" \t")
@@ -175,7 +177,7 @@ def shown(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
     return [
         (name.decode("latin-1"), value.decode("ascii"))
         for name, value in found
-        if all([32 <= byte < 127 or byte == 9 for byte in value])
+        if not value.translate(None, _VISIBLE)
     ]
 
 

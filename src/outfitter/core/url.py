@@ -1,12 +1,13 @@
 """URLs of http and https, read as browsers and the reference read them (the WHATWG URL Standard).
 
-Who asks for an address in an odd spelling (`http:\\0x7f.1`) gets the address that is judged: there is one reader.
+Who spells an address in an odd way (`http:\\0x7f.1`) gets the address that is judged: there is one reader.
 """
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address
+
 from ..record import record
-from .hosts import IPv4Address, IPv6Address
 
 PORTS = {"http": 80, "https": 443}
 _CONTROLS = "".join(map(chr, range(33)))
@@ -79,7 +80,7 @@ def parse(text: str, base: Url | None = None) -> Url:
 
 
 def _absolute(scheme: str, rest: str) -> Url:
-    end = min((at for mark in "/\\?#" if (at := rest.find(mark)) >= 0), default=len(rest))
+    end = min((found for mark in "/\\?#" if (found := rest.find(mark)) >= 0), default=len(rest))
     user_info, at, place = rest[:end].rpartition("@")
     user, _, password = user_info.partition(":") if at else ("", "", "")
     if place.startswith("["):
@@ -170,13 +171,10 @@ def _at(base: Url, path: str, query: str | None) -> Url:
 
 
 def _rest(url: Url, text: str, folder: str | None) -> Url:
-    """A URL with the path, query and fragment of a text; the path begins in `folder`, and None keeps the old one."""
+    """A URL with path, query and fragment of a text; the path begins in `folder`, None keeps the old one."""
     text, marked, fragment = text.partition("#")
     path, asked, query = text.partition("?")
-    if folder is not None:
-        new = _path(folder + path)
-    else:
-        new = url.path
+    new = url.path if folder is None else _path(folder + path)
     return Url(
         url.scheme,
         url.user,

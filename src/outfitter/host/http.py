@@ -1,6 +1,6 @@
-"""Requests to other servers: connections, kept for the next request, and one exchange after the other on each.
+"""Requests to other servers: connections, kept for the next request, one exchange after the other on each.
 
-Everything here blocks and runs in threads; `Exchange.cut` alone may be called from the loop, and ends whatever
+Everything here blocks and runs in threads; `Exchange.cut` alone may be called from the loop, and ends what
 blocks. httpcore writes and reads HTTP/1.1, and HTTP/2 where h2 is installed; it is imported with this module.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.addresses import AddressRules
-    from ..core.http import Outgoing
+    from ..core.http import HttpRequest
     from ..core.url import Url
 
 IDLE_CONNECTIONS = 32  # that are kept for the next request, of all hosts
@@ -260,7 +260,7 @@ class HttpPool:
 class Exchange:
     """One request to its answer, redirects included. Raises HttpFailed, AddressRefused."""
 
-    def __init__(self, pool: HttpPool, outgoing: Outgoing, *, follow: bool) -> None:
+    def __init__(self, pool: HttpPool, outgoing: HttpRequest, *, follow: bool) -> None:
         self._pool = pool
         self._outgoing = outgoing
         self._left = REDIRECTS if follow else -1

@@ -26,8 +26,8 @@ class HttpHeader(Shape):
     value_env_var: str | None = member(default=None, omit=True)
 
 
-def _headers(fields: Fields, name: str) -> list[HttpHeader]:
-    return [HttpHeader.decode(Fields(one, "HttpHeader")) for one in fields.items(name)]  # type: ignore[arg-type]
+def _headers(fields: Fields, name: str) -> tuple[HttpHeader, ...]:
+    return tuple([HttpHeader.decode(one) for one in fields.items(name)])
 
 
 def _policy(fields: Fields, name: str) -> str:
@@ -44,7 +44,9 @@ class RequestParams(Shape):
     method: str
     url: str
     request_id: str = member(Fields.ident)
-    headers: list[HttpHeader] = member(_headers, default=())
+    headers: tuple[HttpHeader, ...] = member(
+        _headers, lambda told: [one.encode() for one in told], default=()
+    )
     body: bytes | None = member(name="bodyBase64", default=None, omit=True)
     timeout_ms: int | None = member(default=None, omit=True)
     redirect_policy: str = member(_policy, default=FOLLOW)
@@ -83,7 +85,7 @@ class BodyNotice(Shape):
 
     request_id: str
     seq: int
-    delta: bytes = member(name="deltaBase64")
+    delta: bytes | memoryview = member(Fields.base64, base64.encode_text, name="deltaBase64")
     done: bool
     error: str | None = None
 

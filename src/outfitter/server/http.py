@@ -1,4 +1,4 @@
-"""http/request: what a server needs to send requests, and the requests of one connection.
+"""http/request: the requests of one connection.
 
 A thread sends and reads; what it brings goes out on the loop. The next piece of a stream is read when the one
 before has left, or will soon: a client that does not read holds the other server back.
@@ -6,66 +6,25 @@ before has left, or will soon: a client that does not read holds the other serve
 
 from __future__ import annotations
 
-from ..core.addresses import AddressRules
-from ..core.http import AFFINITY, Affinity
-from ..core.quotas import Quota
-from ..errors import HttpFailed, QuotaReached, Refused
-from ..host.workers import Workers
+from ..errors import HttpFailed, InvalidParams, QuotaReached, Refused
 from ..protocol.http import FOLLOW, MAX_DELTA, BodyNotice, RequestResult
 from ..protocol.results import Written
-from ..stdlib import allocate_lock
 from .limits import (
-    HTTP_BODIES_TOTAL_BYTES,
     HTTP_BODY_BYTES,
     HTTP_REQUESTS,
-    HTTP_REQUESTS_TOTAL,
     LONGEST_HTTP_SECONDS,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..core.http import Outgoing
-    from ..core.quotas import Sharing
-    from ..host.http import Exchange, Head, HttpPool
-    from ..loop import Loop, Timer
+    from ..core.http import HttpRequest
+    from ..host.http import Exchange, Head
+    from ..loop import Timer
     from ..protocol.http import RequestParams
     from .call import Call, Channel, Later
     from .services import Services
-    from .settings import ServerSettings
 
 _BODY = "failed to read http/request response body"
-
-
-class Outbound:
-    """What the requests of all connections share: connections to other servers, threads, and bounds."""
-
-    def __init__(self, loop: Loop, settings: ServerSettings, sharing: Sharing) -> None:
-        self.workers = Workers(loop, HTTP_REQUESTS_TOTAL)
-        self.room = Quota(HTTP_REQUESTS_TOTAL, sharing)
-        self._rules = AddressRules(settings.http_deny, settings.http_allow)
-        self._affinity = Affinity((*AFFINITY, *settings.http_cookies))
-        self._pool: HttpPool | None = None
-        self._held = 0  # bytes of bodies that are read to be answered in one message
-        self._lock = allocate_lock()
-
-    def exchange(self, outgoing: Outgoing, *, follow: bool) -> Exchange:
-        """In a thread: what it needs is imported at the first request, which takes a while."""
-        from ..host.http import Exchange, HttpPool
-
-        with self._lock:
-            if self._pool is None:
-                self._pool = HttpPool(self._rules, self._affinity)
-        return Exchange(self._pool, outgoing, follow=follow)
-
-    def hold(self, change: int) -> None:
-        """Keeps count of the bodies in memory. Raises HttpFailed."""
-        with self._lock:
-            if change > 0 and self._held + change > HTTP_BODIES_TOTAL_BYTES:
-                raise HttpFailed(
-                    f"{_BODY}: this exec-server holds {self._held} bytes of such bodies already; set "
-                    "streamResponse, or try again"
-                )
-            self._held += change
 
 
 class HttpRequests:
@@ -78,7 +37,7 @@ class HttpRequests:
         self._active: set[_Request] = set()
         self.streams: dict[str, _Request] = {}
 
-    def begin(self, call: Call, params: RequestParams, outgoing: Outgoing) -> Later:
+    def begin(self, call: Call, params: RequestParams, outgoing: HttpRequest) -> Later:
         """Raises Refused, QuotaReached, HttpFailed."""
         ident = params.request_id
         if params.stream_response and ident in self.streams:
@@ -147,7 +106,7 @@ class _Request:
 
     # To the answer
 
-    def begin(self, outgoing: Outgoing) -> None:
+    def begin(self, outgoing: HttpRequest) -> None:
         self._failure = f"http/request failed: error sending request for url ({outgoing.url.text})"
 
         def work() -> Head | Written:
@@ -241,12 +200,12 @@ class _Request:
     def _tell(self, delta: bytes | memoryview, *, done: bool = False, error: str | None = None) -> None:
         self._seq += 1
         if self._channel.open:
-            self._channel.push_parts(BodyNotice(self.ident, self._seq, delta, done, error).parts())  # type: ignore[arg-type]
+            self._channel.push_parts(BodyNotice(self.ident, self._seq, delta, done, error).parts())
 
     # Its end
 
     def end(self, why: str | None) -> None:
-        """Ends it early: the client is told why, or, with nothing, that it took too long; None: it is gone."""
+        """Ends it early; the client is told why, or with "" that it took too long. None: it is gone."""
         if self.ended:
             return
         call, self._call = self._call, None
@@ -279,7 +238,5 @@ class _Request:
         self._owner.over(self)
 
 
-def _active(ident: str) -> Refused:
-    from ..errors import InvalidParams
-
+def _active(ident: str) -> InvalidParams:
     return InvalidParams(f"http/request streamResponse requestId `{ident}` is already active")

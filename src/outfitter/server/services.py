@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..transport.base import Transport
     from .asking import Asking
     from .draining import Drain
-    from .http import Outbound
+    from .outbound import Outbound
     from .room import Room
     from .settings import ServerSettings
     from .upgrades import Upgrades
@@ -221,7 +221,7 @@ class Services:
     def http(self) -> Outbound:
         """What sends the requests of http/request."""
         if self._http is None:
-            from .http import Outbound
+            from .outbound import Outbound
 
             self._http = Outbound(self.loop, self._settings, self.sharing)
         return self._http
