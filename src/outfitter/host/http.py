@@ -231,7 +231,6 @@ class HttpPool:
             link.close()
         if url.scheme == "https" and self._context is None:
             self._context = ssl.create_default_context()
-            self._context.set_alpn_protocols(["http/1.1", "h2"] if find_spec("h2") else ["http/1.1"])
         return _Link(url, self._context if url.scheme == "https" else None, self._rules)
 
     def give(self, url: Url, link: _Link) -> None:
