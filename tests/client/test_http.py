@@ -102,13 +102,15 @@ def test_gap_ends_that_stream_alone(server: Server, origin: RawOrigin) -> None:
 def test_stream_is_lost_with_its_connection(tmp_path: Path, origin: RawOrigin) -> None:
     async def main() -> None:
         with serving("outfitter", tmp_path) as server:
-            async with outfitter.connect(server.url) as client:
-                async with await client.http.stream("GET", f"{origin.url}/hold-body") as stream:
-                    pieces = aiter(stream)
-                    assert await anext(pieces) == b"abc"
-                    server.popen.kill()
-                    with pytest.raises(Disconnected):
-                        await anext(pieces)
+            async with (
+                outfitter.connect(server.url) as client,
+                await client.http.stream("GET", f"{origin.url}/hold-body") as stream,
+            ):
+                pieces = aiter(stream)
+                assert await anext(pieces) == b"abc"
+                server.popen.kill()
+                with pytest.raises(Disconnected):
+                    await anext(pieces)
 
     asyncio.run(main())
 

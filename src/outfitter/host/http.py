@@ -35,6 +35,7 @@ _READ_BYTES = 256 << 10  # at a time: as much as a kernel buffers
 _ADDRESSES = 8  # of a name that are tried; a name with more has one that answers among them
 _SHORT = 5  # digits of the length of a redirect's body that is read and thrown away
 _VERSIONS = (b"HTTP/1.0", b"HTTP/1.1", b"HTTP/2")
+_HTTP2 = find_spec("h2") is not None
 UNREADABLE = "error decoding response body"
 
 
@@ -86,7 +87,8 @@ class _Stream(httpcore.NetworkStream):
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         try:
-            self._used().sendall(buffer)
+            if buffer:  # httpcore writes nothing twice for every request without a body
+                self._used().sendall(buffer)
         except OSError as error:
             raise httpcore.WriteError(str(error)) from error
 
@@ -181,7 +183,7 @@ class _Link:
             origin,
             ssl_context=context,
             keepalive_expiry=IDLE_SECONDS,
-            http2=context is not None and find_spec("h2") is not None,
+            http2=context is not None and _HTTP2,
             network_backend=backend,
         )
 
