@@ -194,7 +194,7 @@ def test_body_that_is_too_large_for_one_message_is_refused(wire: Wire) -> None:
 
 
 def test_connection_is_used_again_but_not_with_what_nobody_asked_for(wire: Wire, origin: RawOrigin) -> None:
-    origin.answers["/more"] = [*OK, b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nother"]
+    origin.answers["/more"] = [OK[0] + b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nother"]
     for path in ("/more", "/ok", "/more", "/ok"):
         assert wire.call("http/request", params(origin.url + path))["bodyBase64"] == "b2s="
 

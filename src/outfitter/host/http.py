@@ -1,17 +1,18 @@
 """Requests to other servers: connections, kept for the next request, one exchange after the other on each.
 
 Everything here blocks and runs in threads; `Exchange.cut` alone may be called from the loop, and ends what
-blocks. httpcore writes and reads HTTP/1.1, and HTTP/2 where h2 is installed; it is imported with this module.
+blocks. h11 writes and reads HTTP/1.1; httpcore does HTTP/2, if it is installed and the other server wants it.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 from importlib.util import find_spec
 from time import monotonic
 
-import httpcore
+import h11
 
 from ..core.http import MAX_HEADERS, REDIRECTS, Affinity, shown
 from ..core.url import PORTS
@@ -22,20 +23,24 @@ from ..stdlib import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Iterator
+    from typing import Any, TypeVar
 
     from ..core.addresses import AddressRules
-    from ..core.http import HttpRequest
+    from ..core.http import Headers, HttpRequest
     from ..core.url import Url
+
+    Sock = TypeVar("Sock", bound=socket.socket)
 
 IDLE_CONNECTIONS = 32  # that are kept for the next request, of all hosts
 IDLE_SECONDS = 30.0  # and for how long: most servers close theirs after a minute
 _READ_BYTES = 256 << 10  # at a time: as much as a kernel buffers
 _ADDRESSES = 8  # of a name that are tried; a name with more has one that answers among them
 _SHORT = 5  # digits of the length of a redirect's body that is read and thrown away
-_VERSIONS = (b"HTTP/1.0", b"HTTP/1.1", b"HTTP/2")
-_HTTP2 = find_spec("h2") is not None
+_HEAD_BYTES = 256 << 10  # of an answer: some times what servers send
+# What HTTP/2 does not have.
+_OF_CONNECTION = (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
+_HTTP2 = find_spec("h2") is not None and find_spec("httpcore") is not None
 UNREADABLE = "error decoding response body"
 
 
@@ -47,27 +52,37 @@ class Head:
     headers: list[tuple[str, str]]
 
 
-class _Stream(httpcore.NetworkStream):
-    """A socket that another thread can shut down, whatever it waits for."""
+class _Stream:
+    """A socket that another thread can shut down, whatever it waits for; for httpcore, a NetworkStream."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
         self._lock = allocate_lock()
         self._cut = False
 
-    def connect(self, addresses: list[tuple[Any, ...]]) -> None:
-        failure: OSError | None = None
+    def connect(self, addresses: list[tuple[int, Any]]) -> None:
+        """To the first address that takes it."""
+        failure = OSError("no address")
         for family, place in addresses[:_ADDRESSES]:
+            sock = self._use(socket.socket(family, socket.SOCK_STREAM))
             try:
-                self._use(socket.socket(family, socket.SOCK_STREAM)).connect(place)
-                self._used().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.connect(place)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return
             except OSError as error:
                 failure = error
                 self.close()
-        raise httpcore.ConnectError(str(failure))
+        raise failure
 
-    def _use(self, sock: socket.socket) -> socket.socket:
+    def start_tls(self, context: ssl.SSLContext, name: str) -> str | None:
+        """The protocol that both ends chose."""
+        # The handshake comes after `_use`: it must be possible to cut it short.
+        secure = context.wrap_socket(self._used(), server_hostname=name, do_handshake_on_connect=False)
+        self._use(secure)
+        secure.do_handshake()
+        return secure.selected_alpn_protocol()
+
+    def _use(self, sock: Sock) -> Sock:
         with self._lock:
             self._socket = sock
             if self._cut:
@@ -76,48 +91,21 @@ class _Stream(httpcore.NetworkStream):
 
     def _used(self) -> socket.socket:
         if self._socket is None:
-            raise httpcore.ReadError("closed")
+            raise OSError("closed")
         return self._socket
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        try:
-            return self._used().recv(max(max_bytes, _READ_BYTES))
-        except OSError as error:
-            raise httpcore.ReadError(str(error)) from error
+        return self._used().recv(max(max_bytes, _READ_BYTES))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        try:
-            if buffer:  # httpcore writes nothing twice for every request without a body
-                self._used().sendall(buffer)
-        except OSError as error:
-            raise httpcore.WriteError(str(error)) from error
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        try:
-            # The handshake comes after `_use`: it must be possible to cut it short.
-            secure = ssl_context.wrap_socket(
-                self._used(), server_hostname=server_hostname, do_handshake_on_connect=False
-            )
-            self._use(secure)
-            secure.do_handshake()
-        except (OSError, ValueError) as error:
-            self.close()
-            raise httpcore.ConnectError(str(error)) from error
-        return self
+        if buffer:
+            self._used().sendall(buffer)
 
     def get_extra_info(self, info: str) -> Any:
-        if info == "ssl_object":
-            return self._socket if isinstance(self._socket, ssl.SSLSocket) else None
-        if info == "is_readable":
-            return self._readable()
-        return None
+        return self.is_readable() if info == "is_readable" else None
 
-    def _readable(self) -> bool:
+    def is_readable(self) -> bool:
         """Of a connection that nobody uses: the other side has closed it, or says what nobody asked for."""
-        import select
-
         sock = self._socket
         if sock is None:
             return True
@@ -142,68 +130,111 @@ class _Stream(httpcore.NetworkStream):
                 sock.close()
 
 
-class _Backend(httpcore.NetworkBackend):
-    """Connects one stream to an address that the rules allow: the one that was judged."""
+class _Link:
+    """One connection, for one request at a time: to an address that the rules allow, the one that was judged.
 
-    def __init__(self, rules: AddressRules) -> None:
-        self._rules = rules
+    Raises AddressRefused, and anything at all for what a stranger sends.
+    """
+
+    def __init__(self, url: Url, context: ssl.SSLContext | None, rules: AddressRules) -> None:
         self.stream = _Stream()
+        self.since = 0.0
+        self._place = url.host.strip("[]"), url.port or PORTS[url.scheme]
+        self._context = context
+        self._rules = rules
+        self._one: h11.Connection | None = None
+        self._two: Any = None  # httpcore's HTTP2Connection
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
-        try:
-            found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError(str(error)) from error
+    def _connect(self) -> None:
+        host, port = self._place
+        found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
         for *_, place in found:
             self._rules.check(str(place[0]))
         self.stream.connect([(family, place) for family, *_, place in found])
-        return self.stream
+        if self._context is not None and self.stream.start_tls(self._context, host) == "h2":
+            import httpcore
 
+            origin = httpcore.Origin(b"https", host.encode(), port)
+            # It asks no more of a stream than ours has.
+            stream: Any = self.stream
+            self._two = httpcore.HTTP2Connection(origin, stream, IDLE_SECONDS)
+        else:
+            self._one = h11.Connection(h11.CLIENT, _HEAD_BYTES)
 
-def _name(url: Url) -> str:
-    return url.host.strip("[]")
+    def send(self, told: HttpRequest, cookie: bytes | None) -> tuple[int, Headers, Iterator[bytes]]:
+        """The status, the headers and the body to come."""
+        if self._one is None and self._two is None:
+            self._connect()
+        target = told.url.authority if told.method == "CONNECT" else told.url.target
+        headers = told.wire_headers(cookie)
+        if self._one is None:
+            return self._send_two(told, target, headers)
+        return self._send_one(self._one, told, target, headers)
 
+    def _send_one(
+        self, state: h11.Connection, told: HttpRequest, target: str, headers: Headers
+    ) -> tuple[int, Headers, Iterator[bytes]]:
+        parts = [state.send(h11.Request(method=told.method, target=target, headers=headers))]
+        if told.body:
+            parts.append(state.send(h11.Data(data=told.body)))
+        parts.append(state.send(h11.EndOfMessage()))
+        try:
+            self.stream.write(b"".join([part for part in parts if part]))
+        except OSError:
+            pass  # a server may refuse a body before it has it all: what it says tells
+        while True:
+            event = self._event(state)
+            if isinstance(event, h11.Response) or (
+                isinstance(event, h11.InformationalResponse) and event.status_code == 101
+            ):
+                break
+        if event.http_version not in (b"1.0", b"1.1"):
+            raise OSError("another version")
+        return event.status_code, list(event.headers), self._pieces(state)
 
-class _Link:
-    """One connection, for one request at a time."""
+    def _event(self, state: h11.Connection) -> Any:
+        while (event := state.next_event()) is h11.NEED_DATA:
+            state.receive_data(self.stream.read(_READ_BYTES))
+        return event
 
-    def __init__(self, url: Url, context: ssl.SSLContext | None, rules: AddressRules) -> None:
-        backend = _Backend(rules)
-        self.stream = backend.stream
-        self.since = 0.0
-        origin = httpcore.Origin(url.scheme.encode(), _name(url).encode(), url.port or PORTS[url.scheme])
-        self.connection = httpcore.HTTPConnection(
-            origin,
-            ssl_context=context,
-            keepalive_expiry=IDLE_SECONDS,
-            http2=context is not None and _HTTP2,
-            network_backend=backend,
-        )
+    def _pieces(self, state: h11.Connection) -> Iterator[bytes]:
+        while isinstance(event := self._event(state), h11.Data):
+            yield bytes(event.data)
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing came after the answer: the next request would take it for its own answer.
+    def _send_two(
+        self, told: HttpRequest, target: str, headers: Headers
+    ) -> tuple[int, Headers, Iterator[bytes]]:
+        import httpcore
 
-        httpcore does not look, and has no name for it; a version that differs is never clean.
-        """
-        inner = getattr(self.connection, "_connection", None)
-        if isinstance(inner, httpcore.HTTP2Connection):
-            return True
-        state = getattr(inner, "_h11_state", None)
-        return state is not None and not state.trailing_data[0]
+        host, port = self._place
+        url = httpcore.URL(scheme=b"https", host=host.encode(), port=port, target=target.encode())
+        kept = [one for one in headers if one[0] not in _OF_CONNECTION]
+        request = httpcore.Request(told.method.encode(), url, headers=kept, content=told.body)
+        response = self._two.handle_request(request)
+        return response.status, response.headers, self._frames(response)
+
+    def _frames(self, response: Any) -> Iterator[bytes]:
+        try:
+            yield from response.stream
+        finally:
+            response.close()
+
+    def is_reusable(self) -> bool:
+        """Whether the answer is read to its end and nothing came after it, which the next request would take
+        for its own answer."""
+        if self._two is not None:
+            return bool(self._two.is_idle())
+        state = self._one
+        if state is None or not state.our_state is state.their_state is h11.DONE or state.trailing_data[0]:
+            return False
+        state.start_next_cycle()
+        return True
+
+    def has_expired(self) -> bool:
+        return monotonic() - self.since > IDLE_SECONDS or self.stream.is_readable()
 
     def close(self) -> None:
-        try:
-            self.connection.close()
-        finally:
-            self.stream.close()
+        self.stream.close()
 
 
 class HttpPool:
@@ -228,16 +259,17 @@ class HttpPool:
                 self._count -= 1
                 if not waiting:
                     del self._idle[url.origin]
-            if not link.connection.has_expired():
+            if not link.has_expired():
                 return link
             link.close()
         if url.scheme == "https" and self._context is None:
             self._context = ssl.create_default_context()
+            self._context.set_alpn_protocols(["h2", "http/1.1"] if _HTTP2 else ["http/1.1"])
         return _Link(url, self._context if url.scheme == "https" else None, self._rules)
 
     def give(self, url: Url, link: _Link) -> None:
         """Takes a connection back, for the next request if it can have one."""
-        if not (link.connection.is_idle() and link.is_clean):
+        if not link.is_reusable():
             link.close()
             return
         link.since = monotonic()
@@ -268,7 +300,6 @@ class Exchange:
         self._link: _Link | None = None
         self._lock = allocate_lock()
         self._cut = False
-        self._response: httpcore.Response | None = None
         self._pieces: Iterator[bytes] = iter(())
 
     def begin(self) -> Head:
@@ -296,24 +327,10 @@ class Exchange:
                 self._link = link
                 if self._cut:
                     raise OSError("ended")
-            target = url.authority if told.method == "CONNECT" else url.target
-            request = httpcore.Request(
-                told.method.encode(),
-                httpcore.URL(
-                    scheme=url.scheme.encode(),
-                    host=_name(url).encode(),
-                    port=url.port or PORTS[url.scheme],
-                    target=target.encode(),
-                ),
-                headers=told.wire_headers(self._pool.affinity.header(url)),
-                content=told.body,
-            )
-            self._response = link.connection.handle_request(request)
-            if self._response.extensions.get("http_version") not in _VERSIONS:
-                raise OSError("another version")
-            if len(self._response.headers) > MAX_HEADERS:
+            status, headers, self._pieces = link.send(told, self._pool.affinity.header(url))
+            if len(headers) > MAX_HEADERS:
                 raise OSError("too many headers")
-            head = Head(self._response.status, shown(self._response.headers))
+            head = Head(status, shown(headers))
         except AddressRefused:
             self.close()
             raise
@@ -322,7 +339,6 @@ class Exchange:
             note("server", "=", "http/request failed: %s", type(error).__name__)
             self.close()
             raise HttpFailed(f"http/request failed: error sending request for url ({url.text})") from None
-        self._pieces = iter(self._response.stream)  # type: ignore[arg-type]
         self._pool.affinity.keep(url, head.headers)
         return head
 
@@ -351,9 +367,6 @@ class Exchange:
 
     def _finish(self) -> None:
         """The answer was read, as far as it is wanted."""
-        response, self._response = self._response, None
-        if response is not None:
-            response.close()
         with self._lock:
             link, self._link = self._link, None
         if link is not None:
