@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.certificates import authority, server_pair
+from tests.support.http2 import LARGE, http2_origin
 from tests.support.machine import status, wait_until
 from tests.support.rawhttp import HOLD, RawOrigin, raw_origin
 from tests.support.servers import Server, serving
@@ -269,6 +270,25 @@ def test_tls_is_checked(tmp_path: Path, secure: tuple[RawOrigin, str]) -> None:
         greet(wire)
         error = wire.error("http/request", params(f"{origin.url}/ok"))
         assert error["message"] == f"http/request failed: error sending request for url ({origin.url}/ok)"
+
+
+def test_http2_is_spoken_where_it_is_offered(tmp_path: Path) -> None:
+    env = {"SSL_CERT_FILE": str(authority().file)}
+    with (
+        http2_origin() as origin,
+        serving("outfitter", tmp_path, env=env) as server,
+        Wire(server.url) as wire,
+    ):
+        greet(wire)
+        headers = [{"name": "X-B", "value": "1"}, {"name": "Connection", "value": "keep-alive"}]
+        told = wire.call("http/request", params(f"{origin.url}/x", headers=headers))
+        assert told["headers"] == [{"name": "x-a", "value": "1"}, {"name": "x-a", "value": "2"}]
+        text = base64.b64decode(told["bodyBase64"]).decode()
+        assert ":path: /x\n" in text and "x-b: 1\n" in text and "connection" not in text
+        wire.call("http/request", params(f"{origin.url}/large", requestId="s", streamResponse=True))
+        pieces = [base64.b64decode(one["deltaBase64"]) for one in deltas(wire, "s")]
+        assert b"".join(pieces) == bytes(LARGE)
+        assert origin.connections == 1
 
 
 # Whatever another server sends
