@@ -216,7 +216,7 @@ def test_no_json_is_written_in_the_server() -> None:
 
 
 # The sync client is the async one again, by its own names; environments.toml's Configuration is public.
-TWINS = {"Client", "Files", "RemoteFile", "RemoteProcess", "Watch", "Configuration"}
+TWINS = {"Client", "Files", "Http", "HttpStream", "RemoteFile", "RemoteProcess", "Watch", "Configuration"}
 
 
 def test_no_two_classes_share_a_name() -> None:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Everything that completion may show.
 CLIENT = (
-    "attach base call compare drop_overlay environment explain failed files info offers overlay "
+    "attach base call compare drop_overlay environment explain failed files http info offers overlay "
     "overlay_event processes put_overlay require resolve run session_id start state status where"
 )
 PROCESS = (

@@ -13,6 +13,7 @@ import pytest
 
 from outfitter.protocol.methods import CAPABILITIES, METHODS
 from outfitter.protocol.network import DecisionNotice, PolicyAnswer, PolicyRequestParams
+from tests.support.rawhttp import raw_origin
 from tests.support.servers import serving
 from tests.support.wire import Wire
 
@@ -66,6 +67,8 @@ ORDER = (
     "fs/writeBlock",
     "fs/close",
     "fs/remove",
+    "http/request",
+    "http/cancel",
 )
 STORY = (*ORDER, *sorted(set(METHODS) - {"initialize", *ORDER}))
 # What these hold inside depends on the machine's variables: only their own members are compared.
@@ -100,6 +103,8 @@ FIXED = (
     "fs/writeBlock",
     "fs/close",
     "fs/remove",
+    "http/request",
+    "http/cancel",
 )
 EXAMPLE = "file:///tmp/outfitter-example"  # where the files of the examples are said to be
 
@@ -134,6 +139,7 @@ def test_every_method_has_a_message_and_every_message_a_method() -> None:
         "fs/changed",
         "environment/waiting",
         "network/policyDecision",
+        "http/request/bodyDelta",
     }
     assert set(QUESTIONS) == {"network/policyRequest"}
 
@@ -177,14 +183,20 @@ def test_a_server_answers_as_the_messages_say(tmp_path: Path) -> None:
     files.mkdir()
 
     def placed(value: Any) -> Any:
-        return json.loads(json.dumps(value).replace(EXAMPLE, files.as_uri()))
+        text = json.dumps(value).replace(EXAMPLE, files.as_uri())
+        return json.loads(text.replace("http://127.0.0.1:8080", origin.url))
 
     def shown(value: Any) -> Any:
         return json.loads(json.dumps(value).replace(files.as_uri(), EXAMPLE))
 
     # LANG is what the example policy replaces, the other what it withholds.
     proxy = {"HTTPS_PROXY": "http://127.0.0.1:9"}
-    with serving("outfitter", tmp_path, env=proxy) as server, Wire(server.url) as wire:
+    with (
+        raw_origin() as origin,
+        serving("outfitter", tmp_path, env=proxy) as server,
+        Wire(server.url) as wire,
+    ):
+        origin.answers["/hello"] = [b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"]
         answers["initialize"] = wire.call("initialize", REQUESTS["initialize"]["params"])
         wire.send({"method": "initialized", "params": NOTICES["initialized"]["params"]})
         for name in STORY:
@@ -200,6 +212,9 @@ def test_a_server_answers_as_the_messages_say(tmp_path: Path) -> None:
             if name == "fs/readBlock":  # the one example of opening is for the other way
                 read = {"handleId": "download", "path": f"{EXAMPLE}/notes/todo.txt", "mode": "read"}
                 wire.call("fs/open", placed(read))
+            if name == "http/cancel":
+                events.append(wire.until(lambda m: m["method"] == "http/request/bodyDelta"))
+                wire.until(lambda m: m["params"].get("done") is True)
             params = placed(REQUESTS[name]["params"])
             if name == "server/kill":
                 params["pid"] = answers["process/attach"]["pid"]
@@ -218,6 +233,7 @@ def test_a_server_answers_as_the_messages_say(tmp_path: Path) -> None:
     told = {event["method"]: shown(event["params"]) for event in events}
     assert told["process/exited"] | {"seq": 3} == NOTICES["process/exited"]["params"]
     assert told["fs/missingChanged"] == NOTICES["fs/missingChanged"]["params"]
+    assert told["http/request/bodyDelta"] == NOTICES["http/request/bodyDelta"]["params"]
     assert told["fs/changed"] == NOTICES["fs/changed"]["params"]
 
 

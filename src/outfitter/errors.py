@@ -19,7 +19,8 @@ OutfitterError
 ├── Refused                     a server refuses a request in its present state
 │   ├── InvalidParams           the parameters cannot be read or are not allowed
 │   │   ├── LimitExceeded       they have more of something than this server takes
-│   │   └── SandboxUnavailable  they ask for a sandbox, which this machine cannot make
+│   │   ├── SandboxUnavailable  they ask for a sandbox, which this machine cannot make
+│   │   └── AddressRefused      they ask for an address that this server does not connect to
 │   ├── MethodUnknown           this server does not have the method
 │   ├── SessionAttached         another connection uses the session
 │   ├── Draining                the server takes no new sessions, because it is about to end
@@ -40,6 +41,7 @@ OutfitterError
 │   └── Exhausted               the server or its machine has no descriptors, memory or disk left for this
 ├── LaunchFailed                the operating system did not start the program
 ├── FileFailed                  the operating system refused a file operation
+├── HttpFailed                  a request to another server failed, or its answer could not be read
 ├── HostUnsupported             this machine lacks what the operation needs
 ├── SettingInvalid              a flag, file or URL cannot be used as given
 │   └── FileInvalid             a file has mistakes; all of them, each with its line
@@ -388,6 +390,23 @@ class SandboxUnavailable(InvalidParams):
         return f"sandbox intent cannot be enforced on this executor: {self.why}"
 
 
+class AddressRefused(InvalidParams):
+    """http/request leads to an `address` that this server does not connect to, by the rule `network`."""
+
+    slug = "address-refused"
+
+    def __init__(self, address: str, network: str) -> None:
+        super().__init__(address, network)
+        self.address = address
+        self.network = network
+
+    def __str__(self) -> str:
+        return (
+            f"http/request failed: this exec-server does not connect to {self.address}, which is in "
+            f"{self.network}: use another address, or have an operator allow it with --http-allow"
+        )
+
+
 class ProviderBlocked(Refused):
     """A required provider is not trusted; `grant` is the command that allows it."""
 
@@ -570,6 +589,12 @@ class FileFailed(OutfitterError):
     def __init__(self, message: str, errno_name: str | None = None) -> None:
         super().__init__(message)
         self.errno_name = errno_name
+
+
+class HttpFailed(OutfitterError):
+    """A request to another server failed, or its answer could not be read to the end."""
+
+    slug = "http-failed"
 
 
 class EnvironmentUnknown(OutfitterError):

@@ -18,6 +18,8 @@ from .client.client import Client as AsyncClient
 from .client.connect import connect as connect_async
 from .client.files import Files as AsyncFiles
 from .client.files import RemoteFile as AsyncRemoteFile
+from .client.http import Http as AsyncHttp
+from .client.http import HttpStream as AsyncHttpStream
 from .client.process import RemoteProcess as AsyncRemoteProcess
 from .client.watch import Watch as AsyncWatch
 from .local import local as local_async
@@ -29,7 +31,17 @@ if TYPE_CHECKING:
     from .core.sandbox import Sandbox
     from .protocol.uri import FileUri
 
-__all__ = ["Client", "Files", "RemoteFile", "RemoteProcess", "Watch", "connect", "local"]
+__all__ = [
+    "Client",
+    "Files",
+    "Http",
+    "HttpStream",
+    "RemoteFile",
+    "RemoteProcess",
+    "Watch",
+    "connect",
+    "local",
+]
 
 
 class Watch(Blocking[AsyncWatch]):
@@ -149,6 +161,43 @@ class Files(Blocking[AsyncFiles]):
     """Finds the lines that match a pattern in the text files of a directory, like `grep -r`."""
 
 
+class HttpStream(Blocking[AsyncHttpStream]):
+    """Iterate over it for the body, in `with`; it ends with the block."""
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+        return self._wrapped.status
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Names in lower case, repeats kept."""
+        return self._wrapped.headers
+
+    def __enter__(self) -> HttpStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._background.iterate(self._wrapped.__aiter__())
+
+    def close(self) -> None:
+        """Ends the request, if it is not over."""
+        self._background.post(self._wrapped.close)
+
+
+class Http(Blocking[AsyncHttp]):
+    """`outfitter.Client.http` in plain calls; see there."""
+
+    request = blocking(AsyncHttp.request)
+    """Sends a request and returns its answer, whatever the status."""
+
+    stream = making(HttpStream, AsyncHttp.stream, lambda made: made._wrapped.close())
+    """Sends a request and returns when its headers are there: `with http.stream(...)`."""
+
+
 class RemoteProcess(BlockingProcess):
     """`outfitter.RemoteProcess` in plain calls; see there. Iterate over it for its events."""
 
@@ -188,6 +237,11 @@ class Client(BlockingClient):
     def files(self) -> Files:
         """The executor's files."""
         return Files(self._background, self._wrapped.files)
+
+    @property
+    def http(self) -> Http:
+        """HTTP requests that the executor sends."""
+        return Http(self._background, self._wrapped.http)
 
     call = blocking(AsyncClient.call)
     """Sends any request of the protocol and returns its result."""

@@ -98,6 +98,19 @@ ANSWERED: list[tuple[OutfitterError, tuple[int, str, dict[str, str]]]] = [
         (codes.INVALID_REQUEST, str(errors.LoginRejected("bash", "-lc")), {"error": "login-rejected"}),
     ),
     (
+        errors.HttpFailed("http/request failed: too many redirects"),
+        (-32603, "http/request failed: too many redirects", {"error": "http-failed"}),
+    ),
+    (
+        errors.AddressRefused("169.254.169.254", "169.254.0.0/16"),
+        (
+            -32602,
+            "http/request failed: this exec-server does not connect to 169.254.169.254, which is in "
+            "169.254.0.0/16: use another address, or have an operator allow it with --http-allow",
+            {"error": "address-refused"},
+        ),
+    ),
+    (
         errors.SandboxUnavailable("bubblewrap is not installed"),
         (
             -32602,

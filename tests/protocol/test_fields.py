@@ -148,7 +148,7 @@ def test_a_choice_is_a_name_or_an_object_with_a_null_payload() -> None:
     ("value", "allowed", "text"),
     [
         ("kill", ("interrupt",), "unknown variant `kill`, expected `interrupt`"),
-        ("Core", ("core", "all"), "unknown variant `Core`, expected one of `core`, `all`"),
+        ("Core", ("core", "all"), "unknown variant `Core`, expected `core` or `all`"),
         ({"z": None}, ("x",), "unknown variant `z`, expected `x`"),
         ({"x": 1}, ("x",), "invalid type: map, expected a variant"),
         ({}, ("x",), "invalid type: map, expected a variant"),

@@ -38,6 +38,7 @@ def test_flags_follow_from_the_rows() -> None:
         "capabilityDiscoverySandbox",
         "capabilityDiscoveryV2",
         "environmentConfigRead",
+        "httpHeaderEnvVars",
     }
 
 
@@ -62,6 +63,7 @@ FAMILIES = {
     "capabilityRoots": "capability discovery",
     "capabilities": "capability discovery",
     "environmentConfig": "environment config",
+    "http": "http",
 }
 
 

@@ -143,7 +143,7 @@ def test_a_required_member_is_not_replaced_by_the_default_of_its_field() -> None
 
 def test_a_choice_is_one_of_its_variants() -> None:
     assert Optional.decode({"way": {"out": None}}).way == "out"
-    assert refusal(Optional, {"way": "up"}) == "unknown variant `up`, expected one of `in`, `out`"
+    assert refusal(Optional, {"way": "up"}) == "unknown variant `up`, expected `in` or `out`"
 
 
 def test_what_is_not_true_was_not_said() -> None:

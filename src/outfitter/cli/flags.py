@@ -182,6 +182,19 @@ SERVE: tuple[Flag, ...] = (
         "Also let this principal see, end and drain what is on the server (repeatable).",
         "PRINCIPAL",
     ),
+    Flag("--http-deny", "list", "Refuse HTTP requests to these addresses (repeatable).", "RANGE"),
+    Flag(
+        "--http-allow",
+        "list",
+        "Allow HTTP requests to these, though they are in a refused range (repeatable).",
+        "RANGE",
+    ),
+    Flag(
+        "--http-cookie",
+        "list",
+        "Share this cookie of a host and its subdomains among HTTP requests (repeatable).",
+        "HOST:NAME",
+    ),
     Flag("--audit", "text", "Write who does what to this file, as JSON lines (`-`: stderr).", "FILE"),
     Flag(
         "--audit-commands",

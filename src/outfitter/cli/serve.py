@@ -32,6 +32,8 @@ def serve(flags: Flags) -> int:
 
         if flags["max_sessions"] > SESSION_NUMBERS:
             raise SettingInvalid(f"--max-sessions can be at most {SESSION_NUMBERS}")
+    place = parse_url(flags["listen"], shared=bool(flags["allow_user"] or flags["allow_unauthenticated"]))
+    deny, allow, cookies = _http(flags, private=place is None or place.local)
     settings = ServerSettings(
         session_retention=float(flags["session_retention"]),
         process_retention=float(flags["process_retention"]),
@@ -49,6 +51,9 @@ def serve(flags: Flags) -> int:
         sandbox_loopback=flags["sandbox_loopback"],
         sandbox_ptrace=flags["sandbox_ptrace"],
         sandbox_strict_links=flags["sandbox_strict_links"],
+        http_deny=deny,
+        http_allow=allow,
+        http_cookies=cookies,
         several_principals=bool(flags["allow_user"]) or flags["tls_client_ca"] is not None,
     )
     if settings.run_as is not None:
@@ -57,7 +62,6 @@ def serve(flags: Flags) -> int:
         _fix_paths(flags)
     if settings.sandbox_memory is not None and not settings.cgroup:
         raise SettingInvalid("--sandbox-memory needs --cgroup: memory is limited by control groups")
-    place = parse_url(flags["listen"], shared=bool(flags["allow_user"] or flags["allow_unauthenticated"]))
     certificates = _certificates(flags)
     if place is None:
         if flags["ws_auth"] is not None:
@@ -83,6 +87,25 @@ def serve(flags: Flags) -> int:
         return gate(hosts, check, users)
 
     return serve_websocket(place, settings, make_gate, check, certificates, _audit(flags))
+
+
+def _http(
+    flags: Flags, *, private: bool
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """What http/request must not and may reach, and the cookies that its requests share.
+
+    Who listens for others keeps them from where a cloud gives this machine its credentials.
+    """
+    if private and not (flags["http_deny"] or flags["http_allow"] or flags["http_cookie"]):
+        return (), (), ()
+    from ..core.addresses import METADATA, AddressRules
+
+    denied = (*flags["http_deny"], *(() if private else METADATA))
+    AddressRules(denied, flags["http_allow"])  # so that a mistake is told now
+    cookies = [one.partition(":")[::2] for one in flags["http_cookie"]]
+    if any(not host or not name for host, name in cookies):
+        raise SettingInvalid("--http-cookie takes a host and the name of a cookie: example.com:route")
+    return denied, flags["http_allow"], tuple([(host.lower(), name) for host, name in cookies])
 
 
 def _own_files(flags: Flags) -> tuple[str, ...]:

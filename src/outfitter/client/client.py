@@ -10,6 +10,7 @@ from ..protocol.session import StatusResult
 from .commands import CommandCalls
 from .environment import EnvironmentCalls
 from .files import Files
+from .http import Http
 from .overlays import OverlayCalls
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Client(ClientState, CommandCalls, EnvironmentCalls, OverlayCalls):
     def __init__(self, session: RemoteSession) -> None:
         self._session = session
         self._files = Files(session)
+        self._http = Http(session)
 
     async def aclose(self) -> None:
         """Ends every command that this client started, except kept ones, and closes the connection."""
@@ -92,6 +94,11 @@ class Client(ClientState, CommandCalls, EnvironmentCalls, OverlayCalls):
     def files(self) -> Files:
         """The executor's files."""
         return self._files
+
+    @property
+    def http(self) -> Http:
+        """HTTP requests that the executor sends."""
+        return self._http
 
     async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
         """Sends any request of the protocol and returns its result.

@@ -13,8 +13,9 @@ import secrets
 from typing import TYPE_CHECKING
 
 from ..core.recovery import CONNECTED, FAILED
-from ..errors import CapabilityMissing, InvalidParams, Malformed, OutfitterError, SettingInvalid
+from ..errors import CapabilityMissing, Disconnected, InvalidParams, Malformed, OutfitterError, SettingInvalid
 from ..protocol import uri
+from ..protocol.http import BodyNotice
 from ..protocol.network import ALLOW, DENY, PolicyAnswer, PolicyRequestParams
 from ..protocol.process import TerminateParams
 from ..protocol.session import EnvironmentInfo
@@ -62,6 +63,12 @@ if TYPE_CHECKING:
         @property
         def _feed(self) -> FedProcess: ...
 
+    class FedStream(Protocol):
+        """A streamed body that hears of its session."""
+
+        def receive(self, notice: BodyNotice) -> None: ...
+        def fail(self, error: OutfitterError) -> None: ...
+
     class FedWatch(Protocol):
         """A watch that hears of its session."""
 
@@ -101,6 +108,7 @@ class RemoteSession:
         self.info: EnvironmentInfo | None = None
         self.processes: dict[str, ProcessHandle] = {}
         self.watches: dict[str, FedWatch] = {}
+        self.streams: dict[str, FedStream] = {}
         self.waiting = 0  # bytes of output that nobody has taken yet
         self.link = Link(
             dial,
@@ -267,6 +275,11 @@ class RemoteSession:
             if watch is not None:
                 watch.receive(notice)
             return
+        if isinstance(notice, BodyNotice):
+            stream = self.streams.get(notice.request_id)
+            if stream is not None:
+                stream.receive(notice)
+            return
         process = self.processes.get(notice.process_id)
         if process is not None:
             process._feed.receive(notice)
@@ -303,6 +316,10 @@ class RemoteSession:
             self.processes.pop(feed.process_id, None)
 
     def _changed(self, state: str) -> None:
+        if state is not CONNECTED:
+            lost = self.link.failure or Disconnected("the connection was lost, and this stream with it")
+            for stream in list(self.streams.values()):
+                stream.fail(lost)
         if state is FAILED:
             assert self.link.failure is not None
             for feed in self._feeds():

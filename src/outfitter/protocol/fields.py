@@ -153,8 +153,8 @@ class Fields:
         if type(value) is not str:
             raise wrong(value, "a variant")
         if value not in allowed:
-            names = ", ".join(f"`{item}`" for item in allowed)
-            expected = names if len(allowed) == 1 else f"one of {names}"
+            names = (" or " if len(allowed) == 2 else ", ").join(f"`{item}`" for item in allowed)
+            expected = names if len(allowed) < 3 else f"one of {names}"
             raise InvalidParams(f"unknown variant `{value}`, expected {expected}")
         return value
 

@@ -95,6 +95,8 @@ METHODS: dict[str, Method] = {
         Method("capabilityRoots/discoverV1", "discovery.RootsParams", "discovery.RootsResult", "capability discovery", "discovery.roots", "capabilityDiscoverySandbox"),
         Method("capabilities/discoverV2", "discovery.DiscoverParams", "discovery.DiscoverResult", "capability discovery", "discovery.discover", "capabilityDiscoveryV2"),
         Method("environmentConfig/read", "configuration.ConfigParams", "configuration.ConfigResult", "environment config", "configuration.read", "environmentConfigRead"),
+        Method("http/request", "http.RequestParams", "http.RequestResult", "http", "http.request", "httpHeaderEnvVars", "httpBackpressure"),
+        Method("http/cancel", "http.CancelParams", "http.CancelResult", "http", "http.cancel", "httpCancel"),
         Method("fs/search", "search.SearchParams", "search.SearchResult", "filesystem", "search.search", "fsSearch"),
     )
 }

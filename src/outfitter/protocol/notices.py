@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import environment, network, process, watching
+from . import environment, http, network, process, watching
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         | environment.WaitingNotice
         | network.DecisionNotice
     )
-    Notice = ProcessNotice | watching.ChangedNotice
+    Notice = ProcessNotice | watching.ChangedNotice | http.BodyNotice
 
 NOTICES: dict[str, Callable[[Json], Notice]] = {
     "process/output": process.OutputNotice.decode,
@@ -25,5 +25,6 @@ NOTICES: dict[str, Callable[[Json], Notice]] = {
     "process/closed": process.ClosedNotice.decode,
     "fs/changed": watching.ChangedNotice.decode,
     "environment/waiting": environment.WaitingNotice.decode,
+    "http/request/bodyDelta": http.BodyNotice.decode,
     "network/policyDecision": network.DecisionNotice.decode,
 }

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..transport.base import Transport
     from .asking import Asking
     from .draining import Drain
+    from .outbound import Outbound
     from .room import Room
     from .settings import ServerSettings
     from .upgrades import Upgrades
@@ -98,6 +99,7 @@ class Services:
         self._resolver: Resolver | None = None
         self.own_ports: tuple[int, ...] = ()  # where the server listens, by TCP
         self._sandboxes: Sandboxes | None = None
+        self._http: Outbound | None = None
 
     def _shared(self) -> None:
         """There are several principals: from now on they take turns, where the loop is our own."""
@@ -214,6 +216,15 @@ class Services:
 
             self._walks = Shares(WALKS_TOTAL, WALKS)
         return self._walks
+
+    @property
+    def http(self) -> Outbound:
+        """What sends the requests of http/request."""
+        if self._http is None:
+            from .outbound import Outbound
+
+            self._http = Outbound(self.loop, self._settings, self.sharing)
+        return self._http
 
     @property
     def walkers(self) -> Walkers:

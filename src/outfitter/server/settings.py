@@ -34,3 +34,8 @@ class ServerSettings:
     sandbox_strict_links: bool = False  # file requests in a sandbox write no file with several names
     own_files: tuple[str, ...] = ()  # sockets, tokens and keys: no command in a sandbox sees them
     operators: tuple[str, ...] = ()  # principals who may see and end what belongs to others, and drain
+    http_deny: tuple[str, ...] = ()  # ranges of addresses that http/request does not connect to
+    http_allow: tuple[str, ...] = ()  # and those of them that it does
+    http_cookies: tuple[
+        tuple[str, str], ...
+    ] = ()  # more cookies that its requests share: (host suffix, name)

@@ -1,0 +1,116 @@
+"""Params, results and the notice of http/request, and of http/cancel (ours)."""
+
+from __future__ import annotations
+
+from ..record import record
+from . import base64
+from .fields import Fields, wrong
+from .jsontext import quote
+from .results import Result
+from .shape import Shape, member, rows, shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .jsontext import Json
+
+FOLLOW, STOP = "follow", "stop"
+MAX_DELTA = 1 << 20  # bytes of one notice: the reference's
+
+
+@shape()
+class HttpHeader(Shape):
+    """A header of a request; its value ends with that of the executor's variable, if one is named."""
+
+    name: str
+    value: str
+    value_env_var: str | None = member(default=None, omit=True)
+
+
+def _headers(fields: Fields, name: str) -> tuple[HttpHeader, ...]:
+    return tuple([HttpHeader.decode(one) for one in fields.items(name)])
+
+
+def _policy(fields: Fields, name: str) -> str:
+    value = fields.raw(name)
+    if type(value) not in (str, dict):
+        raise wrong(value, "string or map")
+    return fields.choice(name, (FOLLOW, STOP))
+
+
+@shape()
+class RequestParams(Shape):
+    """http/request. Without `timeout_ms` it may take forever."""
+
+    method: str
+    url: str
+    request_id: str = member(Fields.ident)
+    headers: tuple[HttpHeader, ...] = member(
+        _headers, lambda told: [one.encode() for one in told], default=()
+    )
+    body: bytes | None = member(name="bodyBase64", default=None, omit=True)
+    timeout_ms: int | None = member(default=None, omit=True)
+    redirect_policy: str = member(_policy, default=FOLLOW)
+    stream_response: bool = False
+
+
+@record
+class RequestResult(Result):
+    """The answer of the other server; without its body when that is streamed."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def wire(self) -> list[bytes]:
+        return [self.head(), base64.encode(self.body), b'"}']
+
+    def head(self) -> bytes:
+        told = ",".join([f'{{"name":{quote(name)},"value":{quote(value)}}}' for name, value in self.headers])
+        return f'{{"status":{self.status},"headers":[{told}],"bodyBase64":"'.encode()
+
+    def encode(self) -> Json:
+        headers: list[Json] = [{"name": name, "value": value} for name, value in self.headers]
+        return {"status": self.status, "headers": headers, "bodyBase64": base64.encode_text(self.body)}
+
+    @classmethod
+    def decode(cls, result: Json) -> RequestResult:
+        fields = Fields(result, "HttpRequestResponse")
+        read, _ = rows("HttpHeader", "name", "value")
+        return cls(fields.unsigned("status"), read(fields, "headers"), fields.base64("bodyBase64"))
+
+
+@shape()
+class BodyNotice(Shape):
+    """http/request/bodyDelta: the next piece of a streamed body; the last one is empty and `done`."""
+
+    request_id: str
+    seq: int
+    delta: bytes | memoryview = member(Fields.base64, base64.encode_text, name="deltaBase64")
+    done: bool
+    error: str | None = None
+
+    def message(self) -> bytes:
+        return b"".join(self.parts())
+
+    def parts(self) -> tuple[bytes, ...]:
+        error = "null" if self.error is None else quote(self.error)
+        return (
+            f'{{"method":"http/request/bodyDelta","params":{{"requestId":{quote(self.request_id)},'
+            f'"seq":{self.seq},"deltaBase64":"'.encode(),
+            base64.encode(self.delta),
+            f'","done":{"true" if self.done else "false"},"error":{error}}}}}'.encode(),
+        )
+
+
+@shape()
+class CancelParams(Shape):
+    """http/cancel (ours): ends the requests of this connection that have this id."""
+
+    request_id: str = member(Fields.ident)
+
+
+@shape()
+class CancelResult(Result):
+    """Whether there was one; a stream's last notice follows, if it had begun."""
+
+    cancelled: bool

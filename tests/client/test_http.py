@@ -1,0 +1,149 @@
+"""`client.http` against a real server: answers, streams, gaps, and httpx on top."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import outfitter
+from outfitter import sync
+from outfitter.client.http import BodyFeed
+from outfitter.client.httpx import ExecutorTransport
+from outfitter.errors import Disconnected, HttpFailed, RemoteProtocolError, RequestFailed
+from outfitter.protocol.http import BodyNotice
+from tests.support.machine import wait_until
+from tests.support.rawhttp import CLOSE, HOLD, RawOrigin, raw_origin
+from tests.support.servers import Server, serving
+
+PIECES = [b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nx-a: 1\r\nX-A: 2\r\n\r\n", b"abc", b"def"]
+
+
+@pytest.fixture(scope="module")
+def origin() -> Iterator[RawOrigin]:
+    with raw_origin() as made:
+        made.answers["/pieces"] = PIECES
+        made.answers["/cut"] = [b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc", CLOSE]
+        made.answers["/hold-body"] = [b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc", HOLD]
+        made.answers["/hold"] = [HOLD]
+        made.answers["/moved"] = [b"HTTP/1.1 302 x\r\nlocation: /pieces\r\ncontent-length: 0\r\n\r\n"]
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving("outfitter", tmp_path_factory.mktemp("home"), env={"TOKEN": "s3cret"}) as made:
+        yield made
+
+
+def test_answer_has_status_headers_and_body(server: Server, origin: RawOrigin) -> None:
+    async def main() -> None:
+        async with outfitter.connect(server.url) as client:
+            found = await client.http.request("GET", f"{origin.url}/moved")
+            assert (found.status, found.body) == (200, b"abcdef")
+            assert found.headers == [("content-length", "6"), ("x-a", "1"), ("x-a", "2")]
+            assert (found.header("X-A"), found.header("x-b")) == ("1", None)
+            assert (await client.http.request("GET", f"{origin.url}/moved", follow=False)).status == 302
+            headers = [("X-B", "1"), ("Authorization", "Bearer ", "TOKEN")]
+            echo = await client.http.request("POST", f"{origin.url}/echo", headers=headers, body=b"hello")
+            assert b"authorization: Bearer s3cret" in echo.body and echo.body.endswith(b"\r\n\r\nhello")
+            with pytest.raises(RequestFailed, match="error sending request"):
+                await client.http.request("GET", f"{origin.url}/hold", timeout=0.1)
+
+    asyncio.run(main())
+
+
+def test_stream_comes_piece_by_piece(server: Server, origin: RawOrigin) -> None:
+    async def main() -> None:
+        async with outfitter.connect(server.url) as client:
+            async with await client.http.stream("GET", f"{origin.url}/pieces") as stream:
+                assert (stream.status, stream.headers[0]) == (200, ("content-length", "6"))
+                assert b"".join([piece async for piece in stream]) == b"abcdef"
+            async with await client.http.stream("GET", f"{origin.url}/cut") as stream:
+                with pytest.raises(HttpFailed, match="error decoding response body"):
+                    [piece async for piece in stream]
+            with pytest.raises(RequestFailed, match="only supports http"):
+                await client.http.stream("GET", "ftp://x/")
+            assert client._session.streams == {}
+            assert client._session.waiting == 0
+
+    asyncio.run(main())
+
+
+def test_leaving_the_block_ends_the_request(server: Server, origin: RawOrigin) -> None:
+    async def main() -> None:
+        async with outfitter.connect(server.url) as client:
+            async with await client.http.stream("GET", f"{origin.url}/hold-body") as stream:
+                async for piece in stream:
+                    assert piece == b"abc"
+                    break
+            assert client._session.streams == {}
+
+    asyncio.run(main())
+    wait_until(lambda: not origin._open or all(one.fileno() < 0 for one in origin._open), "it goes on")
+
+
+def test_gap_ends_that_stream_alone(server: Server, origin: RawOrigin) -> None:
+    async def main() -> None:
+        async with outfitter.connect(server.url) as client:
+            feed = BodyFeed(client._session, "made-up")
+            feed.receive(BodyNotice("made-up", 1, b"abc", False))
+            feed.receive(BodyNotice("made-up", 3, b"ghi", False))
+            with pytest.raises(RemoteProtocolError, match="piece 2 of an HTTP body is missing"):
+                [piece async for piece in feed.pieces()]
+            assert (await client.http.request("GET", f"{origin.url}/pieces")).body == b"abcdef"
+
+    asyncio.run(main())
+
+
+def test_stream_is_lost_with_its_connection(tmp_path: Path, origin: RawOrigin) -> None:
+    async def main() -> None:
+        with serving("outfitter", tmp_path) as server:
+            async with (
+                outfitter.connect(server.url) as client,
+                await client.http.stream("GET", f"{origin.url}/hold-body") as stream,
+            ):
+                pieces = aiter(stream)
+                assert await anext(pieces) == b"abc"
+                server.popen.kill()
+                with pytest.raises(Disconnected):
+                    await anext(pieces)
+
+    asyncio.run(main())
+
+
+def test_plain_calls_do_the_same(server: Server, origin: RawOrigin) -> None:
+    with sync.connect(server.url) as client:
+        assert client.http.request("GET", f"{origin.url}/pieces").body == b"abcdef"
+        with client.http.stream("GET", f"{origin.url}/pieces") as stream:
+            assert stream.status == 200
+            assert b"".join(stream) == b"abcdef"
+
+
+def test_httpx_goes_through_an_executor(server: Server, origin: RawOrigin) -> None:
+    async def main() -> None:
+        async with (
+            outfitter.connect(server.url) as client,
+            httpx.AsyncClient(transport=ExecutorTransport(client), timeout=20) as web,
+        ):
+            found = await web.get(f"{origin.url}/moved", follow_redirects=True)
+            assert (found.status_code, found.content, len(found.history)) == (200, b"abcdef", 1)
+            assert found.headers.get_list("x-a") == ["1", "2"]
+            echo = await web.post(f"{origin.url}/echo?a=b", json={"a": 1}, headers={"x-b": "2"})
+            assert echo.text.startswith("POST /echo?a=b HTTP/1.1\r\n")
+            assert "content-type: application/json" in echo.text and echo.text.endswith('{"a":1}')
+            async with web.stream("GET", f"{origin.url}/pieces") as stream:
+                assert b"".join([piece async for piece in stream.aiter_bytes()]) == b"abcdef"
+            with pytest.raises(httpx.ReadError):
+                await web.get(f"{origin.url}/cut")
+            with pytest.raises(httpx.ConnectError):
+                await web.get("http://127.0.0.1:1/")
+            with pytest.raises(httpx.ReadTimeout):
+                await web.get(f"{origin.url}/hold", timeout=0.1)
+            with pytest.raises(httpx.ReadTimeout):
+                await web.get(f"{origin.url}/hold-body", timeout=0.1)
+
+    asyncio.run(main())

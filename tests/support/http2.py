@@ -1,0 +1,84 @@
+"""An HTTP/2 origin on loopback, one connection at a time, which says what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.events
+
+from .certificates import server_pair
+
+LARGE = 3 << 20
+
+
+class Http2Origin:
+    """`/large` has LARGE bytes, any other path the names and values of the request's headers."""
+
+    def __init__(self) -> None:
+        pair = server_pair()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(pair.cert, pair.key)
+        self._context.set_alpn_protocols(["h2"])
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"https://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.connections = 0
+        self._thread = threading.Thread(target=self._accept)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                plain, _ = self._socket.accept()
+            except OSError:
+                return
+            with contextlib.suppress(OSError), self._context.wrap_socket(plain, server_side=True) as peer:
+                self.connections += 1
+                self._serve(peer)
+
+    def _serve(self, peer: ssl.SSLSocket) -> None:
+        state = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        state.initiate_connection()
+        waiting: dict[int, bytes] = {}
+        asked: dict[int, Any] = {}
+        peer.sendall(state.data_to_send())
+        while data := peer.recv(65536):
+            for event in state.receive_data(data):
+                if isinstance(event, h2.events.RequestReceived):
+                    asked[event.stream_id] = event.headers
+                elif isinstance(event, h2.events.StreamEnded):
+                    headers = asked.pop(event.stream_id)
+                    path = dict(headers)[b":path"]
+                    text = b"".join(b"%b: %b\n" % (name, value) for name, value in headers)
+                    body = bytes(LARGE) if path == b"/large" else text
+                    state.send_headers(event.stream_id, [(":status", "200"), ("x-a", "1"), ("x-a", "2")])
+                    waiting[event.stream_id] = body
+            for stream, body in list(waiting.items()):
+                while body and (room := min(state.local_flow_control_window(stream), 16384)) > 0:
+                    state.send_data(stream, body[:room])
+                    body = body[room:]
+                waiting[stream] = body
+                if not body:
+                    state.end_stream(stream)
+                    del waiting[stream]
+            peer.sendall(state.data_to_send())
+
+
+@contextlib.contextmanager
+def http2_origin() -> Iterator[Http2Origin]:
+    made = Http2Origin()
+    try:
+        yield made
+    finally:
+        made.close()
