@@ -129,7 +129,7 @@ def _fixed(layout: Layout) -> list[str]:
     be put where a rule says what is there, now or for the next command. What is a mount cannot be renamed."""
     found = layout.found
     roots = {one.target for one in found.writable}
-    inner = roots | {one.path for one in (*found.hidden, *layout.own)}
+    inner = roots | {one.path for one in found.hidden} | {one.path for one in layout.own}
     inner.update([each.path for one in found.writable for each in one.protected])
     # The kernel's own are mounts already, and not what the host has there.
     shut = inner.union(found.read_roots, found.reopened, ("/dev", "/proc", "/sys")) - roots
