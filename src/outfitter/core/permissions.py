@@ -185,6 +185,11 @@ def bind_files(context: SandboxContext, *, tmpdir: str | None = None) -> Confine
     return bind(context, cwd=None, tmpdir=tmpdir)
 
 
+def has_globs(profile: Profile) -> bool:
+    """Whether a profile has patterns, whatever they match."""
+    return any(isinstance(entry.place, Glob) for entry in _entries(profile))
+
+
 def is_dynamic(profile: Profile) -> bool:
     """Whether a profile depends on a request's working directory."""
     return any(map(_moves, _entries(profile)))

@@ -97,6 +97,9 @@ WAITING_SEARCHES = 64
 # Questions to providers, setups and login shells that are asked at a time, of all sessions and of one. Each
 # is a program of somebody else, which may take minutes: they have threads of their own, so no file waits.
 QUESTIONS_TOTAL, QUESTIONS = 32, 8
+# Trees that are walked at a time for what the globs of sandboxes match, of all sessions and of one. Such a
+# walk takes seconds at most, and threads take turns with the interpreter: more would hold up the loop.
+MATCHING_TOTAL, MATCHING = 2, 1
 # Large environments that are explained at a time: threads take turns with the interpreter anyway.
 EXPLAINING = 1
 # Variables, and bytes of values, that are explained at once, in about 5 ms; a thread explains more.

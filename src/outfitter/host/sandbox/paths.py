@@ -2,7 +2,8 @@
 
 Every path that `look` gives is real: without links, so that a mount stands where the files are, whatever
 name leads there. All lists go from shallow to deep, which is the order to mount in. What is found is true for
-the moment: look just before the start.
+the moment: look just before the start. Only the walk of a tree for what globs match may come before: see
+`look`.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from stat import S_ISDIR, S_ISLNK
 from ...core.permissions import DENY, PROTECTED, READ, WRITE, Rule, canonical, covers
 from ...core.visibility import parent
 from ...record import record, replace
-from .refusal import Unenforceable
+from .refusal import Unenforceable, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ...core.permissions import Confinement
 
 _LINKS = 40  # in one path: the kernel's own limit
+_FEW = 256  # names that globs match: to look at each takes 30 us, and the loop must not wait for 50 ms
 _POINTER_BYTES = 4200  # of a file of git's: a path of the kernel's limit, and a word
 
 
@@ -73,14 +75,57 @@ class Found:
     links: tuple[tuple[str, str], ...] = ()
 
 
-def look(confinement: Confinement) -> Found:
-    """What a sandbox must mount for a confinement. With globs this may take seconds: in a thread, then."""
+@record
+class Matched:
+    """What the globs of a confinement match. Of many names it is known already where they lead: `found`."""
+
+    names: tuple[str, ...]
+    found: Found | None = None
+
+
+def match(confinement: Confinement, needed: Callable[[], bool] = lambda: True) -> Matched:
+    """Walks the trees of the globs: 5 us for each name. It may be called in a thread, before a `look`, and
+    ends early when it is `needed` no more. Raises Unenforceable, TooWide."""
+    names = _names(confinement, needed)
+    return Matched(names, look(confinement, Matched(names)) if len(names) > _FEW else None)
+
+
+def _names(confinement: Confinement, needed: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
+    if not confinement.globs:
+        return ()
+    from .globs import expand
+
+    return tuple(expand(confinement.globs, confinement.glob_depth, needed))
+
+
+def look(confinement: Confinement, matched: Matched | None = None) -> Found:
+    """What a sandbox must mount for a confinement.
+
+    `matched` is what its globs match; without it their trees are walked now, which takes seconds for large
+    ones. A walk is no snapshot, wherever it happens: what is made in a folder behind it is not found. So it
+    may end a moment before the look, which stays just before the start: all rules are looked at here, with
+    the links that somebody who is confined could turn, and each of a few names that match. Many names were
+    looked at by the end of the walk: one after the other that takes longer than the start has to wait then.
+    """
     if not confinement.files:
         return Found(("/",), (Writable("/", "/"),))
+    if matched is not None and matched.found is not None:
+        return _joined(look(replace(confinement, globs=())), matched.found)
     try:
-        return _Look(confinement).found()
+        return _Look(confinement).found(_names(confinement) if matched is None else matched.names)
     except Unenforceable as why:
-        return Found(refusal=f"error building bubblewrap command: Fatal error: {why}\n")
+        return Found(refusal=refusal(why))
+
+
+def _joined(now: Found, before: Found) -> Found:
+    """What the rules mean now, and of what was found before what globs match."""
+    if before.refusal is not None or now.refusal is not None:
+        return now if now.refusal is not None else before
+    known = {one.path for one in now.hidden}
+    hidden = [*now.hidden, *[one for one in before.hidden if one.exists and one.path not in known]]
+    hidden.sort(key=lambda one: (_depth(one.path), one.path))
+    links = {**dict(before.links), **dict(now.links)}
+    return replace(now, hidden=tuple(hidden), links=tuple([(link, links[link]) for link in bydepth(links)]))
 
 
 def settle(confinement: Confinement) -> Confinement:
@@ -203,7 +248,7 @@ class _Look:
         root, place = max(above, key=lambda one: len(one[0]))
         return place.real.rstrip("/") + path[len(root.rstrip("/")) :]
 
-    def found(self) -> Found:
+    def found(self, matched: Sequence[str]) -> Found:
         real = self.real
         shown = [
             rule.path
@@ -214,7 +259,7 @@ class _Look:
         return Found(
             bydepth(shown),
             tuple([self._writable(path, place) for path, place in self._mounted()]),
-            self._hidden(),
+            self._hidden(matched),
             links=tuple([(link, links[link]) for link in bydepth(links) if self._is_top(link)]),
         )
 
@@ -274,10 +319,10 @@ class _Look:
 
     # What is hidden
 
-    def _hidden(self) -> tuple[Hidden, ...]:
+    def _hidden(self, matched: Sequence[str]) -> tuple[Hidden, ...]:
         rules = self.real.rules
         paths = [rule.path for rule in rules if rule.access == DENY]
-        paths += self._matched()
+        paths += self._matched(matched)
         found = []
         for path in bydepth(paths):
             place = self._place(path)
@@ -288,13 +333,9 @@ class _Look:
                 found.append(Hidden(path, False, exists=False))
         return tuple(found)
 
-    def _matched(self) -> Iterator[str]:
-        """What the globs match now: where it leads."""
-        if not self.real.globs:
-            return
-        from .globs import expand
-
-        for path in expand(self.real.globs, self.real.glob_depth):
+    def _matched(self, names: Sequence[str]) -> Iterator[str]:
+        """Where the names lead that globs match."""
+        for path in names:
             place = self._place(path)
             self._check_links("deny-read", path, place)
             if self.real.access(place.real) != DENY and place.exists:
