@@ -12,14 +12,14 @@ import os
 from errno import ELOOP, ENAMETOOLONG
 from stat import S_ISDIR, S_ISLNK
 
-from ...core.permissions import DENY, PROTECTED, READ, WRITE, Rule, canonical, covers
+from ...core.permissions import DENY, PROTECTED, READ, WRITE, Index, Rule, canonical, covers
 from ...core.visibility import parent
 from ...record import record, replace
 from .refusal import Unenforceable, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from ...core.permissions import Confinement
 
@@ -123,7 +123,7 @@ def _joined(now: Found, before: Found) -> Found:
         return now if now.refusal is not None else before
     known = {one.path for one in now.hidden}
     hidden = [*now.hidden, *[one for one in before.hidden if one.exists and one.path not in known]]
-    hidden.sort(key=lambda one: (_depth(one.path), one.path))
+    hidden.sort(key=lambda one: (depth(one.path), one.path))
     links = {**dict(before.links), **dict(now.links)}
     return replace(now, hidden=tuple(hidden), links=tuple([(link, links[link]) for link in bydepth(links)]))
 
@@ -193,21 +193,26 @@ class _Look:
         roots = [(rule.path, self._place(rule.path)) for rule in confinement.rules if rule.access == WRITE]
         self._roots = [(path, place) for path, place in roots if place.exists]
         # What a command may change, by its real path.
-        self._changeable = [place.real for _, place in self._roots]
+        self._changeable = {place.real for _, place in self._roots}
+        self._by_path = dict(self._roots)
         rules = [self._led(rule) for rule in confinement.rules if rule.access != WRITE]
         turned = [one for one in self._roots if self._turnable(one[1])]
         rules += [Rule(one[1].real, WRITE) for one in self._roots if one not in turned]
-        self.real = replace(confinement, rules=canonical(rules))
+        self._set(confinement, rules)
         # Who may change a link on the way could have anything made writable the next time: only what may be
         # written anyway is not refused. And a root that is missing opens a protected name, and no more.
         for path, place in turned:
-            if self.real.access(place.real) != WRITE:
+            if self._rules.access(place.real) != WRITE:
                 self._check_links("writable", path, place)
         absent = [place.real for _, place in roots if not place.exists]
-        opened = [path for path in absent if self.real.access(parent(path)) == WRITE]
+        opened = [path for path in absent if self._rules.access(parent(path)) == WRITE]
         more = [Rule(path, WRITE) for path in (*opened, *[place.real for _, place in turned])]
         if more:
-            self.real = replace(confinement, rules=canonical([*rules, *more]))
+            self._set(confinement, [*rules, *more])
+
+    def _set(self, confinement: Confinement, rules: Iterable[Rule]) -> None:
+        self.real = replace(confinement, rules=canonical(rules))
+        self._rules = Index(self.real.rules)
 
     def _place(self, path: str, within: str = "") -> Place:
         found = self._places.get(path)
@@ -216,7 +221,7 @@ class _Look:
         return found
 
     def _may_change(self, path: str) -> bool:
-        return any(covers(root, path) for root in self._changeable)
+        return bool(_nearest(path, self._changeable))
 
     def _check_links(self, what: str, path: str, place: Place) -> None:
         for link, _ in place.links:
@@ -242,11 +247,10 @@ class _Look:
 
     def _from_root(self, path: str) -> str:
         """A path below a writable root, from where that root really is."""
-        above = [(root, place) for root, place in self._roots if covers(root, path)]
-        if not above:
+        root = _nearest(path, self._by_path)
+        if not root:
             return path
-        root, place = max(above, key=lambda one: len(one[0]))
-        return place.real.rstrip("/") + path[len(root.rstrip("/")) :]
+        return self._by_path[root].real.rstrip("/") + path[len(root.rstrip("/")) :]
 
     def found(self, matched: Sequence[str]) -> Found:
         real = self.real
@@ -265,13 +269,13 @@ class _Look:
 
     def _is_top(self, path: str) -> bool:
         """Whether nothing above lets a path be seen."""
-        return path == "/" or self.real.access(parent(path)) == DENY
+        return path == "/" or self._rules.access(parent(path)) == DENY
 
     def _mounted(self) -> Iterator[tuple[str, Place]]:
         """The roots that may be written, each real path once, unless another rule for it is stronger."""
         seen = set()
         for path, place in sorted(self._roots, key=lambda one: depth(one[1].real)):
-            if place.real not in seen and self.real.access(place.real) == WRITE:
+            if place.real not in seen and self._rules.access(place.real) == WRITE:
                 seen.add(place.real)
                 yield path, place
 
@@ -282,9 +286,13 @@ class _Look:
         if not place.is_dir:
             return Writable(path, root, True)
         real = self.real
-        kept = [rule.path for rule in real.rules if rule.access == READ and self._narrows(rule.path, root)]
+        kept = [
+            rule.path
+            for rule in real.rules
+            if rule.access == READ and covers(root, rule.path) and self._narrows(rule.path, root)
+        ]
         protected = real.protected(root)
-        kept += [name for name in protected if real.access(name) == READ]
+        kept += [name for name in protected if self._rules.access(name) == READ]
         if f"{root.rstrip('/')}/.git" in protected:
             kept += self._repositories(root)
         found = [one for each in bydepth(kept) if (one := self._protect(each, root)) is not None]
@@ -292,9 +300,7 @@ class _Look:
 
     def _narrows(self, path: str, root: str) -> bool:
         """Whether this is the root that a read-only path is taken from: the deepest one above it."""
-        return covers(root, path) and len(root) == max(
-            [len(each) for each in self._changeable if covers(each, path)]
-        )
+        return _nearest(path, self._changeable) == root
 
     def _protect(self, path: str, root: str) -> Protected | None:
         place = self._place(path, root.rstrip("/") if covers(root, path) else "")
@@ -314,7 +320,7 @@ class _Look:
             return []
         shared = _pointer(f"{folder}/commondir", "")
         places = [locate(each) for each in (folder, shared) if each is not None]
-        found = [place.real for place in places if place.exists and self.real.access(place.real) == WRITE]
+        found = [place.real for place in places if place.exists and self._rules.access(place.real) == WRITE]
         return [each for each in found if each not in self._changeable]
 
     # What is hidden
@@ -324,11 +330,11 @@ class _Look:
         paths = [rule.path for rule in rules if rule.access == DENY]
         paths += self._matched(matched)
         found = []
+        above = _folders([rule.path for rule in rules])
         for path in bydepth(paths):
             place = self._place(path)
             if place.exists:
-                below = any(rule.path != path and covers(path, rule.path) for rule in rules)
-                found.append(Hidden(path, place.is_dir, below))
+                found.append(Hidden(path, place.is_dir, path in above))
             elif self._may_change(path) and _can_make("deny-read", path):
                 found.append(Hidden(path, False, exists=False))
         return tuple(found)
@@ -338,7 +344,7 @@ class _Look:
         for path in names:
             place = self._place(path)
             self._check_links("deny-read", path, place)
-            if self.real.access(place.real) != DENY and place.exists:
+            if self._rules.access(place.real) != DENY and place.exists:
                 yield place.real
 
 
@@ -370,8 +376,25 @@ def _can_make(what: str, path: str) -> bool:
     )
 
 
+def _nearest(path: str, folders: Container[str]) -> str:
+    """Of some folders the deepest that is a path or above it; nothing if none is."""
+    while path not in folders:
+        if path == "/":
+            return ""
+        path = parent(path)
+    return path
+
+
+def _folders(paths: Iterable[str]) -> set[str]:
+    """Every folder above one of some paths."""
+    found: set[str] = set()
+    for path in paths:
+        while path != "/" and (path := parent(path)) not in found:
+            found.add(path)
+    return found
+
+
 def depth(path: str) -> int:
-    """How many names lead to an absolute path."""
     return 0 if path == "/" else path.count("/")
 
 
