@@ -280,7 +280,13 @@ def sandboxed(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConne
     uri, tree = folder.as_uri(), folder / "hidden"
     globs = [deny_glob(f"{tree}/**/*.{kind}") for kind in ("env", "key", "pem")]
     many = [deny_glob(f"{tree}/matching/**/*.txt")]
-    entries = [entry({"type": "path", "path": f"{uri}/e/{number}"}, "write") for number in range(998)]
+    entries = [
+        entry(
+            {"type": "path", "path": f"{uri}/e/{number}"},
+            "write" if number < 62 else ("read", "deny")[number % 2],
+        )
+        for number in range(1000)
+    ]
     for number in range(REPEAT):
         told, ident = f" ({number})", f"s{os.urandom(4).hex()}-"
         for what, more in (("200,000 names", globs), ("8,000 matches", many), ("1,000 entries", entries)):
@@ -323,11 +329,12 @@ def confined(root: str, *entries: Params) -> Params:
 
 
 def plant(folder: Path, wanted: str) -> None:
-    """A tree of 200,000 names, of which 8,000 match, and 400 folders that may be written."""
+    """A tree of 200,000 names, of which 8,000 match, and 1,000 folders for rules."""
     if wanted and "sandbox" not in wanted:
         return
+    for number in range(1000):
+        (folder.parent / "e" / str(number)).mkdir(parents=True)
     for branch in range(400):
-        (folder.parent / "e" / str(branch)).mkdir(parents=True)
         place = folder / ("matching" if branch < 16 else "others") / str(branch)
         place.mkdir(parents=True)
         for number in range(500):

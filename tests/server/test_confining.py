@@ -1,4 +1,4 @@
-"""A start whose sandbox hides what globs match: trees are walked beside the loop, and nothing overtakes it."""
+"""A start whose sandbox hides what globs match: a thread walks the trees, and nothing overtakes the start."""
 
 from __future__ import annotations
 
@@ -195,5 +195,22 @@ def test_too_many_matches_are_said_by_the_command(place: Place, monkeypatch: pyt
             stdout, stderr, code = await output(client, "p")
             assert (stdout, code) == ("", 1)
             assert stderr.startswith("error building bubblewrap command: Fatal error: unreadable glob")
+
+    wait_for(scenario())
+
+
+def test_too_many_writable_places_are_an_error(place: Place) -> None:
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            places = [place.project / str(number) for number in range(64)]
+            for name, roots in (("p", places), ("q", [*places, place.elsewhere])):
+                asked = {**params(place, name, "true"), "sandbox": sandbox(WORKSPACE, *roots)}
+                if name == "p":
+                    await client.call("process/start", asked)
+                    assert (await output(client, name))[2] == 0
+                else:
+                    with pytest.raises(outfitter.RequestFailed, match="65 places that may be written") as why:
+                        await client.call("process/start", asked)
+                    assert why.value.data["error"] == "limit-exceeded"
 
     wait_for(scenario())

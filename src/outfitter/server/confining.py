@@ -8,6 +8,7 @@ from ..errors import LimitExceeded, SandboxUnavailable
 from ..host.sandbox.refusal import TooWide, Unenforceable, refusal
 from ..protocol.sandbox import Disabled, External
 from .call import LATER
+from .limits import SANDBOX_WRITABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def step(
     from us, where we can; its network is ours to close, whatever happens. With `isolated` the command has no
     network but one of its own, whatever the profile says. `matched` is what `matched_first` has found.
 
-    Raises InvalidParams, SandboxUnavailable.
+    Raises InvalidParams, LimitExceeded, SandboxUnavailable.
     """
     profile = context.permissions
     if isinstance(profile, Disabled) and not isolated:
@@ -88,6 +89,9 @@ def step(
     confinement = bind(context, cwd=launch.cwd, tmpdir=launch.env.get("TMPDIR"))
     if context.landlock and confinement.files and not confinement.writes_all:
         return False, refuse(_NO_LANDLOCK, _PANIC)
+    if (places := len(confinement.writable)) > SANDBOX_WRITABLE:
+        what, remedy = "the sandbox of a command", "name a folder above some of them"
+        raise LimitExceeded(what, places, SANDBOX_WRITABLE, "places that may be written", remedy)
     if confinement.writes_all:
         confinement = Confinement(False, confinement.network)
     try:

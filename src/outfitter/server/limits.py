@@ -134,6 +134,9 @@ GRANTS_KNOWN = 1024
 # Processes and threads of one sandbox: a build with a compiler for each of 64 cores has a few hundred, and a
 # fork bomb stops before the machine does.
 SANDBOX_PROCESSES = 2048
+# Places that a sandboxed command may write. Each has four protected names, which are made and noted where
+# they are missing: 0.5 ms, on the loop. Clients send a workspace, two temporary folders and a few more.
+SANDBOX_WRITABLE = 64
 # Names that are looked up at a time for the proxies of commands, a thread each. A resolver answers in
 # milliseconds; a slow one holds up nothing but proxies.
 RESOLVING = 8

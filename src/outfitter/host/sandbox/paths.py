@@ -213,6 +213,11 @@ class _Look:
     def _set(self, confinement: Confinement, rules: Iterable[Rule]) -> None:
         self.real = replace(confinement, rules=canonical(rules))
         self._rules = Index(self.real.rules)
+        # Read-only paths by the root that each is taken from: the deepest one above it.
+        self._narrower: dict[str, list[str]] = {}
+        for rule in self.real.rules:
+            if rule.access == READ and (root := _nearest(rule.path, self._changeable)):
+                self._narrower.setdefault(root, []).append(rule.path)
 
     def _place(self, path: str, within: str = "") -> Place:
         found = self._places.get(path)
@@ -286,21 +291,13 @@ class _Look:
         if not place.is_dir:
             return Writable(path, root, True)
         real = self.real
-        kept = [
-            rule.path
-            for rule in real.rules
-            if rule.access == READ and covers(root, rule.path) and self._narrows(rule.path, root)
-        ]
+        kept = list(self._narrower.get(root, ()))
         protected = real.protected(root)
         kept += [name for name in protected if self._rules.access(name) == READ]
         if f"{root.rstrip('/')}/.git" in protected:
             kept += self._repositories(root)
         found = [one for each in bydepth(kept) if (one := self._protect(each, root)) is not None]
         return Writable(path, root, False, tuple(found))
-
-    def _narrows(self, path: str, root: str) -> bool:
-        """Whether this is the root that a read-only path is taken from: the deepest one above it."""
-        return _nearest(path, self._changeable) == root
 
     def _protect(self, path: str, root: str) -> Protected | None:
         place = self._place(path, root.rstrip("/") if covers(root, path) else "")
