@@ -12,7 +12,9 @@ import pytest
 
 import outfitter
 from outfitter.host.sandbox import globs
+from outfitter.providers import registry
 from outfitter.server import asking
+from tests.server.test_asking import Slow
 from tests.support.contracts import Place, wait_for
 from tests.support.machine import SECOND
 from tests.support.sandbox import WORKSPACE, managed, need_sandbox, sandbox
@@ -163,7 +165,7 @@ def test_who_waits_is_told_for_what(place: Place, disk: SlowDisk, monkeypatch: p
             start = client.start(["true"], cwd=str(place.project), sandbox=hides, on_waiting=waiting)
             starting = asyncio.create_task(start)
             await heard.wait()
-            assert set(told) == {"looking for the files that the sandbox hides"}
+            assert set(told) == {"the files that its sandbox hides"}
             disk.may_list.set()
             assert await (await starting).wait() == 0
 
@@ -212,5 +214,32 @@ def test_too_many_writable_places_are_an_error(place: Place) -> None:
                     with pytest.raises(outfitter.RequestFailed, match="65 places that may be written") as why:
                         await client.call("process/start", asked)
                     assert why.value.data["error"] == "limit-exceeded"
+
+    wait_for(scenario())
+
+
+def test_what_waits_for_a_provider_waits_for_the_walk_too(
+    place: Place, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = Slow()
+    monkeypatch.setitem(registry._made, "notes", provider)
+    place.says('[providers]\nuse = ["notes"]\n')
+    place.write(place.project / "notes", "NOTED=1\n")
+
+    async def scenario() -> None:
+        async with outfitter.local(environment=place.environ()) as client:
+            start = params(place, "p", "cat", pipeStdin=True, contract={})
+            write = {"processId": "p", "chunk": "b25l", "writeId": "w", "eof": True}
+            started = asyncio.create_task(client.call("process/start", start))
+            written = asyncio.create_task(client.call("process/write", write))
+            await until(provider.begun)
+            assert await client.status() == "ready"  # both have been read by now
+            provider.may_answer.set()
+            await until(disk.begun)
+            assert await client.status() == "ready"
+            assert not started.done() and not written.done()
+            disk.may_list.set()
+            assert (await written)["status"] == "accepted"
+            assert await output(client, "p") == ("one", "", 0)
 
     wait_for(scenario())

@@ -62,7 +62,7 @@ def matched_first(call: Call, params: StartParams, confinement: Confinement, beg
         call.run(begin, matched)
 
     tell = params.process_id if params.contract is not None else None
-    what = "looking for the files that the sandbox hides"
+    what = "the files that its sandbox hides"
     call.services.asking.beside(call, walk, use, params.process_id, tell=tell, what=what)
     return LATER
 
