@@ -270,8 +270,75 @@ def cases(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnectio
     yield "fs/watch", request("fs/watch", {"watchId": "w", "path": f"{path}/tree"})
     yield "fs/getMetadata: a path of 7 MB", request("fs/getMetadata", {"path": path + "/x" * 3_500_000})
     yield "fs/getMetadata: 7 MB, escaped", request("fs/getMetadata", {"path": path + "/" + "%41" * 2_300_000})
+    yield from sandboxed(folder)
     yield "process/read: 1 MiB", lambda socket: read_escapes(socket, 1)
     yield "process/list: 2,000", lambda socket: list_many(socket)
+
+
+def sandboxed(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConnection], object]]]:
+    """Requests whose sandbox hides what globs match, or has as many entries as it may."""
+    uri, tree = folder.as_uri(), folder / "hidden"
+    globs = [deny_glob(f"{tree}/**/*.{kind}") for kind in ("env", "key", "pem")]
+    many = [deny_glob(f"{tree}/matching/**/*.txt")]
+    entries = [
+        entry(
+            {"type": "path", "path": f"{uri}/e/{number}"},
+            "write" if number < 62 else ("read", "deny")[number % 2],
+        )
+        for number in range(500)
+    ]
+    for number in range(REPEAT):
+        told, ident = f" ({number})", f"s{os.urandom(4).hex()}-"
+        for what, more in (("200,000 names", globs), ("8,000 matches", many), ("500 entries", entries)):
+            params = start(f"{ident}{what}", argv=["/bin/true"], cwd=uri, sandbox=confined(uri, *more))
+            yield f"start: sandbox, {what}{told}", request("process/start", params)
+    for what, more in (("globs", globs), ("matches", many), ("500 entries", entries)):
+        for method in ("getMetadata", "readDirectory", "readFile"):
+            path = f"{uri}/hidden/matching/0/1.txt" if method == "readFile" else f"{uri}/tree"
+            params = {"path": path, "sandbox": confined(uri, *more)}
+            yield f"fs/{method}: sandbox, {what}", request(f"fs/{method}", params)
+    roots = [{"id": f"r{number}", "path": f"{uri}/tree"} for number in range(128)]
+    yield "capabilityRoots/discoverV1: 128 roots", request("capabilityRoots/discoverV1", {"roots": roots})
+    (folder / ".codex").mkdir(exist_ok=True)
+    lines = [f'key{number} = "{"x" * 50}"\n' for number in range(62_000)]
+    (folder / ".codex" / "config.toml").write_text("".join(lines)[: 4 * MIB - 100].rpartition("\n")[0] + "\n")
+    asked = {"cwd": uri, "configPaths": [["key1"]], "requirementsPaths": []}
+    yield "environmentConfig/read: 4 MiB", request("environmentConfig/read", asked)
+
+
+def entry(path: Params, access: str) -> Params:
+    return {"path": path, "access": access}
+
+
+def deny_glob(pattern: str) -> Params:
+    return entry({"type": "glob_pattern", "pattern": pattern}, "deny")
+
+
+def confined(root: str, *entries: Params) -> Params:
+    special = [
+        entry({"type": "special", "value": {"kind": kind}}, access)
+        for kind, access in (("root", "read"), ("project_roots", "write"))
+    ]
+    files = {"type": "restricted", "entries": [*special, *entries]}
+    return {
+        "permissions": {"type": "managed", "file_system": files, "network": "restricted"},
+        "workspaceRoots": [root],
+        "cwd": root,
+        "windowsSandboxLevel": "disabled",
+    }
+
+
+def plant(folder: Path, wanted: str) -> None:
+    """A tree of 200,000 names, of which 8,000 match, and 500 folders for rules."""
+    if wanted and "sandbox" not in wanted:
+        return
+    for number in range(500):
+        (folder.parent / "e" / str(number)).mkdir(parents=True)
+    for branch in range(400):
+        place = folder / ("matching" if branch < 16 else "others") / str(branch)
+        place.mkdir(parents=True)
+        for number in range(500):
+            (place / f"{number}.txt").touch()
 
 
 def one_after_the_other(*messages: bytes) -> Callable[[ClientConnection], object]:
@@ -299,6 +366,7 @@ def main() -> None:
         (folder / "tree").mkdir()
         for number in range(20_000):
             (folder / "tree" / f"{number}.txt").write_text("x\n")
+        plant(folder / "hidden", wanted)
         env = {"PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8"}
         argv = [sys.executable, "-m", "outfitter", "serve", "--listen", "ws://127.0.0.1:0"]
         server = subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, cwd=home)

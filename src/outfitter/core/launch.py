@@ -22,7 +22,8 @@ class Launch:
     file that `program` means, if somebody has looked for it already.
 
     `sandboxed`: its caller asked for a sandbox, whatever that means here. `confinement` is what it may do, if
-    it is confined. Before it runs, `before` is called with the first process of its sandbox; the command
+    it is confined; `matched` is what its globs match, if `host.sandbox` has looked for it already.
+    Before it runs, `before` is called with the first process of its sandbox; the command
     waits until the second argument was called, and has the network that was made meanwhile.
     """
 
@@ -40,6 +41,7 @@ class Launch:
     found: str = ""
     sandboxed: bool = False
     confinement: Confinement | None = None
+    matched: object = None
     before: Callable[[int, Callable[[], None]], None] | None = None
 
     @property

@@ -95,12 +95,12 @@ def mask(paths: tuple[str, ...]) -> Step:
     return step
 
 
-def confine(confinement: Confinement | None) -> Step:
+def confine(confinement: Confinement | None, matched: object = None) -> Step:
     """The command runs in a sandbox, with all that stands in front of it. Without a confinement its caller
-    asked for a sandbox that allows everything."""
+    asked for a sandbox that allows everything. `matched` is what the confinement's globs match."""
 
     def step(launch: Launch) -> tuple[Launch, Note | None]:
-        return replace(launch, sandboxed=True, confinement=confinement), None
+        return replace(launch, sandboxed=True, confinement=confinement, matched=matched), None
 
     return step
 

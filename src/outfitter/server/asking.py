@@ -10,7 +10,7 @@ from ..core.marks import NO_SESSION
 from ..core.shares import Shares
 from ..protocol.environment import WaitingNotice
 from ..stdlib import allocate_lock
-from .limits import FIRST_NEWS_SECONDS, QUESTIONS, QUESTIONS_TOTAL
+from .limits import FIRST_NEWS_SECONDS, MATCHING, MATCHING_TOTAL, QUESTIONS, QUESTIONS_TOTAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Asking:
         self._sessions = sessions
         self._workers = workers
         self._turns = Shares(QUESTIONS_TOTAL, QUESTIONS)
+        self._matching = Shares(MATCHING_TOTAL, MATCHING)
         self._waiting: dict[object, list[Then]] = {}
 
     def first(
@@ -62,11 +63,41 @@ class Asking:
         """
         # Before the first command, too: what is asked ends with the server, however that ends.
         self._sessions.watchdog.ensure()
+        then = self._set_aside(call, again, process_id, tell, questions.what)
+        self._ask(questions, then, call.session.number)
+
+    def beside(
+        self,
+        call: Asker,
+        work: Callable[[], Any],
+        use: Callable[[Any], None],
+        process_id: str,
+        *,
+        tell: str | None,
+        what: str,
+    ) -> None:
+        """Does in a thread what a start needs and takes seconds at most, then calls `use` with what came of
+        it. It is not begun for a client that has gone."""
+        found: list[Any] = []
+        then = self._set_aside(call, lambda: use(found[0]), process_id, tell, what)
+        owner = call.session.number
+
+        def done(result: Any, failure: BaseException | None) -> None:
+            self._matching.done(owner)
+            found.append(result)
+            then(failure)
+
+        self._matching.add(owner, lambda: self._workers.run(lambda: work() if call.open else None, done))
+
+    def _set_aside(
+        self, call: Asker, again: Callable[[], None], process_id: str | None, tell: str | None, what: str
+    ) -> Then:
+        """What to call when the request can be handled. Until then its process's id is taken."""
         call.later()
         starting = call.session.starting
         if process_id is not None:
             starting[process_id] = []
-        news = None if tell is None else _News(self._loop, call, WaitingNotice(tell, questions.what))
+        news = None if tell is None else _News(self._loop, call, WaitingNotice(tell, what))
 
         def then(failure: BaseException | None) -> None:
             if news is not None:
@@ -78,10 +109,13 @@ class Asking:
                 call.refuse(failure)
             else:
                 again()
-            for one in held:
+            for place, one in enumerate(held):
+                if process_id in starting:
+                    starting[process_id] += held[place:]  # the start waits for something else now
+                    return
                 one()
 
-        self._ask(questions, then, call.session.number)
+        return then
 
     def _ask(self, questions: Questions, then: Then, owner: int) -> None:
         waiting = self._waiting.get(questions.key)

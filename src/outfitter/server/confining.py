@@ -1,19 +1,28 @@
-"""What a request's sandbox means for its command: a step of its start."""
+"""What a request's sandbox means for its command: a step of its start, and what must be found before it."""
 
 from __future__ import annotations
 
-from ..contract.contract import Questions
-from ..core.permissions import Confinement, bind
+from ..core.permissions import Confinement, bind, has_globs
 from ..core.starting import confine, refuse
-from ..errors import SandboxUnavailable
+from ..errors import LimitExceeded, SandboxUnavailable
+from ..host.sandbox.refusal import TooWide, Unenforceable, refusal
 from ..protocol.sandbox import Disabled, External
+from .call import LATER
+from .limits import SANDBOX_WRITABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..contract.contract import Ready
     from ..core.launch import Launch
     from ..core.starting import Step
+    from ..host.sandbox import paths
+    from ..protocol.process import StartParams
     from ..protocol.sandbox import SandboxContext
+    from .call import Call, Handler, Later
     from .services import Services
+
+    # What globs match, or why nobody can say.
+    Matched = paths.Matched | Unenforceable
 
 # The reference's words, and its exit code.
 _NO_LANDLOCK = (
@@ -22,15 +31,57 @@ _NO_LANDLOCK = (
 _PANIC = 101
 
 
+def patterns(services: Services, context: SandboxContext, ready: Ready) -> Confinement | None:
+    """The confinement of a command, if it hides what globs match. Raises InvalidParams, EnvironmentTooLarge,
+    LaunchRefused."""
+    if not has_globs(context.permissions):
+        return None
+    tmpdir = services.environments.contract.environment(ready).values.get("TMPDIR")
+    confinement = bind(context, cwd=ready.asked.cwd, tmpdir=tmpdir)
+    return confinement if confinement.globs else None
+
+
+def matched_first(call: Call, params: StartParams, confinement: Confinement, begin: Handler) -> Later:
+    """Has a thread walk the trees of globs, which may be large: 5 us for each name. Then `begin` gets what
+    matches, and the command starts at once: see `host.sandbox.paths.look` for what is looked at again."""
+    from ..host.sandbox.paths import match
+
+    def walk() -> Matched:
+        try:
+            return match(confinement, lambda: call.open)
+        except TooWide as why:
+            what, remedy = (
+                f"a glob that the sandbox hides, below {why.folder}",
+                "begin it with a deeper folder",
+            )
+            raise LimitExceeded(what, why.limit + 1, why.limit, "names or more", remedy) from None
+        except Unenforceable as why:
+            return why  # which the command says, as with the reference
+
+    def use(matched: Matched) -> None:
+        call.run(begin, matched)
+
+    tell = params.process_id if params.contract is not None else None
+    what = "the files that its sandbox hides"
+    call.services.asking.beside(call, walk, use, params.process_id, tell=tell, what=what)
+    return LATER
+
+
 def step(
-    services: Services, context: SandboxContext, launch: Launch, *, isolated: bool = False
+    services: Services,
+    context: SandboxContext,
+    launch: Launch,
+    matched: Matched | None = None,
+    *,
+    isolated: bool = False,
 ) -> tuple[bool, Step]:
     """Confines the command as its client asked for, and whether it does: what is allowed everything is not.
 
     Of a `disabled` profile nothing is enforced. What somebody else confines gets the filter of system calls
     from us, where we can; its network is ours to close, whatever happens. With `isolated` the command has no
-    network but one of its own, whatever the profile says. Raises InvalidParams, SandboxUnavailable,
-    LookFirst.
+    network but one of its own, whatever the profile says. `matched` is what `matched_first` has found.
+
+    Raises InvalidParams, LimitExceeded, SandboxUnavailable.
     """
     profile = context.permissions
     if isinstance(profile, Disabled) and not isolated:
@@ -38,6 +89,9 @@ def step(
     confinement = bind(context, cwd=launch.cwd, tmpdir=launch.env.get("TMPDIR"))
     if context.landlock and confinement.files and not confinement.writes_all:
         return False, refuse(_NO_LANDLOCK, _PANIC)
+    if (places := len(confinement.writable)) > SANDBOX_WRITABLE:
+        what, remedy = "the sandbox of a command", "name a folder above some of them"
+        raise LimitExceeded(what, places, SANDBOX_WRITABLE, "places that may be written", remedy)
     if confinement.writes_all:
         confinement = Confinement(False, confinement.network)
     try:
@@ -46,20 +100,6 @@ def step(
         if isinstance(profile, External) and profile.network and not isolated:
             return False, confine(None)
         raise
-    if confinement.globs and services.sandboxes.scans.found(confinement) is None:
-        raise LookFirst(confinement)
-    return True, confine(confinement)
-
-
-class LookFirst(Exception):
-    """The files must be looked at before the command can be started, which takes long."""
-
-    def __init__(self, confinement: Confinement) -> None:
-        super().__init__()
-        self.confinement = confinement
-
-    def questions(self, services: Services) -> Questions:
-        """What is to be done in a thread."""
-        scans, confinement = services.sandboxes.scans, self.confinement
-        what = "the files that its sandbox hides"
-        return Questions(confinement, what, lambda _: scans.look(confinement))
+    if isinstance(matched, Unenforceable):
+        return False, refuse(refusal(matched), 1)
+    return True, confine(confinement, matched)

@@ -97,6 +97,9 @@ WAITING_SEARCHES = 64
 # Questions to providers, setups and login shells that are asked at a time, of all sessions and of one. Each
 # is a program of somebody else, which may take minutes: they have threads of their own, so no file waits.
 QUESTIONS_TOTAL, QUESTIONS = 32, 8
+# Trees that are walked at a time for what the globs of sandboxes match, of all sessions and of one. Such a
+# walk takes seconds at most, and threads take turns with the interpreter: more would hold up the loop.
+MATCHING_TOTAL, MATCHING = 2, 1
 # Large environments that are explained at a time: threads take turns with the interpreter anyway.
 EXPLAINING = 1
 # Variables, and bytes of values, that are explained at once, in about 5 ms; a thread explains more.
@@ -131,6 +134,9 @@ GRANTS_KNOWN = 1024
 # Processes and threads of one sandbox: a build with a compiler for each of 64 cores has a few hundred, and a
 # fork bomb stops before the machine does.
 SANDBOX_PROCESSES = 2048
+# Places that a sandboxed command may write. Each has four protected names, which are made and noted where
+# they are missing: 0.5 ms, on the loop. Clients send a workspace, two temporary folders and a few more.
+SANDBOX_WRITABLE = 64
 # Names that are looked up at a time for the proxies of commands, a thread each. A resolver answers in
 # milliseconds; a slow one holds up nothing but proxies.
 RESOLVING = 8

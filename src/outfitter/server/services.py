@@ -11,6 +11,7 @@ from .environment import Environments
 from .limits import (
     ANSWERS_TOTAL_BYTES,
     EXPLAINING,
+    MATCHING_TOTAL,
     QUESTIONS_TOTAL,
     RESOLVING,
     SEARCHES_TOTAL,
@@ -153,7 +154,7 @@ class Services:
         if self._slow is None:
             from ..host.workers import Workers
 
-            self._slow = Workers(self.loop, QUESTIONS_TOTAL + WALKS_TOTAL + EXPLAINING)
+            self._slow = Workers(self.loop, QUESTIONS_TOTAL + WALKS_TOTAL + MATCHING_TOTAL + EXPLAINING)
         return self._slow
 
     def explain(self, owner: Hashable, work: Callable[[], object], done: Done) -> None:

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from ..contract.settings import Settings
     from ..core.starting import Step
     from ..env.resolve import Resolved
+    from ..host.process import Process
     from ..host.programs import Programs
     from ..protocol.process import DetachedParams, StartParams
     from ..shell.look import Looked
-    from ..shell.start import ContractFlag
+    from ..shell.start import ContractFlag, ShellPlan
     from .call import Call, Later
+    from .confining import Matched
     from .environment import Environments
     from .network import ManagedNetwork
+    from .shells import Reporting
 
 # What masked startup files make good.
 _HELPED = ("login-shell", "startup-files")
@@ -72,93 +75,172 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
         from .composing import composed
 
         params = composed(params, ready)
-    network = None
-    if params.network is not None and params.network.proxy is not None:
-        from .network import ManagedNetwork
-
-        network = ManagedNetwork(call.services, call.session, params.process_id, params.network.proxy)
-    try:
-        return _start(call, params, ready, network)
-    except BaseException:
-        if network is not None:
-            network.close()
-        raise
-
-
-def _start(
-    call: Call, params: StartParams, ready: Ready, network: ManagedNetwork | None
-) -> StartResult | Later:
-    session, environments = call.session, call.services.environments
-    unattended = None if params.detached is None else _unattended(call, params.detached)
-    inside = params.sandbox is not None and params.network is not None and params.network.enforced
-    if network is not None:
-        ready = network.joined(ready, inside=inside)
-    resolved = environments.contract.environment(ready)
-    programs = call.services.programs
-    launch, concerns = _launch(params, ready.asked.cwd, resolved.values, programs)
-    steps: list[Step] = []
-    report = None
-    confined, sandboxed = False, None
     if params.sandbox is not None:
         from . import confining
 
-        confined, sandboxed = confining.step(call.services, params.sandbox, launch, isolated=inside)
-    said = _settings(ready, environments)
-    masked = said is not None and _masks(said, params, confined=confined)
-    if concerns:
-        check_words(launch)  # to read a text of megabytes for shells in it takes 50 ms
-        settings = ready.settings or environments.contract.settings(launch.cwd)
-        login, startup = modes(settings, params.contract, wrapped=bool(ready.prefix) or masked)
-        report = reporting(startup, launch.env, wanted=session.summaries, confined=confined)
-        probe = None if report is None else report.probe
-        steps.append(shell(login, startup, probe, programs.look, account))
-    if ready.prefix:
-        steps.append(_wrapping(ready.prefix, resolved))
-    if masked:
-        steps.append(mask(environments.startup_files(launch.env)))
-    if network is not None and inside:
-        steps.append(connect(network.before))
-    if sandboxed is not None:
-        steps.append(sandboxed)
-    started = None
-    flags: tuple[ContractFlag, ...] = ()
+        confinement = confining.patterns(call.services, params.sandbox, ready)
+        if confinement is not None:
+            return confining.matched_first(
+                call, params, confinement, lambda call, matched: _connected(call, params, ready, matched)
+            )
+    return _connected(call, params, ready)
+
+
+def _connected(
+    call: Call, params: StartParams, ready: Ready, matched: Matched | None = None
+) -> StartResult | Later:
+    """Starts the command, with its proxy if it has one."""
+    unattended = None if params.detached is None else _unattended(call, params.detached)
+    if params.network is None or params.network.proxy is None:
+        return _Start(call, params, ready).run(unattended, matched)
+    from .network import ManagedNetwork
+
+    network = ManagedNetwork(call.services, call.session, params.process_id, params.network.proxy)
     try:
-        final, notes = through(launch, steps) if steps else (launch, ())
-        for plan in notes:
-            flags += tuple([one for one in plan.flags if not masked or one.code not in _HELPED])
-            if plan.shell:
-                reports = report if plan.probe else None
-                started = ShellStart(plan, launch.env, environments.contract, reports, session.summaries)
-        process = session.start(params.process_id, final, started, unattended, network)
+        return _Start(call, params, ready, network).run(unattended, matched)
     except BaseException:
-        if report is not None:
-            report.fifo.close()
+        network.close()
         raise
-    if report is not None and (started is None or not started.reports):
-        report.fifo.close()
-    observer = call.services.observer
-    if observer is not None:
-        who = (call.principal, call.channel.address, session.id)
-        observer.started(*who, process, params.argv, launch.cwd)
-    told = environments.summary(resolved, session.base, started, flags) if session.summaries else None
-    kind = "none" if params.sandbox is None else "linuxSeccomp"  # clients want no other word
-    if params.contract is not None:
-        warnings = ready.warnings
-        if params.env and (resolved.refused or "PATH" in params.env):
-            warnings = (*warnings, *_not_set(resolved, params.env))
-        return StartResult(params.process_id, kind, warnings, told)
-    result = StartResult(params.process_id, kind, environment=told)
-    if ready.warnings or flags:
-        # Its protocol has no place for them.
-        texts = (*ready.warnings, *(flag.what for flag in flags))
+
+
+class _Start:
+    """One start: the launch that was asked for, the steps to the one that happens, and what is told of it."""
+
+    __slots__ = (
+        "call",
+        "environments",
+        "flags",
+        "has_shell",
+        "inside",
+        "launch",
+        "masked",
+        "network",
+        "params",
+        "ready",
+        "report",
+        "resolved",
+        "said",
+        "shell",
+    )
+
+    def __init__(
+        self, call: Call, params: StartParams, ready: Ready, network: ManagedNetwork | None = None
+    ) -> None:
+        environments = call.services.environments
+        # Whether the proxy is in the sandbox, and nothing else of a network.
+        self.inside = params.sandbox is not None and params.network is not None and params.network.enforced
+        if network is not None:
+            ready = network.joined(ready, inside=self.inside)
+        resolved = environments.contract.environment(ready)
+        self.launch, self.has_shell = _launch(
+            params, ready.asked.cwd, resolved.values, call.services.programs
+        )
+        self.said = _settings(ready, environments)
+        self.call, self.params, self.ready, self.network = call, params, ready, network
+        self.environments, self.resolved = environments, resolved
+        self.masked = False  # whether startup files look empty
+        self.report: Reporting | None = None  # of a shell, about its startup files
+        self.shell: ShellStart | None = None
+        self.flags: tuple[ContractFlag, ...] = ()
+
+    def run(self, unattended: float | None, matched: Matched | None) -> StartResult | Later:
+        process = self._spawned(unattended, matched)
+        call = self.call
+        observer = call.services.observer
+        if observer is not None:
+            who = (call.principal, call.channel.address, call.session.id)
+            observer.started(*who, process, self.params.argv, self.launch.cwd)
+        return self._answer(process)
+
+    # From the launch to the command
+
+    def _spawned(self, unattended: float | None, matched: Matched | None) -> Process:
+        try:
+            steps = self._steps(matched)
+            final, notes = through(self.launch, steps) if steps else (self.launch, ())
+            for plan in notes:
+                self._note(plan)
+            process = self.call.session.start(
+                self.params.process_id, final, self.shell, unattended, self.network
+            )
+        except BaseException:
+            if self.report is not None:
+                self.report.fifo.close()
+            raise
+        if self.report is not None and (self.shell is None or not self.shell.reports):
+            self.report.fifo.close()
+        return process
+
+    def _steps(self, matched: Matched | None) -> list[Step]:
+        """In the order of `core.starting`: from the inside out."""
+        steps: list[Step] = []
+        confined, sandboxed = False, None
+        if self.params.sandbox is not None:
+            from .confining import step
+
+            services, context = self.call.services, self.params.sandbox
+            confined, sandboxed = step(services, context, self.launch, matched, isolated=self.inside)
+        self.masked = self.said is not None and _masks(self.said, self.params, confined=confined)
+        if self.has_shell:
+            steps.append(self._shell_step(confined=confined))
+        if self.ready.prefix:
+            steps.append(_wrapping(self.ready.prefix, self.resolved))
+        if self.masked:
+            steps.append(mask(self.environments.startup_files(self.launch.env)))
+        if self.network is not None and self.inside:
+            steps.append(connect(self.network.before))
+        if sandboxed is not None:
+            steps.append(sandboxed)
+        return steps
+
+    def _shell_step(self, *, confined: bool) -> Step:
+        ready, launch = self.ready, self.launch
+        check_words(launch)  # to read a text of megabytes for shells in it takes 50 ms
+        settings = ready.settings or self.environments.contract.settings(launch.cwd)
+        wrapped = bool(ready.prefix) or self.masked
+        login, startup = modes(settings, self.params.contract, wrapped=wrapped)
+        wanted = self.call.session.summaries
+        report = self.report = reporting(startup, launch.env, wanted=wanted, confined=confined)
+        probe = None if report is None else report.probe
+        return shell(login, startup, probe, self.call.services.programs.look, account)
+
+    def _note(self, plan: ShellPlan) -> None:
+        """What the step for shells has done."""
+        self.flags += tuple([one for one in plan.flags if not self.masked or one.code not in _HELPED])
+        if plan.shell:
+            reports = self.report if plan.probe else None
+            contract, told = self.environments.contract, self.call.session.summaries
+            self.shell = ShellStart(plan, self.launch.env, contract, reports, told)
+
+    # What the client is told
+
+    def _answer(self, process: Process) -> StartResult | Later:
+        params, resolved, session = self.params, self.resolved, self.call.session
+        told = None
+        if session.summaries:
+            told = self.environments.summary(resolved, session.base, self.shell, self.flags)
+        kind = "none" if params.sandbox is None else "linuxSeccomp"  # clients want no other word
+        warnings = self.ready.warnings
+        if params.contract is not None:
+            if params.env and (resolved.refused or "PATH" in params.env):
+                warnings = (*warnings, *_not_set(resolved, params.env))
+            return StartResult(params.process_id, kind, warnings, told)
+        result = StartResult(params.process_id, kind, environment=told)
+        return self._said_beside(result, process) if warnings or self.flags else result
+
+    def _said_beside(self, result: StartResult, process: Process) -> StartResult | Later:
+        """What the protocol of the stock client has no place for: in the log, and as its user wants it."""
+        params, call, environments = self.params, self.call, self.environments
+        texts = (*self.ready.warnings, *(flag.what for flag in self.flags))
         environments.say(texts)
-        if said is not None and said.stock_notices == "stderr":
-            news = environments.news(call.principal, params.thread_id or session.id, texts)
-            if news:
-                call.answer(result)  # before anything that the command says
-                process.remark(notice(news, tty=params.tty))
-                return LATER
-    return result
+        if self.said is None or self.said.stock_notices != "stderr":
+            return result
+        news = environments.news(call.principal, params.thread_id or call.session.id, texts)
+        if not news:
+            return result
+        call.answer(result)  # before anything that the command says
+        process.remark(notice(news, tty=params.tty))
+        return LATER
 
 
 def notice(texts: Iterable[str], *, tty: bool) -> bytes:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from outfitter.host.sandbox import globs
 from outfitter.host.sandbox.globs import expand, matcher, translate
-from outfitter.host.sandbox.refusal import Unenforceable
+from outfitter.host.sandbox.refusal import TooWide, Unenforceable
 
 
 @pytest.mark.parametrize(
@@ -211,5 +211,24 @@ def test_a_search_that_finds_nothing_ends_too(tmp_path: Path, monkeypatch: pytes
     tree(tmp_path, "1", "2")
     assert expand([f"{tmp_path}/*.x"], None) == []
     tree(tmp_path, "3")
-    with pytest.raises(Unenforceable, match="looked at more than 2 paths"):
+    with pytest.raises(TooWide, match="looked at more than 2 paths") as raised:
         expand([f"{tmp_path}/*.x"], None)
+    assert (raised.value.folder, raised.value.limit) == (str(tmp_path), 2)
+
+
+def test_folders_count_as_names_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(globs, "MAX_SCANNED", 2)
+    (tmp_path / "a/b").mkdir(parents=True)
+    assert expand([f"{tmp_path}/*.x"], None) == []
+    (tmp_path / "a/b/c").mkdir()
+    with pytest.raises(TooWide):
+        expand([f"{tmp_path}/*.x"], None)
+
+
+def test_a_search_ends_that_nobody_needs(tmp_path: Path) -> None:
+    tree(tmp_path, "1.x", "a/2.x", "a/b/3.x")
+    answers = iter([True, True, False])
+    assert expand([f"{tmp_path}/*.x"], None, lambda: next(answers)) == [
+        f"{tmp_path}/1.x",
+        f"{tmp_path}/a/2.x",
+    ]

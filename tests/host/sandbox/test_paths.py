@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outfitter.core.permissions import DENY, PROTECTED, READ, WRITE, Confinement, Rule, canonical, covers
-from outfitter.host.sandbox.paths import Found, Hidden, Protected, Writable, locate, look, settle
+from outfitter.host.sandbox import paths
+from outfitter.host.sandbox.paths import Found, Hidden, Protected, Writable, locate, look, match, settle
 from outfitter.host.sandbox.refusal import Unenforceable
 
 
@@ -346,6 +347,57 @@ def test_a_rule_through_a_link_that_can_be_changed(here: Path, access: str, what
 def test_a_protected_name_that_is_a_link(here: Path, name: str) -> None:
     (here / name).symlink_to("elsewhere")
     assert found(("/", READ), (here, WRITE)) == refused("read-only", here / name, here / name)
+
+
+@pytest.fixture(params=[0, 256], ids=["many", "few"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether what matches is looked at again."""
+    monkeypatch.setattr(paths, "_FEW", request.param)
+    return bool(request.param)
+
+
+def test_what_was_matched_before_the_look_is_hidden(here: Path, few: bool) -> None:
+    for name in ("ws/.env", "ws/sub/b.env", "hidden", "target"):
+        (here / name).parent.mkdir(exist_ok=True, parents=True)
+        (here / name).touch()
+    (here / "link.env").symlink_to("target")
+    said = confinement(
+        ("/", READ), (here / "ws", WRITE), (here / "hidden", DENY), globs=(f"{here}/**/*.env",)
+    )
+    matched = match(said)
+    assert (matched.found is None) is few
+    told = look(said, matched)
+    assert told == look(said)
+    hidden = ["hidden", "target", "ws/.env", "ws/sub/b.env"]
+    assert [one.path for one in told.hidden] == [f"{here}/{name}" for name in hidden]
+
+
+def test_rules_are_looked_at_after_the_match(here: Path, few: bool) -> None:
+    (here / "ws").mkdir()
+    (here / "ws/a.env").touch()
+    said = confinement((here / "ws", WRITE), (here / "ws/kept", READ), globs=(f"{here}/ws/*.env",))
+    matched = match(said)
+    (here / "ws/kept").symlink_to("elsewhere")  # by another command
+    assert look(said, matched) == refused("read-only", here / "ws/kept", here / "ws/kept")
+
+
+def test_few_names_are_looked_at_after_the_match(here: Path) -> None:
+    for name in ("a.env", "b.env"):
+        (here / name).touch()
+    said = confinement((here, WRITE), globs=(f"{here}/*.env",))
+    matched = match(said)
+    (here / "a.env").unlink()
+    assert [one.path for one in look(said, matched).hidden] == [f"{here}/b.env"]
+    (here / "b.env").unlink()
+    (here / "b.env").symlink_to("/etc/hostname")
+    assert look(said, matched) == refused("deny-read", here / "b.env", here / "b.env")
+
+
+def test_what_was_refused_by_the_match_stays_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "_FEW", 0)
+    (here / "a.env").symlink_to("/etc/hostname")
+    said = confinement((here, WRITE), globs=(f"{here}/*.env",))
+    assert look(said, match(said)) == refused("deny-read", here / "a.env", here / "a.env")
 
 
 def test_a_match_that_is_a_link_which_can_be_changed(here: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from .refusal import Unenforceable
+from .refusal import TooWide, Unenforceable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,25 +17,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 MAX_MATCHES = 8192  # the reference's: each is a mount
-# Names looked at for all patterns: three seconds. More of them is a pattern with too short a prefix.
+# Names of files and folders looked at for all patterns: six seconds. More of them is a pattern with too short
+# a prefix.
 MAX_SCANNED = 1 << 20
 MAX_ALTERNATIVES = 256  # that the braces of one pattern stand for; people write a handful
 _WILD = frozenset("*?[]")
 
 
-def expand(patterns: Iterable[str], depth: int | None) -> list[str]:
+def expand(
+    patterns: Iterable[str], depth: int | None, needed: Callable[[], bool] = lambda: True
+) -> list[str]:
     """Every file and link that matches one of the absolute patterns, ordered. `depth` is how many folders
-    deep below the prefix a match may be. Raises Unenforceable."""
+    deep below the prefix a match may be. Ends early, with less, when it is `needed` no more.
+
+    Raises Unenforceable, TooWide."""
     found: set[str] = set()
-    scanned = 0
+    left = MAX_SCANNED
     for root, wanted in _by_root(patterns).items():
-        for path, relative in _files(root, depth):
-            scanned += 1
-            if scanned > MAX_SCANNED:
-                raise Unenforceable(
-                    f"unreadable glob expansion for {root} looked at more than {MAX_SCANNED} paths"
-                )
-            if wanted.fullmatch(relative):
+        for path, relative in _names(root, depth, needed):
+            left -= 1
+            if left < 0:
+                raise TooWide(root, MAX_SCANNED)
+            if path and wanted.fullmatch(relative):
                 found.add(path)
                 if len(found) > MAX_MATCHES:
                     raise Unenforceable(
@@ -78,13 +81,21 @@ def _by_root(patterns: Iterable[str]) -> dict[str, re.Pattern[str]]:
     return {folder: re.compile("|".join(texts), re.DOTALL) for folder, texts in parts.items()}
 
 
-def _files(root: str, depth: int | None) -> Iterator[tuple[str, str]]:
-    """Every file and link below a folder, with its path from there."""
+def _names(root: str, depth: int | None, needed: Callable[[], bool]) -> Iterator[tuple[str, str]]:
+    """Every file and link below a folder, with its path from there; for a folder there is nothing of it."""
     waiting = [("", 1)]
-    while waiting:
+    while waiting and needed():
         folder, level = waiting.pop()
         try:
-            entries = list(os.scandir(f"{root}/{folder}"))
+            with os.scandir(f"{root}/{folder}") as entries:
+                for entry in entries:
+                    relative = folder + entry.name
+                    if not entry.is_dir(follow_symlinks=False):
+                        yield f"{root}/{relative}", relative
+                        continue
+                    yield "", ""
+                    if depth is None or level < depth:
+                        waiting.append((f"{relative}/", level + 1))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -93,13 +104,6 @@ def _files(root: str, depth: int | None) -> Iterator[tuple[str, str]]:
             raise Unenforceable(
                 f"unreadable glob expansion for {root} cannot list {root}/{folder}: {error.strerror}"
             ) from None
-        for entry in entries:
-            relative = folder + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if depth is None or level < depth:
-                    waiting.append((f"{relative}/", level + 1))
-            else:
-                yield f"{root}/{relative}", relative
 
 
 def _is_closed(folder: str, error: OSError) -> bool:

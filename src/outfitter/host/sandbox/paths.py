@@ -2,7 +2,8 @@
 
 Every path that `look` gives is real: without links, so that a mount stands where the files are, whatever
 name leads there. All lists go from shallow to deep, which is the order to mount in. What is found is true for
-the moment: look just before the start.
+the moment: look just before the start. Only the walk of a tree for what globs match may come before: see
+`look`.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ import os
 from errno import ELOOP, ENAMETOOLONG
 from stat import S_ISDIR, S_ISLNK
 
-from ...core.permissions import DENY, PROTECTED, READ, WRITE, Rule, canonical, covers
+from ...core.permissions import DENY, PROTECTED, READ, WRITE, Index, Rule, canonical, covers
 from ...core.visibility import parent
 from ...record import record, replace
-from .refusal import Unenforceable
+from .refusal import Unenforceable, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from ...core.permissions import Confinement
 
 _LINKS = 40  # in one path: the kernel's own limit
+_FEW = 256  # names that globs match: to look at each takes 30 us, and the loop must not wait for 50 ms
 _POINTER_BYTES = 4200  # of a file of git's: a path of the kernel's limit, and a word
 
 
@@ -73,14 +75,57 @@ class Found:
     links: tuple[tuple[str, str], ...] = ()
 
 
-def look(confinement: Confinement) -> Found:
-    """What a sandbox must mount for a confinement. With globs this may take seconds: in a thread, then."""
+@record
+class Matched:
+    """What the globs of a confinement match. Of many names it is known already where they lead: `found`."""
+
+    names: tuple[str, ...]
+    found: Found | None = None
+
+
+def match(confinement: Confinement, needed: Callable[[], bool] = lambda: True) -> Matched:
+    """Walks the trees of the globs: 5 us for each name. It may be called in a thread, before a `look`, and
+    ends early when it is `needed` no more. Raises Unenforceable, TooWide."""
+    names = _names(confinement, needed)
+    return Matched(names, look(confinement, Matched(names)) if len(names) > _FEW else None)
+
+
+def _names(confinement: Confinement, needed: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
+    if not confinement.globs:
+        return ()
+    from .globs import expand
+
+    return tuple(expand(confinement.globs, confinement.glob_depth, needed))
+
+
+def look(confinement: Confinement, matched: Matched | None = None) -> Found:
+    """What a sandbox must mount for a confinement.
+
+    `matched` is what its globs match; without it their trees are walked now, which takes seconds for large
+    ones. A walk is no snapshot, wherever it happens: what is made in a folder behind it is not found. So it
+    may end a moment before the look, which stays just before the start: all rules are looked at here, with
+    the links that somebody who is confined could turn, and each of a few names that match. Many names were
+    looked at by the end of the walk: one after the other that takes longer than the start has to wait then.
+    """
     if not confinement.files:
         return Found(("/",), (Writable("/", "/"),))
+    if matched is not None and matched.found is not None:
+        return _joined(look(replace(confinement, globs=())), matched.found)
     try:
-        return _Look(confinement).found()
+        return _Look(confinement).found(_names(confinement) if matched is None else matched.names)
     except Unenforceable as why:
-        return Found(refusal=f"error building bubblewrap command: Fatal error: {why}\n")
+        return Found(refusal=refusal(why))
+
+
+def _joined(now: Found, before: Found) -> Found:
+    """What the rules mean now, and of what was found before what globs match."""
+    if before.refusal is not None or now.refusal is not None:
+        return now if now.refusal is not None else before
+    known = {one.path for one in now.hidden}
+    hidden = [*now.hidden, *[one for one in before.hidden if one.exists and one.path not in known]]
+    hidden.sort(key=lambda one: (depth(one.path), one.path))
+    links = {**dict(before.links), **dict(now.links)}
+    return replace(now, hidden=tuple(hidden), links=tuple([(link, links[link]) for link in bydepth(links)]))
 
 
 def settle(confinement: Confinement) -> Confinement:
@@ -148,21 +193,31 @@ class _Look:
         roots = [(rule.path, self._place(rule.path)) for rule in confinement.rules if rule.access == WRITE]
         self._roots = [(path, place) for path, place in roots if place.exists]
         # What a command may change, by its real path.
-        self._changeable = [place.real for _, place in self._roots]
+        self._changeable = {place.real for _, place in self._roots}
+        self._by_path = dict(self._roots)
         rules = [self._led(rule) for rule in confinement.rules if rule.access != WRITE]
         turned = [one for one in self._roots if self._turnable(one[1])]
         rules += [Rule(one[1].real, WRITE) for one in self._roots if one not in turned]
-        self.real = replace(confinement, rules=canonical(rules))
+        self._set(confinement, rules)
         # Who may change a link on the way could have anything made writable the next time: only what may be
         # written anyway is not refused. And a root that is missing opens a protected name, and no more.
         for path, place in turned:
-            if self.real.access(place.real) != WRITE:
+            if self._rules.access(place.real) != WRITE:
                 self._check_links("writable", path, place)
         absent = [place.real for _, place in roots if not place.exists]
-        opened = [path for path in absent if self.real.access(parent(path)) == WRITE]
+        opened = [path for path in absent if self._rules.access(parent(path)) == WRITE]
         more = [Rule(path, WRITE) for path in (*opened, *[place.real for _, place in turned])]
         if more:
-            self.real = replace(confinement, rules=canonical([*rules, *more]))
+            self._set(confinement, [*rules, *more])
+
+    def _set(self, confinement: Confinement, rules: Iterable[Rule]) -> None:
+        self.real = replace(confinement, rules=canonical(rules))
+        self._rules = Index(self.real.rules)
+        # Read-only paths by the root that each is taken from: the deepest one above it.
+        self._narrower: dict[str, list[str]] = {}
+        for rule in self.real.rules:
+            if rule.access == READ and (root := _nearest(rule.path, self._changeable)):
+                self._narrower.setdefault(root, []).append(rule.path)
 
     def _place(self, path: str, within: str = "") -> Place:
         found = self._places.get(path)
@@ -171,7 +226,7 @@ class _Look:
         return found
 
     def _may_change(self, path: str) -> bool:
-        return any(covers(root, path) for root in self._changeable)
+        return bool(_nearest(path, self._changeable))
 
     def _check_links(self, what: str, path: str, place: Place) -> None:
         for link, _ in place.links:
@@ -197,13 +252,12 @@ class _Look:
 
     def _from_root(self, path: str) -> str:
         """A path below a writable root, from where that root really is."""
-        above = [(root, place) for root, place in self._roots if covers(root, path)]
-        if not above:
+        root = _nearest(path, self._by_path)
+        if not root:
             return path
-        root, place = max(above, key=lambda one: len(one[0]))
-        return place.real.rstrip("/") + path[len(root.rstrip("/")) :]
+        return self._by_path[root].real.rstrip("/") + path[len(root.rstrip("/")) :]
 
-    def found(self) -> Found:
+    def found(self, matched: Sequence[str]) -> Found:
         real = self.real
         shown = [
             rule.path
@@ -214,19 +268,19 @@ class _Look:
         return Found(
             bydepth(shown),
             tuple([self._writable(path, place) for path, place in self._mounted()]),
-            self._hidden(),
+            self._hidden(matched),
             links=tuple([(link, links[link]) for link in bydepth(links) if self._is_top(link)]),
         )
 
     def _is_top(self, path: str) -> bool:
         """Whether nothing above lets a path be seen."""
-        return path == "/" or self.real.access(parent(path)) == DENY
+        return path == "/" or self._rules.access(parent(path)) == DENY
 
     def _mounted(self) -> Iterator[tuple[str, Place]]:
         """The roots that may be written, each real path once, unless another rule for it is stronger."""
         seen = set()
         for path, place in sorted(self._roots, key=lambda one: depth(one[1].real)):
-            if place.real not in seen and self.real.access(place.real) == WRITE:
+            if place.real not in seen and self._rules.access(place.real) == WRITE:
                 seen.add(place.real)
                 yield path, place
 
@@ -237,19 +291,13 @@ class _Look:
         if not place.is_dir:
             return Writable(path, root, True)
         real = self.real
-        kept = [rule.path for rule in real.rules if rule.access == READ and self._narrows(rule.path, root)]
+        kept = list(self._narrower.get(root, ()))
         protected = real.protected(root)
-        kept += [name for name in protected if real.access(name) == READ]
+        kept += [name for name in protected if self._rules.access(name) == READ]
         if f"{root.rstrip('/')}/.git" in protected:
             kept += self._repositories(root)
         found = [one for each in bydepth(kept) if (one := self._protect(each, root)) is not None]
         return Writable(path, root, False, tuple(found))
-
-    def _narrows(self, path: str, root: str) -> bool:
-        """Whether this is the root that a read-only path is taken from: the deepest one above it."""
-        return covers(root, path) and len(root) == max(
-            [len(each) for each in self._changeable if covers(each, path)]
-        )
 
     def _protect(self, path: str, root: str) -> Protected | None:
         place = self._place(path, root.rstrip("/") if covers(root, path) else "")
@@ -269,35 +317,31 @@ class _Look:
             return []
         shared = _pointer(f"{folder}/commondir", "")
         places = [locate(each) for each in (folder, shared) if each is not None]
-        found = [place.real for place in places if place.exists and self.real.access(place.real) == WRITE]
+        found = [place.real for place in places if place.exists and self._rules.access(place.real) == WRITE]
         return [each for each in found if each not in self._changeable]
 
     # What is hidden
 
-    def _hidden(self) -> tuple[Hidden, ...]:
+    def _hidden(self, matched: Sequence[str]) -> tuple[Hidden, ...]:
         rules = self.real.rules
         paths = [rule.path for rule in rules if rule.access == DENY]
-        paths += self._matched()
+        paths += self._matched(matched)
         found = []
+        above = _folders([rule.path for rule in rules])
         for path in bydepth(paths):
             place = self._place(path)
             if place.exists:
-                below = any(rule.path != path and covers(path, rule.path) for rule in rules)
-                found.append(Hidden(path, place.is_dir, below))
+                found.append(Hidden(path, place.is_dir, path in above))
             elif self._may_change(path) and _can_make("deny-read", path):
                 found.append(Hidden(path, False, exists=False))
         return tuple(found)
 
-    def _matched(self) -> Iterator[str]:
-        """What the globs match now: where it leads."""
-        if not self.real.globs:
-            return
-        from .globs import expand
-
-        for path in expand(self.real.globs, self.real.glob_depth):
+    def _matched(self, names: Sequence[str]) -> Iterator[str]:
+        """Where the names lead that globs match."""
+        for path in names:
             place = self._place(path)
             self._check_links("deny-read", path, place)
-            if self.real.access(place.real) != DENY and place.exists:
+            if self._rules.access(place.real) != DENY and place.exists:
                 yield place.real
 
 
@@ -329,8 +373,25 @@ def _can_make(what: str, path: str) -> bool:
     )
 
 
+def _nearest(path: str, folders: Container[str]) -> str:
+    """Of some folders the deepest that is a path or above it; nothing if none is."""
+    while path not in folders:
+        if path == "/":
+            return ""
+        path = parent(path)
+    return path
+
+
+def _folders(paths: Iterable[str]) -> set[str]:
+    """Every folder above one of some paths."""
+    found: set[str] = set()
+    for path in paths:
+        while path != "/" and (path := parent(path)) not in found:
+            found.add(path)
+    return found
+
+
 def depth(path: str) -> int:
-    """How many names lead to an absolute path."""
     return 0 if path == "/" else path.count("/")
 
 

@@ -20,10 +20,9 @@ from . import seccomp
 from .arguments import SETTINGS, Cover, Layout, arguments, visible
 from .bubblewrap import Bubblewrap, Finder, memory
 from .limits import Allowance, Limits, soften
-from .paths import look
+from .paths import Matched, look
 from .placeholders import REMEDY, Placeholders, needed
 from .running import Running
-from .scans import Scans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ class Sandboxes:
         self.finder = Finder()
         self.placeholders = Placeholders(f"{folder}/placeholders")
         self.placeholders.tidy()
-        self.scans = Scans()
         self.running: dict[int, Running] = {}  # by mark
         self._sources: tuple[str, str] | None = None
 
@@ -69,12 +67,8 @@ class Sandboxes:
         """As `Spawner.spawn`, in a sandbox. Raises SandboxUnavailable, InvalidParams, LaunchFailed."""
         assert launch.confinement is not None
         program = self.finder.find()
-        found = self.scans.found(launch.confinement) if launch.confinement.globs else None
-        if found is None:
-            found = look(launch.confinement)
-        else:
-            # Others who have waited for it start now, too. Whoever comes later looks again.
-            self._loop.call_soon(self.scans.forget, launch.confinement)
+        matched = launch.matched if isinstance(launch.matched, Matched) else None
+        found = look(launch.confinement, matched)
         if found.refusal is not None:
             return spawner.spawn(refused(launch, found.refusal, 1), stdio, limit)
         opened: list[int] = []

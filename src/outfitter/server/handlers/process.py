@@ -44,23 +44,9 @@ def start(call: Call, params: StartParams) -> StartResult | Later:
     services = call.services
     ready = services.environments.contract.next(starting.asked(call, params), call.session.base)
     if isinstance(ready, Ready):
-        if params.sandbox is None and (ready.settings is None or not ready.settings.confines):
-            return starting.start(call, params, ready)
-        return _confined(call, params, ready)
+        return starting.start(call, params, ready)
     tell = params.process_id if params.contract is not None else None
     services.asking.first(call, ready, lambda: call.run(start, params), params.process_id, tell=tell)
-    return LATER
-
-
-def _confined(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
-    """The same in a sandbox; if the files must be looked at for long, later."""
-    from ..confining import LookFirst
-
-    try:
-        return starting.start(call, params, ready)
-    except LookFirst as first:
-        questions = first.questions(call.services)
-    call.services.asking.first(call, questions, lambda: call.run(start, params), params.process_id)
     return LATER
 
 
