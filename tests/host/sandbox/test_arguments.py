@@ -116,6 +116,14 @@ def test_folders_above_what_is_mounted_are_mounts_where_they_can_be_renamed() ->
     assert binds == ["/w", "/w/a", "/w/c", "/w/h", "/w/c/d", "/w/h/s", "/w/a/b"]
 
 
+def test_a_startup_file_stays_covered_by_a_folder_that_only_stays_in_its_place() -> None:
+    found = Found(("/",), (Writable("/", "/"), Writable("/h/w", "/h/w")))
+    covers = (Cover("/h/.bashrc", False), Cover("/h/w/.bashrc", False), Cover("/etc/profile", False))
+    said = text(found, own=(Cover("/h/s/own", True, True),), startup=covers)
+    assert order(said, "E /etc/profile", "--bind /h /h", "E /h/.bashrc", "--tmpfs /h/s/own")
+    assert order(said, "E /h/w/.bashrc", "--bind /h/w /h/w")
+
+
 def test_what_the_kernel_has_is_never_the_hosts() -> None:
     found = Found(("/",), (Writable("/", "/"),), (Hidden("/dev/shm/a/b", False), Hidden("/proc/x/y", False)))
     words = arguments(Layout(found, "/", {}, files=True, isolated=True))

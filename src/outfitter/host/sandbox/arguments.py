@@ -67,8 +67,11 @@ def arguments(layout: Layout) -> list[str]:
     words += ["--bind" if writable else "--ro-bind", "/", "/"] if whole else _parts(layout)
     words += _devices(layout) if layout.files else ["--dev-bind", "/dev", "/dev"]
     words += _processes(layout, writable)
-    words += _covers(layout.startup, layout)
-    words += _mounts(layout)
+    fixed = _fixed(layout)
+    late = [one for one in layout.startup if _is_under(one.path, fixed, layout)]
+    words += _covers([one for one in layout.startup if one not in late], layout)
+    words += _mounts(layout, fixed)
+    words += _covers(late, layout)
     words += _covers([one for one in layout.own if whole or visible(layout.found, one.path)], layout)
     if not whole:
         words += ["--remount-ro", "/"]
@@ -102,12 +105,12 @@ def _processes(layout: Layout, writable: bool) -> list[str]:
     return [*words, "--ro-bind-try", "/sys", "/sys"] if writable else words
 
 
-def _mounts(layout: Layout) -> list[str]:
+def _mounts(layout: Layout, fixed: Iterable[str]) -> list[str]:
     """What may be written, what stays read-only below it, what is hidden: the deeper, the later."""
     pins = dict(layout.pins)
     mounts: list[tuple[int, int, list[str]]] = []
     last: list[str] = []
-    mounts += [(depth(path), 0, ["--bind", path, path]) for path in _fixed(layout)]
+    mounts += [(depth(path), 0, ["--bind", path, path]) for path in fixed]
     for one in layout.found.writable:
         if one.target != "/":
             mounts.append((depth(one.target), 0, _writable(one, pins)))
@@ -139,6 +142,13 @@ def _fixed(layout: Layout) -> list[str]:
             above.add(path)
     known = roots | shut
     return sorted([path for path in above - roots if _nearest(path, known) in roots])
+
+
+def _is_under(path: str, fixed: Iterable[str], layout: Layout) -> bool:
+    """Whether a mount that only keeps a folder in its place would uncover a file, and none that is asked
+    for."""
+    asked = {one.target for one in layout.found.writable} | {one.path for one in layout.found.hidden}
+    return _nearest(path, asked) == "/" and any(covers(folder, path) for folder in fixed)
 
 
 def _nearest(path: str, several: Container[str]) -> str:
