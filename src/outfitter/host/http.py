@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 IDLE_CONNECTIONS = 32  # that are kept for the next request, of all hosts
 IDLE_SECONDS = 30.0  # and for how long: most servers close theirs after a minute
-_READ_BYTES = 256 << 10  # at a time: as much as a kernel buffers
+_READ_BYTES = 256 << 10  # at a time: as much as a kernel buffers, and less than a notice may have
 _ADDRESSES = 8  # of a name that are tried; a name with more has one that answers among them
 _SHORT = 5  # digits of the length of a redirect's body that is read and thrown away
 _HEAD_BYTES = 256 << 10  # of an answer: some times what servers send
