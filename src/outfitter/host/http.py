@@ -276,9 +276,15 @@ class HttpPool:
         with self._lock:
             self._idle.setdefault(url.origin, []).append(link)
             self._count += 1
-            surplus = self._oldest() if self._count > IDLE_CONNECTIONS else None
-        if surplus is not None:
-            surplus.close()
+            surplus = []
+            while self._count > IDLE_CONNECTIONS or link.since - self._since() > IDLE_SECONDS:
+                surplus.append(self._oldest())
+        for one in surplus:
+            one.close()
+
+    def _since(self) -> float:
+        """When the oldest of them was used last."""
+        return min([links[0].since for links in self._idle.values()])
 
     def _oldest(self) -> _Link:
         origin = min(self._idle, key=lambda one: self._idle[one][0].since)

@@ -35,11 +35,12 @@ class HttpRequests:
         self.channel = channel
         self.loop = services.loop
         self.outbound = services.http
+        self._descriptors = services.sessions.descriptors
         self._active: set[_Request] = set()
         self.streams: dict[str, _Request] = {}
 
     def begin(self, call: Call, params: RequestParams, outgoing: HttpRequest) -> Later:
-        """Raises Refused, QuotaReached, HttpFailed."""
+        """Raises Refused, QuotaReached, Exhausted, HttpFailed."""
         ident = params.request_id
         if params.stream_response and ident in self.streams:
             raise _active(ident)
@@ -54,6 +55,7 @@ class HttpRequests:
         if not room.allows(call.principal):
             raise QuotaReached("http requests under way", room.of(call.principal), "wait for one of them")
         later = call.later()
+        self._descriptors.take(1)
         room.take(call.principal)
         request = _Request(self, call, params)
         self._active.add(request)
@@ -65,6 +67,7 @@ class HttpRequests:
     def over(self, request: _Request) -> None:
         """Its thread is back, and nothing of it follows."""
         self._active.discard(request)
+        self._descriptors.give_back(1)
         self.outbound.room.give(self.channel.principal)
 
     def cancel(self, ident: str) -> bool:
