@@ -204,6 +204,16 @@ class ExecClient:
             raise BenchError(f"refused: {self._text(start, end)}")
         return seconds
 
+    def body(self, params: Mapping[str, object]) -> float:
+        """Seconds from a streamed http/request to the last notice of its body."""
+        seconds = self.call("http/request", params)
+        begin = time.perf_counter()
+        while True:
+            start, end = self._next()
+            # The flag stands at either end of a notice, wherever a server writes it.
+            if self._buffer.find(b'"done":true', start, min(end, start + SMALL)) >= 0:
+                return seconds + time.perf_counter() - begin
+
     def read_blocks(self, handle: str, size: int, block: int) -> float:
         """Seconds to read a whole file block by block, one after another."""
         begin = time.perf_counter()

@@ -119,6 +119,8 @@ GOALS: Final = (
     Goal("P20", "sandbox.workspace.cpu", "gain", 3),
     Goal("P21", "network.connection", "value", 4, ()),
     Goal("P21", "network.slower", "value", 1.25, ()),
+    Goal("P22", "http.small", "gain", 1.5),
+    Goal("P22", "http.large", "gain", 2),
 )
 
 

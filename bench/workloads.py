@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from bench import contract, gate, library, network, procfs, projects, sandbox
+from bench import contract, gate, http, library, network, procfs, projects, sandbox
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -344,6 +344,13 @@ def _files(arm: ExecArm, effort: Effort) -> Values:
         "files.read64": _median(large_reads) * 1e3,
         "files.write16": _median(writes) * 1e3,
     }
+
+
+def _http(arm: ExecArm, effort: Effort) -> Values:
+    with http.origin() as port, ExecClient(arm.address, quickack=True) as client:
+        small = _samples(lambda: client.call("http/request", http.request(port, "small")), effort)
+        large = [client.body(http.request(port, "large", stream=True)) for _ in range(effort.streams)]
+    return {"http.small": _percentile(small, 50) * 1e3, "http.large": _median(large) * 1e3}
 
 
 def _confined(arm: ExecArm, effort: Effort) -> Values:
@@ -801,6 +808,15 @@ WORKLOADS: Final = (
             Metric("blocks.rss", "the same, growth of the server", "MB"),
         ),
         _blocks,
+    ),
+    Workload(
+        "http",
+        ("P22",),
+        (
+            Metric("http.small", "`http/request` of a small answer", "ms"),
+            Metric("http.large", "`http/request`, 64 MiB streamed", "ms"),
+        ),
+        _http,
     ),
     Workload(
         "trees",

@@ -192,9 +192,8 @@ class BodyFeed:
             self._failure = failure
             return
         if notice.delta:
-            piece = bytes(notice.delta)
-            self._pieces.append(piece)
-            self._session.queued(len(piece))
+            self._pieces.append(notice.delta)
+            self._session.queued(len(notice.delta))
             self._news.set()
         if notice.done:
             if notice.error is not None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 IDLE_CONNECTIONS = 32  # that are kept for the next request, of all hosts
 IDLE_SECONDS = 30.0  # and for how long: most servers close theirs after a minute
-_READ_BYTES = 256 << 10  # at a time: as much as a kernel buffers
+_READ_BYTES = 256 << 10  # at a time: as much as a kernel buffers, and less than a notice may have
 _ADDRESSES = 8  # of a name that are tried; a name with more has one that answers among them
 _SHORT = 5  # digits of the length of a redirect's body that is read and thrown away
 _HEAD_BYTES = 256 << 10  # of an answer: some times what servers send
@@ -276,9 +276,15 @@ class HttpPool:
         with self._lock:
             self._idle.setdefault(url.origin, []).append(link)
             self._count += 1
-            surplus = self._oldest() if self._count > IDLE_CONNECTIONS else None
-        if surplus is not None:
-            surplus.close()
+            surplus = []
+            while self._count > IDLE_CONNECTIONS or link.since - self._since() > IDLE_SECONDS:
+                surplus.append(self._oldest())
+        for one in surplus:
+            one.close()
+
+    def _since(self) -> float:
+        """When the oldest of them was used last."""
+        return min([links[0].since for links in self._idle.values()])
 
     def _oldest(self) -> _Link:
         origin = min(self._idle, key=lambda one: self._idle[one][0].since)

@@ -85,19 +85,20 @@ class BodyNotice(Shape):
 
     request_id: str
     seq: int
-    delta: bytes | memoryview = member(Fields.base64, base64.encode_text, name="deltaBase64")
+    delta: bytes = member(name="deltaBase64")
     done: bool
     error: str | None = None
 
     def message(self) -> bytes:
-        return b"".join(self.parts())
+        head, tail = self.around()
+        return head + base64.encode(self.delta) + tail
 
-    def parts(self) -> tuple[bytes, ...]:
+    def around(self) -> tuple[bytes, bytes]:
+        """What stands before and after the base64 text of the piece."""
         error = "null" if self.error is None else quote(self.error)
         return (
             f'{{"method":"http/request/bodyDelta","params":{{"requestId":{quote(self.request_id)},'
             f'"seq":{self.seq},"deltaBase64":"'.encode(),
-            base64.encode(self.delta),
             f'","done":{"true" if self.done else "false"},"error":{error}}}}}'.encode(),
         )
 

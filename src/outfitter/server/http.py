@@ -7,7 +7,8 @@ before has left, or will soon: a client that does not read holds the other serve
 from __future__ import annotations
 
 from ..errors import HttpFailed, InvalidParams, QuotaReached, Refused
-from ..protocol.http import FOLLOW, MAX_DELTA, BodyNotice, RequestResult
+from ..protocol.base64 import encode
+from ..protocol.http import FOLLOW, BodyNotice, RequestResult
 from ..protocol.results import Written
 from .limits import (
     HTTP_BODY_BYTES,
@@ -34,11 +35,12 @@ class HttpRequests:
         self.channel = channel
         self.loop = services.loop
         self.outbound = services.http
+        self._descriptors = services.sessions.descriptors
         self._active: set[_Request] = set()
         self.streams: dict[str, _Request] = {}
 
     def begin(self, call: Call, params: RequestParams, outgoing: HttpRequest) -> Later:
-        """Raises Refused, QuotaReached, HttpFailed."""
+        """Raises Refused, QuotaReached, Exhausted, HttpFailed."""
         ident = params.request_id
         if params.stream_response and ident in self.streams:
             raise _active(ident)
@@ -53,6 +55,7 @@ class HttpRequests:
         if not room.allows(call.principal):
             raise QuotaReached("http requests under way", room.of(call.principal), "wait for one of them")
         later = call.later()
+        self._descriptors.take(1)
         room.take(call.principal)
         request = _Request(self, call, params)
         self._active.add(request)
@@ -64,6 +67,7 @@ class HttpRequests:
     def over(self, request: _Request) -> None:
         """Its thread is back, and nothing of it follows."""
         self._active.discard(request)
+        self._descriptors.give_back(1)
         self.outbound.room.give(self.channel.principal)
 
     def cancel(self, ident: str) -> bool:
@@ -97,7 +101,6 @@ class _Request:
         self._seq = 0
         self._exchange: Exchange | None = None
         self._reading = False
-        self._rest = memoryview(b"")  # of a piece that is larger than a notice may be
         self._failure = ""
         self._timer: Timer | None = None
         seconds = None if params.timeout_ms is None else params.timeout_ms / 1000
@@ -170,37 +173,34 @@ class _Request:
         exchange = self._exchange
         assert exchange is not None
         self._reading = True
-        self._outbound.workers.run(exchange.read, self._got)
+        self._outbound.workers.run(lambda: encode(exchange.read()), self._got)
 
-    def _got(self, piece: bytes, failure: BaseException | None) -> None:
+    def _got(self, text: bytes, failure: BaseException | None) -> None:
         self._reading = False
         if self.ended:
             self._leave()
         elif failure is not None:
             self.end(str(failure) if isinstance(failure, HttpFailed) else "error decoding response body")
-        elif not piece:
+        elif not text:
             self._tell(b"", done=True)
             self._settle()
             self._leave()
         else:
-            self._rest = memoryview(piece)
+            # The thread reads on while this piece is sent: one more may wait than there is room for.
             self.go_on()
+            self._tell(text)
 
     def go_on(self) -> None:
-        """Sends what was read if there is room, and reads on."""
-        if self._reading or self._call is not None or self.ended:
-            return
-        while not self._channel.full:
-            if not len(self._rest):
-                self._read()
-                return
-            delta, self._rest = self._rest[:MAX_DELTA], self._rest[MAX_DELTA:]
-            self._tell(delta)
+        """Reads on, if there is room for what comes."""
+        if not (self._reading or self._call is not None or self.ended or self._channel.full):
+            self._read()
 
-    def _tell(self, delta: bytes | memoryview, *, done: bool = False, error: str | None = None) -> None:
+    def _tell(self, text: bytes, *, done: bool = False, error: str | None = None) -> None:
+        """Sends a notice with a piece as base64: no piece is larger than a notice may be (host.http)."""
         self._seq += 1
         if self._channel.open:
-            self._channel.push_parts(BodyNotice(self.ident, self._seq, delta, done, error).parts())
+            head, tail = BodyNotice(self.ident, self._seq, b"", done, error).around()
+            self._channel.push_parts((head, text, tail))
 
     # Its end
 
@@ -223,7 +223,6 @@ class _Request:
     def _settle(self) -> None:
         """Nothing more is said of it; its id is free."""
         self.ended = True
-        self._rest = memoryview(b"")
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
