@@ -107,3 +107,13 @@ def test_ranges_can_be_exempt() -> None:
         rules.check("10.0.0.8")
     with pytest.raises(SettingInvalid, match="`x` is no range"):
         AddressRules(("x",))
+
+
+def test_server_for_others_does_not_reach_metadata_unless_it_is_told_to() -> None:
+    from outfitter.cli.serve import _http
+
+    flags = {"http_deny": ("10.0.0.0/8",), "http_allow": (), "http_cookie": ("A.test:Route",)}
+    assert _http(flags, private=True) == (("10.0.0.0/8",), (), (("a.test", "Route"),))
+    assert _http(flags, private=False)[0] == ("10.0.0.0/8", *METADATA)
+    with pytest.raises(SettingInvalid, match=r"example\.com:route"):
+        _http({**flags, "http_cookie": ("a.test",)}, private=True)
