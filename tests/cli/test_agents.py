@@ -181,6 +181,15 @@ def test_launch_that_breaks_its_contract_starts_nothing(user: User, project: Pat
     assert marker.exists()
 
 
+def test_agent_can_be_confined_on_the_executor(user: User) -> None:
+    program = user.home / "codex"
+    program.write_text("#!/bin/sh\ntouch /var/tmp/outfitter-escaped || echo confined\n")
+    program.chmod(0o755)
+    path = {"PATH": f"{user.home}:/usr/bin:/bin"}
+    done = user.run("agent", "run", "codex", "--confine", "workspace-write", "--", "go", env=path)
+    assert (done.returncode, done.stdout) == (0, b"confined\n"), done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

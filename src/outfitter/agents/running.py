@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..client.client import Client
     from ..client.process import RemoteProcess
+    from ..core.sandbox import Sandbox
     from .spec import CommandSpec
 
 
@@ -34,10 +35,18 @@ async def base_of(client: Client, *, cwd: str | None = None) -> tuple[dict[str, 
 
 
 async def start(
-    client: Client, spec: CommandSpec, *, tty: tuple[int, int] | None = None, stdin: bool = False
+    client: Client,
+    spec: CommandSpec,
+    *,
+    tty: tuple[int, int] | None = None,
+    stdin: bool = False,
+    sandbox: Sandbox | None = None,
 ) -> RemoteProcess:
-    """Starts what a spec says, with exactly its environment. Raises LaunchFailed and what `start` raises."""
+    """Starts what a spec says, with exactly its environment; in a sandbox of the executor's, if one is given.
+
+    Raises LaunchFailed and what `start` raises.
+    """
     # A spec says all about its environment: without a policy, an executor adds nothing to it.
     return await client.start(
-        list(spec.argv), cwd=spec.cwd, env=dict(spec.env), policy=None, tty=tty, stdin=stdin
+        list(spec.argv), cwd=spec.cwd, env=dict(spec.env), policy=None, tty=tty, stdin=stdin, sandbox=sandbox
     )

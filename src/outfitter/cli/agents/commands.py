@@ -28,6 +28,7 @@ def agent_group() -> None:
     Flag("--model", "text", "The model that the agent uses.", "NAME"),
     Flag("--add-dir", "list", "Another directory that the agent may use.", "DIR"),
     Flag("--sandbox", "text", "How much the agent may do.", choices=SANDBOXES),
+    Flag("--confine", "text", "Run the agent itself in a sandbox of the executor.", choices=SANDBOXES[:2]),
     Flag("--session", "text", "With --kind resume: the session to go on with (default: the last).", "ID"),
     Flag("--home", "text", "The agent's own folder of configuration and sessions.", "DIR"),
     Flag("--env", "pairs", "Set a variable for this launch."),

@@ -14,6 +14,7 @@ from ...agents.running import base_of, start
 from ...agents.spec import CommandSpec
 from ...contract.config import find_project_file
 from ...core.events import Output
+from ...core.sandbox import Sandbox
 from ...env.launches import DEFAULT
 from ...env.redact import Secrets
 from ...errors import OutfitterError, RequestFailed
@@ -111,7 +112,8 @@ class _Launch:
     async def _start(self, client: Client, spec: CommandSpec, task: Task) -> int:
         tty = terminal.size() if self._flags["tty"] else None
         try:
-            process = await start(client, spec, tty=tty, stdin=tty is not None)
+            confined = None if self._flags["confine"] is None else Sandbox(self._flags["confine"])
+            process = await start(client, spec, tty=tty, stdin=tty is not None, sandbox=confined)
         except RequestFailed as error:
             return not_started(spec.argv[0], error)
         flags = {**self._flags, "json": False, "timeout": None}
