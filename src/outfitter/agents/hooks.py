@@ -308,7 +308,7 @@ include_local = false
 
 [[environments]]
 id = "outfitter"
-program = {_in_quotes(program)}
+program = {_quoted(program)}
 args = [{args}]
 """
 
