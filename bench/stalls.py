@@ -285,14 +285,14 @@ def sandboxed(folder: Path) -> Iterator[tuple[str, bytes | Callable[[ClientConne
             {"type": "path", "path": f"{uri}/e/{number}"},
             "write" if number < 62 else ("read", "deny")[number % 2],
         )
-        for number in range(500)
+        for number in range(250)
     ]
     for number in range(REPEAT):
         told, ident = f" ({number})", f"s{os.urandom(4).hex()}-"
-        for what, more in (("200,000 names", globs), ("8,000 matches", many), ("500 entries", entries)):
+        for what, more in (("200,000 names", globs), ("8,000 matches", many), ("250 entries", entries)):
             params = start(f"{ident}{what}", argv=["/bin/true"], cwd=uri, sandbox=confined(uri, *more))
             yield f"start: sandbox, {what}{told}", request("process/start", params)
-    for what, more in (("globs", globs), ("matches", many), ("500 entries", entries)):
+    for what, more in (("globs", globs), ("matches", many), ("250 entries", entries)):
         for method in ("getMetadata", "readDirectory", "readFile"):
             path = f"{uri}/hidden/matching/0/1.txt" if method == "readFile" else f"{uri}/tree"
             params = {"path": path, "sandbox": confined(uri, *more)}
@@ -329,15 +329,15 @@ def confined(root: str, *entries: Params) -> Params:
 
 
 def plant(folder: Path, wanted: str) -> None:
-    """A tree of 200,000 names, of which 8,000 match, and 500 folders for rules."""
+    """A tree of 200,000 names, of which 8,000 match, and 250 folders for rules."""
     if wanted and "sandbox" not in wanted:
         return
-    for number in range(500):
+    for number in range(250):
         (folder.parent / "e" / str(number)).mkdir(parents=True)
     for branch in range(400):
         place = folder / ("matching" if branch < 16 else "others") / str(branch)
         place.mkdir(parents=True)
-        for number in range(500):
+        for number in range(250):
             (place / f"{number}.txt").touch()
 
 

@@ -216,8 +216,8 @@ def test_a_policy_context_replaces_the_roots_and_the_working_directory() -> None
 
 
 def test_too_many_entries_and_roots_are_refused() -> None:
-    SandboxContext.decode(restricted(*[entry(ROOT)] * 512))
-    for context in (restricted(*[entry(ROOT)] * 513), {**DISABLED, "workspaceRoots": ["file:///x"] * 1025}):
+    SandboxContext.decode(restricted(*[entry(ROOT)] * 256))
+    for context in (restricted(*[entry(ROOT)] * 257), {**DISABLED, "workspaceRoots": ["file:///x"] * 1025}):
         with pytest.raises(LimitExceeded):
             SandboxContext.decode(context)
 

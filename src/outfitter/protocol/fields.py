@@ -21,9 +21,9 @@ _U64 = 1 << 64
 # some by the thousand. A UUID has 36.
 MAX_IDENTIFIER = 256
 # Variables in one map of a request, and bytes of all their names. The largest environments that people have
-# (a pod among hundreds of services) are half of that. The kernel bounds the values: 128 KiB each.
+# (a pod among hundreds of services) have 30 KiB of names. The kernel bounds the values: 128 KiB each.
 MAX_VARIABLES = 4096
-MAX_NAMES_BYTES = 48 << 10
+MAX_NAMES_BYTES = 36 << 10
 MAX_SET_NAMES_BYTES = 16 << 10
 MAX_PATHS = 1024  # of one request: sixteen times what the only method with a list of them takes
 MAX_PATHS_CHARACTERS = 128 << 10  # of all of them: where each byte is three characters, that takes 20 ms

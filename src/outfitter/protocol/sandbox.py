@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 READ, WRITE, DENY = "read", "write", "deny"
 # Entries of one profile: each is a rule to check and perhaps a mount. The largest that clients send have ten.
 # A command with so many takes 40 ms of the loop, if 64 of them are places that may be written.
-MAX_ENTRIES = 512
+MAX_ENTRIES = 256
 
 
 @record
