@@ -174,4 +174,5 @@ def test_nothing_is_copied_from_or_to_the_outside(place: Place) -> None:
     attempts(copy_from, until_both=False)
     attempts(copy_to, until_both=False)
     copied = [path for path in workspace.glob("copy-*") if not path.is_symlink()]  # a link is copied as one
-    assert {path.read_text() for folder in copied for path in folder.rglob("f")} == {"inside"}
+    # A copy that met an exchange may have failed, and all of them may have.
+    assert {path.read_text() for folder in copied for path in folder.rglob("f")} <= {"inside"}
