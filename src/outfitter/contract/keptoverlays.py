@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..env.origin import Origin
-from ..env.overlay import Contribution, Overlay, Rejection, encode, read, why_no_producer
+from ..env.overlay import Contribution, Overlay, Rejection, encode, read_kept
 from . import privatefile
 from .freshness import lasting, stamp_of
 from .places import kept_folder
@@ -135,16 +135,9 @@ def _read(path: str, root: str) -> tuple[Contribution, ...]:
         told = loads(data.decode("utf-8", "surrogatepass"))
         if told["root"] != root:
             raise ValueError
-        contributions = []
-        for one in told["contributions"]:
-            producer = one.pop("producer")
-            contribution, rejected = read(producer, one)
-            if rejected or why_no_producer(producer):
-                raise ValueError
-            contributions.append(contribution)
+        return tuple(read_kept(told["contributions"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _unusable(path, "`outfitter env set` did not write it") from None
-    return tuple(contributions)
 
 
 def _unusable(path: str, problem: str) -> Exception:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ..env.overlay import Contribution, Overlay, encode, read, why_no_producer
+from ..env.overlay import Contribution, Overlay, encode, read_kept
 from ..log import warn
 from . import privatefile
 from .places import scopes_folder
@@ -140,13 +140,6 @@ def _decode(scope: str, data: bytes) -> tuple[Overlay, dict[str, list[str]]]:
     told = loads(data.decode("utf-8", "surrogatepass"))
     if told["scope"] != scope:
         raise ValueError
-    contributions = []
-    for one in told["contributions"]:
-        producer = one.pop("producer")
-        contribution, rejected = read(producer, one)
-        if rejected or why_no_producer(producer):
-            raise ValueError
-        contributions.append(contribution)
-    overlay = Overlay(contributions, id=scope, parent=str(told["parent"]))
+    overlay = Overlay(read_kept(told["contributions"]), id=scope, parent=str(told["parent"]))
     missing = {str(producer): list(map(str, names)) for producer, names in told["missing"].items()}
     return overlay.withholding(map(str, told["withheld"])), missing

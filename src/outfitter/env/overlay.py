@@ -419,6 +419,19 @@ class _Reader:
         return ()
 
 
+def read_kept(told: Iterable[dict[str, object]]) -> list[Contribution]:
+    """Contributions as they were kept on disk, each with its producer. Raises ValueError where one is not as
+    it was written, and KeyError, TypeError or AttributeError where it is nothing of the kind."""
+    found = []
+    for one in told:
+        producer = str(one.pop("producer"))
+        contribution, rejected = read(producer, one)
+        if rejected or why_no_producer(producer):
+            raise ValueError(producer)
+        found.append(contribution)
+    return found
+
+
 def encode(contribution: Contribution) -> dict[str, object]:
     """What `read` makes the same contribution of; with all values."""
     told: dict[str, object] = {}
