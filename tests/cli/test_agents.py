@@ -14,6 +14,7 @@ from outfitter.agents.parity import RULES
 from outfitter.cli.agents.sessions import AgentSession, AgentSessions
 from outfitter.formats.launchfile import parse_contract
 from tests.cli.commandline import User
+from tests.support.servers import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "autoskillit.toml"
@@ -179,6 +180,17 @@ def test_launch_that_breaks_its_contract_starts_nothing(user: User, project: Pat
     sets = ("--env", "TEAM=a", "--env", "RUN_ID=1")
     assert user.run("agent", "run", "codex", "--kind", "skill", *sets, "--", "go", env=path).returncode == 0
     assert marker.exists()
+
+
+def test_agent_runs_on_a_server_with_what_commands_have_there(user: User, project: Path) -> None:
+    program = user.home / "codex"
+    program.write_text("#!/bin/sh\nprintenv RUN_ID FROM_THERE OUTFITTER_LAUNCH_KIND\n")
+    program.chmod(0o755)
+    there = {"PATH": f"{user.home}:/usr/bin:/bin", "FROM_THERE": "yes"}
+    sets = ("--env", "RUN_ID=7", "--env", "TEAM=a")
+    with serving("outfitter", user.home, env=user.env(there)) as server:
+        done = user.run("agent", "run", "codex", "--on", server.url, "--kind", "skill", *sets, "--", "go")
+    assert (done.returncode, done.stdout) == (0, b"7\nyes\nskill\n"), done.stderr
 
 
 def test_agent_can_be_confined_on_the_executor(user: User) -> None:
