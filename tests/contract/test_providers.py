@@ -466,7 +466,7 @@ def test_one_whose_inputs_cannot_be_watched_is_asked_again_later(
 
 @pytest.mark.parametrize(
     ("state", "seconds", "again"),
-    [("blocked", 0.0, True), ("failed", 0.0, True), ("failed", QUICK_SECONDS, False)],
+    [("blocked", 0.0, True), ("failed", 0.0, True), ("failed", 2 * QUICK_SECONDS, False)],
 )
 def test_a_refusal_that_may_be_the_machine_s_is_looked_at_again(
     place: Place, notes: Notes, monkeypatch: pytest.MonkeyPatch, state: str, seconds: float, again: bool
