@@ -41,6 +41,8 @@ LAYERS: dict[str, set[str]] = {
     "agents": GROUND | READERS | {"env", "core", "client"},
     "web": GROUND | {"env"},
     "client": GROUND | {"protocol", "core", "transport"},
+    # A broker runs with no host and no server; the executor's end is given its server.
+    "relay": GROUND | {"protocol", "core", "transport"},
     # What the plain client is built on.
     "blocking": GROUND | {"core", "client"},
     # Above `local`: this machine is one of the environments.
