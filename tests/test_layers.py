@@ -40,7 +40,8 @@ LAYERS: dict[str, set[str]] = {
     # Launch contracts can be checked with nothing running; `agents.running` needs a client.
     "agents": GROUND | READERS | {"env", "core", "client"},
     "web": GROUND | {"env"},
-    "client": GROUND | {"protocol", "core", "transport"},
+    # A URL names any carrier, a relay among them.
+    "client": GROUND | {"protocol", "core", "transport", "relay"},
     # A broker runs with no host and no server; the executor's end is given its server.
     "relay": GROUND | {"protocol", "core", "transport"},
     # What the plain client is built on.

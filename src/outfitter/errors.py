@@ -111,13 +111,15 @@ class SessionExpired(ConnectionLost):
 
 
 class DialFailed(ConnectionLost):
-    """No connection could be made. `retryable` is false if the server rejected the client."""
+    """No connection could be made. `retryable` is false if the server rejected the client; `status` is what
+    it answered in HTTP, where it did."""
 
     slug = "dial-failed"
 
-    def __init__(self, message: str, *, retryable: bool) -> None:
+    def __init__(self, message: str, *, retryable: bool, status: int | None = None) -> None:
         super().__init__(message)
         self.retryable = retryable
+        self.status = status
 
 
 class OutputLost(ConnectionLost):

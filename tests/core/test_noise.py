@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outfitter.core import noise
-from outfitter.core.records import Opener, Sealer
+from outfitter.core.records import Opener, Sealer, cut
 from outfitter.errors import RemoteProtocolError
 from outfitter.protocol import relay
 from outfitter.relay.keys import Keys, encapsulate
@@ -80,7 +80,7 @@ def test_a_harness_writes_and_reads_what_the_reference_s_executor_did() -> None:
     )
     sealer = Sealer(channel)
     for seq, record, message in frames_of(A, "harness"):
-        assert sealer.seal(message) == [(seq, record)]
+        assert sealer.seal(*cut((message,))) == (seq, record)
         head = relay.DataWriter(A["stream_id"]).head(seq, len(record))
         assert relay.decode(head + record) == relay.Data(A["stream_id"], seq, record)
     opener = Opener(channel)
@@ -144,7 +144,7 @@ def test_the_synthetic_vector_is_met_byte_by_byte() -> None:
     assert ours.transcript.hex() == theirs.transcript.hex() == C["handshake_hash"]
     assert ours.sending.hex() == theirs.receiving.hex() == C["key_initiator_to_responder"]
     assert ours.receiving.hex() == theirs.sending.hex() == C["key_responder_to_initiator"]
-    assert Sealer(ours).seal(b"{}") == [(0, unhex(C["record0_initiator_ciphertext"]))]
+    assert Sealer(ours).seal(*cut((b"{}",))) == (0, unhex(C["record0_initiator_ciphertext"]))
 
 
 # What a hostile service can do to a handshake

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outfitter.core import records
 from outfitter.core.noise import Channel, cipher, nonce
-from outfitter.core.records import MAX_MESSAGE, MAX_RECORD, Opener, Sealer
+from outfitter.core.records import MAX_MESSAGE, MAX_RECORD, Opener, Sealer, cut
 from outfitter.errors import RemoteProtocolError
 
 KEY = bytes(range(32))
@@ -27,7 +27,8 @@ def framed(*messages: bytes) -> bytes:
 def test_a_message_is_cut_into_records_and_put_together_again(size: int) -> None:
     message = bytes(range(256)) * (size // 256 + 1)
     message = message[:size]
-    sealed = Sealer(CHANNEL).seal(message[:7], message[7:])
+    sealer = Sealer(CHANNEL)
+    sealed = [sealer.seal(piece) for piece in cut((message[:7], message[7:]))]
     assert [seq for seq, _ in sealed] == list(range(len(sealed)))
     assert len(sealed) == (size + 4 + MAX_RECORD - 1) // MAX_RECORD
     assert all(len(one) == MAX_RECORD + 16 for _, one in sealed[:-1])
@@ -55,10 +56,15 @@ def test_records_out_of_order_and_twice_come_out_once_and_in_order(
     order: list[int], again: list[int]
 ) -> None:
     sealer = Sealer(CHANNEL)
-    sealed = [sealer.seal(b"%d" % number)[0] for number in range(12)]
+    sealed = [sealer.seal(framed(b"%d" % number)) for number in range(12)]
     opener = Opener(CHANNEL)
     found = [message for place in [*order, *again] for message in opener.open(*sealed[place])]
     assert found == [b"%d" % number for number in range(12)]
+
+
+def test_small_messages_share_a_record() -> None:
+    [piece] = cut((b"a", b"b"), (b"c",))
+    assert Opener(CHANNEL).open(*Sealer(CHANNEL).seal(piece)) == [b"ab", b"c"]
 
 
 def test_sixty_four_records_may_be_ahead_and_no_more() -> None:
@@ -121,8 +127,7 @@ def test_an_empty_record_and_the_largest_are_right() -> None:
 def test_numbers_are_not_used_up_to_the_last_one() -> None:
     sealer, opener = Sealer(CHANNEL), Opener(CHANNEL)
     sealer._next = opener._next = records._LAST - 1
-    [(seq, one)] = sealer.seal(b"last")
-    assert opener.open(seq, one) == [b"last"]
+    assert opener.open(*sealer.seal(framed(b"last"))) == [b"last"]
     with pytest.raises(RemoteProtocolError):
         sealer.seal(b"x")
     with pytest.raises(RemoteProtocolError):

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outfitter.core import streams
-from outfitter.core.calling import Invitation, Calling
-from outfitter.core.streams import Ended, Begun, Came, Send, Streams, Validate
+from outfitter.core.calling import Calling, Invitation
+from outfitter.core.records import cut
+from outfitter.core.streams import Begun, Came, Ended, Send, Streams, Validate
 from outfitter.errors import Disconnected, RemoteProtocolError
 from outfitter.protocol import relay
 from outfitter.relay.keys import Keys, encapsulate
@@ -45,7 +46,7 @@ def opened(one: Streams, stream: str = "s") -> tuple[Calling, Begun]:
 
 def data(harness: Calling, message: bytes) -> bytes:
     assert harness.sealer is not None
-    [(seq, record)] = harness.sealer.seal(message)
+    seq, record = harness.sealer.seal(*cut((message,)))
     return relay.DataWriter(harness.stream).head(seq, len(record)) + record
 
 
@@ -65,7 +66,7 @@ def test_a_stream_begins_goes_on_and_ends() -> None:
     assert harness.receive(sent.frame) == []
     assert harness.is_open
     assert one.receive(data(harness, b"question"), 0.0) == [Came(1, [b"question"])]
-    [(seq, record)] = begun.sealer.seal(b"answer")
+    seq, record = begun.sealer.seal(*cut((b"answer",)))
     assert harness.receive(relay.DataWriter("s").head(seq, len(record)) + record) == [b"answer"]
     assert one.receive(relay.reset("s", "bye"), 0.0) == [Ended(1)]
     assert one.active == 0

@@ -13,8 +13,9 @@ from websockets.utils import accept_key
 
 from outfitter.errors import DialFailed, SettingInvalid
 from outfitter.transport import dial as dialling
+from outfitter.transport.address import Address, parse_address
 from outfitter.transport.base import HIGH, LOW
-from outfitter.transport.dial import Address, DialledTransport, dial, parse_address
+from outfitter.transport.dial import DialledTransport, dial
 from tests.support.machine import SECOND
 from tests.support.raw import frame
 

@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from ..errors import DialFailed, SettingInvalid
-from ..transport.dial import dial, parse_address
+from ..transport.address import parse_address
+from ..transport.dial import dial
 from ..transport.program import launch
 from .client import Client
 from .session import RemoteSession

@@ -30,24 +30,26 @@ class Sealer:
         self._cipher = cipher(channel.sending)
         self._next = 0
 
-    def seal(self, *parts: bytes) -> list[tuple[int, bytes]]:
-        """The records of one message given in parts, each with its number. Raises RemoteProtocolError when
-        there are no numbers left: the stream has to end."""
-        length = sum(map(len, parts))
-        records = []
-        if length + 4 <= MAX_RECORD:
-            return [self._record(b"".join((length.to_bytes(4, "big"), *parts)))]
-        plain = memoryview(b"".join((length.to_bytes(4, "big"), *parts)))
-        for place in range(0, len(plain), MAX_RECORD):
-            records.append(self._record(plain[place : place + MAX_RECORD]))
-        return records
-
-    def _record(self, plain: bytes | memoryview) -> tuple[int, bytes]:
+    def seal(self, piece: bytes | memoryview) -> tuple[int, bytes]:
+        """The record of a piece, and its number. Raises RemoteProtocolError when there are no numbers left:
+        the stream has to end."""
         seq = self._next
         if seq >= _LAST:
             raise RemoteProtocolError("the stream has sent as many records as it may")
         self._next = seq + 1
-        return seq, self._cipher.encrypt(nonce(seq), plain, None)
+        return seq, self._cipher.encrypt(nonce(seq), piece, None)
+
+
+def cut(*messages: tuple[bytes, ...]) -> list[bytes | memoryview]:
+    """The pieces of messages that are given in parts: small ones share a record."""
+    parts: list[bytes] = []
+    for message in messages:
+        parts += (sum(map(len, message)).to_bytes(4, "big"), *message)
+    plain = b"".join(parts)
+    if len(plain) <= MAX_RECORD:
+        return [plain]
+    view = memoryview(plain)
+    return [view[place : place + MAX_RECORD] for place in range(0, len(plain), MAX_RECORD)]
 
 
 class Opener:

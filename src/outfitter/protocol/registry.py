@@ -134,7 +134,11 @@ class ValidateParams(Shape):
 
 @shape()
 class ValidateAnswer(Shape):
+    """Whether the harness may, and who it is where the registry knows: the same user has the same sessions
+    from every machine."""
+
     valid: bool
+    principal: str = member(default="", omit=True)
 
 
 @shape()

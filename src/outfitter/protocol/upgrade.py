@@ -108,10 +108,11 @@ def answer(head: bytes, gate: Gate, caller: Caller, *, software: str = "", drain
         return Response(405, headers=(("allow", "GET,HEAD"),))
     if path != "/":
         return Response(404)
-    return _upgrade(method, headers, gate, caller)
+    return upgrade(method, headers, gate, caller)
 
 
-def _upgrade(method: str, headers: Headers, gate: Gate, caller: Caller) -> Response:
+def upgrade(method: str, headers: Headers, gate: Gate, caller: Caller) -> Response:
+    """What to reply to a request to become a WebSocket."""
     if method != "GET":
         return Response(405, "Request method must be `GET`", (("allow", "GET"),))
     if "upgrade" not in _tokens(headers.get("connection", "")):
@@ -135,6 +136,13 @@ def _upgrade(method: str, headers: Headers, gate: Gate, caller: Caller) -> Respo
         ),
         admitted=decided,
     )
+
+
+def query_of(head: bytes) -> dict[str, str]:
+    """The query of a request head that `parse_head` has read: the last of each name, nothing decoded."""
+    target = head.split(b" ", 2)[1].decode("latin-1")
+    pairs = (one.partition("=") for one in target.partition("?")[2].split("&"))
+    return {name: value for name, _, value in pairs}
 
 
 def parse_head(head: bytes) -> tuple[str, str, Headers] | None:

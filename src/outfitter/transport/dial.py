@@ -7,20 +7,17 @@ any event loop of the caller's work.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import socket
 import ssl
 from collections import deque
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from ..errors import DialFailed, RemoteProtocolError, SettingInvalid
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, accept_key, new_key, parse_response
-from ..record import record
+from .address import Address, upgrade_lines
 from .base import HIGH, LOW
-from .unix import PREFIX, path_of
 
 if TYPE_CHECKING:
     from ..loop import Timer
@@ -35,61 +32,13 @@ _TCP_QUICKACK: int | None = getattr(socket, "TCP_QUICKACK", None)  # Linux
 _SMALL_READ = 16 << 10  # above this more is under way, and ACKs are not delayed
 
 
-@record
-class Address:
-    """Where a server is: the parts of a `ws://` or `wss://` URL, or the path of a unix socket."""
-
-    text: str
-    host: str
-    port: int
-    path: str
-    secure: bool
-    socket_path: str | None = None
-
-    @property
-    def loopback(self) -> bool:
-        if self.host == "localhost" or self.socket_path is not None:
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False  # a name, whatever it begins with
-
-
-def parse_address(url: str) -> Address:
-    """Raises SettingInvalid for what cannot be dialled."""
-    if url.startswith(PREFIX):
-        path = path_of(url)
-        return Address(PREFIX + path, "localhost", 80, "/", secure=False, socket_path=path)
-    full, url = url, url.partition("?")[0]  # what a text below shows has no query: some put a secret there
-    try:
-        parts = urlsplit(full)
-        port = parts.port
-    except ValueError as error:
-        raise SettingInvalid(f"`{url}` is not a URL: {error}") from None
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise SettingInvalid(
-            f"`{url}` is not a WebSocket URL: write ws://HOST:PORT, wss://HOST:PORT or unix:PATH"
-        )
-    if parts.username is not None or parts.password is not None:
-        # Not repeated in the text: it holds a secret.
-        raise SettingInvalid("the URL contains credentials, which could appear in logs: pass a token instead")
-    if port == 0:
-        raise SettingInvalid(f"`{url}` cannot be used: no server listens on port 0")
-    try:
-        host = parts.hostname.encode("idna").decode()
-    except UnicodeError as error:
-        raise SettingInvalid(f"`{url}` is not a URL: its host name is invalid: {error}") from None
-    secure = parts.scheme == "wss"
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not path.isascii() or not path.isprintable() or " " in path:
-        raise SettingInvalid(f"the path of `{url}` must be percent-encoded ASCII")
-    shown = f"{parts.scheme}://{parts.netloc}{parts.path}" + ("?…" if parts.query else "")
-    return Address(shown, host, port or (443 if secure else 80), path, secure)
-
-
 async def dial(
-    address: Address, *, token: str | None = None, limit: float = 10.0, tls: ssl.SSLContext | None = None
+    address: Address,
+    *,
+    token: str | None = None,
+    limit: float = 10.0,
+    tls: ssl.SSLContext | None = None,
+    largest: int = MAX_MESSAGE,
 ) -> DialledTransport:
     """A connection, upgraded and ready; set its receiver, then call `begin`.
 
@@ -111,11 +60,11 @@ async def dial(
         async with asyncio.timeout(limit):
             if address.socket_path is not None:
                 _, transport = await loop.create_unix_connection(
-                    lambda: DialledTransport(loop, address), address.socket_path
+                    lambda: DialledTransport(loop, address, largest), address.socket_path
                 )
             else:
                 _, transport = await loop.create_connection(
-                    lambda: DialledTransport(loop, address),
+                    lambda: DialledTransport(loop, address, largest),
                     address.host,
                     address.port,
                     ssl=context,
@@ -153,7 +102,7 @@ class DialledTransport(asyncio.Protocol):
 
     receiver: Receiver
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, address: Address) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, address: Address, largest: int = MAX_MESSAGE) -> None:
         self.close_code: int | None = None
         self._loop = loop
         self._address = address
@@ -162,7 +111,7 @@ class DialledTransport(asyncio.Protocol):
         self._upgraded: asyncio.Future[None] = loop.create_future()
         # Whoever dialled may have given up before it looked; that is no fault to be logged.
         self._upgraded.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._frames = ws.FrameReader(masked=False, limit=MAX_MESSAGE, raw_above=-1)
+        self._frames = ws.FrameReader(masked=False, limit=largest, raw_above=-1)
         self._inbox: deque[Payload] = deque()
         self._begun = False
         self._hold = False
@@ -188,17 +137,7 @@ class DialledTransport(asyncio.Protocol):
 
     async def upgrade(self, token: str | None) -> None:
         """Asks for the upgrade and waits for it. Raises DialFailed, OSError."""
-        address = self._address
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        default = 443 if address.secure else 80
-        lines = [
-            f"GET {address.path} HTTP/1.1",
-            f"Host: {host}" if address.port == default else f"Host: {host}:{address.port}",
-            "Upgrade: websocket",
-            "Connection: Upgrade",
-            f"Sec-WebSocket-Key: {self._key}",
-            "Sec-WebSocket-Version: 13",
-        ]
+        lines = upgrade_lines(self._address, self._key)
         if token is not None:
             lines.append(f"Authorization: Bearer {token}")
         self._socket.write("\r\n".join([*lines, "", ""]).encode("ascii"))
@@ -224,19 +163,18 @@ class DialledTransport(asyncio.Protocol):
             if status == 401:
                 detail += "; pass its token with `token=` or --token-file FILE"
             # Overload passes; a token, a path or an Origin that is refused stays so.
-            return self._turned_away(detail, retryable=status in (429, 502, 503, 504))
+            return self._turned_away(detail, retryable=status in (429, 502, 503, 504), status=status)
         if headers.get("sec-websocket-accept") != accept_key(self._key):
             return self._turned_away("its answer does not match the request")
         if not self._upgraded.done():
             self._upgraded.set_result(None)
         return rest
 
-    def _turned_away(self, why: str, *, retryable: bool = False) -> bytes:
+    def _turned_away(self, why: str, *, retryable: bool = False, status: int | None = None) -> bytes:
         """Gives the connection up: nothing follows such an answer."""
         if not self._upgraded.done():
-            self._upgraded.set_exception(
-                DialFailed(f"{self._address.text} refused the connection: {why}", retryable=retryable)
-            )
+            text = f"{self._address.text} refused the connection: {why}"
+            self._upgraded.set_exception(DialFailed(text, retryable=retryable, status=status))
         self._socket.abort()
         return b""
 
@@ -334,6 +272,11 @@ class DialledTransport(asyncio.Protocol):
 
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
         self.send(*map(b"".join, messages))
+
+    def send_sealed(self, *parts: bytes) -> None:
+        """One binary message of ciphertext, given in parts: see `ws.sealed`."""
+        if not self._closing and not self._socket.is_closing():
+            self._socket.write(b"".join(ws.sealed(*parts)))
 
     def resume_writing(self) -> None:
         if self._begun and not self._told:

@@ -36,19 +36,29 @@ _LONGEST_NAME = 64  # the limit of X.509 for a common name; a longer or odd one 
 _HANDSHAKE = 0x16  # the first byte of every TLS connection
 _PLAIN = Response(400, "this port speaks TLS: connect with wss:// instead of ws://")
 
-_ENOTCONN, _EPROTO = 107, 71
+_ENOTCONN, _EPROTO, _ECONNRESET = 107, 71, 104
 
 
 class TlsSocket:
-    """The server's end of TLS over `raw`, which does not block. `caller` is told the client's certificate."""
+    """One end of TLS over `raw`, which does not block: the server's, whose `caller` is told the client's
+    certificate, or with `dials` the client's end with the server of that name."""
 
-    def __init__(self, loop: Loop, raw: socket, context: ssl.SSLContext, caller: SocketCaller) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        raw: socket,
+        context: ssl.SSLContext,
+        caller: SocketCaller | None,
+        dials: str | None = None,
+    ) -> None:
         self._loop = loop
         self._raw = raw
         self._caller = caller
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=dials is None, server_hostname=dials
+        )
         self._begun = False  # the first byte has come
         self._ready = False  # the handshake is done
         self._over = False  # nothing can be said over TLS any more
@@ -109,7 +119,8 @@ class TlsSocket:
         try:
             self._tls.do_handshake()
             self._ready = True
-            self._caller.certificate = _admitted(self._tls)
+            if self._caller is not None:
+                self._caller.certificate = _admitted(self._tls)
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
@@ -159,6 +170,21 @@ class TlsSocket:
         except OSError:
             pass
         raise OSError(_EPROTO, f"TLS: {why}") if self._ready else HandshakeFailed(f"TLS: {why}")
+
+    def dial(self) -> None:
+        """The client's handshake, over a socket that still blocks. Raises ssl.SSLError, OSError."""
+        self._begun = True
+        while not self._ready:
+            try:
+                self._tls.do_handshake()
+                self._ready = True
+            except ssl.SSLWantReadError:
+                self._flush()
+                data = self._raw.recv(_RECORD)
+                if not data:
+                    raise ConnectionResetError(_ECONNRESET, "the server ended the TLS handshake") from None
+                self._incoming.write(data)
+        self._flush()
 
     # Sending
 

@@ -195,6 +195,11 @@ class Listener:
                 return Response(503, full)
         return response
 
+    def heir(self, head: bytes, caller: SocketCaller) -> Callable[[Stream, bytes], None] | None:
+        """Who goes on with a connection that has sent this head, given its socket and what came behind the
+        head; None where `judge` is to answer. A listener that serves more than one path has some."""
+        return None
+
     def suspend(self) -> None:
         """Accepts nobody for now: who comes waits in the kernel. Who has just come is not heard, either."""
         self._suspended = True
@@ -385,6 +390,11 @@ class _Incoming:
             if len(self._head) > MAX_HEAD:
                 self._reply(Response(431, f"request head exceeds {MAX_HEAD} bytes"))
             return
+        heir = self._listener.heir(head, self._caller)
+        if heir is not None:
+            self._leave()
+            heir(self._sock, rest)
+            return
         try:
             response = self._listener.judge(head, self._caller)
         except Exception as error:
@@ -439,6 +449,9 @@ class _Incoming:
 class WebSocketTransport(Outgoing):
     """The server's end of one upgraded connection."""
 
+    limit = MAX_MESSAGE
+    raw_above = RAW_ABOVE
+
     def __init__(
         self, loop: Loop, sock: Stream, listener: Listener, admitted: Admitted, address: str
     ) -> None:
@@ -449,7 +462,7 @@ class WebSocketTransport(Outgoing):
         self._sock = sock
         self._fd = sock.fileno()
         self._listener = listener
-        self._frames = ws.FrameReader(masked=True, limit=MAX_MESSAGE, raw_above=RAW_ABOVE)
+        self._frames = ws.FrameReader(masked=True, limit=self.limit, raw_above=self.raw_above)
         self._inbox: deque[Payload] = deque()
         self._delivering = False
         self._reading = False

@@ -1,0 +1,340 @@
+"""What a registry grants, and to whom: every decision of the service that is not about sockets.
+
+Tokens, codes and authorizations are random and known by their digests alone. Whoever may not use an
+environment learns nothing of it: an unknown one and a forbidden one are refused with the same words.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+
+from ..errors import OutfitterError, SettingInvalid
+from ..protocol.jsontext import dumps, loads
+from ..protocol.registry import (
+    OFFLINE,
+    PROFILE,
+    ConnectAnswer,
+    KeyObject,
+    RegisterAnswer,
+    ValidateAnswer,
+    is_environment_id,
+)
+from ..stdlib import sha256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..protocol.registry import ConnectParams, RegisterParams, ValidateParams
+    from .store import Store
+
+EXECUTE, USE = "execute", "use"  # what one may do with an environment: be its executor, run commands on it
+CODE_SECONDS = 15 * 60  # a person carries it to another machine by hand
+AUTHORIZATION_SECONDS = 60  # from the registry to the executor, through a connection that is being made
+_TOKEN_BYTES = 32
+
+
+class Refusal(OutfitterError):
+    """A request of the registry is not granted: an HTTP status, a stable code and a sentence."""
+
+    slug = "registry-refused"
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(status, code, message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def unknown() -> Refusal:
+    return Refusal(404, "environment_not_found", "there is no such environment, or you may not use it")
+
+
+class Authority:
+    """Decides with what the store knows. Calls block."""
+
+    def __init__(self, store: Store, clock: Callable[[], float], url: str, instance: str = "") -> None:
+        """`url` is where sockets are opened, as clients reach it: ws(s)://HOST[:PORT][/PATH]."""
+        self._store = store
+        self._clock = clock
+        self._url = url.rstrip("/")
+        self.instance = instance
+        self._secret = self._signing_secret()
+
+    def _signing_secret(self) -> bytes:
+        """Shared by all services on one store; made by the first."""
+        self._store.change(
+            "INSERT INTO secrets (name, value) VALUES ('tickets', ?) ON CONFLICT DO NOTHING",
+            os.urandom(32).hex(),
+        )
+        [(found,)] = self._store.rows("SELECT value FROM secrets WHERE name = 'tickets'")
+        return bytes.fromhex(found)
+
+    # Who is asking
+
+    def principal_of(self, token: str) -> str:
+        """Raises Refusal."""
+        now = self._clock()
+        found = self._store.rows(
+            "SELECT tokens.principal FROM tokens JOIN principals ON principals.id = tokens.principal "
+            "WHERE digest = ? AND (expires IS NULL OR expires > ?) AND principals.revoked IS NULL",
+            digest(token),
+            now,
+        )
+        if not found:
+            raise Refusal(401, "unauthorized", "the token is not known here, or was revoked")
+        principal: str = found[0][0]
+        return principal
+
+    def _may(self, principal: str, environment_id: str, role: str) -> None:
+        allowed = self._store.rows(
+            "SELECT 1 FROM rights WHERE principal = ? AND environment = ? AND role = ?",
+            principal,
+            environment_id,
+            role,
+        )
+        if not allowed:
+            raise unknown()
+
+    # The three calls
+
+    def register(self, token: str, environment_id: str, asked: RegisterParams) -> RegisterAnswer:
+        """An executor comes, or comes again: the registration before it does not count any more."""
+        principal = self.principal_of(token)
+        self._may(principal, environment_id, EXECUTE)
+        registration = _name()
+        now = self._clock()
+        self._store.change(
+            "INSERT INTO registrations (environment, id, executor_key, principal, created) "
+            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (environment) DO UPDATE SET id = excluded.id, "
+            "executor_key = excluded.executor_key, principal = excluded.principal, "
+            "created = excluded.created",
+            environment_id,
+            registration,
+            dumps(asked.executor.encode()),
+            principal,
+            now,
+        )
+        self._store.change("UPDATE environments SET last_seen = ? WHERE id = ?", now, environment_id)
+        self.record(principal, "registered", environment_id, f"registration {registration[:8]}")
+        url = self._ticket("environment", environment_id, registration)
+        return RegisterAnswer(environment_id, url, PROFILE, registration)
+
+    def connect(self, token: str, environment_id: str, asked: ConnectParams) -> ConnectAnswer:
+        """A harness wants to begin a stream: it gets what admits it once, with this key."""
+        principal = self.principal_of(token)
+        self._may(principal, environment_id, USE)
+        found = self._store.rows(
+            "SELECT registrations.id, executor_key FROM registrations "
+            "JOIN attachments ON attachments.environment = registrations.environment "
+            "WHERE registrations.environment = ?",
+            environment_id,
+        )
+        if not found:
+            raise Refusal(409, OFFLINE, "the executor is not connected now")
+        registration, key = found[0]
+        authorization = _name()
+        now = self._clock()
+        self._store.change("DELETE FROM authorizations WHERE expires < ?", now)
+        self._store.change(
+            "INSERT INTO authorizations (digest, environment, registration, harness_key, principal, expires) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            digest(authorization),
+            environment_id,
+            registration,
+            key_digest(asked.harness),
+            principal,
+            now + AUTHORIZATION_SECONDS,
+        )
+        self.record(principal, "connected", environment_id, "")
+        url = self._ticket("harness", environment_id, registration)
+        executor = KeyObject.decode(loads(key))
+        return ConnectAnswer(environment_id, url, PROFILE, registration, executor, authorization)
+
+    def validate(self, token: str, environment_id: str, asked: ValidateParams) -> ValidateAnswer:
+        """The executor asks whether a harness may; whatever the answer is, it is given once."""
+        principal = self.principal_of(token)
+        self._may(principal, environment_id, EXECUTE)
+        used = self._store.rows(
+            "DELETE FROM authorizations WHERE digest = ? AND environment = ? AND registration = ? "
+            "AND harness_key = ? AND expires > ? "
+            "AND registration IN (SELECT id FROM registrations WHERE environment = ? AND principal = ?) "
+            "RETURNING principal",
+            digest(asked.authorization),
+            environment_id,
+            asked.registration_id,
+            key_digest(asked.harness),
+            self._clock(),
+            environment_id,
+            principal,
+        )
+        if not used:
+            self.record(principal, "refused", environment_id, "a harness without a valid authorization")
+            return ValidateAnswer(False)
+        return ValidateAnswer(True, used[0][0])
+
+    # Tickets: URLs that admit to the rendezvous
+
+    def _ticket(self, role: str, environment_id: str, registration: str) -> str:
+        signature = self._sign(role, environment_id, registration)
+        path = f"{self._url}/cloud/environment/{environment_id}/rendezvous"
+        return f"{path}?role={role}&registration={registration}&sig={signature}"
+
+    def _sign(self, role: str, environment_id: str, registration: str) -> str:
+        said = "\n".join((role, environment_id, registration)).encode()
+        return hmac.digest(self._secret, said, "sha256").hex()
+
+    def admits(self, environment_id: str, role: str, registration: str, signature: str) -> bool:
+        """Whether a URL is one of ours and its registration is still the current one."""
+        expected = self._sign(role, environment_id, registration)
+        if not hmac.compare_digest(expected.encode(), signature.encode()):
+            return False
+        return bool(
+            self._store.rows(
+                "SELECT 1 FROM registrations JOIN principals ON principals.id = registrations.principal "
+                "WHERE environment = ? AND registrations.id = ? AND revoked IS NULL",
+                environment_id,
+                registration,
+            )
+        )
+
+    # Which service has which executor
+
+    def attached(self, environment_id: str) -> None:
+        now = self._clock()
+        self._store.change(
+            "INSERT INTO attachments (environment, instance, since) VALUES (?, ?, ?) "
+            "ON CONFLICT (environment) DO UPDATE SET instance = excluded.instance, since = excluded.since",
+            environment_id,
+            self.instance,
+            now,
+        )
+        self._store.change("UPDATE environments SET last_seen = ? WHERE id = ?", now, environment_id)
+
+    def detached(self, environment_id: str) -> None:
+        self._store.change(
+            "DELETE FROM attachments WHERE environment = ? AND instance = ?", environment_id, self.instance
+        )
+        self._store.change(
+            "UPDATE environments SET last_seen = ? WHERE id = ?", self._clock(), environment_id
+        )
+
+    def forget_attachments(self) -> None:
+        """This service starts: nobody is connected to it."""
+        self._store.change("DELETE FROM attachments WHERE instance = ?", self.instance)
+
+    def holder(self, environment_id: str) -> str | None:
+        """The service that has the executor of an environment."""
+        found = self._store.rows("SELECT instance FROM attachments WHERE environment = ?", environment_id)
+        return found[0][0] if found else None
+
+    # What operators do
+
+    def code(self, name: str, environment_id: str, role: str) -> str:
+        """A one-time code with which somebody gets a token for an environment. Raises SettingInvalid."""
+        if not is_environment_id(environment_id):
+            raise SettingInvalid(
+                f"`{environment_id}` is no environment id: use letters, digits, `.`, `-` and `_`"
+            )
+        if role not in (EXECUTE, USE):
+            raise SettingInvalid(f"`{role}` is no role: write `{EXECUTE}` or `{USE}`")
+        now = self._clock()
+        self._store.change(
+            "INSERT INTO environments (id, created) VALUES (?, ?) ON CONFLICT DO NOTHING", environment_id, now
+        )
+        code = _name()
+        self._store.change("DELETE FROM codes WHERE expires < ?", now)
+        self._store.change(
+            "INSERT INTO codes (digest, name, environment, role, expires) VALUES (?, ?, ?, ?, ?)",
+            digest(code),
+            name,
+            environment_id,
+            role,
+            now + CODE_SECONDS,
+        )
+        self.record("", "code made", environment_id, f"{role} for {name}")
+        return code
+
+    def enrol(self, code: str) -> tuple[str, str, str]:
+        """A token, its principal and the environment for a code, which works once. Raises Refusal."""
+        used = self._store.rows(
+            "DELETE FROM codes WHERE digest = ? AND expires > ? RETURNING name, environment, role",
+            digest(code),
+            self._clock(),
+        )
+        if not used:
+            raise Refusal(403, "code_refused", "the code is wrong, used or expired: ask for another")
+        name, environment_id, role = used[0]
+        principal, token = _name()[:16], _name()
+        now = self._clock()
+        self._store.change(
+            "INSERT INTO principals (id, name, created) VALUES (?, ?, ?)", principal, name, now
+        )
+        self._store.change(
+            "INSERT INTO rights (principal, environment, role) VALUES (?, ?, ?)",
+            principal,
+            environment_id,
+            role,
+        )
+        self._add_token(principal, token)
+        self.record(principal, "enrolled", environment_id, f"{role} for {name}")
+        return token, principal, environment_id
+
+    def _add_token(self, principal: str, token: str) -> None:
+        self._store.change(
+            "INSERT INTO tokens (digest, principal, created) VALUES (?, ?, ?)",
+            digest(token),
+            principal,
+            self._clock(),
+        )
+
+    def rotate(self, token: str, grace: float) -> str:
+        """A new token for who has this one, which still works for `grace` seconds. Raises Refusal."""
+        principal = self.principal_of(token)
+        fresh = _name()
+        self._add_token(principal, fresh)
+        self._store.change(
+            "UPDATE tokens SET expires = ? WHERE digest = ?", self._clock() + grace, digest(token)
+        )
+        self.record(principal, "rotated", "", "")
+        return fresh
+
+    def revoke(self, principal: str) -> list[str]:
+        """Ends what a principal may do; the environments whose executor it is. Raises Refusal."""
+        done = self._store.change(
+            "UPDATE principals SET revoked = ? WHERE id = ? AND revoked IS NULL", self._clock(), principal
+        )
+        if not done:
+            raise Refusal(
+                404, "principal_not_found", f"there is no principal `{principal}`, or it was revoked"
+            )
+        self.record(principal, "revoked", "", "")
+        found = self._store.rows("SELECT environment FROM registrations WHERE principal = ?", principal)
+        return [environment_id for (environment_id,) in found]
+
+    def record(self, principal: str, what: str, environment_id: str, detail: str) -> None:
+        self._store.change(
+            "INSERT INTO audit (at, principal, what, environment, detail) VALUES (?, ?, ?, ?, ?)",
+            self._clock(),
+            principal,
+            what,
+            environment_id,
+            detail,
+        )
+
+
+def digest(secret: str) -> str:
+    return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def key_digest(key: KeyObject) -> str:
+    return sha256(key.x25519 + key.mlkem).hexdigest()
+
+
+def _name() -> str:
+    """Something nobody guesses."""
+    return os.urandom(_TOKEN_BYTES).hex()

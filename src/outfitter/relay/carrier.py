@@ -1,0 +1,290 @@
+"""The streams of one socket to a rendezvous, each as a connection that a server can serve.
+
+All share one socket. What a stream sends waits in its own queue while the socket is full, and queues take
+turns, a record each: one that streams does not keep the others from answering.
+"""
+
+from __future__ import annotations
+
+from ..core.records import MAX_MESSAGE, cut
+from ..core.streams import Begun, Came, Ended, Send, Validate
+from ..errors import RemoteProtocolError
+from ..protocol.relay import MAX_FRAME, DataWriter
+from ..stdlib import deque, sha256
+from ..transport.base import LOW
+from ..transport.outward import OutwardSocket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..core.noise import PublicKey
+    from ..core.records import Sealer
+    from ..core.streams import Action, Streams
+    from ..loop import Loop
+    from ..transport.base import Receiver
+    from ..transport.sockets import Stream
+
+# What the socket holds of all streams: enough for it never to run dry, little to wait behind.
+_SOCKET_BYTES = 256 << 10
+_QUEUED_MESSAGES = 128  # that came for a stream whose server does not read; the reference's limit
+_BATCH = 8  # messages handled in one go before other streams get their turn
+
+
+class Carrier:
+    """One socket. `connected` gets a transport for each stream that begins; `ask` is given who wants to
+    begin one, and what to call with the registry's answer."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        sock: Stream,
+        streams: Streams,
+        connected: Callable[[StreamTransport], None],
+        ask: Callable[[Validate, Callable[[bool, str], None]], None],
+        over: Callable[[str], None],
+    ) -> None:
+        self._loop = loop
+        self._streams = streams
+        self._connected = connected
+        self._ask = ask
+        self._over = over
+        self._open: dict[int, StreamTransport] = {}
+        self._principals: dict[int, str] = {}  # as the registry calls them
+        self._waiting: deque[StreamTransport] = deque()  # streams with something to send, in turn
+        self._socket = OutwardSocket(loop, sock, MAX_FRAME, self)
+
+    def begin(self, rest: bytes) -> None:
+        self._socket.begin(rest)
+
+    def close(self, code: int, reason: str) -> None:
+        """Ends the socket; its streams are lost."""
+        self._socket.close(code, reason)
+
+    # From the socket
+
+    def frame(self, data: bytes) -> None:
+        self._do(self._streams.receive(data, self._loop.time()))
+
+    def lost(self, reason: str) -> None:
+        gone, self._open = self._open, {}
+        self._waiting.clear()
+        for one in gone.values():
+            one.end(reason)
+        self._over(reason)
+
+    def drained(self) -> None:
+        """Gives each stream that waits its turn, a record at a time."""
+        waiting = self._waiting
+        while waiting and self._socket.buffered < _SOCKET_BYTES:
+            one = waiting.popleft()
+            if one.send_next():
+                waiting.append(one)
+
+    # What the streams decide
+
+    def _do(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Came):
+                one = self._open.get(action.instance)
+                if one is not None and not one.take(action.messages):
+                    self.end(one)
+            elif isinstance(action, Send):
+                self._socket.send_frame(action.frame)
+            elif isinstance(action, Validate):
+                self._validate(action)
+            elif isinstance(action, Begun):
+                self._begin(action)
+            else:
+                self._ended(action)
+
+    def _validate(self, asked: Validate) -> None:
+        def answered(valid: bool, principal: str) -> None:
+            self._principals[asked.instance] = principal
+            self._do(self._streams.validated(asked.stream, asked.instance, valid, self._loop.time()))
+            self._principals.pop(asked.instance, None)
+
+        self._ask(asked, answered)
+
+    def _begin(self, begun: Begun) -> None:
+        principal = self._principals.get(begun.instance) or fingerprint(begun.harness)
+        one = StreamTransport(self._loop, self, begun, f"relay:{principal}")
+        self._open[begun.instance] = one
+        self._connected(one)
+
+    def _ended(self, ended: Ended) -> None:
+        one = self._open.pop(ended.instance, None)
+        if one is not None:
+            one.end("the relay ended the stream")
+
+    # For the streams
+
+    @property
+    def has_room(self) -> bool:
+        return self._socket.buffered < _SOCKET_BYTES
+
+    def wait(self, one: StreamTransport) -> None:
+        self._waiting.append(one)
+
+    def send(self, *parts: bytes) -> None:
+        self._socket.send_frame(*parts)
+
+    def end(self, one: StreamTransport) -> None:
+        """We end a stream."""
+        if self._open.pop(one.instance, None) is not None:
+            self._do(self._streams.close(one.instance))
+            one.end("the stream was ended")
+
+
+class StreamTransport:
+    """A server's end of one stream: see `transport.base.Serving`."""
+
+    receiver: Receiver
+    close_code: int | None = None
+    expires: float | None = None
+    has_room = True  # of a message in pieces: it is joined, since its length goes first
+
+    def __init__(self, loop: Loop, carrier: Carrier, begun: Begun, principal: str) -> None:
+        self._loop = loop
+        self._carrier = carrier
+        self.instance = begun.instance
+        self.principal = principal
+        self.address = f"relay stream {begun.stream[:36]}"
+        self._sealer: Sealer = begun.sealer
+        self._writer = DataWriter(begun.stream)
+        self._queue: deque[bytes | memoryview] = deque()
+        self.buffered = 0
+        self._crowded = False
+        self._inbox: deque[bytes] = deque()
+        self._hold = False
+        self._delivering = False
+        self._told = False
+        self._ending: str | None = None  # once all that waits is sent
+        self._fragments: list[bytes] | None = None
+        self._deferred: list[tuple[bytes, ...]] = []
+
+    # Receiving
+
+    def take(self, messages: list[bytes]) -> bool:
+        """Delivers messages in order; False when too many wait."""
+        self._inbox.extend(messages)
+        if not self._delivering:
+            self._deliver()
+        return len(self._inbox) <= _QUEUED_MESSAGES
+
+    def _deliver(self) -> None:
+        self._delivering = False
+        inbox = self._inbox
+        for _ in range(_BATCH):
+            if not inbox or self._hold or self._told:
+                return
+            self.receiver.message(inbox.popleft())
+        if inbox and not self._hold:
+            self._delivering = True
+            self._loop.call_soon(self._deliver)
+
+    def pause_reading(self) -> None:
+        self._hold = True
+
+    def resume_reading(self) -> None:
+        self._hold = False
+        if self._inbox and not self._delivering:
+            self._delivering = True
+            self._loop.call_soon(self._deliver)
+
+    # Sending
+
+    def send(self, *messages: bytes) -> None:
+        self.send_parts(*((message,) for message in messages))
+
+    def send_parts(self, *messages: tuple[bytes, ...]) -> None:
+        if self._told or self._ending is not None:
+            return
+        if self._fragments is not None:
+            self._deferred += messages
+            return
+        pieces = cut(*messages)
+        if not self._queue and self._carrier.has_room and len(pieces) == 1:
+            self._seal(pieces[0])
+            return
+        if not self._queue:
+            self._carrier.wait(self)
+        self._queue.extend(pieces)
+        self.buffered += sum(map(len, pieces))
+        self._crowded = self._crowded or self.buffered > LOW
+        self._carrier.drained()
+
+    def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None:
+        self._fragments = list(parts)
+
+    def send_fragment(self, *parts: bytes) -> None:
+        if self._fragments is not None:
+            self._fragments += parts
+
+    def end_message(self, *parts: bytes) -> None:
+        whole = (*(self._fragments or ()), *parts)
+        deferred, self._deferred, self._fragments = self._deferred, [], None
+        if sum(map(len, whole)) > MAX_MESSAGE:
+            self.close(1009, "a message is larger than a stream can carry")
+            return
+        self.send_parts(whole, *deferred)
+
+    @property
+    def all_sent(self) -> bool:
+        return not self._queue and self._fragments is None
+
+    def send_next(self) -> bool:
+        """Sends the next record; whether there is another one."""
+        if self._told:
+            return False
+        piece = self._queue.popleft()
+        self.buffered -= len(piece)
+        self._seal(piece)
+        if self._ending is not None and not self._queue:
+            self._loop.call_soon(self._carrier.end, self)
+        elif self._crowded and self.buffered <= LOW:
+            self._crowded = False
+            self._loop.call_soon(self._drained)
+        return bool(self._queue)
+
+    def _drained(self) -> None:
+        if not self._told:
+            self.receiver.drained()
+
+    def _seal(self, piece: bytes | memoryview) -> None:
+        try:
+            seq, record = self._sealer.seal(piece)
+        except RemoteProtocolError:
+            self._loop.call_soon(self._carrier.end, self)
+            return
+        self._carrier.send(self._writer.head(seq, len(record)), record)
+
+    # Closing
+
+    def close(self, code: int, reason: str) -> None:
+        """Ends the stream after what is queued. A relay has no way to say why."""
+        if self._ending is not None or self._told:
+            return
+        self._ending = reason or "closed"
+        if not self._queue:
+            self._carrier.end(self)
+
+    def end(self, reason: str) -> None:
+        """The stream is over."""
+        if not self._told:
+            self._told = True
+            self._queue.clear()
+            self._inbox.clear()
+            self.buffered = 0
+            self.receiver.lost(self._ending or reason)
+
+    def probe(self, seconds: float) -> None:
+        """The service answers pings for everybody, so nothing shows whether the harness is alive: who wants
+        its session gets it."""
+        if not self._told:
+            self._loop.call_soon(self._carrier.end, self)
+
+
+def fingerprint(key: PublicKey) -> str:
+    """What a person compares of a public key, and what tells harnesses apart."""
+    return sha256(key.x25519 + key.mlkem).hexdigest()[:32]

@@ -1,0 +1,167 @@
+"""The registry's HTTP calls, as executors and harnesses make them.
+
+They block: each end has them made in a thread. Redirects are not followed, answers are bounded, and no
+credential stands in an error.
+"""
+
+from __future__ import annotations
+
+from ..errors import DialFailed, InvalidParams, SettingInvalid
+from ..plain import unbroken
+from ..protocol import registry as wire
+from ..protocol.jsontext import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+    from http.client import HTTPConnection
+    from typing import TypeVar
+
+    from ..protocol.jsontext import Json
+
+    T = TypeVar("T")
+    Headers = dict[str, str]
+
+_SHOWN = 200  # characters of an error's text
+
+
+class Registry:
+    """A registry, for one environment. `headers` are asked for with every call: tokens change."""
+
+    def __init__(
+        self,
+        base: str,
+        environment_id: str,
+        headers: Callable[[], Headers],
+        *,
+        tls: ssl.SSLContext | None = None,
+        seconds: float = 10.0,
+        discreet: bool = False,
+    ) -> None:
+        """With `discreet`, texts of the registry are not shown: they could contain a credential.
+
+        Raises SettingInvalid.
+        """
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(base.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+            raise SettingInvalid(
+                f"`{base.partition('?')[0]}` is no registry: write https://HOST[:PORT][/PATH]"
+            )
+        if parts.scheme == "http" and not _is_loopback(parts.hostname):
+            raise SettingInvalid("a registry on another machine must be reached with https://")
+        if not wire.is_environment_id(environment_id):
+            raise SettingInvalid(
+                f"`{unbroken(environment_id)}` is no environment id: use letters, digits, `.`, `-` and `_`"
+            )
+        self.environment_id = environment_id
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, parts.port
+        self._path = f"{parts.path.rstrip('/')}/cloud/environment/{environment_id}"
+        self._headers = headers
+        self._tls = tls
+        self._seconds = seconds
+        self._discreet = discreet
+        self.text = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+    def register(self, key: wire.KeyObject) -> wire.RegisterAnswer:
+        """Raises DialFailed, whose `status` is what the registry answered."""
+        answer = self._call(
+            "register", wire.RegisterParams(wire.PROFILE, key).encode(), wire.RegisterAnswer.decode
+        )
+        self._check(answer.environment_id)
+        return answer
+
+    def connect(self, key: wire.KeyObject) -> wire.ConnectAnswer:
+        """Raises DialFailed."""
+        answer = self._call("connect", wire.ConnectParams(key).encode(), wire.ConnectAnswer.decode)
+        self._check(answer.environment_id)
+        return answer
+
+    def validate(self, asked: wire.ValidateParams, stream: str) -> wire.ValidateAnswer:
+        """Raises DialFailed."""
+        named = {wire.STREAM_HEADER: stream} if stream.isascii() and stream.isprintable() else {}
+        return self._call("validate", asked.encode(), wire.ValidateAnswer.decode, named)
+
+    def register_direct(self) -> wire.DirectAnswer:
+        """Raises DialFailed."""
+        answer = self._call(
+            "direct/register", wire.DirectParams(wire.DIRECT).encode(), wire.DirectAnswer.decode
+        )
+        self._check(answer.environment_id)
+        if answer.transport != wire.DIRECT:
+            raise DialFailed(f"{self.text} offers no direct transport that is known here", retryable=False)
+        return answer
+
+    def _check(self, environment_id: str) -> None:
+        if environment_id != self.environment_id:
+            raise DialFailed(f"{self.text} answered for another environment", retryable=False)
+
+    def _call(self, what: str, params: Json, decode: Callable[[Json], T], more: Headers | None = None) -> T:
+        from http.client import HTTPException
+
+        headers = {"Content-Type": "application/json", "Accept": "*/*", **self._headers(), **(more or {})}
+        connection = self._connection()
+        try:
+            connection.request("POST", f"{self._path}/{what}", dumps(params), headers)
+            response = connection.getresponse()
+            status, body = response.status, response.read(wire.MAX_BODY + 1)
+        except TimeoutError:
+            text = f"{self.text} did not answer within {self._seconds:g} s"
+            raise DialFailed(text, retryable=True) from None
+        except (OSError, HTTPException) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            raise DialFailed(f"cannot reach {self.text}: {why}", retryable=True) from None
+        finally:
+            connection.close()
+        if status != 200:
+            raise self._refusal(what, status, body)
+        self._guard(headers, body)
+        try:
+            if len(body) > wire.MAX_BODY:
+                raise InvalidParams(f"it has more than {wire.MAX_BODY} bytes")
+            return decode(loads(body.decode()))
+        except ValueError as error:
+            text = f"the answer of {self.text} to `{what}` cannot be used: {error}"
+            raise DialFailed(text, retryable=False) from None
+
+    def _guard(self, headers: Headers, body: bytes) -> None:
+        """An answer that repeats a token is not used: whatever is made of it could end in a log."""
+        token = headers.get("Authorization", "").removeprefix("Bearer ").encode()
+        if self._discreet and token and token in body:
+            raise DialFailed(f"the answer of {self.text} contains the credential", retryable=False)
+
+    def _refusal(self, what: str, status: int, body: bytes) -> DialFailed:
+        try:
+            code, message = wire.error_of(loads(body[: wire.MAX_BODY].decode()))
+            shown = f"{code}: {message}" if code else message
+        except ValueError:
+            code, shown = "", body.decode("utf-8", "replace")
+        detail = "" if self._discreet or not shown.strip() else f": {unbroken(shown.strip())[:_SHOWN]}"
+        again = status >= 500 or status in (408, 429) or (status == 409 and code == wire.OFFLINE)
+        if status in (401, 403):
+            detail += "; check the credential"
+        return DialFailed(
+            f"{self.text} answered `{what}` with {status}{detail}", retryable=again, status=status
+        )
+
+    def _connection(self) -> HTTPConnection:
+        from http.client import HTTPConnection, HTTPSConnection
+
+        if not self._secure:
+            return HTTPConnection(self._host, self._port, timeout=self._seconds)
+        from ..transport.certificates import client_context
+
+        tls = self._tls or client_context()
+        return HTTPSConnection(self._host, self._port, timeout=self._seconds, context=tls)
+
+
+def _is_loopback(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,312 @@
+"""The service in the middle: a registry over HTTP and a rendezvous over WebSocket, in one process.
+
+It admits, and passes frames on; what they say it cannot read. The store is asked in a thread of its own, so
+that a slow disk or database holds up no stream.
+"""
+
+from __future__ import annotations
+
+from ..core.routing import GONE, Pass, Routes
+from ..errors import InvalidParams, OutfitterError
+from ..log import fault, note, warn
+from ..protocol import registry as wire
+from ..protocol.upgrade import Admitted, Response, parse_head, query_of, upgrade
+from ..stdlib import SimpleQueue, start_new_thread
+from ..transport.base import HIGH
+from ..transport.websocket import Listener
+from .api import ApiAnswer, ApiConnection, refused
+from .authority import Refusal
+from .sockets import RelaySocket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..core.routing import Step
+    from ..loop import EpollLoop, Loop
+    from ..protocol.upgrade import Headers
+    from ..protocol.websocket import Payload
+    from ..stdlib import socket
+    from ..transport.caller import SocketCaller
+    from ..transport.sockets import Stream
+    from .api import ApiRequest
+    from .authority import Authority
+
+MAX_SOCKETS = 20_000  # each takes a descriptor and about 10 kB
+MAX_API_CONNECTIONS = 2_000
+_QUEUED = 10_000  # questions that wait for the store; then whoever asks comes again later
+# A harness that takes nothing for so long is let go: all others of its executor wait for it.
+_SLOW_SECONDS = 5.0
+_PREFIX = "/cloud/environment/"
+_CALLS = {
+    "register": wire.RegisterParams.decode,
+    "connect": wire.ConnectParams.decode,
+    "validate": wire.ValidateParams.decode,
+}
+
+
+class Service(Listener):
+    """Serves a listening socket until it is stopped."""
+
+    def __init__(
+        self,
+        loop: EpollLoop,
+        sock: socket,
+        authority: Authority,
+        *,
+        prefix: str = "",
+        secure: Callable[[socket, SocketCaller], Stream] | None = None,
+    ) -> None:
+        """`prefix` is the path below which a proxy shows the service."""
+        super().__init__(loop, sock, _nobody, _unused, MAX_SOCKETS, secure=secure)
+        self._authority = authority
+        self._asking = Asking(loop)
+        self._prefix = prefix.rstrip("/") + _PREFIX
+        self.routes = Routes()
+        self._sockets: dict[int, RelaySocket] = {}
+        self._api: set[ApiConnection] = set()
+        self._numbers = 0
+        self.environments: dict[int, str] = {}  # of executors' sockets
+        authority.forget_attachments()
+
+    # What comes in
+
+    def heir(self, head: bytes, caller: SocketCaller) -> Callable[[Stream, bytes], None] | None:
+        parsed = parse_head(head)
+        if parsed is None or "origin" in parsed[2] or not parsed[1].startswith(self._prefix):
+            return None
+        method, path, headers = parsed
+        environment_id, _, what = path.removeprefix(self._prefix).partition("/")
+        if what == "rendezvous":
+            asked = query_of(head)
+            return lambda sock, rest: self._admit(sock, rest, environment_id, asked, method, headers, caller)
+        if len(self._api) >= MAX_API_CONNECTIONS:
+            return None
+
+        def begin(sock: Stream, rest: bytes) -> None:
+            self._api.add(
+                ApiConnection(self._loop, sock, head + b"\r\n\r\n" + rest, self._answer, self._api.discard)
+            )
+
+        return begin
+
+    # The registry
+
+    def _answer(self, request: ApiRequest, reply: Callable[[ApiAnswer], None]) -> None:
+        parts = request.path.removeprefix(self._prefix).split("/")
+        if request.method != "POST" or len(parts) != 2 or parts[1] not in _CALLS:
+            reply(refused(404, "not_found", "there is no such call"))
+            return
+        environment_id, what = parts
+        token = _bearer(request.headers)
+        if token is None:
+            reply(refused(401, "unauthorized", "send a token as Authorization: Bearer TOKEN"))
+            return
+        if not wire.is_environment_id(environment_id):
+            reply(refused(404, "not_found", "there is no such call"))
+            return
+        try:
+            params = _CALLS[what](request.body)
+        except InvalidParams as error:
+            reply(refused(400, "bad_request", str(error)))
+            return
+        decide: Callable[..., Any] = getattr(self._authority, what)
+
+        def done(result: Any, error: Exception | None) -> None:
+            if isinstance(error, Refusal):
+                reply(refused(error.status, error.code, error.message))
+            elif error is not None:
+                reply(refused(503, "unavailable", "the registry cannot answer now; try again"))
+            else:
+                reply(ApiAnswer(200, result.encode()))
+
+        self._asking.ask(lambda: decide(token, environment_id, params), done)
+
+    # The rendezvous
+
+    def _admit(
+        self,
+        sock: Stream,
+        rest: bytes,
+        environment_id: str,
+        asked: dict[str, str],
+        method: str,
+        headers: Headers,
+        caller: SocketCaller,
+    ) -> None:
+        role, registration = asked.get("role", ""), asked.get("registration", "")
+        signature = asked.get("sig", "")
+
+        def decided(admitted: bool | None, error: Exception | None) -> None:
+            if error is not None:
+                response = Response(503, "the registry cannot answer now; try again")
+            elif not admitted or role not in ("environment", "harness"):
+                response = Response(401, "this URL does not admit any more: ask the registry for another")
+            else:
+                response = upgrade(method, headers, lambda *_: Admitted(environment_id), caller)
+            self._answer_upgrade(sock, rest, response, environment_id, role, caller.address)
+
+        self._asking.ask(
+            lambda: self._authority.admits(environment_id, role, registration, signature), decided
+        )
+
+    def _answer_upgrade(
+        self, sock: Stream, rest: bytes, response: Response, environment_id: str, role: str, address: str
+    ) -> None:
+        said = response.encode()
+        try:
+            sent = sock.send(said)
+        except OSError:
+            sent = 0
+        if sent != len(said) or response.admitted is None:
+            sock.close()
+            return
+        one = RelaySocket(self._loop, sock, self, response.admitted, address)
+        self._numbers += 1
+        one.number = self._numbers
+        self.open.add(one)
+        self._sockets[one.number] = one
+        if role == "environment":
+            self.environments[one.number] = environment_id
+            steps = self.routes.attach(environment_id, one.number)
+            self._tell_store(self._authority.attached, environment_id)
+            note("relay", "=", "an executor of %s is connected from %s", environment_id, address)
+        else:
+            steps = self.routes.join(environment_id, one.number)
+        one.receiver = _End(self, one)
+        self._do(one, steps)
+        one.begin(rest)
+
+    def _tell_store(self, change: Callable[[str], None], environment_id: str) -> None:
+        def done(_: Any, error: Exception | None) -> None:
+            if error is not None:
+                warn("relay", "the store does not know where %s is: %s", environment_id, type(error).__name__)
+
+        self._asking.ask(lambda: change(environment_id), done)
+
+    def _do(self, source: RelaySocket, steps: list[Step]) -> None:
+        for step in steps:
+            target = self._sockets.get(step.socket)
+            if target is None:
+                continue
+            if isinstance(step, Pass):
+                target.send_frame(step.data)
+                if target.buffered > HIGH and source.waits_for is None:
+                    self._hold(source, target)
+            else:
+                target.close(step.code, step.reason)
+
+    # One that takes less than another brings
+
+    def _hold(self, source: RelaySocket, target: RelaySocket) -> None:
+        source.waits_for = target
+        target.keeps_waiting += (source,)
+        source.pause_reading()
+        if source.number in self.environments:
+            self._loop.call_later(_SLOW_SECONDS, self._give_up, source, target, target.moved)
+
+    def _give_up(self, source: RelaySocket, target: RelaySocket, moved: float) -> None:
+        if source.waits_for is not target or target.number not in self._sockets:
+            return
+        if target.moved == moved:
+            target.close(1013, "the connection takes too little; come back and resume")
+        else:
+            self._loop.call_later(_SLOW_SECONDS, self._give_up, source, target, target.moved)
+
+    def drained(self, target: RelaySocket) -> None:
+        waited, target.keeps_waiting = target.keeps_waiting, ()
+        for one in waited:
+            one.waits_for = None
+            one.resume_reading()
+
+    # What the sockets say
+
+    def message(self, one: RelaySocket, data: Payload) -> None:
+        if isinstance(data, bytes):
+            self._do(one, self.routes.received(one.number, data))
+        else:
+            one.close(1003, "relay frames are binary messages")
+
+    def lost(self, one: RelaySocket) -> None:
+        self._sockets.pop(one.number, None)
+        environment_id = self.environments.pop(one.number, None)
+        steps = self.routes.lost(one.number)
+        self._do(one, steps)
+        self.drained(one)
+        if environment_id is not None and not self.routes.online(environment_id):
+            self._tell_store(self._authority.detached, environment_id)
+            note("relay", "=", "the executor of %s is gone", environment_id)
+
+    def leave(self, reason: str) -> None:
+        """Tells everybody that the service ends; they come back, to this one or another."""
+        for one in list(self._sockets.values()):
+            one.close(GONE, reason)
+        for connection in list(self._api):
+            connection.close()
+        self._asking.stop()
+
+
+class _End:
+    """Tells the service what one socket does."""
+
+    def __init__(self, service: Service, one: RelaySocket) -> None:
+        self._service = service
+        self._one = one
+
+    def message(self, data: Payload) -> None:
+        self._service.message(self._one, data)
+
+    def drained(self) -> None:
+        self._service.drained(self._one)
+
+    def lost(self, reason: str) -> None:
+        self._service.lost(self._one)
+
+
+class Asking:
+    """Calls that block, one after the other in a thread, and their results on the loop."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._queue: SimpleQueue[tuple[Callable[[], Any], Callable[..., None]] | None] = SimpleQueue()
+        self._begun = False
+
+    def ask(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
+        if not self._begun:
+            self._begun = True
+            start_new_thread(self._serve, ())
+        if self._queue.qsize() >= _QUEUED:
+            self._loop.call_soon(done, None, OutfitterError("too many questions wait for the store"))
+            return
+        self._queue.put((work, done))
+
+    def stop(self) -> None:
+        self._queue.put(None)
+
+    def _serve(self) -> None:
+        while (one := self._queue.get()) is not None:
+            work, done = one
+            result: Any = None
+            error: Exception | None = None
+            try:
+                result = work()
+            except Refusal as refusal:
+                error = refusal
+            except Exception as caught:
+                fault("relay", "the store failed", caught)
+                error = caught
+            self._loop.call_soon_threadsafe(done, result, error)
+
+
+def _bearer(headers: Headers) -> str | None:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+def _nobody(headers: Headers, caller: object) -> Response:
+    return Response(404)
+
+
+def _unused(transport: object) -> None:
+    raise AssertionError("nobody is admitted at /")

@@ -1,0 +1,258 @@
+"""A WebSocket that we dial from our own loop, for binary messages.
+
+Names, TLS and the upgrade are waited for in a thread (`dial_outward`); then the loop has the socket.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..earlyerrors import RemoteProtocolError
+from ..errors import DialFailed
+from ..protocol import websocket as ws
+from ..protocol.upgrade import MAX_HEAD, accept_key, new_key, parse_response
+from .address import upgrade_lines
+from .base import Outgoing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+    from typing import Protocol
+
+    from ..loop import Loop, Timer
+    from .address import Address
+    from .sockets import Stream
+
+    class FrameReceiver(Protocol):
+        def frame(self, data: bytes) -> None:
+            """A binary message."""
+
+        def drained(self) -> None:
+            """The kernel has taken some of what waited."""
+
+        def lost(self, reason: str) -> None:
+            """Once, last."""
+
+
+_READ_SIZE = 256 << 10
+_PING_SECONDS = 30.0  # the reference's interval
+_DEAD_SECONDS = 60.0  # without a byte from the peer after a ping
+_CLOSE_SECONDS = 2.0
+_IOV = 64
+
+
+def dial_outward(
+    loop: Loop, address: Address, headers: list[str], seconds: float, tls: ssl.SSLContext | None
+) -> tuple[Stream, bytes]:
+    """A connection that was upgraded, and what came behind the answer. Blocks: call it in a thread.
+
+    Raises DialFailed.
+    """
+    import socket
+    import ssl
+
+    end = time.monotonic() + seconds
+    raw: socket.socket | None = None
+    try:
+        raw = socket.create_connection((address.host, address.port), timeout=seconds)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream: Stream = raw
+        if address.secure:
+            from .certificates import client_context
+            from .tls import TlsSocket
+
+            secured = TlsSocket(loop, raw, tls or client_context(), None, dials=address.host)
+            secured.dial()
+            stream = secured
+        key = new_key(os.urandom(16))
+        stream.send("\r\n".join([*upgrade_lines(address, key), *headers, "", ""]).encode("ascii"))
+        head, rest = _read_head(stream, raw, end)
+        _check_answer(head, rest, key, address)
+        raw.setblocking(False)
+        raw = None
+        return stream, rest
+    except TimeoutError:
+        raise DialFailed(f"{address.text} did not answer within {seconds:g} s", retryable=True) from None
+    except ssl.SSLError as error:
+        from .certificates import explain
+
+        text, retryable = explain(error, address.host)
+        raise DialFailed(f"cannot connect to {address.text}: {text}", retryable=retryable) from None
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise DialFailed(f"cannot connect to {address.text}: {why}", retryable=True) from None
+    finally:
+        if raw is not None:
+            raw.close()
+
+
+def _read_head(stream: Stream, raw: object, end: float) -> tuple[bytes, bytes]:
+    said = b""
+    while True:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        raw.settimeout(left)  # type: ignore[attr-defined]
+        try:
+            data = stream.recv(MAX_HEAD)
+        except BlockingIOError:
+            continue  # half a record of TLS
+        said += data
+        head, blank, rest = said.partition(b"\r\n\r\n")
+        if blank:
+            return head, rest
+        if not data or len(said) > MAX_HEAD:
+            raise DialFailed("the answer is not that of a WebSocket server", retryable=True)
+
+
+def _check_answer(head: bytes, rest: bytes, key: str, address: Address) -> None:
+    response = parse_response(head)
+    if response is None:
+        raise DialFailed(f"{address.text} does not answer in HTTP", retryable=False)
+    status, phrase, headers = response
+    if status != 101:
+        text = rest.decode("utf-8", "replace").strip()[:200]
+        detail = f"{status} {phrase}".strip() + (f": {text}" if text and text.isprintable() else "")
+        text = f"{address.text} refused the connection: {detail}"
+        raise DialFailed(text, retryable=status >= 500 or status == 429, status=status)
+    if headers.get("sec-websocket-accept") != accept_key(key):
+        raise DialFailed(f"the answer of {address.text} does not match the request", retryable=False)
+
+
+class OutwardSocket(Outgoing):
+    """The client's end of one connection, on our loop."""
+
+    def __init__(self, loop: Loop, sock: Stream, limit: int, receiver: FrameReceiver) -> None:
+        super().__init__(loop)
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._frames = ws.FrameReader(masked=False, limit=limit)
+        self._to = receiver
+        self._heard = loop.time()
+        self._pinged = 0.0
+        self._over = False
+        self._keepalive: Timer = loop.call_later(_PING_SECONDS, self._beat)
+
+    def begin(self, rest: bytes) -> None:
+        """Starts reading; `rest` came with the answer to the upgrade."""
+        self._loop.add_reader(self._fd, self._readable)
+        if rest:
+            self._received(rest)
+
+    def _readable(self) -> None:
+        try:
+            data = self._sock.recv(_READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lose(f"the connection failed: {error.strerror}")
+            return
+        if data:
+            self._received(data)
+        else:
+            self._lose("the service closed the connection")
+
+    def _received(self, data: bytes) -> None:
+        self._heard = self._loop.time()
+        for opcode, payload in self._frames.feed(data):
+            if self._over:
+                return
+            if opcode == ws.BINARY:
+                assert isinstance(payload, bytes)
+                self._to.frame(payload)
+            elif opcode == ws.PING:
+                assert isinstance(payload, bytes)
+                self._write(ws.PONG, payload)
+            elif opcode == ws.CLOSE:
+                assert isinstance(payload, bytes)
+                self._said_goodbye(payload)
+                return
+        if self._frames.fault is not None:
+            self.close(self._frames.fault.close_code, self._frames.fault.reason)
+
+    def _said_goodbye(self, payload: bytes) -> None:
+        try:
+            code, reason = ws.parse_close(payload)
+        except RemoteProtocolError as error:
+            code, reason = error.close_code, error.reason
+        self.close_code = code
+        self._write(ws.CLOSE, ws.close_payload(1000 if code == 1005 else code, ""))
+        self._lose(f"the service closed the connection: {reason or f'code {code}'}")
+
+    # Sending
+
+    def send_frame(self, *parts: bytes) -> None:
+        """Queues one binary message of ciphertext given in parts, and passes on at once what can be."""
+        if not self._closing:
+            self._push(list(ws.sealed(*parts)))
+
+    def _write(self, opcode: int, payload: bytes) -> None:
+        if not self._closing:
+            self._push([ws.masked(payload, os.urandom(4), opcode)])
+
+    def _push(self, pieces: list[bytes | memoryview]) -> None:
+        idle = not self._outbox
+        self._outbox.extend(pieces)
+        self.buffered += sum(map(len, pieces))
+        if idle:
+            self._flush()
+            if self._outbox:
+                self._loop.add_writer(self._fd, self._writable)
+
+    def _writable(self) -> None:
+        self._flush()
+        if not self._outbox:
+            self._loop.remove_writer(self._fd)
+        if not self._closing:
+            self._to.drained()
+
+    def _flush(self) -> None:
+        outbox = self._outbox
+        try:
+            sent = self._sock.sendmsg([outbox[place] for place in range(min(_IOV, len(outbox)))])
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # Told apart from inside a callback, so that a sender never finds its connection gone.
+            self._closing = True
+            outbox.clear()
+            self.buffered = 0
+            self._loop.call_soon(self._lose, f"the connection failed: {error.strerror}")
+            return
+        self._sent(sent)
+
+    # Life
+
+    def _beat(self) -> None:
+        now = self._loop.time()
+        if self._pinged > self._heard:
+            if now - self._pinged >= _DEAD_SECONDS:
+                self._lose("the service stopped responding")
+                return
+        else:
+            self._pinged = now
+            self._write(ws.PING, b"")
+        self._keepalive = self._loop.call_later(_PING_SECONDS, self._beat)
+
+    def close(self, code: int, reason: str) -> None:
+        """Says why and ends."""
+        if self._over:
+            return
+        self._write(ws.CLOSE, ws.close_payload(code, reason))
+        self._lose(reason or "closed")
+
+    def _lose(self, reason: str) -> None:
+        if self._over:
+            return
+        self._over = self._closing = True
+        self._keepalive.cancel()
+        self._loop.remove_reader(self._fd)
+        self._loop.remove_writer(self._fd)
+        self._outbox.clear()
+        self.buffered = 0
+        try:
+            self._sock.close()
+        except OSError:
+            pass  # it is closed all the same
+        self._to.lost(reason)
