@@ -88,6 +88,8 @@ def why_stranger(client: Client, declared: Declared) -> str | None:
     """Why a server may not know our environment; None when it is one of ours, on this machine."""
     if declared.url is None:
         return "a server that is started as a program has an environment of its own"
+    if declared.url.startswith("noise+"):
+        return "the executor is reached through a relay"
     if not declared.url.startswith(PREFIX) and urlsplit(declared.url).hostname not in _LOOPBACK:
         return "the address of the server is not a loopback address of this machine"
     if not client.offers("environmentContract") or client.info is None:

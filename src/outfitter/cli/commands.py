@@ -18,6 +18,7 @@ from .env.commands import env_group
 from .flags import JSON, SANDBOX, SERVE, WHERE, WISHES, Flag
 from .hook.commands import hook_group
 from .options import has
+from .relay.commands import enrol_command, rendezvous_group
 
 _DETACH_KEYS = Flag(
     "--detach-keys",
@@ -63,8 +64,13 @@ def cli() -> None:
 @has(*SERVE)
 def serve_command(**flags: Any) -> int:
     """Run commands for exec-server clients, such as Codex."""
-    if flags["exit_on_stdin_close"]:
-        raise click.UsageError("--exit-on-stdin-close is only accepted with --remote")
+    if flags["remote"] is not None:
+        from .relay.remote import serve_remote
+
+        return serve_remote(flags)
+    for option in ("environment_id", "credential_file", "executor_credential_stdin", "exit_on_stdin_close"):
+        if flags[option]:
+            raise click.UsageError(f"--{option.replace('_', '-')} is only accepted with --remote")
     from .serve import serve
 
     return serve(flags)
@@ -279,6 +285,8 @@ cli.add_command(agent_group)
 cli.add_command(contract_group)
 cli.add_command(env_group)
 cli.add_command(hook_group)
+cli.add_command(rendezvous_group)
+cli.add_command(enrol_command)
 
 
 @cli.command("doctor")

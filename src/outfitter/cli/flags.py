@@ -202,7 +202,21 @@ SERVE: tuple[Flag, ...] = (
         "Write commands to --audit by digest (the default) or in full.",
         choices=("digest", "full"),
     ),
-    Flag("--exit-on-stdin-close", "flag", "Reserved for --remote, which does not exist yet."),
+    Flag("--remote", "text", "Dial out and serve through the relay of this registry (http(s)://...).", "URL"),
+    Flag("--environment-id", "text", "With --remote: the environment to be the executor of.", "ID"),
+    Flag("--name", "text", "With --remote: accepted for compatibility and ignored.", "NAME"),
+    Flag(
+        "--credential-file",
+        "text",
+        "With --remote: the file with the executor's token. Default: the one that `outfitter enrol` wrote.",
+        "FILE",
+    ),
+    Flag(
+        "--executor-credential-stdin",
+        "flag",
+        "With --remote: read tokens from standard input, one JSON line each.",
+    ),
+    Flag("--exit-on-stdin-close", "flag", "With --remote: end when standard input ends."),
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
 )
 

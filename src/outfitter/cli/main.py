@@ -45,8 +45,10 @@ def _quick_serve(args: list[str]) -> Callable[[], int] | None:
     from .flags import read_plain
 
     flags = read_plain(args)
-    if flags is None or flags["exit_on_stdin_close"]:
+    if flags is None or flags["remote"] is not None or flags["environment_id"] is not None:
         return None
+    if flags["exit_on_stdin_close"] or flags["executor_credential_stdin"] or flags["credential_file"]:
+        return None  # they belong to --remote
     from .serve import serve
 
     return lambda: serve(flags)

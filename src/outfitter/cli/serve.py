@@ -23,17 +23,52 @@ if TYPE_CHECKING:
 
 def serve(flags: Flags) -> int:
     """Runs a server until it is told to end; returns the exit status. Raises SettingInvalid."""
+    begin_log(flags)
+    place = parse_url(flags["listen"], shared=bool(flags["allow_user"] or flags["allow_unauthenticated"]))
+    settings = settings_of(flags, private=place is None or place.local)
+    certificates = certificates_of(flags)
+    if place is None:
+        if flags["ws_auth"] is not None:
+            raise SettingInvalid("--ws-auth needs --listen ws://IP:PORT: a client on stdio sends no token")
+        return serve_stdio(settings, audit_of(flags))
+    check = _check(flags)
+    is_open = check is None and flags["tls_client_ca"] is None
+    if is_open and not place.local and not flags["allow_unauthenticated"]:
+        raise SettingInvalid(
+            f"other machines can reach {place.url}, and every client that connects can run commands: add "
+            f"--ws-auth capability-token --ws-token-file FILE, or --allow-unauthenticated to accept every "
+            f"client"
+        )
+    hosts = frozenset(name.lower() for name in flags["allow_host"])
+    users = _users(flags)
+
+    def make_gate() -> Gate:
+        from ..server.auth import gate
+        from ..transport.caller import get_ready
+
+        if check is None:
+            get_ready()
+        return gate(hosts, check, users)
+
+    return serve_websocket(place, settings, make_gate, check, certificates, audit_of(flags))
+
+
+def begin_log(flags: Flags) -> None:
     if flags["log_level"] is not None:
         import logging
 
         logging.basicConfig(level=flags["log_level"].upper(), format="%(asctime)s %(name)s %(message)s")
+
+
+def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
+    """What the flags say; `private` is a server that nobody on another machine reaches. Raises
+    SettingInvalid."""
     if flags["max_sessions"] > limits.SESSIONS:
         from ..core.marks import SESSION_NUMBERS
 
         if flags["max_sessions"] > SESSION_NUMBERS:
             raise SettingInvalid(f"--max-sessions can be at most {SESSION_NUMBERS}")
-    place = parse_url(flags["listen"], shared=bool(flags["allow_user"] or flags["allow_unauthenticated"]))
-    deny, allow, cookies = _http(flags, private=place is None or place.local)
+    deny, allow, cookies = _http(flags, private=private)
     settings = ServerSettings(
         session_retention=float(flags["session_retention"]),
         process_retention=float(flags["process_retention"]),
@@ -62,31 +97,7 @@ def serve(flags: Flags) -> int:
         _fix_paths(flags)
     if settings.sandbox_memory is not None and not settings.cgroup:
         raise SettingInvalid("--sandbox-memory needs --cgroup: memory is limited by control groups")
-    certificates = _certificates(flags)
-    if place is None:
-        if flags["ws_auth"] is not None:
-            raise SettingInvalid("--ws-auth needs --listen ws://IP:PORT: a client on stdio sends no token")
-        return serve_stdio(settings, _audit(flags))
-    check = _check(flags)
-    is_open = check is None and flags["tls_client_ca"] is None
-    if is_open and not place.local and not flags["allow_unauthenticated"]:
-        raise SettingInvalid(
-            f"other machines can reach {place.url}, and every client that connects can run commands: add "
-            f"--ws-auth capability-token --ws-token-file FILE, or --allow-unauthenticated to accept every "
-            f"client"
-        )
-    hosts = frozenset(name.lower() for name in flags["allow_host"])
-    users = _users(flags)
-
-    def make_gate() -> Gate:
-        from ..server.auth import gate
-        from ..transport.caller import get_ready
-
-        if check is None:
-            get_ready()
-        return gate(hosts, check, users)
-
-    return serve_websocket(place, settings, make_gate, check, certificates, _audit(flags))
+    return settings
 
 
 def _http(
@@ -126,7 +137,7 @@ def _fix_paths(flags: Flags) -> None:
     flags["ws_token_file"] = tuple(map(os.path.abspath, flags["ws_token_file"]))
 
 
-def _certificates(flags: Flags) -> Certificates | None:
+def certificates_of(flags: Flags) -> Certificates | None:
     """What wss:// needs. Files are read now, and again when they change."""
     cert, key, client_ca = (flags[name] for name in ("tls_cert", "tls_key", "tls_client_ca"))
     if not flags["listen"].startswith("wss://"):
@@ -143,7 +154,7 @@ def _certificates(flags: Flags) -> Certificates | None:
     return Certificates(cert, key, client_ca, monotonic)
 
 
-def _audit(flags: Flags) -> Audit | None:
+def audit_of(flags: Flags) -> Audit | None:
     """The audit log, opened now, so that a mistake is told before anybody is served."""
     if flags["audit"] is None:
         if flags["audit_commands"] is not None:

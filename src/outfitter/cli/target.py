@@ -81,7 +81,8 @@ def find(
             on = PREFIX + path_of(on)  # wherever somebody attaches to it later
         files = {name: getattr(tls, name) for name in fields(tls)}
         for key, file in files.items():
-            if file is not None and not on.startswith("wss://"):
+            fits = ("wss://", "noise+https://") if key == "tls_ca" else "wss://"
+            if file is not None and not on.startswith(fits):
                 raise SettingInvalid(f"--{key.replace('_', '-')} needs --on wss://HOST:PORT")
         declared = Declared("url", url=on, token=_token(token_file), **files)
         check(declared)

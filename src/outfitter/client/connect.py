@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from ..transport.base import Dialled
+    from .link import Dial
     from .token import Token
+
+RELAYS = ("noise+https://", "noise+http://")  # URLs of a registry, and the environment behind the last slash
 
 
 class Opening:
@@ -64,15 +67,17 @@ def connect(
 ) -> Opening:
     """A client of the server at a `ws://`, `wss://` or `unix:` URL: Outfitter's or `codex exec-server`.
 
-    `token` is sent as a bearer token, only over TLS or to this machine: text, the path of a file that has it
-    (a PathLike), or a function that gives it, async or not. Files and functions are asked again whenever the
-    client dials, so a token can be renewed. `resume` is the id of a session to resume; with `take_over`, also
-    a session that another client still uses. A lost connection is dialled again for `recovery_timeout`
-    seconds; the default is a little less than the server keeps sessions, or 25 s if the server does not say.
-    `on_state` is called with "recovering", "connected" and "failed". With `summaries`, each command reports
-    where its environment came from. With `operate`, the client only looks after the server: it can start
-    nothing, and a server that drains accepts it. At the end of the block, every command that this client
-    started is ended, unless `keep()` was called on its handle.
+    `noise+https://REGISTRY/ENVIRONMENT` reaches an executor through its relay, end to end encrypted; without
+    `token`, the one that `outfitter enrol` has kept is used. `token` is sent as a bearer token, only over
+    TLS or to this machine: text, the path of a file that has it (a PathLike), or a function that gives it,
+    async or not. Files and functions are asked again whenever the client dials, so a token can be renewed.
+    `resume` is the id of a session to resume; with `take_over`, also a session that another client still
+    uses. A lost connection is dialled again for `recovery_timeout` seconds; the default is a little less
+    than the server keeps sessions, or 25 s if the server does not say. `on_state` is called with
+    "recovering", "connected" and "failed". With `summaries`, each command reports where its environment came
+    from. With `operate`, the client only looks after the server: it can start nothing, and a server that
+    drains accepts it. At the end of the block, every command that this client started is ended, unless
+    `keep()` was called on its handle.
 
     For `wss://`, `ca` is a file with the certificates of the CAs to trust, instead of the machine's or those
     of SSL_CERT_FILE. `client_cert` and `client_key` are files for a server that asks for a certificate. `tls`
@@ -80,8 +85,33 @@ def connect(
 
     Raises DialFailed, RequestFailed or SettingInvalid.
     """
+    if url.startswith(RELAYS):
+        dial_it, where = _relay(url, token, connect_timeout, ca, tls)
+    else:
+        dial_it, where = _server(url, token, connect_timeout, (ca, client_cert, client_key), tls)
+    session = RemoteSession(
+        dial_it,
+        where=where,
+        resumable=True,
+        initialize_timeout=initialize_timeout,
+        recovery_timeout=recovery_timeout,
+        on_state=on_state,
+        summaries=summaries,
+        operate=operate,
+    )
+    return Opening(session, resume, take_over)
+
+
+def _server(
+    url: str,
+    token: Token | None,
+    connect_timeout: float,
+    given: tuple[str | PathLike[str] | None, ...],
+    tls: SSLContext | None,
+) -> tuple[Dial, str]:
+    """How to dial a WebSocket URL, and its text for people. Raises SettingInvalid."""
     address = parse_address(url)
-    files = [None if file is None else os.fspath(file) for file in (ca, client_cert, client_key)]
+    files = [None if file is None else os.fspath(file) for file in given]
     if files != [None] * 3:
         if tls is not None:
             raise SettingInvalid("`tls` cannot be used with `ca`, `client_cert` or `client_key`")
@@ -96,17 +126,30 @@ def connect(
             tls = client_context(*files)  # once: whoever dials again should need no file
         return await dial(address, token=await current(token), limit=connect_timeout, tls=tls)
 
-    session = RemoteSession(
-        dial_it,
-        where=address.text,
-        resumable=True,
-        initialize_timeout=initialize_timeout,
-        recovery_timeout=recovery_timeout,
-        on_state=on_state,
-        summaries=summaries,
-        operate=operate,
-    )
-    return Opening(session, resume, take_over)
+    return dial_it, address.text
+
+
+def _relay(
+    url: str,
+    token: Token | None,
+    connect_timeout: float,
+    ca: str | PathLike[str] | None,
+    tls: SSLContext | None,
+) -> tuple[Dial, str]:
+    """How to reach an environment through its registry, and its text for people. Raises SettingInvalid."""
+    from ..relay.known import Known, folder
+    from ..relay.reach import Reaching
+
+    if ca is not None:
+        from ..transport.certificates import client_context
+
+        tls = client_context(os.fspath(ca))
+    reaching = Reaching(url.removeprefix("noise+"), Known(folder(os.environ)), tls)
+
+    async def dial_it() -> Dialled:
+        return await reaching.dial(await current(token), connect_timeout)
+
+    return dial_it, reaching.text
 
 
 def open_program(

@@ -32,7 +32,8 @@ NONE = "none"
 MAX_ID = 64  # characters, as the reference
 TIMEOUT_SECONDS = 10.0  # to connect, and again to answer `initialize`; the reference's
 
-_SCHEMES = ("ws://", "wss://")
+_RELAYS = ("noise+https://", "noise+http://")
+_SCHEMES = ("ws://", "wss://", *_RELAYS)
 _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 _HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
 _TOP_KEYS = ("default", "include_local", "environments")
@@ -342,6 +343,13 @@ def _url_faults(url: str) -> Iterator[Fault]:
         remedy = "write ws://HOST:PORT, or wss:// for TLS"
         yield ("url",), f"environment url `{name}` must use ws:// or wss://", remedy
         return
+    if url.startswith(_RELAYS):
+        from ..protocol.registry import is_environment_id
+
+        if not is_environment_id(url.rstrip("/").rpartition("/")[2]) or "?" in url:
+            remedy = "write noise+https://REGISTRY/ENVIRONMENT"
+            yield ("url",), f"environment url `{name}` is invalid: it names no environment", remedy
+            return
     invalid = f"environment url `{name}` is invalid"
     if any(not "!" <= mark <= "~" for mark in url):
         # urlsplit would drop some of these without a word.
@@ -391,7 +399,7 @@ def _token_faults(declared: Declared) -> Iterator[Fault]:
     elif token is not None and not (token.isascii() and token.isprintable()):
         text = "invalid value for exec-server WebSocket header `authorization`"
         yield key, text, "write the token in printable ASCII on one line"
-    if url is not None and url.startswith("ws://") and not any(_url_faults(url)):
+    if url is not None and url.startswith(("ws://", "noise+http://")) and not any(_url_faults(url)):
         host = urlsplit(url).hostname or ""
         address = _address(host)
         if host != "localhost" and not (address is not None and address.is_loopback):

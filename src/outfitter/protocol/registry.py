@@ -156,6 +156,25 @@ class DirectAnswer(Shape):
     url: str = member(_said)
 
 
+@shape()
+class EnrolParams(Shape):
+    """Somebody has a one-time code."""
+
+    code: str = member(_said)
+
+
+@shape()
+class EnrolAnswer(Shape):
+    """What the code was worth: a token, and for what."""
+
+    hidden = ("token",)
+
+    token: str = member(_said)
+    principal: str = member(_said)
+    environment_id: str = member(_said, name="environment_id")
+    role: str = member(_said)
+
+
 def error_body(code: str, message: str) -> Json:
     return {"error": {"code": code, "message": message}}
 

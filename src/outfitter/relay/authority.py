@@ -15,6 +15,7 @@ from ..protocol.registry import (
     OFFLINE,
     PROFILE,
     ConnectAnswer,
+    EnrolAnswer,
     KeyObject,
     RegisterAnswer,
     ValidateAnswer,
@@ -25,6 +26,7 @@ from ..stdlib import sha256
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from ..protocol.registry import ConnectParams, RegisterParams, ValidateParams
     from .store import Store
@@ -259,8 +261,8 @@ class Authority:
         self.record("", "code made", environment_id, f"{role} for {name}")
         return code
 
-    def enrol(self, code: str) -> tuple[str, str, str]:
-        """A token, its principal and the environment for a code, which works once. Raises Refusal."""
+    def enrol(self, code: str) -> EnrolAnswer:
+        """A token and what it is for, in return for a code, which works once. Raises Refusal."""
         used = self._store.rows(
             "DELETE FROM codes WHERE digest = ? AND expires > ? RETURNING name, environment, role",
             digest(code),
@@ -282,7 +284,7 @@ class Authority:
         )
         self._add_token(principal, token)
         self.record(principal, "enrolled", environment_id, f"{role} for {name}")
-        return token, principal, environment_id
+        return EnrolAnswer(token, principal, environment_id, role)
 
     def _add_token(self, principal: str, token: str) -> None:
         self._store.change(
@@ -315,6 +317,18 @@ class Authority:
         self.record(principal, "revoked", "", "")
         found = self._store.rows("SELECT environment FROM registrations WHERE principal = ?", principal)
         return [environment_id for (environment_id,) in found]
+
+    def overview(self) -> list[dict[str, Any]]:
+        """Who may do what, for people and programs: each value has the type that its name says."""
+        found = self._store.rows(
+            "SELECT rights.environment, role, name, principals.id, environments.last_seen, attachments.since "
+            "FROM rights JOIN principals ON principals.id = rights.principal "
+            "JOIN environments ON environments.id = rights.environment "
+            "LEFT JOIN attachments ON attachments.environment = rights.environment "
+            "WHERE revoked IS NULL ORDER BY rights.environment, role, name, principals.id"
+        )
+        names = ("environment", "role", "name", "principal", "lastSeen")
+        return [dict(zip(names, row, strict=False)) | {"online": row[5] is not None} for row in found]
 
     def record(self, principal: str, what: str, environment_id: str, detail: str) -> None:
         self._store.change(

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 _SHOWN = 200  # characters of an error's text
 
 
+def enrol(base: str, code: str, *, tls: ssl.SSLContext | None = None) -> wire.EnrolAnswer:
+    """What a one-time code is worth. Raises DialFailed, SettingInvalid."""
+    desk = _Desk(base, dict, tls=tls, seconds=10.0, discreet=False)
+    return desk.call("/enrol", wire.EnrolParams(code).encode(), wire.EnrolAnswer.decode)
+
+
 class Registry:
     """A registry, for one environment. `headers` are asked for with every call: tokens change."""
 
@@ -43,28 +49,13 @@ class Registry:
 
         Raises SettingInvalid.
         """
-        from urllib.parse import urlsplit
-
-        parts = urlsplit(base.strip())
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise SettingInvalid(
-                f"`{base.partition('?')[0]}` is no registry: write https://HOST[:PORT][/PATH]"
-            )
-        if parts.scheme == "http" and not _is_loopback(parts.hostname):
-            raise SettingInvalid("a registry on another machine must be reached with https://")
         if not wire.is_environment_id(environment_id):
             raise SettingInvalid(
                 f"`{unbroken(environment_id)}` is no environment id: use letters, digits, `.`, `-` and `_`"
             )
         self.environment_id = environment_id
-        self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, parts.port
-        self._path = f"{parts.path.rstrip('/')}/cloud/environment/{environment_id}"
-        self._headers = headers
-        self._tls = tls
-        self._seconds = seconds
-        self._discreet = discreet
-        self.text = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._desk = _Desk(base, headers, tls=tls, seconds=seconds, discreet=discreet)
+        self.text = self._desk.text
 
     def register(self, key: wire.KeyObject) -> wire.RegisterAnswer:
         """Raises DialFailed, whose `status` is what the registry answered."""
@@ -100,12 +91,46 @@ class Registry:
             raise DialFailed(f"{self.text} answered for another environment", retryable=False)
 
     def _call(self, what: str, params: Json, decode: Callable[[Json], T], more: Headers | None = None) -> T:
+        return self._desk.call(f"/cloud/environment/{self.environment_id}/{what}", params, decode, more)
+
+
+class _Desk:
+    """Where a registry answers."""
+
+    def __init__(
+        self,
+        base: str,
+        headers: Callable[[], Headers],
+        *,
+        tls: ssl.SSLContext | None,
+        seconds: float,
+        discreet: bool,
+    ) -> None:
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(base.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+            raise SettingInvalid(
+                f"`{base.partition('?')[0]}` is no registry: write https://HOST[:PORT][/PATH]"
+            )
+        if parts.scheme == "http" and not _is_loopback(parts.hostname):
+            raise SettingInvalid("a registry on another machine must be reached with https://")
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, parts.port
+        self._path = parts.path.rstrip("/")
+        self._headers = headers
+        self._tls = tls
+        self._seconds = seconds
+        self._discreet = discreet
+        self.text = f"{parts.scheme}://{parts.netloc}{self._path}"
+
+    def call(self, path: str, params: Json, decode: Callable[[Json], T], more: Headers | None = None) -> T:
         from http.client import HTTPException
 
         headers = {"Content-Type": "application/json", "Accept": "*/*", **self._headers(), **(more or {})}
         connection = self._connection()
         try:
-            connection.request("POST", f"{self._path}/{what}", dumps(params), headers)
+            connection.request("POST", self._path + path, dumps(params), headers)
             response = connection.getresponse()
             status, body = response.status, response.read(wire.MAX_BODY + 1)
         except TimeoutError:
@@ -117,14 +142,14 @@ class Registry:
         finally:
             connection.close()
         if status != 200:
-            raise self._refusal(what, status, body)
+            raise self._refusal(path.rpartition("/")[2], status, body)
         self._guard(headers, body)
         try:
             if len(body) > wire.MAX_BODY:
                 raise InvalidParams(f"it has more than {wire.MAX_BODY} bytes")
             return decode(loads(body.decode()))
-        except ValueError as error:
-            text = f"the answer of {self.text} to `{what}` cannot be used: {error}"
+        except (ValueError, InvalidParams) as error:
+            text = f"the answer of {self.text} to `{path.rpartition('/')[2]}` cannot be used: {error}"
             raise DialFailed(text, retryable=False) from None
 
     def _guard(self, headers: Headers, body: bytes) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..core.routing import Step
     from ..loop import EpollLoop, Loop
+    from ..protocol.jsontext import Json
     from ..protocol.upgrade import Headers
     from ..protocol.websocket import Payload
     from ..stdlib import socket
@@ -39,7 +40,7 @@ _QUEUED = 10_000  # questions that wait for the store; then whoever asks comes a
 # A harness that takes nothing for so long is let go: all others of its executor wait for it.
 _SLOW_SECONDS = 5.0
 _PREFIX = "/cloud/environment/"
-_CALLS = {
+_CALLS: dict[str, Callable[[Json], Any]] = {
     "register": wire.RegisterParams.decode,
     "connect": wire.ConnectParams.decode,
     "validate": wire.ValidateParams.decode,
@@ -63,6 +64,7 @@ class Service(Listener):
         self._authority = authority
         self._asking = Asking(loop)
         self._prefix = prefix.rstrip("/") + _PREFIX
+        self._enrol = prefix.rstrip("/") + "/enrol"
         self.routes = Routes()
         self._sockets: dict[int, RelaySocket] = {}
         self._api: set[ApiConnection] = set()
@@ -74,9 +76,11 @@ class Service(Listener):
 
     def heir(self, head: bytes, caller: SocketCaller) -> Callable[[Stream, bytes], None] | None:
         parsed = parse_head(head)
-        if parsed is None or "origin" in parsed[2] or not parsed[1].startswith(self._prefix):
+        if parsed is None or "origin" in parsed[2]:
             return None
         method, path, headers = parsed
+        if not path.startswith(self._prefix) and path != self._enrol:
+            return None
         environment_id, _, what = path.removeprefix(self._prefix).partition("/")
         if what == "rendezvous":
             asked = query_of(head)
@@ -94,6 +98,11 @@ class Service(Listener):
     # The registry
 
     def _answer(self, request: ApiRequest, reply: Callable[[ApiAnswer], None]) -> None:
+        if request.path == self._enrol and request.method == "POST":
+            self._decide(
+                request, reply, wire.EnrolParams.decode, lambda asked: self._authority.enrol(asked.code)
+            )
+            return
         parts = request.path.removeprefix(self._prefix).split("/")
         if request.method != "POST" or len(parts) != 2 or parts[1] not in _CALLS:
             reply(refused(404, "not_found", "there is no such call"))
@@ -106,12 +115,21 @@ class Service(Listener):
         if not wire.is_environment_id(environment_id):
             reply(refused(404, "not_found", "there is no such call"))
             return
+        decide: Callable[..., Any] = getattr(self._authority, what)
+        self._decide(request, reply, _CALLS[what], lambda params: decide(token, environment_id, params))
+
+    def _decide(
+        self,
+        request: ApiRequest,
+        reply: Callable[[ApiAnswer], None],
+        decode: Callable[[Json], Any],
+        decide: Callable[[Any], Any],
+    ) -> None:
         try:
-            params = _CALLS[what](request.body)
+            params = decode(request.body)
         except InvalidParams as error:
             reply(refused(400, "bad_request", str(error)))
             return
-        decide: Callable[..., Any] = getattr(self._authority, what)
 
         def done(result: Any, error: Exception | None) -> None:
             if isinstance(error, Refusal):
@@ -121,7 +139,7 @@ class Service(Listener):
             else:
                 reply(ApiAnswer(200, result.encode()))
 
-        self._asking.ask(lambda: decide(token, environment_id, params), done)
+        self._asking.ask(lambda: decide(params), done)
 
     # The rendezvous
 

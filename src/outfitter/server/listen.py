@@ -20,11 +20,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from typing import Protocol
 
     from ..core.quotas import Sharing
     from ..observe.audit import Audit, Observer
     from ..protocol.upgrade import Admitted, Caller, Gate, Headers, Response
     from ..stdlib import socket
+    from ..transport.base import Serving
     from ..transport.caller import SocketCaller
     from ..transport.certificates import Certificates
     from ..transport.sockets import Place, Stream
@@ -33,6 +35,13 @@ if TYPE_CHECKING:
     from .server import Server
     from .settings import ServerSettings
     from .upgrading import Listening, Upgrading
+
+    class Dialling(Protocol):
+        """What keeps a connection to a service that brings clients."""
+
+        def begin(self) -> None: ...
+        def stop(self, reason: str) -> None: ...
+
 
 _WARM_UP_SECONDS = 0.05
 _WARM_UP_AGAIN_SECONDS = 0.5  # where descriptors or memory are short: a flood of strangers comes and goes
@@ -260,6 +269,52 @@ def serve_stdio(settings: ServerSettings, audit: Audit | None = None) -> int:
     lazy.stop()
     if audit is not None:
         audit.close()
+    return 0
+
+
+def serve_remote(
+    settings: ServerSettings,
+    dial_out: Callable[[EpollLoop, Callable[[Serving], None], Callable[[str], None]], Dialling],
+    audit: Audit | None = None,
+) -> int:
+    """Serves what comes through a connection that we have dialled, until SIGTERM or SIGINT; returns the exit
+    status. `dial_out` gets the loop, what to do with each connection, and whom to tell why it cannot go on.
+
+    Raises SettingInvalid, HostUnsupported.
+    """
+    _assume(settings)
+    _check_configuration()
+    loop = EpollLoop()
+    _load_first(loop)
+    lazy = _LazyServer(loop, settings, observer=audit, drains=lambda why: None)
+    failed: list[str] = []
+
+    def give_up(why: str) -> None:
+        failed.append(why)
+        loop.stop()
+
+    dialling = dial_out(loop, lambda transport: lazy.get().connect(transport), give_up)
+    _on_signals(
+        loop,
+        {
+            _SIGHUP: _hang_up(loop.stop, [] if audit is None else [audit.reopen]),
+            _SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
+            _SIGINT: loop.stop,
+            _SIGTERM: loop.stop,
+            _SIGUSR2: lambda: warn(
+                "server", "no upgrade, this version goes on: it was started with --remote"
+            ),
+        },
+    )
+    dialling.begin()
+    lazy.get()
+    loop.run()
+    lazy.stop()
+    dialling.stop("server is stopping")
+    if audit is not None:
+        audit.close()
+    if failed:
+        raise SettingInvalid(failed[0])
     return 0
 
 

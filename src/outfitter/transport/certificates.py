@@ -71,7 +71,7 @@ def _signature(path: str | None) -> tuple[int, ...] | None:
 
 def server_context(cert: str, key: str, client_ca: str | None = None) -> ssl.SSLContext:
     """TLS 1.2 and later with this certificate. Raises SettingInvalid; warns if clients will refuse it."""
-    _check_private(key, "--tls-key")
+    check_private(key, "--tls-key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # New keys in the middle of a TLS 1.2 connection: nobody needs them, and they cost us more than the peer.
@@ -101,7 +101,7 @@ def client_context(ca: str | None = None, cert: str | None = None, key: str | No
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert is not None:
         key = cert if key is None else key
-        _check_private(key, "the client key")
+        check_private(key, "the client key")
         _load_pair(context, cert, key, "the client certificate", "the client key")
     elif key is not None:
         raise SettingInvalid(f"the client key {key} needs its certificate: name that, too")
@@ -111,7 +111,7 @@ def client_context(ca: str | None = None, cert: str | None = None, key: str | No
 # Files
 
 
-def _check_private(path: str, what: str) -> None:
+def check_private(path: str, what: str) -> None:
     try:
         mode = os.stat(path).st_mode
     except OSError as error:

@@ -1,0 +1,103 @@
+"""outfitter rendezvous and outfitter enrol as click sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..flags import JSON, Flag
+from ..options import has
+
+_STORE = Flag("--store", "text", "The file that the service keeps its state in (SQLite).", "FILE")
+
+
+@click.group("rendezvous")
+def rendezvous_group() -> None:
+    """Host the service through which executors behind NAT are reached."""
+
+
+@rendezvous_group.command("serve")
+@has(
+    Flag(
+        "--listen",
+        "text",
+        "Listen on ws://IP:PORT or wss://IP:PORT. Port 0 means any free port; the first line printed is the "
+        "URL of the registry.",
+        "URL",
+        "ws://127.0.0.1:0",
+    ),
+    Flag("--url", "text", "How others reach the service, if a proxy is in front: https://HOST/PATH.", "URL"),
+    _STORE,
+    Flag("--instance", "text", "The name of this service among several on one store.", "NAME", ""),
+    Flag("--tls-cert", "text", "For wss://: the certificate and its chain (PEM).", "FILE"),
+    Flag("--tls-key", "text", "For wss://: the private key of the certificate (PEM).", "FILE"),
+    Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
+)
+def rendezvous_serve_command(**flags: Any) -> int:
+    """Run the registry and the rendezvous.
+
+    Executors and their users meet here. The service sees who connects to whom, and ciphertext.
+    """
+    from .rendezvous import serve
+
+    return serve(flags)
+
+
+@rendezvous_group.command("code")
+@has(
+    Flag(
+        "--role",
+        "text",
+        "What the code is for: to be the executor, or to use it.",
+        initial="use",
+        choices=("execute", "use"),
+    ),
+    Flag("--name", "text", "Whom the code is for, for the list.", "NAME"),
+    _STORE,
+    JSON,
+)
+@click.argument("environment", metavar="ENVIRONMENT")
+def rendezvous_code_command(environment: str, **flags: Any) -> int:
+    """Print a one-time code for an environment, which is made if it does not exist.
+
+    The code works once, for 15 minutes: `outfitter enrol URL --code CODE`.
+    """
+    from .rendezvous import code
+
+    return code(environment, flags)
+
+
+@rendezvous_group.command("list")
+@has(_STORE, JSON)
+def rendezvous_list_command(**flags: Any) -> int:
+    """List environments, who may use them, and when they were last seen."""
+    from .rendezvous import list_all
+
+    return list_all(flags)
+
+
+@rendezvous_group.command("revoke")
+@has(_STORE)
+@click.argument("principal", metavar="PRINCIPAL")
+def rendezvous_revoke_command(principal: str, **flags: Any) -> int:
+    """End what somebody may do; `outfitter rendezvous list` shows who there is."""
+    from .rendezvous import revoke
+
+    return revoke(principal, flags)
+
+
+@click.command("enrol")
+@has(
+    Flag("--code", "text", "The one-time code; `-` reads it from standard input.", "CODE", "-"),
+    JSON,
+)
+@click.argument("url", metavar="URL")
+def enrol_command(url: str, **flags: Any) -> int:
+    """Exchange a one-time code for a token of this user.
+
+    URL is what `outfitter rendezvous serve` prints. The token is kept in a private file.
+    """
+    from .enrol import enrol
+
+    return enrol(url, flags)

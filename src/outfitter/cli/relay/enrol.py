@@ -1,0 +1,39 @@
+"""outfitter enrol: a one-time code becomes a token of this user."""
+
+from __future__ import annotations
+
+import os
+import sys
+from json import dumps
+from typing import Any
+
+from ...errors import SettingInvalid
+from ...protocol.registry import is_environment_id
+from ...relay.known import Known, folder
+from ...relay.registry import enrol as ask
+
+
+def enrol(url: str, flags: dict[str, Any]) -> int:
+    """Keeps the token of a code. Raises SettingInvalid, DialFailed."""
+    code = flags["code"]
+    if code == "-":
+        code = sys.stdin.readline().strip()
+    if not code:
+        raise SettingInvalid("--code needs the one-time code that the owner of the rendezvous gives you")
+    known = Known(folder(os.environ))
+    answer = ask(url, code)
+    if not is_environment_id(answer.environment_id) or answer.role not in ("execute", "use"):
+        raise SettingInvalid(f"{url} answered with an environment that cannot be named")
+    path = known.token_file(url, answer.environment_id, answer.role)
+    known.keep(path, answer.token + "\n")
+    if flags["json"]:
+        shown = {"environment": answer.environment_id, "role": answer.role, "tokenFile": path}
+        print(dumps(shown))
+        return 0
+    if answer.role == "execute":
+        following = f"outfitter serve --remote {url} --environment-id {answer.environment_id}"
+        print(f"this machine may be the executor of {answer.environment_id}; start it:\n  {following}")
+    else:
+        following = f"outfitter run --on noise+{url.rstrip('/')}/{answer.environment_id} -- COMMAND"
+        print(f"you may run commands on {answer.environment_id}:\n  {following}")
+    return 0

@@ -1,0 +1,134 @@
+"""outfitter rendezvous: the service, and what its operator does with the store."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from json import dumps
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ...errors import OutfitterError, SettingInvalid
+from ...loop import EpollLoop
+from ...relay.authority import Authority
+from ...relay.known import folder
+from ...relay.service import Service
+from ...relay.store import SqliteStore
+from ...transport.sockets import TcpPlace
+from ..console import say
+from ..serve import begin_log, certificates_of
+from ..table import ago, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...relay.store import Store
+    from ...stdlib import socket
+    from ...transport.caller import SocketCaller
+    from ...transport.certificates import Certificates
+    from ...transport.sockets import Stream
+
+
+def serve(flags: dict[str, Any]) -> int:
+    """Runs the service until SIGTERM or SIGINT. Raises SettingInvalid."""
+    from ...server.listen import parse_url
+
+    begin_log(flags)
+    place = parse_url(flags["listen"])
+    if not isinstance(place, TcpPlace):
+        raise SettingInvalid("a rendezvous listens on ws://IP:PORT or wss://IP:PORT")
+    certificates = certificates_of({**flags, "tls_client_ca": None})
+    if not place.local and certificates is None and flags["url"] is None:
+        raise SettingInvalid(
+            "other machines would send their tokens in the clear: add --tls-cert and --tls-key with "
+            "--listen wss://..., or --url https://... of the proxy in front"
+        )
+    store = _store(flags)
+    sock = place.listen()
+    public = _public_url(flags["url"], place.url)
+    loop = EpollLoop()
+    authority = Authority(store, time.time, public, flags["instance"])
+    secure = None if certificates is None else _secured(loop, certificates)
+    service = Service(loop, sock, authority, prefix=urlsplit(public).path, secure=secure)
+    _stop_on_signals(loop)
+    print(public.replace("ws", "http", 1), flush=True)
+    loop.run()
+    service.stop()
+    service.leave("the service is stopping; come back")
+    service.drain(loop)
+    store.close()
+    return 0
+
+
+def _stop_on_signals(loop: EpollLoop) -> None:
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(loop.stop))
+
+
+def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket, SocketCaller], Stream]:
+    from ...transport.tls import TlsSocket
+
+    return lambda sock, caller: TlsSocket(loop, sock, certificates.context(), caller)
+
+
+def _public_url(said: str | None, listening: str) -> str:
+    """Where executors and harnesses open their sockets. Raises SettingInvalid."""
+    if said is None:
+        return listening
+    parts = urlsplit(said)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+        raise SettingInvalid(f"--url {said} is no address of a service: write https://HOST[:PORT][/PATH]")
+    return said.rstrip("/").replace("http", "ws", 1)
+
+
+def _store(flags: dict[str, Any]) -> Store:
+    path = flags["store"]
+    if path is None:
+        path = os.path.join(folder(os.environ), "rendezvous.sqlite")
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    return SqliteStore(path)
+
+
+def _authority(flags: dict[str, Any]) -> Authority:
+    return Authority(_store(flags), time.time, "ws://localhost")
+
+
+def code(environment_id: str, flags: dict[str, Any]) -> int:
+    """Prints a one-time code."""
+    made = _authority(flags).code(flags["name"] or environment_id, environment_id, flags["role"])
+    print(dumps({"code": made}) if flags["json"] else made)
+    return 0
+
+
+def list_all(flags: dict[str, Any]) -> int:
+    """Prints environments and who may use them."""
+    found = _authority(flags).overview()
+    if flags["json"]:
+        print(dumps(found))
+        return 0
+    rows = [
+        (
+            str(one["environment"]),
+            str(one["role"]),
+            str(one["name"]),
+            str(one["principal"]),
+            "online" if one["online"] else ago(one["lastSeen"]) if one["lastSeen"] else "never",
+        )
+        for one in found
+    ]
+    print(table(("ENVIRONMENT", "MAY", "NAME", "PRINCIPAL", "SEEN"), rows))
+    return 0
+
+
+def revoke(principal: str, flags: dict[str, Any]) -> int:
+    """Ends what a principal may do."""
+    try:
+        _authority(flags).revoke(principal)
+    except OutfitterError as error:
+        say(str(error))
+        return 1
+    print(f"revoked {principal}", file=sys.stderr)
+    return 0
