@@ -165,15 +165,16 @@ def _taken(composed: Composed, cwd: str, env: Mapping[str, str]) -> list[str]:
     return [path for path in roots if composed.confinement.access(path) == READ]
 
 
-def _masked(settings: Settings, composed: Composed, env: Mapping[str, str]) -> tuple[str, ...]:
+def _masked(settings: Settings, composed: Composed, env: Mapping[str, str]) -> Sequence[str]:
     """The startup files that look empty inside."""
     if settings.startup != "enforce" or not composed.confinement.files:
         return ()
     from ..host.masks import existing
+    from ..host.sandbox.covering import read_here
     from ..shell.startup import all_startup_files
 
     homes = [home for home in dict.fromkeys((env.get("HOME", ""), facts.home(env))) if home.startswith("/")]
-    return existing(all_startup_files(homes, env))
+    return read_here(existing(all_startup_files(homes, env)))
 
 
 def _program(argv: Sequence[str], composed: Composed, cwd: str, env: Mapping[str, str]) -> tuple[str, str]:
