@@ -188,9 +188,9 @@ def _covers(covers: Iterable[Cover], layout: Layout) -> list[str]:
 
 
 def _hollow(path: str, perms: str) -> list[str]:
-    """An empty folder of the sandbox's own. For each mount that is bound or made read-only bubblewrap reads the
-    table of all mounts: 0.1 ms where there are 20, and more with more of them. This one takes a quarter of
-    that. A command that changes its mode has a folder of one page for itself, and that is all."""
+    """An empty folder of the sandbox's own. For each mount that is bound or made read-only bubblewrap reads
+    the table of all mounts: 0.1 ms where there are 20, and more with more of them. This one takes a quarter
+    of that. A command that changes its mode has a folder of one page for itself, and that is all."""
     return ["--perms", perms, "--size", "4096", "--tmpfs", path]
 
 
