@@ -60,8 +60,10 @@ def serve(flags: Flags) -> int:
         if settings.cgroup:
             raise SettingInvalid("--cgroup cannot be used with --run-as: that user may not manage the groups")
         _fix_paths(flags)
-    if settings.sandbox_memory is not None and not settings.cgroup:
-        raise SettingInvalid("--sandbox-memory needs --cgroup: memory is limited by control groups")
+    if settings.sandbox_memory is not None:
+        from ..host.sandbox.limits import check_memory
+
+        check_memory(settings.sandbox_memory)
     certificates = _certificates(flags)
     if place is None:
         if flags["ws_auth"] is not None:

@@ -14,22 +14,24 @@ if TYPE_CHECKING:
 @record
 class Sandboxing:
     """What came of the trial: the program that makes sandboxes, or `why` there is none. `proc`: a sandbox has
-    its own view of its processes."""
+    its own view of its processes. `limits` are those of a server without flags."""
 
     program: str = ""
     proc: bool = True
     why: str = ""
+    limits: tuple[str, ...] = ()
 
 
 def sandboxing(machine: Machine) -> Sandboxing:
     from ...errors import SandboxUnavailable
     from ...host.sandbox.bubblewrap import Finder
+    from ...host.sandbox.limits import Allowance, Limits
 
     try:
         found = Finder().find()
     except SandboxUnavailable as error:
         return Sandboxing(why=error.why)
-    return Sandboxing(found.path, found.proc)
+    return Sandboxing(found.path, found.proc, limits=tuple(Limits(Allowance()).told()))
 
 
 def sandbox_works(configured: Configured, sandboxing: Sandboxing) -> Finding:
@@ -37,7 +39,7 @@ def sandbox_works(configured: Configured, sandboxing: Sandboxing) -> Finding:
     words = [said for said in (settings.user_sandbox, settings.project_sandbox) if said is not None]
     wanted = bool(words) or (settings.confined_setup, settings.confined_providers) != ("off", "off")
     if not sandboxing.why:
-        details = [f"made by {sandboxing.program}"]
+        details = [f"made by {sandboxing.program}", *sandboxing.limits]
         if not sandboxing.proc:
             details.append("a container around us allows no view of processes: /proc is empty inside")
         return Finding("ok", "commands can be confined", details)

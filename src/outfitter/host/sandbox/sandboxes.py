@@ -75,15 +75,21 @@ class Sandboxes:
         running: Running | None = None
         try:
             inside = self._inside(program, launch, found, impossible(wanted), opened)
-            running = Running(self._loop, taken, self._hooks(launch), awaited=self._limits.groups)
+            running = Running(self._loop, taken, self._hooks(launch))
             opened += running.theirs
             words = running.words(_FIRST + len(inside.descriptors))
             argv = [*inside.argv[:3], *words, *inside.argv[3:]]
             descriptors = (*inside.descriptors, *running.theirs)
-            pid = spawner.spawn(replace(inside, argv=argv, descriptors=descriptors), stdio, limit)
+            final = replace(inside, argv=argv, descriptors=descriptors)
+            self._limits.groups.enter(mark)
+            try:
+                pid = spawner.spawn(final, stdio, limit)
+            finally:
+                self._limits.groups.leave()
         except BaseException as error:
             if running is not None:
                 running.abandon()
+            self._limits.groups.ended(mark)
             self.placeholders.give_back(taken)
             if isinstance(error, OSError):
                 raise failed(error) from None
@@ -121,7 +127,7 @@ class Sandboxes:
     def _gone(self, mark: int) -> None:
         running = self.running.pop(mark, None)
         if running is not None:
-            self._limits.ended(running.inner)
+            self._limits.groups.ended(mark)
             self.placeholders.give_back(running.placeholders)
 
     def adopt(
@@ -146,6 +152,7 @@ class Sandboxes:
         for mark, running in list(self.running.items()):
             running.wait()
             self._gone(mark)
+        self._limits.groups.ended()
 
     # What bubblewrap is told
 
