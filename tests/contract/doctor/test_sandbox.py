@@ -21,9 +21,9 @@ def test_a_sandbox_that_works_is_named() -> None:
 
 
 def test_a_container_without_a_view_of_processes_is_told() -> None:
-    finding = sandbox_works(configured(), Sandboxing("/usr/bin/bwrap", proc=False))
-    assert finding.status == "ok"
-    assert finding.details[-1].endswith("/proc is empty inside")
+    finding = sandbox_works(configured(), Sandboxing("/usr/bin/bwrap", proc=False, remedy="Start it anew"))
+    assert (finding.status, finding.remedy) == ("warning", "Start it anew.")
+    assert "/proc is empty inside" in finding.summary
 
 
 @pytest.mark.parametrize(

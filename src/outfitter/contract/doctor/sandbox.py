@@ -20,18 +20,21 @@ class Sandboxing:
     proc: bool = True
     why: str = ""
     limits: tuple[str, ...] = ()
+    remedy: str = ""  # without such a view
 
 
 def sandboxing(machine: Machine) -> Sandboxing:
     from ...errors import SandboxUnavailable
     from ...host.sandbox.bubblewrap import Finder
     from ...host.sandbox.limits import Allowance, Limits
+    from ...host.sandbox.nesting import around, unmask
 
     try:
         found = Finder().find()
     except SandboxUnavailable as error:
         return Sandboxing(why=error.why)
-    return Sandboxing(found.path, found.proc, limits=tuple(Limits(Allowance()).told()))
+    limits = tuple(Limits(Allowance()).told())
+    return Sandboxing(found.path, found.proc, limits=limits, remedy="" if found.proc else unmask(around()))
 
 
 def sandbox_works(configured: Configured, sandboxing: Sandboxing) -> Finding:
@@ -40,9 +43,10 @@ def sandbox_works(configured: Configured, sandboxing: Sandboxing) -> Finding:
     wanted = bool(words) or (settings.confined_setup, settings.confined_providers) != ("off", "off")
     if not sandboxing.why:
         details = [f"made by {sandboxing.program}", *sandboxing.limits]
-        if not sandboxing.proc:
-            details.append("a container around us allows no view of processes: /proc is empty inside")
-        return Finding("ok", "commands can be confined", details)
+        if sandboxing.proc:
+            return Finding("ok", "commands can be confined", details)
+        summary = "commands can be confined, but /proc is empty inside: ps and /dev/fd do not work"
+        return Finding("warning", summary, details, f"{sandboxing.remedy}.")
     problem, _, remedy = sandboxing.why.partition(": ")
     summary = f"commands cannot be confined: {problem}"
     remedy = (

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 # Shared memory is memory: without a size it could be all of it. Test suites and browsers use a few MiB.
 SHARED_MEMORY_BYTES = 256 << 20
-# The kernel's own settings: root's files, and root is who a command of a server of root is. The first is made
-# read-only for everybody. Those that no program needs are covered, which costs less: see `_hollow`.
-SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
-_UNREAD = ("/proc/irq", "/proc/bus")
+# The kernel's own settings: root's files, and root is who a command of a server of root is. Others below
+# /proc (sysrq-trigger, irq, bus) bubblewrap makes read-only by itself, where they can be written.
+_SETTINGS = "/proc/sys"
 
 
 @record
@@ -52,7 +51,6 @@ class Layout:
     startup: tuple[Cover, ...] = ()
     own: tuple[Cover, ...] = ()
     pins: tuple[tuple[str, int], ...] = ()
-    settings: tuple[str, ...] = SETTINGS[:1]
     impossible: frozenset[str] = frozenset()
     shared_memory: int = SHARED_MEMORY_BYTES
 
@@ -100,9 +98,7 @@ def _devices(layout: Layout) -> list[str]:
 def _processes(layout: Layout, writable: bool) -> list[str]:
     if not layout.proc:
         return ["--tmpfs", "/proc", "--remount-ro", "/proc"]
-    words = ["--proc", "/proc"]
-    for path in layout.settings:
-        words += _hollow(path, "555") if path in _UNREAD else ["--ro-bind", path, path]
+    words = ["--proc", "/proc", "--ro-bind", _SETTINGS, _SETTINGS]
     return [*words, "--ro-bind-try", "/sys", "/sys"] if writable else words
 
 

@@ -17,7 +17,7 @@ from ...errors import InvalidParams, LaunchFailed
 from ...record import replace
 from ..pipes import let_go
 from . import seccomp
-from .arguments import SETTINGS, Layout, arguments, visible
+from .arguments import Layout, arguments, visible
 from .bubblewrap import Bubblewrap, Finder, memory
 from .covering import covers, read_here
 from .limits import Allowance, Limits, soften
@@ -240,7 +240,6 @@ def lay_out(
         startup=covers(read_here(launch.masks), secret=False),
         own=covers(own, secret=True),
         pins=tuple(pins),
-        settings=kernel_settings(),
         impossible=impossible,
     )
 
@@ -248,11 +247,6 @@ def lay_out(
 def impossible(wanted: Sequence[tuple[str, bool]]) -> frozenset[str]:
     """Of the placeholders that were to be made, those that are not there."""
     return frozenset([path for path, _ in wanted if not os.path.lexists(path)])
-
-
-def kernel_settings() -> tuple[str, ...]:
-    """What is to be read-only of the kernel's: the first always, others where this user can write them."""
-    return tuple([path for path in SETTINGS if path == SETTINGS[0] or os.access(path, os.W_OK)])
 
 
 def _variant(confinement: Confinement, launch: Launch, allowance: Allowance) -> str:
