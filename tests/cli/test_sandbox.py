@@ -46,7 +46,9 @@ def test_flags_are_told_apart_from_what_is_always_so(user: User, place: Path) ->
     assert ("protected", f"{place}/.git", "always") in found
     assert ("hidden", f"{place}/*.env", "--deny-read") in found
     assert ("hidden", f"{place}/a.env", "--deny-read") in found
-    assert found[-1] == ("network", "pypi.org", "--allow-domain")
+    assert ("network", "pypi.org", "--allow-domain") in found
+    limits = [(what.partition(" ")[0], by) for access, what, by in found if access == "limit"]
+    assert len(limits) == 2 and {by for _, by in limits} == {"outfitter serve"}
 
 
 def test_files_are_named_with_their_lines(user: User, place: Path) -> None:

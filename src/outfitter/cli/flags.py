@@ -161,7 +161,7 @@ SERVE: tuple[Flag, ...] = (
     Flag(
         "--sandbox-memory",
         "count",
-        "Limit on the memory of a command in a sandbox, in MiB (needs --cgroup).",
+        "Limit on the memory of a command in a sandbox, in MiB (needs cgroup v1).",
         "MIB",
     ),
     Flag(

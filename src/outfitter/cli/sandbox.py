@@ -41,6 +41,7 @@ def explain(argv: Sequence[str], flags: dict[str, Any]) -> int:
     masked = _masked(settings, composed, env)
     by = f"shell.startup = enforce ({settings.sources['shell.startup']})"
     rows += [("masked", path, by) for path in masked]
+    rows += _limits(composed)
     program = _program(argv, composed, cwd, env) if argv else None
     refusal = (found.refusal or _unavailable(composed) or "").strip()
     if flags["json"]:
@@ -58,7 +59,7 @@ def explain(argv: Sequence[str], flags: dict[str, Any]) -> int:
 
 def _unavailable(composed: Composed) -> str | None:
     """Why no sandbox can be made here, if this one is needed."""
-    if not composed.confinement.files and composed.confinement.network and composed.domains is None:
+    if not _needed(composed):
         return None
     from ..host.sandbox.bubblewrap import Finder
 
@@ -67,6 +68,12 @@ def _unavailable(composed: Composed) -> str | None:
     except SandboxUnavailable as error:
         return str(error)
     return None
+
+
+def _needed(composed: Composed) -> bool:
+    """Whether a sandbox has to be made at all."""
+    confinement = composed.confinement
+    return confinement.files or not confinement.network or composed.domains is not None
 
 
 def _head(composed: Composed, settings: Settings, cwd: str) -> str:
@@ -165,15 +172,25 @@ def _taken(composed: Composed, cwd: str, env: Mapping[str, str]) -> list[str]:
     return [path for path in roots if composed.confinement.access(path) == READ]
 
 
-def _masked(settings: Settings, composed: Composed, env: Mapping[str, str]) -> tuple[str, ...]:
+def _masked(settings: Settings, composed: Composed, env: Mapping[str, str]) -> Sequence[str]:
     """The startup files that look empty inside."""
     if settings.startup != "enforce" or not composed.confinement.files:
         return ()
     from ..host.masks import existing
+    from ..host.sandbox.covering import read_here
     from ..shell.startup import all_startup_files
 
     homes = [home for home in dict.fromkeys((env.get("HOME", ""), facts.home(env))) if home.startswith("/")]
-    return existing(all_startup_files(homes, env))
+    return read_here(existing(all_startup_files(homes, env)))
+
+
+def _limits(composed: Composed) -> list[Row]:
+    """How much a command may use, under a server without flags."""
+    if not _needed(composed):
+        return []
+    from ..host.sandbox.limits import Allowance, Limits
+
+    return [("limit", text, "outfitter serve") for text in Limits(Allowance()).told()]
 
 
 def _program(argv: Sequence[str], composed: Composed, cwd: str, env: Mapping[str, str]) -> tuple[str, str]:

@@ -95,8 +95,10 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
         if settings.cgroup:
             raise SettingInvalid("--cgroup cannot be used with --run-as: that user may not manage the groups")
         _fix_paths(flags)
-    if settings.sandbox_memory is not None and not settings.cgroup:
-        raise SettingInvalid("--sandbox-memory needs --cgroup: memory is limited by control groups")
+    if settings.sandbox_memory is not None:
+        from ..host.sandbox.limits import check_memory
+
+        check_memory(settings.sandbox_memory)
     return settings
 
 

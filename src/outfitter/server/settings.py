@@ -28,7 +28,7 @@ class ServerSettings:
     cgroup: bool = False
     run_as: str | None = None
     sandbox_processes: int | None = limits.SANDBOX_PROCESSES  # of one sandbox, and its threads
-    sandbox_memory: int | None = None  # bytes of one sandbox; needs cgroup
+    sandbox_memory: int | None = None  # bytes of one sandbox; needs a control group
     sandbox_loopback: bool = False  # addresses of its own, where it has no network
     sandbox_ptrace: bool = False  # of its own processes
     sandbox_strict_links: bool = False  # file requests in a sandbox write no file with several names

@@ -15,15 +15,15 @@ def configured(text: str = "") -> Configured:
 
 
 def test_a_sandbox_that_works_is_named() -> None:
-    finding = sandbox_works(configured(), Sandboxing("/usr/bin/bwrap"))
+    finding = sandbox_works(configured(), Sandboxing("/usr/bin/bwrap", limits=("few",)))
     assert (finding.status, finding.summary) == ("ok", "commands can be confined")
-    assert list(finding.details) == ["made by /usr/bin/bwrap"]
+    assert list(finding.details) == ["made by /usr/bin/bwrap", "few"]
 
 
 def test_a_container_without_a_view_of_processes_is_told() -> None:
-    finding = sandbox_works(configured(), Sandboxing("/usr/bin/bwrap", proc=False))
-    assert finding.status == "ok"
-    assert finding.details[-1].endswith("/proc is empty inside")
+    finding = sandbox_works(configured(), Sandboxing("/usr/bin/bwrap", proc=False, remedy="Start it anew"))
+    assert (finding.status, finding.remedy) == ("warning", "Start it anew.")
+    assert "/proc is empty inside" in finding.summary
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,4 @@ def test_what_has_no_remedy_leads_to_the_command_that_shows_it() -> None:
 def test_it_is_tried_on_this_machine() -> None:
     found = sandboxing(Machine({"PATH": "/usr/bin:/bin"}, "/", login=False))
     assert bool(found.program) != bool(found.why)
+    assert len(found.limits) == (2 if found.program else 0)

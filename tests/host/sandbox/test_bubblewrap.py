@@ -80,12 +80,12 @@ def test_a_folder_is_none(place: Path) -> None:
 def test_one_that_cannot_make_namespaces(place: Path) -> None:
     said = "bwrap: No permissions to create a new namespace"
     text = why(script(place, f'[ "$1" = --help ] && echo {OPTIONS} && exit; echo "{said}" >&2; exit 1'))
-    assert said in text and "kernel.unprivileged_userns_clone=1" in text and "--privileged" in text
+    assert "here (No permissions to create a new namespace): " in text and "--privileged" in text
 
 
 def test_one_that_fails_for_another_reason(place: Path) -> None:
     text = why(script(place, f'[ "$1" = --help ] && echo {OPTIONS} && exit; echo broken >&2; exit 1'))
-    assert text == "bubblewrap cannot make a sandbox here: broken"
+    assert text.startswith("bubblewrap cannot make a sandbox here (broken): ")
 
 
 def test_without_a_view_of_processes_it_is_used_all_the_same(place: Path) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.host.sandbox.limits import Allowance, Groups, Limits, soften
+from outfitter.errors import SettingInvalid
+from outfitter.host.sandbox.groups import MEMORY, PIDS, Groups, Home
+from outfitter.host.sandbox.limits import Allowance, Limits, check_memory, soften
 from tests.end_to_end.test_run_as import installed
 from tests.support.machine import public_folder
 from tests.support.sandbox import need_sandbox
@@ -27,9 +29,9 @@ from outfitter.host.sandbox.sandboxes import Sandboxes
 from outfitter.host.spawn import Spawner, Stdio
 from outfitter.loop import EpollLoop
 
-processes, groups, code = int(sys.argv[1]), sys.argv[2] == "groups", sys.argv[3]
+processes, code = int(sys.argv[1]), sys.argv[2]
 loop = EpollLoop()
-sandboxes = Sandboxes(loop, os.environ["HOME"], (), Allowance(processes, None, groups))
+sandboxes = Sandboxes(loop, os.environ["HOME"], (), Allowance(processes))
 env = {"PATH": "/usr/bin:/bin"}
 argv = [sys.executable, "-I", "-S", "-c", code]
 reads = Confinement(True, False, (Rule("/", READ),))
@@ -61,7 +63,7 @@ print(resource.getrlimit(resource.RLIMIT_CORE), open("/proc/self/oom_score_adj")
 """
 
 
-def run(uid: int, processes: int, groups: str, code: str) -> str:
+def run(uid: int, processes: int, code: str) -> str:
     need_sandbox()
     with public_folder() as folder:
         python, site = installed(folder)
@@ -69,7 +71,7 @@ def run(uid: int, processes: int, groups: str, code: str) -> str:
         home.mkdir()
         os.chown(home, uid, uid)
         done = subprocess.run(
-            [python, "-c", RUN, str(processes), groups, code],
+            [python, "-c", RUN, str(processes), code],
             env={"HOME": str(home), "PYTHONPATH": str(site)},
             cwd=home,
             capture_output=True,
@@ -88,15 +90,15 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be ano
 
 @needs_root
 def test_a_fork_bomb_of_an_ordinary_user_stops() -> None:
-    code, forks = map(int, run(ORDINARY, 64, "", BOMB).split())
+    code, forks = map(int, run(ORDINARY, 64, BOMB).split())
     assert code == 11 and 40 < forks < 64
 
 
 @needs_root
 def test_a_fork_bomb_of_root_stops_in_a_control_group() -> None:
-    if not Groups(Allowance(64)).usable:
+    if not Groups({PIDS: 64}).homes:
         pytest.skip("no control group for processes can be made here")
-    code, forks = map(int, run(0, 64, "groups", BOMB).split())
+    code, forks = map(int, run(0, 64, BOMB).split())
     assert code == 11 and 40 < forks < 64
 
 
@@ -106,9 +108,61 @@ def test_nobody_waits_for_limits_that_are_not_there() -> None:
     assert Limits(Allowance(processes=None)).needed is False
 
 
+class Found:
+    """Groups, as they may be found."""
+
+    def __init__(self, *homes: str) -> None:
+        self.homes = {name: Home(f"/groups/{name}", False) for name in homes}
+        self.why = {name: "why" for name in (PIDS, MEMORY) if name not in homes}
+
+
+@pytest.mark.parametrize(
+    ("uid", "settings", "homes", "told"),
+    [
+        (
+            7,
+            Allowance(64),
+            [],
+            ["at most 64 processes and threads, by RLIMIT_NPROC", "memory is not limited"],
+        ),
+        (7, Allowance(None), [], ["processes are not limited", "memory is not limited"]),
+        (
+            0,
+            Allowance(64),
+            [PIDS],
+            ["at most 64 processes and threads, by control groups below /groups/pids"],
+        ),
+        (0, Allowance(64), [], ["processes are not limited: only a control group limits root's (why)"]),
+        (0, Allowance(None), [], ["processes are not limited"]),
+        (
+            7,
+            Allowance(None, 9),
+            [MEMORY],
+            ["processes", "at most 9 bytes of memory, by control groups below /gr"],
+        ),
+    ],
+)
+def test_what_limits_is_told(
+    monkeypatch: pytest.MonkeyPatch, uid: int, settings: Allowance, homes: list[str], told: list[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    limits = Limits(settings)
+    monkeypatch.setattr(limits, "_made", Found(*homes))
+    said = limits.told()
+    assert len(said) == 2 and all(one.startswith(start) for one, start in zip(said, told, strict=False))
+
+
+def test_a_limit_on_memory_that_nothing_enforces_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "outfitter.host.sandbox.groups.read", lambda path: "0::/\n" if "cgroup" in path else ""
+    )
+    with pytest.raises(SettingInvalid, match="none can be made: no control groups are mounted"):
+        check_memory(1 << 20)
+
+
 @needs_root
 def test_a_sandbox_leaves_no_core_and_goes_first() -> None:
-    assert run(ORDINARY, 64, "", TELL) == "(0, 0) 200\n"
+    assert run(ORDINARY, 64, TELL) == "(0, 0) 200\n"
 
 
 def test_a_higher_score_stays(tmp_path: Path) -> None:

@@ -14,22 +14,27 @@ if TYPE_CHECKING:
 @record
 class Sandboxing:
     """What came of the trial: the program that makes sandboxes, or `why` there is none. `proc`: a sandbox has
-    its own view of its processes."""
+    its own view of its processes. `limits` are those of a server without flags."""
 
     program: str = ""
     proc: bool = True
     why: str = ""
+    limits: tuple[str, ...] = ()
+    remedy: str = ""  # without such a view
 
 
 def sandboxing(machine: Machine) -> Sandboxing:
     from ...errors import SandboxUnavailable
     from ...host.sandbox.bubblewrap import Finder
+    from ...host.sandbox.limits import Allowance, Limits
+    from ...host.sandbox.nesting import around, unmask
 
     try:
         found = Finder().find()
     except SandboxUnavailable as error:
         return Sandboxing(why=error.why)
-    return Sandboxing(found.path, found.proc)
+    limits = tuple(Limits(Allowance()).told())
+    return Sandboxing(found.path, found.proc, limits=limits, remedy="" if found.proc else unmask(around()))
 
 
 def sandbox_works(configured: Configured, sandboxing: Sandboxing) -> Finding:
@@ -37,10 +42,11 @@ def sandbox_works(configured: Configured, sandboxing: Sandboxing) -> Finding:
     words = [said for said in (settings.user_sandbox, settings.project_sandbox) if said is not None]
     wanted = bool(words) or (settings.confined_setup, settings.confined_providers) != ("off", "off")
     if not sandboxing.why:
-        details = [f"made by {sandboxing.program}"]
-        if not sandboxing.proc:
-            details.append("a container around us allows no view of processes: /proc is empty inside")
-        return Finding("ok", "commands can be confined", details)
+        details = [f"made by {sandboxing.program}", *sandboxing.limits]
+        if sandboxing.proc:
+            return Finding("ok", "commands can be confined", details)
+        summary = "commands can be confined, but /proc is empty inside: ps and /dev/fd do not work"
+        return Finding("warning", summary, details, f"{sandboxing.remedy}.")
     problem, _, remedy = sandboxing.why.partition(": ")
     summary = f"commands cannot be confined: {problem}"
     remedy = (

@@ -112,6 +112,7 @@ class Finder:
         Raises SandboxUnavailable.
         """
         from .arguments import Layout, arguments
+        from .nesting import around, why
         from .paths import Found
 
         said = ""
@@ -127,7 +128,7 @@ class Finder:
                 let_go(*held)
             if status == 7:
                 return proc
-        raise SandboxUnavailable(_why(said))
+        raise SandboxUnavailable(why(said, around()))
 
 
 def memory(data: bytes) -> int:
@@ -182,17 +183,3 @@ def _identity(path: str) -> Identity | None:
     except OSError:
         return None
     return (info.st_dev, info.st_ino, info.st_mtime_ns)
-
-
-def _why(said: str) -> str:
-    """What bubblewrap said, and what to do about it."""
-    text = " ".join(said.split())[-300:]
-    if "namespace" in text or "uid map" in text or "ermission" in text or "not permitted" in text:
-        return (
-            f"bubblewrap cannot make a sandbox here ({text}): allow user namespaces (sysctl "
-            "kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 "
-            "user.max_user_namespaces=10000, or the distribution's AppArmor profile for bwrap); in a "
-            "container, start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
-            "--security-opt systempaths=unconfined, or with --privileged"
-        )
-    return f"bubblewrap cannot make a sandbox here: {text}"

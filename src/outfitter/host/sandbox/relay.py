@@ -24,7 +24,8 @@ _F_SETPIPE_SZ = 1031
 _SHUT_WR = 1
 _ENDLESS = 1 << 62
 _ENDED, _READ, _WRITE = range(3)  # what a direction waits for
-_ROUNDS = 3  # of reading and writing, before others have their turn: 3 MiB, or 1 ms
+# Of reading and writing, before others have their turn: 8 MiB, or 2 ms. With three it is 3 % slower.
+_ROUNDS = 8
 
 
 class StreamPipes:

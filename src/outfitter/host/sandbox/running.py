@@ -36,14 +36,9 @@ class Running:
         loop: Loop,
         placeholders: tuple[str, ...] = (),
         hooks: Sequence[Hook] = (),
-        *,
-        awaited: bool = False,
     ) -> None:
-        """With `awaited` its end is told when it is empty, even where nothing was made for it.
-
-        Raises OSError.
-        """
-        self._set(loop, placeholders, awaited)
+        """Raises OSError."""
+        self._set(loop, placeholders, awaited=False)
         self._hooks = list(hooks)
         self.info, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.theirs.append(told)
@@ -55,7 +50,7 @@ class Running:
                 raise
             self.theirs.append(held)
 
-    def _set(self, loop: Loop, placeholders: tuple[str, ...], awaited: bool) -> None:
+    def _set(self, loop: Loop, placeholders: tuple[str, ...], *, awaited: bool) -> None:
         self._loop = loop
         self._awaited = awaited
         self.placeholders = placeholders
@@ -70,7 +65,7 @@ class Running:
     def known(cls, loop: Loop, outer: int, inner: int, info: int, told: bytes) -> Running:
         """One that runs already."""
         running = cls.__new__(cls)
-        running._set(loop, (), True)
+        running._set(loop, (), awaited=True)
         running._hooks = []
         running.outer, running.inner, running.info, running.told = outer, inner, info, told
         if info >= 0:

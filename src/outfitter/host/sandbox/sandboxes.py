@@ -17,8 +17,9 @@ from ...errors import InvalidParams, LaunchFailed
 from ...record import replace
 from ..pipes import let_go
 from . import seccomp
-from .arguments import SETTINGS, Cover, Layout, arguments, visible
+from .arguments import Layout, arguments, visible
 from .bubblewrap import Bubblewrap, Finder, memory
+from .covering import covers, read_here
 from .limits import Allowance, Limits, soften
 from .paths import Matched, look
 from .placeholders import REMEDY, Placeholders, needed
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 DEFAULT = Allowance()
 _FIRST = 3  # the number of the first descriptor
 _SETSID = ("/usr/bin/setsid", "/bin/setsid")
-_PROGRAMS = ("/bin", "/usr/bin", "/usr/local/bin")
-# Shells that many machines do not have, and what the names of their startup files have in common.
-_SHELLS = {("csh", "tcsh"): "csh", ("zsh",): "zsh", ("fish",): "fish", ("ksh", "mksh"): "ksh"}
 _BASH = ("/usr/bin/bash", "/bin/bash")
 # A name for the program that is not its file's, where bubblewrap cannot give one.
 _RENAME = 'exec -a "$1" "${@:2}"'
@@ -77,15 +75,21 @@ class Sandboxes:
         running: Running | None = None
         try:
             inside = self._inside(program, launch, found, impossible(wanted), opened)
-            running = Running(self._loop, taken, self._hooks(launch), awaited=self._limits.groups)
+            running = Running(self._loop, taken, self._hooks(launch))
             opened += running.theirs
             words = running.words(_FIRST + len(inside.descriptors))
             argv = [*inside.argv[:3], *words, *inside.argv[3:]]
             descriptors = (*inside.descriptors, *running.theirs)
-            pid = spawner.spawn(replace(inside, argv=argv, descriptors=descriptors), stdio, limit)
+            final = replace(inside, argv=argv, descriptors=descriptors)
+            self._limits.groups.enter(mark)
+            try:
+                pid = spawner.spawn(final, stdio, limit)
+            finally:
+                self._limits.groups.leave()
         except BaseException as error:
             if running is not None:
                 running.abandon()
+            self._limits.groups.ended(mark)
             self.placeholders.give_back(taken)
             if isinstance(error, OSError):
                 raise failed(error) from None
@@ -123,7 +127,7 @@ class Sandboxes:
     def _gone(self, mark: int) -> None:
         running = self.running.pop(mark, None)
         if running is not None:
-            self._limits.ended(running.inner)
+            self._limits.groups.ended(mark)
             self.placeholders.give_back(running.placeholders)
 
     def adopt(
@@ -148,6 +152,7 @@ class Sandboxes:
         for mark, running in list(self.running.items()):
             running.wait()
             self._gone(mark)
+        self._limits.groups.ended()
 
     # What bubblewrap is told
 
@@ -232,10 +237,9 @@ def lay_out(
         proc=program.proc,
         empty=sources[0],
         secret=sources[1],
-        startup=tuple([_cover(path, secret=False) for path in read_here(launch.masks)]),
-        own=tuple([_cover(path, secret=True) for path in own if os.path.exists(path)]),
+        startup=covers(read_here(launch.masks), secret=False),
+        own=covers(own, secret=True),
         pins=tuple(pins),
-        settings=kernel_settings(),
         impossible=impossible,
     )
 
@@ -243,11 +247,6 @@ def lay_out(
 def impossible(wanted: Sequence[tuple[str, bool]]) -> frozenset[str]:
     """Of the placeholders that were to be made, those that are not there."""
     return frozenset([path for path, _ in wanted if not os.path.lexists(path)])
-
-
-def kernel_settings() -> tuple[str, ...]:
-    """What is to be read-only of the kernel's: the first always, others where this user can write them."""
-    return tuple([path for path in SETTINGS if path == SETTINGS[0] or os.access(path, os.W_OK)])
 
 
 def _variant(confinement: Confinement, launch: Launch, allowance: Allowance) -> str:
@@ -303,23 +302,6 @@ def command(launch: Launch, *, renames: bool) -> list[str]:
         if setsid is not None:
             argv = [setsid, "-c", "--", *argv]
     return argv
-
-
-def read_here(startup: Sequence[str]) -> list[str]:
-    """Of startup files, those that a shell of this machine reads: each that is covered takes 0.2 ms."""
-    absent = [
-        mark
-        for programs, mark in _SHELLS.items()
-        if not any(os.path.exists(f"{folder}/{name}") for folder in _PROGRAMS for name in programs)
-    ]
-    # The folder is read by the file beside it, which is covered.
-    needless = {"/etc/profile.d"} if "/etc/profile" in startup else set()
-    return [path for path in startup if path not in needless and not any(mark in path for mark in absent)]
-
-
-def _cover(path: str, *, secret: bool) -> Cover:
-    real = os.path.realpath(path)
-    return Cover(real, os.path.isdir(real), secret)
 
 
 def failed(error: OSError, what: str = "") -> LaunchFailed:

@@ -1,0 +1,68 @@
+"""Which files look empty inside a sandbox."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from outfitter.host.sandbox import covering
+from outfitter.host.sandbox.arguments import Cover
+from outfitter.host.sandbox.covering import covers, read_here
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the only programs of this machine are."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setattr(covering, "_PROGRAMS", (str(folder), "/no/folder"))
+    return folder
+
+
+def test_startup_files_of_shells_that_are_not_here(programs: Path) -> None:
+    files = ["/etc/profile", "/etc/zsh", "/etc/csh.login", "/h/.config/fish", "/h/.kshrc", "/h/.bashrc"]
+    assert read_here(files) == ["/etc/profile", "/h/.bashrc"]
+
+
+def test_a_shell_that_comes_is_seen_at_once(programs: Path) -> None:
+    assert read_here(["/etc/zsh"]) == []
+    (programs / "zsh").touch()
+    os.utime(programs, ns=(1, 1))  # another time than before, whatever the clock's steps are
+    assert read_here(["/etc/zsh", "/etc/fish"]) == ["/etc/zsh"]
+
+
+@pytest.mark.parametrize(
+    ("files", "covered"),
+    [
+        (["/etc/profile", "/etc/profile.d"], ["/etc/profile"]),
+        (["/etc/profile.d"], ["/etc/profile.d"]),
+        (["/h/.bashrc", "/h/.bash_aliases"], ["/h/.bashrc"]),
+        (["/h/.bashrc", "/g/.bash_aliases"], ["/h/.bashrc", "/g/.bash_aliases"]),
+        (["/h/.bash_profile", "/h/.bash_login", "/h/.profile"], ["/h/.bash_profile", "/h/.profile"]),
+        (["/h/.bash_login", "/h/.bash_logout"], ["/h/.bash_login"]),
+    ],
+)
+def test_what_is_read_after_or_by_another_needs_no_cover(
+    programs: Path, files: list[str], covered: list[str]
+) -> None:
+    assert read_here(files) == covered
+
+
+def test_covers_stand_at_the_real_place(tmp_path: Path) -> None:
+    file, folder, link = tmp_path / "file", tmp_path / "folder", tmp_path / "link"
+    file.touch()
+    folder.mkdir()
+    link.symlink_to(file)
+    loop, missing = tmp_path / "loop", tmp_path / "missing"
+    loop.symlink_to(loop)
+    paths = [str(path) for path in (folder, link, loop, missing, file / "below")]
+    assert covers(paths, secret=True) == (Cover(str(folder), True, True), Cover(str(file), False, True))
+
+
+def test_what_cannot_be_looked_at_for_another_reason_is_not_left_open(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as caught:
+        covers([str(tmp_path / ("x" * 300))], secret=True)
+    assert caught.value.errno == errno.ENAMETOOLONG
