@@ -37,7 +37,7 @@ AUTHORIZATION_SECONDS = 60  # from the registry to the executor, through a conne
 _TOKEN_BYTES = 32
 
 
-class Refusal(OutfitterError):
+class NotGranted(OutfitterError):
     """A request of the registry is not granted: an HTTP status, a stable code and a sentence."""
 
     slug = "registry-refused"
@@ -52,8 +52,8 @@ class Refusal(OutfitterError):
         return self.message
 
 
-def unknown() -> Refusal:
-    return Refusal(404, "environment_not_found", "there is no such environment, or you may not use it")
+def unknown() -> NotGranted:
+    return NotGranted(404, "environment_not_found", "there is no such environment, or you may not use it")
 
 
 class Authority:
@@ -79,7 +79,7 @@ class Authority:
     # Who is asking
 
     def principal_of(self, token: str) -> str:
-        """Raises Refusal."""
+        """Raises NotGranted."""
         now = self._clock()
         found = self._store.rows(
             "SELECT tokens.principal FROM tokens JOIN principals ON principals.id = tokens.principal "
@@ -88,7 +88,7 @@ class Authority:
             now,
         )
         if not found:
-            raise Refusal(401, "unauthorized", "the token is not known here, or was revoked")
+            raise NotGranted(401, "unauthorized", "the token is not known here, or was revoked")
         principal: str = found[0][0]
         return principal
 
@@ -137,7 +137,7 @@ class Authority:
             environment_id,
         )
         if not found:
-            raise Refusal(409, OFFLINE, "the executor is not connected now")
+            raise NotGranted(409, OFFLINE, "the executor is not connected now")
         registration, key = found[0]
         authorization = _name()
         now = self._clock()
@@ -262,14 +262,14 @@ class Authority:
         return code
 
     def enrol(self, code: str) -> EnrolAnswer:
-        """A token and what it is for, in return for a code, which works once. Raises Refusal."""
+        """A token and what it is for, in return for a code, which works once. Raises NotGranted."""
         used = self._store.rows(
             "DELETE FROM codes WHERE digest = ? AND expires > ? RETURNING name, environment, role",
             digest(code),
             self._clock(),
         )
         if not used:
-            raise Refusal(403, "code_refused", "the code is wrong, used or expired: ask for another")
+            raise NotGranted(403, "code_refused", "the code is wrong, used or expired: ask for another")
         name, environment_id, role = used[0]
         principal, token = _name()[:16], _name()
         now = self._clock()
@@ -295,7 +295,7 @@ class Authority:
         )
 
     def rotate(self, token: str, grace: float) -> str:
-        """A new token for who has this one, which still works for `grace` seconds. Raises Refusal."""
+        """A new token for who has this one, which still works for `grace` seconds. Raises NotGranted."""
         principal = self.principal_of(token)
         fresh = _name()
         self._add_token(principal, fresh)
@@ -306,12 +306,12 @@ class Authority:
         return fresh
 
     def revoke(self, principal: str) -> list[str]:
-        """Ends what a principal may do; the environments whose executor it is. Raises Refusal."""
+        """Ends what a principal may do; the environments whose executor it is. Raises NotGranted."""
         done = self._store.change(
             "UPDATE principals SET revoked = ? WHERE id = ? AND revoked IS NULL", self._clock(), principal
         )
         if not done:
-            raise Refusal(
+            raise NotGranted(
                 404, "principal_not_found", f"there is no principal `{principal}`, or it was revoked"
             )
         self.record(principal, "revoked", "", "")

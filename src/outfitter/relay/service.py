@@ -11,11 +11,11 @@ from ..errors import InvalidParams, OutfitterError
 from ..log import fault, note, warn
 from ..protocol import registry as wire
 from ..protocol.upgrade import Admitted, Response, parse_head, query_of, upgrade
-from ..stdlib import SimpleQueue, start_new_thread
+from ..stdlib import SimpleQueue, allocate_lock, start_new_thread
 from ..transport.base import HIGH
 from ..transport.websocket import Listener
 from .api import ApiAnswer, ApiConnection, refused
-from .authority import Refusal
+from .authority import NotGranted
 from .sockets import RelaySocket
 
 TYPE_CHECKING = False
@@ -39,6 +39,7 @@ MAX_API_CONNECTIONS = 2_000
 _QUEUED = 10_000  # questions that wait for the store; then whoever asks comes again later
 # A harness that takes nothing for so long is let go: all others of its executor wait for it.
 _SLOW_SECONDS = 5.0
+_SETTLE_SECONDS = 5.0  # for the store, at the end
 _PREFIX = "/cloud/environment/"
 _CALLS: dict[str, Callable[[Json], Any]] = {
     "register": wire.RegisterParams.decode,
@@ -62,7 +63,7 @@ class Service(Listener):
         """`prefix` is the path below which a proxy shows the service."""
         super().__init__(loop, sock, _nobody, _unused, MAX_SOCKETS, secure=secure)
         self._authority = authority
-        self._asking = Asking(loop)
+        self._asking = StoreThread(loop)
         self._prefix = prefix.rstrip("/") + _PREFIX
         self._enrol = prefix.rstrip("/") + "/enrol"
         self.routes = Routes()
@@ -132,7 +133,7 @@ class Service(Listener):
             return
 
         def done(result: Any, error: Exception | None) -> None:
-            if isinstance(error, Refusal):
+            if isinstance(error, NotGranted):
                 reply(refused(error.status, error.code, error.message))
             elif error is not None:
                 reply(refused(503, "unavailable", "the registry cannot answer now; try again"))
@@ -262,6 +263,9 @@ class Service(Listener):
             one.close(GONE, reason)
         for connection in list(self._api):
             connection.close()
+
+    def settle(self) -> None:
+        """Waits until the store knows all that has happened; nothing else may be asked."""
         self._asking.stop()
 
 
@@ -282,17 +286,19 @@ class _End:
         self._service.lost(self._one)
 
 
-class Asking:
+class StoreThread:
     """Calls that block, one after the other in a thread, and their results on the loop."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._queue: SimpleQueue[tuple[Callable[[], Any], Callable[..., None]] | None] = SimpleQueue()
         self._begun = False
+        self._ended = allocate_lock()
 
     def ask(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
         if not self._begun:
             self._begun = True
+            self._ended.acquire()
             start_new_thread(self._serve, ())
         if self._queue.qsize() >= _QUEUED:
             self._loop.call_soon(done, None, OutfitterError("too many questions wait for the store"))
@@ -300,16 +306,25 @@ class Asking:
         self._queue.put((work, done))
 
     def stop(self) -> None:
+        """Returns when all that was asked is done, or takes too long."""
         self._queue.put(None)
+        if self._begun:
+            self._ended.acquire(timeout=_SETTLE_SECONDS)
 
     def _serve(self) -> None:
+        try:
+            self._answer_all()
+        finally:
+            self._ended.release()
+
+    def _answer_all(self) -> None:
         while (one := self._queue.get()) is not None:
             work, done = one
             result: Any = None
             error: Exception | None = None
             try:
                 result = work()
-            except Refusal as refusal:
+            except NotGranted as refusal:
                 error = refusal
             except Exception as caught:
                 fault("relay", "the store failed", caught)

@@ -57,6 +57,7 @@ def serve(flags: dict[str, Any]) -> int:
     service.stop()
     service.leave("the service is stopping; come back")
     service.drain(loop)
+    service.settle()
     store.close()
     return 0
 

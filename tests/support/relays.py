@@ -1,0 +1,101 @@
+"""A rendezvous of ours, and executors of either kind that dial out to it, as child processes on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from .machine import SECOND, wait_until
+from .servers import command, end, environment
+
+
+class Rendezvous:
+    """A running service: `url` of its registry, and the Popen as `popen`."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], url: str, store: Path) -> None:
+        self.popen = popen
+        self.url = url
+        self._store = store
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    def token(self, environment_id: str, role: str, name: str = "somebody") -> str:
+        """Makes a principal with a right, as an operator and a user together would."""
+        import time
+
+        from outfitter.relay.authority import Authority
+        from outfitter.relay.store import SqliteStore
+
+        store = SqliteStore(str(self._store))
+        try:
+            authority = Authority(store, time.time, "ws://unused")
+            return authority.enrol(authority.code(name, environment_id, role)).token
+        finally:
+            store.close()
+
+    def is_online(self, environment_id: str) -> bool:
+        from outfitter.relay.store import SqliteStore
+
+        store = SqliteStore(str(self._store))
+        try:
+            return bool(store.rows("SELECT 1 FROM attachments WHERE environment = ?", environment_id))
+        finally:
+            store.close()
+
+    def wait_for(self, environment_id: str, online: bool = True) -> None:
+        what = f"{environment_id} is {'' if online else 'not '}connected"
+        wait_until(lambda: self.is_online(environment_id) is online, what, 30 * SECOND)
+
+
+@contextlib.contextmanager
+def meeting(home: Path, *args: str, port: int = 0) -> Iterator[Rendezvous]:
+    """A service with a store in `home`, which a later one there takes over."""
+    home.mkdir(parents=True, exist_ok=True)
+    store = home / "store.sqlite"
+    with (home / "rendezvous.stderr").open("ab") as stderr:
+        popen = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "outfitter", "rendezvous", "serve", "--log-level", "info"),
+                *("--store", str(store), "--listen", f"ws://127.0.0.1:{port}", *args),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment(home),
+        )
+    try:
+        assert popen.stdout is not None
+        url = popen.stdout.readline().decode().strip()
+        assert url, (home / "rendezvous.stderr").read_text()
+        yield Rendezvous(popen, url, store)
+    finally:
+        end(popen)
+    said = (home / "rendezvous.stderr").read_text()
+    assert "Traceback" not in said, said
+
+
+@contextlib.contextmanager
+def dialling(
+    kind: str, home: Path, url: str, environment_id: str, token: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """An executor of this kind ("outfitter" or "codex") that dials out."""
+    (home / ".codex").mkdir(parents=True, exist_ok=True)
+    with (home / f"{kind}.stderr").open("ab") as stderr:
+        popen = subprocess.Popen(
+            command(kind, "--remote", url, "--environment-id", environment_id),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            env=environment(home, {"CODEX_API_KEY": token}),
+        )
+    try:
+        yield popen
+    finally:
+        end(popen)
+    said = (home / f"{kind}.stderr").read_text()
+    assert "Traceback" not in said, said
