@@ -8,3 +8,5 @@ from hypothesis import HealthCheck, settings
 # tested, and each test has a time limit of its own.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+pytest_plugins = ["tests.support.confining"]
