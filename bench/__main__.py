@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from bench.arms import ARMS
+from bench.measure import FULL, QUICK, Workload
 from bench.report import as_json, as_text, progress
 from bench.run import run
-from bench.workloads import FULL, QUICK, WORKLOADS, Workload
+from bench.workloads import WORKLOADS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bench.workloads import Metric
+from bench.measure import Metric
 
 __all__ = ["GOALS", "Goal", "Samples", "Verdict", "judge"]
 

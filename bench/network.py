@@ -11,16 +11,19 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from statistics import median
 from threading import Thread
 from typing import Final
 
-from bench.arms import ROOT
-from bench.client import Launch
+from bench.arms import ROOT, ExecArm
+from bench.client import ExecClient, Launch
 from bench.errors import BenchError
+from bench.measure import Effort, Metric, Values, Workload
 
-__all__ = ["launch", "origin", "read"]
+__all__ = ["WORKLOAD"]
 
 LARGE: Final = 512 << 20
 _PROXY: Final = {
@@ -72,13 +75,13 @@ with open(file, "w") as out:
 """
 
 
-def launch(port: int, samples: int, downloads: int, file: str) -> Launch:
+def _launch(port: int, samples: int, downloads: int, file: str) -> Launch:
     """The command that measures."""
     argv = ["/usr/bin/python3", "-c", _SCRIPT, str(port), str(samples), str(downloads), file]
     return Launch(*argv, more={"networkProxy": {"proxy": _PROXY}})
 
 
-def read(file: str) -> dict[str, list[float]]:
+def _read(file: str) -> dict[str, list[float]]:
     """What it found: seconds, and bytes per second."""
     try:
         with open(file) as said:
@@ -89,7 +92,7 @@ def read(file: str) -> dict[str, list[float]]:
 
 
 @contextmanager
-def origin() -> Iterator[int]:
+def _origin() -> Iterator[int]:
     """The port of a web server on loopback, in a process of its own."""
     popen = subprocess.Popen(
         [sys.executable, "-m", "bench.network"], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -101,6 +104,37 @@ def origin() -> Iterator[int]:
         popen.kill()
         popen.wait()
         popen.stdout.close()
+
+
+def _network(arm: ExecArm, effort: Effort) -> Values:
+    """A connection and a download through a command's proxy, beside the same without."""
+    with (
+        _origin() as port,
+        tempfile.TemporaryDirectory() as folder,
+        ExecClient(arm.address, quickack=True) as client,
+    ):
+        file = os.path.join(folder, "found")
+        client.one_shot(_launch(port, effort.samples, effort.streams, file))
+        found = _read(file)
+    more = (one - less for one, less in zip(found["proxied"], found["direct"], strict=True))
+    times = (less / one for one, less in zip(found["proxied-rate"], found["direct-rate"], strict=True))
+    return {
+        "network.connection": median(more) * 1e3,
+        "network.rate": median(found["proxied-rate"]) / 1e6,
+        "network.slower": median(times),
+    }
+
+
+WORKLOAD: Final = Workload(
+    "network",
+    ("P21",),
+    (
+        Metric("network.connection", "a connection through the proxy, more than without", "ms"),
+        Metric("network.rate", "a download of 512 MiB through the proxy", "MB/s", "higher"),
+        Metric("network.slower", "the same, times as long as without", "x"),
+    ),
+    _network,
+)
 
 
 def main() -> None:

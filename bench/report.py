@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from bench.arms import ARMS
 from bench.goals import GOALS, Goal, Verdict, judge
+from bench.measure import Metric, Workload
 from bench.run import Results
-from bench.workloads import Metric, Workload
 
 __all__ = ["as_json", "as_text", "progress"]
 

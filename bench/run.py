@@ -10,7 +10,7 @@ from typing import Final
 from bench import procfs
 from bench.arms import Arm, BareArm, ExecArm, SwerexArm, Workshop, make_arm
 from bench.errors import BenchError
-from bench.workloads import Effort, Values, Workload
+from bench.measure import Effort, Values, Workload
 
 __all__ = ["Results", "run"]
 

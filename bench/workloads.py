@@ -1,8 +1,4 @@
-"""The workloads: what is done to each arm in each round, and which numbers come out.
-
-A workload is data plus up to three functions, one per kind of arm. An arm without a function, or not named,
-sits the workload out. Every function returns one value per metric; the median over rounds is the result.
-"""
+"""The workloads: what is done to each arm in each round, and which numbers come out."""
 
 from __future__ import annotations
 
@@ -10,67 +6,26 @@ import base64
 import os
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from statistics import median
+from typing import Final
 
 from bench import contract, gate, http, library, network, procfs, projects, sandbox
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
+from bench.measure import TRIPS, Effort, Metric, Values, Workload, latency, made_file, percentile, samples
 from bench.swerex import SwerexClient
 
-__all__ = ["FULL", "QUICK", "WORKLOADS", "Effort", "Metric", "Values", "Workload"]
-
-Values = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long one arm is measured in one round."""
-
-    samples: int
-    seconds: float
-    starts: int
-    streams: int
-
-
-FULL: Final = Effort(samples=200, seconds=1.2, starts=3, streams=5)
-QUICK: Final = Effort(samples=60, seconds=0.4, starts=2, streams=2)
-_TRIPS: Final = 10  # times as many samples of what takes a tenth of a millisecond
-
-
-@dataclass(frozen=True)
-class Metric:
-    key: str
-    label: str
-    unit: str
-    better: Literal["lower", "higher"] = "lower"
-
-
-@dataclass(frozen=True)
-class Workload:
-    name: str
-    goals: tuple[str, ...]
-    metrics: tuple[Metric, ...]
-    exec: Callable[[ExecArm, Effort], Values]
-    swerex: Callable[[SwerexArm, Effort], Values] | None = None
-    bare: Callable[[BareArm, Effort], Values] | None = None
-    # Which exec-servers take part; the wider codex only where width can matter, which saves minutes.
-    servers: tuple[str, ...] = ("ours", "codex")
-    # Memory hardly varies, so it is not measured in every round.
-    max_rounds: int | None = None
-    # False when it starts servers of its own and leaves the one that stays up alone.
-    needs_server: bool = True
-
+__all__ = ["WORKLOADS"]
 
 # Commands
 
@@ -147,7 +102,7 @@ STOCK: Final = Launch(
 def _one_shots(launch: Launch, prefix: str, *, quickack: bool) -> Callable[[ExecArm, Effort], Values]:
     def measure(arm: ExecArm, effort: Effort) -> Values:
         with ExecClient(arm.address, quickack=quickack) as client:
-            return _latency(prefix, lambda: client.one_shot(launch), effort)
+            return latency(prefix, lambda: client.one_shot(launch), effort)
 
     return measure
 
@@ -157,7 +112,7 @@ def _bare_one_shots(argv: str, prefix: str, *, quickack: bool) -> Callable[[Bare
 
     def measure(arm: BareArm, effort: Effort) -> Values:
         with LineClient(arm.address, quickack=quickack) as client:
-            return _latency(prefix, lambda: client.one_shot(line), effort)
+            return latency(prefix, lambda: client.one_shot(line), effort)
 
     return measure
 
@@ -165,7 +120,7 @@ def _bare_one_shots(argv: str, prefix: str, *, quickack: bool) -> Callable[[Bare
 def _swerex_one_shots(prefix: str, *argv: str) -> Callable[[SwerexArm, Effort], Values]:
     def measure(arm: SwerexArm, effort: Effort) -> Values:
         with SwerexClient(arm.address, arm.token) as client:
-            return _latency(prefix, lambda: client.execute(*argv)[0], effort)
+            return latency(prefix, lambda: client.execute(*argv)[0], effort)
 
     return measure
 
@@ -234,7 +189,7 @@ def _output(arm: ExecArm, effort: Effort) -> Values:
             spent.append(procfs.cpu_spent(before) * 1e3)
             _expect(size, OUTPUT_SIZE)
             rates.append(size / 1e6 / seconds)
-    return {"output.rate": _median(rates), "output.cpu": _median(spent)}
+    return {"output.rate": median(rates), "output.cpu": median(spent)}
 
 
 def _swerex_output(arm: SwerexArm, effort: Effort) -> Values:
@@ -249,7 +204,7 @@ def _swerex_output(arm: SwerexArm, effort: Effort) -> Values:
 
 def _bare_output(arm: BareArm, effort: Effort) -> Values:
     rates = [arm.report("pipe", str(OUTPUT_SIZE)) for _ in range(min(3, effort.streams))]
-    return {"output.rate": _median(rates)}
+    return {"output.rate": median(rates)}
 
 
 def _lines(arm: ExecArm, effort: Effort) -> Values:
@@ -259,13 +214,13 @@ def _lines(arm: ExecArm, effort: Effort) -> Values:
         return seconds
 
     with ExecClient(arm.address, quickack=True) as client:
-        return {"lines.time": _median(once(client) for _ in range(effort.streams)) * 1e3}
+        return {"lines.time": median(once(client) for _ in range(effort.streams)) * 1e3}
 
 
 def _swerex_lines(arm: SwerexArm, effort: Effort) -> Values:
     with SwerexClient(arm.address, arm.token) as client:
         runs = (client.execute("seq", "1", "1000000")[0] for _ in range(effort.streams))
-        return {"lines.time": _median(runs) * 1e3}
+        return {"lines.time": median(runs) * 1e3}
 
 
 # Round trips
@@ -282,10 +237,10 @@ def _echo(arm: ExecArm, effort: Effort) -> Values:
             else:
                 client.wait_results(1)
             # For the first some hundred trips three processes are still being put onto two processors.
-            many = replace(effort, samples=_TRIPS * effort.samples)
-            trips = _samples(lambda: client.echo(process, PING), many)  # noqa: B023 - called at once
+            many = replace(effort, samples=TRIPS * effort.samples)
+            trips = samples(lambda: client.echo(process, PING), many)  # noqa: B023 - called at once
             client.end(process)
-        values[f"echo.{name}.p50"] = _percentile(trips, 50) * 1e3
+        values[f"echo.{name}.p50"] = percentile(trips, 50) * 1e3
     return values
 
 
@@ -293,7 +248,7 @@ def _busy(arm: ExecArm, effort: Effort) -> Values:
     with _streaming(arm.address) as finish, ExecClient(arm.address, quickack=True) as client:
         # Of two hundred samples the 95th percentile is the tenth worst, and one round not like another.
         more = replace(effort, samples=4 * effort.samples, seconds=2 * effort.seconds)
-        values = _latency("busy", lambda: client.one_shot(TRUE), more)
+        values = latency("busy", lambda: client.one_shot(TRUE), more)
         # A server that starved the stream would look good above, so its rate is told as well.
         values["busy.rate"] = finish()
     return values
@@ -311,10 +266,10 @@ def _seldom(arm: ExecArm, effort: Effort) -> Values:
             time.sleep(SELDOM)
             return client.echo(process, PING)
 
-        values = _latency("seldom", now_and_then, effort)
+        values = latency("seldom", now_and_then, effort)
         process = client.start(TTY_CAT)
         client.wait_output()
-        values |= _latency("typed", typed, effort)
+        values |= latency("typed", typed, effort)
         client.end(process)
         values["seldom.rate"] = finish()
     return values
@@ -328,63 +283,28 @@ def _files(arm: ExecArm, effort: Effort) -> Values:
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         ExecClient(arm.address, quickack=True) as client,
     ):
-        small = _made(folder, "small", 1 << 20)
-        large = _made(folder, "large", LARGE_FILE)
+        small = made_file(folder, "small", 1 << 20)
+        large = made_file(folder, "large", LARGE_FILE)
         target = f"file://{folder}/written"
         data = base64.b64encode(os.urandom(WRITTEN_FILE)).decode()
-        stats = _samples(lambda: client.call("fs/getMetadata", {"path": small}), effort)
-        reads = _samples(lambda: client.call("fs/readFile", {"path": small}), effort)
+        stats = samples(lambda: client.call("fs/getMetadata", {"path": small}), effort)
+        reads = samples(lambda: client.call("fs/readFile", {"path": small}), effort)
         large_reads = [client.call("fs/readFile", {"path": large}) for _ in range(effort.streams)]
         writes = [
             client.call("fs/writeFile", {"path": target, "dataBase64": data}) for _ in range(effort.streams)
         ]
     return {
-        "files.stat": _percentile(stats, 50) * 1e3,
-        "files.read": _percentile(reads, 50) * 1e3,
-        "files.read64": _median(large_reads) * 1e3,
-        "files.write16": _median(writes) * 1e3,
+        "files.stat": percentile(stats, 50) * 1e3,
+        "files.read": percentile(reads, 50) * 1e3,
+        "files.read64": median(large_reads) * 1e3,
+        "files.write16": median(writes) * 1e3,
     }
-
-
-def _http(arm: ExecArm, effort: Effort) -> Values:
-    with http.origin() as port, ExecClient(arm.address, quickack=True) as client:
-        small = _samples(lambda: client.call("http/request", http.request(port, "small")), effort)
-        large = [client.body(http.request(port, "large", stream=True)) for _ in range(effort.streams)]
-    return {"http.small": _percentile(small, 50) * 1e3, "http.large": _median(large) * 1e3}
-
-
-def _confined(arm: ExecArm, effort: Effort) -> Values:
-    """File requests in turns, without a sandbox and in two: everything can be read, or little more than the
-    folder. The reference answers the second from a helper, so it gets fewer of them."""
-    values = {}
-    fewer = effort if arm.name == "ours" else replace(effort, samples=max(5, effort.samples // 20))
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        ExecClient(arm.address, quickack=True) as client,
-    ):
-        path = _made(folder, "read", 1 << 20)
-        contexts = sandbox.contexts(folder)
-        for name, kind, much in (("reads", "workspace", effort), ("parts", "parts", fewer)):
-            params = {"path": path, "sandbox": contexts[kind]}
-            plain, confined = [], []
-            for _ in range(much.samples):
-                plain.append(client.call("fs/readFile", {"path": path}))
-                confined.append(client.call("fs/readFile", params))
-            added = [after - before for before, after in zip(plain, confined, strict=True)]
-            stats = _samples(partial(client.call, "fs/getMetadata", params), much)
-            values[f"confined.{name}.read"] = _percentile(confined, 50) * 1e3
-            values[f"confined.{name}.more"] = _median(added) * 1e3
-            values[f"confined.{name}.stat"] = _percentile(stats, 50) * 1e3
-        written = {"path": f"file://{folder}/written", "dataBase64": "", "sandbox": contexts["workspace"]}
-        writes = _samples(lambda: client.call("fs/writeFile", written), fewer)
-        values["confined.write"] = _percentile(writes, 50) * 1e3
-    return values
 
 
 def _swerex_files(arm: SwerexArm, effort: Effort) -> Values:
     with _file() as path, SwerexClient(arm.address, arm.token) as client:
-        reads = _samples(lambda: client.read_file(path)[0], effort)
-    return {"files.read": _percentile(reads, 50) * 1e3}
+        reads = samples(lambda: client.read_file(path)[0], effort)
+    return {"files.read": percentile(reads, 50) * 1e3}
 
 
 def _blocks(arm: ExecArm, effort: Effort) -> Values:
@@ -392,7 +312,7 @@ def _blocks(arm: ExecArm, effort: Effort) -> Values:
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         ExecClient(arm.address, quickack=True) as client,
     ):
-        path = _made(folder, "streamed", STREAMED_FILE)
+        path = made_file(folder, "streamed", STREAMED_FILE)
         before = procfs.rss_kb(procfs.family(arm.server()[0].pid))
         rates = []
         for _ in range(min(2, effort.streams)):
@@ -400,7 +320,7 @@ def _blocks(arm: ExecArm, effort: Effort) -> Values:
             rates.append(STREAMED_FILE / 1e6 / client.read_blocks("bench", STREAMED_FILE, BLOCK))
             client.call("fs/close", {"handleId": "bench"})
         after = procfs.rss_kb(procfs.family(arm.server()[0].pid))
-    return {"blocks.rate": _median(rates), "blocks.rss": max(0.0, after - before) / 1e3}
+    return {"blocks.rate": median(rates), "blocks.rss": max(0.0, after - before) / 1e3}
 
 
 def _trees(arm: ExecArm, effort: Effort) -> Values:
@@ -409,12 +329,12 @@ def _trees(arm: ExecArm, effort: Effort) -> Values:
         listing = {"path": f"file://{_tree()}/wide"}
         walks = [client.call("fs/walk", walk) for _ in range(effort.streams + 1)]
         lists = [client.call("fs/readDirectory", listing) for _ in range(effort.streams + 1)]
-    return {"trees.walk": _median(walks[1:]) * 1e3, "trees.list": _median(lists[1:]) * 1e3}
+    return {"trees.walk": median(walks[1:]) * 1e3, "trees.list": median(lists[1:]) * 1e3}
 
 
 def _busy_walk(arm: ExecArm, effort: Effort) -> Values:
     with _walking(arm.address), ExecClient(arm.address, quickack=True) as client:
-        return _latency("walking", lambda: client.one_shot(TRUE), effort)
+        return latency("walking", lambda: client.one_shot(TRUE), effort)
 
 
 @contextmanager
@@ -435,15 +355,6 @@ def _walking(address: Address) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-
-
-def _made(folder: str, name: str, size: int) -> str:
-    """The URI of a file of this size, which is in memory."""
-    block = os.urandom(1 << 20)
-    with open(os.path.join(folder, name), "wb") as file:
-        for _ in range(size // len(block)):
-            file.write(block)
-    return f"file://{folder}/{name}"
 
 
 _trees_made: list[tempfile.TemporaryDirectory[str]] = []
@@ -471,10 +382,10 @@ def _library(arm: ExecArm, effort: Effort) -> Values:
     values = {}
     for name, measure in (("client", library.ours), ("raw", library.raw), ("loop", library.loop)):
         shots, collected = measure(arm.address, effort.samples, effort.seconds, effort.streams)
-        values[f"{name}.one.p50"] = _percentile(shots, 50) * 1e3
-        values[f"{name}.rate"] = library.COLLECTED_SIZE / 1e6 / _median(collected)
+        values[f"{name}.one.p50"] = percentile(shots, 50) * 1e3
+        values[f"{name}.rate"] = library.COLLECTED_SIZE / 1e6 / median(collected)
     shots = library.ours_sync(arm.address, effort.samples, effort.seconds)
-    values["sync.one.p50"] = _percentile(shots, 50) * 1e3
+    values["sync.one.p50"] = percentile(shots, 50) * 1e3
     return values
 
 
@@ -482,8 +393,8 @@ def _swerex_library(arm: SwerexArm, effort: Effort) -> Values:
     shots, collected = library.swerex(
         arm.python, arm.address, arm.token, effort.samples, effort.seconds, min(2, effort.streams)
     )
-    rate = library.COLLECTED_SIZE / 1e6 / _median(collected)
-    return {"client.one.p50": _percentile(shots, 50) * 1e3, "client.rate": rate}
+    rate = library.COLLECTED_SIZE / 1e6 / median(collected)
+    return {"client.one.p50": percentile(shots, 50) * 1e3, "client.rate": rate}
 
 
 # Starting, and doing nothing
@@ -499,11 +410,11 @@ def _cold(arm: ExecArm, effort: Effort) -> Values:
             with ExecClient(address, quickack=False) as client:
                 client.one_shot(TRUE)
                 first.append(time.perf_counter() - server.spawned)
-    return {"cold.ready": _median(ready) * 1e3, "cold.first": _median(first) * 1e3}
+    return {"cold.ready": median(ready) * 1e3, "cold.first": median(first) * 1e3}
 
 
 def _bare_cold(arm: BareArm, effort: Effort) -> Values:
-    return {"cold.ready": _median(arm.interpreter_start() for _ in range(effort.starts)) * 1e3}
+    return {"cold.ready": median(arm.interpreter_start() for _ in range(effort.starts)) * 1e3}
 
 
 def _idle(arm: ExecArm, effort: Effort) -> Values:
@@ -516,7 +427,7 @@ def _idle(arm: ExecArm, effort: Effort) -> Values:
 
 
 def _gate(arm: ExecArm, effort: Effort) -> Values:
-    found = gate.deciding(effort.samples * _TRIPS)
+    found = gate.deciding(effort.samples * TRIPS)
     return {f"gate.{name}": seconds * 1e3 for name, seconds in found.items()}
 
 
@@ -536,7 +447,7 @@ def _contract(arm: ExecArm, effort: Effort) -> Values:
         "login": lambda: arm.seconds("bash", "-lc", "true"),
     }
     for name, times in contract.interleaved(starts, 3 * effort.starts, 10 * effort.seconds).items():
-        values[f"contract.{name}"] = _percentile(times, 50) * 1e3
+        values[f"contract.{name}"] = percentile(times, 50) * 1e3
     return values
 
 
@@ -559,11 +470,11 @@ def _shells(arm: ExecArm, effort: Effort) -> Values:
         ways = {name: partial(client.one_shot, launches[name]) for name in names}
         times = contract.interleaved(ways, effort.samples, len(ways) * effort.seconds)
         os.unlink(profile)
-    values = {f"contract.{name}": _percentile(found, 50) * 1e3 for name, found in times.items()}
+    values = {f"contract.{name}": percentile(found, 50) * 1e3 for name, found in times.items()}
     for name, other in contract.PAIRS.items():
         if name in times:
             more = (one - less for one, less in zip(times[name], times[other], strict=True))
-            values[f"contract.{name}.more"] = _median(more) * 1e3
+            values[f"contract.{name}.more"] = median(more) * 1e3
     return values
 
 
@@ -583,64 +494,8 @@ def _projects(arm: ExecArm, effort: Effort) -> Values:
     for name in made.names:
         for key, times in (("more", here), ("wrapped", wrapped)):
             more = (one - less for one, less in zip(times[name], times["none"], strict=True))
-            values[f"projects.{name}.{key}"] = _median(more) * 1e3
+            values[f"projects.{name}.{key}"] = median(more) * 1e3
     return values
-
-
-# Sandboxes
-
-
-def _sandbox(arm: ExecArm, effort: Effort) -> Values:
-    """A command in each profile beside one without, and what all of them took of the processors."""
-    values: Values = {}
-    server, address = arm.server()
-    with (
-        # Not in the system's temporary folder, which the reference's profile would let it write.
-        tempfile.TemporaryDirectory(prefix="workspace-", dir=arm.environment["HOME"]) as folder,
-        ExecClient(address, quickack=True) as client,
-    ):
-        ways = {name: partial(client.one_shot, launch) for name, launch in sandbox.launches(folder).items()}
-        for once in ways.values():
-            once()
-        times = contract.interleaved(ways, effort.samples, 4 * effort.seconds)
-        spent = {}
-        for name, once in ways.items():
-            before = procfs.cpu_of_all(server.pid)
-            for _ in range(effort.samples // 4):
-                once()
-            spent[name] = (procfs.cpu_of_all(server.pid) - before) / (effort.samples // 4)
-    for name in sandbox.PROFILES:
-        more = (one - less for one, less in zip(times[name], times["none"], strict=True))
-        values[f"sandbox.{name}.p50"] = _percentile(times[name], 50) * 1e3
-        values[f"sandbox.{name}.more"] = _median(more) * 1e3
-        values[f"sandbox.{name}.cpu"] = (spent[name] - spent["none"]) * 1e3
-    argv = sandbox.runtime(arm.environment["HOME"]) if arm.name == "ours" else None
-    if argv is not None:
-        took = [arm.seconds(*argv) for _ in range(effort.starts)]
-        values["sandbox.runtime"] = _median(took) * 1e3
-    return values
-
-
-# Managed network
-
-
-def _network(arm: ExecArm, effort: Effort) -> Values:
-    """A connection and a download through a command's proxy, beside the same without."""
-    with (
-        network.origin() as port,
-        tempfile.TemporaryDirectory() as folder,
-        ExecClient(arm.address, quickack=True) as client,
-    ):
-        file = os.path.join(folder, "found")
-        client.one_shot(network.launch(port, effort.samples, effort.streams, file))
-        found = network.read(file)
-    more = (one - less for one, less in zip(found["proxied"], found["direct"], strict=True))
-    times = (less / one for one, less in zip(found["proxied-rate"], found["direct-rate"], strict=True))
-    return {
-        "network.connection": _median(more) * 1e3,
-        "network.rate": _median(found["proxied-rate"]) / 1e6,
-        "network.slower": _median(times),
-    }
 
 
 ALL_CODEX: Final = ("ours", "codex", "codex32")
@@ -783,23 +638,7 @@ WORKLOADS: Final = (
         _files,
         _swerex_files,
     ),
-    Workload(
-        "confined",
-        ("P20",),
-        (
-            *(
-                metric
-                for name, place in (("reads", "where all can be read"), ("parts", "where little can be read"))
-                for metric in (
-                    Metric(f"confined.{name}.read", f"`fs/readFile` 1 MiB in a sandbox {place}, p50", "ms"),
-                    Metric(f"confined.{name}.more", "the same, more than without", "ms"),
-                    Metric(f"confined.{name}.stat", f"`fs/getMetadata` in a sandbox {place}, p50", "ms"),
-                )
-            ),
-            Metric("confined.write", "`fs/writeFile` of nothing in a sandbox, p50", "ms"),
-        ),
-        _confined,
-    ),
+    sandbox.FILES,
     Workload(
         "blocks",
         ("P10",),
@@ -809,15 +648,7 @@ WORKLOADS: Final = (
         ),
         _blocks,
     ),
-    Workload(
-        "http",
-        ("P22",),
-        (
-            Metric("http.small", "`http/request` of a small answer", "ms"),
-            Metric("http.large", "`http/request`, 64 MiB streamed", "ms"),
-        ),
-        _http,
-    ),
+    http.WORKLOAD,
     Workload(
         "trees",
         ("P11",),
@@ -907,33 +738,8 @@ WORKLOADS: Final = (
         ),
         _contract,
     ),
-    Workload(
-        "sandbox",
-        ("P20",),
-        (
-            *[
-                metric
-                for name, profile in sandbox.PROFILES.items()
-                for metric in (
-                    Metric(f"sandbox.{name}.p50", f"one-shot `true` in a {profile} sandbox, p50", "ms"),
-                    Metric(f"sandbox.{name}.more", "the same, more than without", "ms"),
-                    Metric(f"sandbox.{name}.cpu", "the same, processor time", "ms"),
-                )
-            ],
-            Metric("sandbox.runtime", "`true` by sandbox-runtime's `srt`, from spawn to exit", "ms"),
-        ),
-        _sandbox,
-    ),
-    Workload(
-        "network",
-        ("P21",),
-        (
-            Metric("network.connection", "a connection through the proxy, more than without", "ms"),
-            Metric("network.rate", "a download of 512 MiB through the proxy", "MB/s", "higher"),
-            Metric("network.slower", "the same, times as long as without", "x"),
-        ),
-        _network,
-    ),
+    sandbox.COMMANDS,
+    network.WORKLOAD,
     Workload(
         "projects",
         ("P18",),
@@ -993,31 +799,6 @@ def _file() -> Iterator[str]:
         file.write("0123456789abcde\n" * 65536)
         file.flush()
         yield file.name
-
-
-def _latency(prefix: str, once: Callable[[], float], effort: Effort) -> Values:
-    times = _samples(once, effort)
-    return {f"{prefix}.p50": _percentile(times, 50) * 1e3, f"{prefix}.p95": _percentile(times, 95) * 1e3}
-
-
-def _samples(once: Callable[[], float], effort: Effort) -> list[float]:
-    """As many as fit, so that an arm that waits 50 ms each time does not take all the minutes."""
-    for _ in range(2):
-        once()
-    deadline = time.perf_counter() + effort.seconds
-    times: list[float] = []
-    while len(times) < effort.samples and time.perf_counter() < deadline:
-        times.append(once())
-    return times
-
-
-def _percentile(values: list[float], percent: int) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
-
-
-def _median(values: Iterable[float]) -> float:
-    return statistics.median(values)
 
 
 def _expect(size: int, expected: int) -> None:

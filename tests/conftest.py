@@ -2,9 +2,55 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # On a busy machine an example may take any time to be made up or tried: that says nothing about what is
 # tested, and each test has a time limit of its own.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+pytest_plugins = ["tests.support.confining"]
+
+# The files that take longest, the longest first. Side by side, a file's tests stay together: one of these
+# that came last would have to be waited for.
+LONG = (
+    "end_to_end/test_faults.py",
+    "end_to_end/test_upgrade.py",
+    "end_to_end/test_chaos.py",
+    "end_to_end/test_claude_hook.py",
+    "cli/test_cp.py",
+    "end_to_end/test_files_differential.py",
+    "end_to_end/test_sandbox_codex.py",
+    "end_to_end/test_stock_codex.py",
+    "cli/test_ps_attach.py",
+    "cli/test_run_elsewhere.py",
+    "providers/test_mise.py",
+    "client/test_over_every_way.py",
+    "end_to_end/test_differential.py",
+    "end_to_end/test_files_and_mounts.py",
+    "end_to_end/test_sandbox_differential.py",
+    "agents/backends/test_flags.py",
+    "cli/test_env_overlay.py",
+    "server/test_watching.py",
+    "end_to_end/test_stock_codex_files.py",
+    "providers/test_python.py",
+    "end_to_end/test_robustness.py",
+    "cli/test_trust.py",
+    "cli/test_operating.py",
+    "providers/test_wrapping.py",
+    "server/test_files.py",
+    "web/test_page_in_browser.py",
+    "cli/test_hook.py",
+    "end_to_end/test_contract_codex.py",
+    "end_to_end/test_client_loss.py",
+    "cli/test_setup.py",
+    "end_to_end/test_project_codex.py",
+    "end_to_end/test_startup_files.py",
+)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        places = {f"tests/{name}": place for place, name in enumerate(LONG)}
+        items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONG)))

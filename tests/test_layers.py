@@ -6,7 +6,9 @@ When a new arrow is right, change the table in the same commit and say why.
 from __future__ import annotations
 
 import ast
+import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,23 @@ PURE = ("earlyerrors", "errors", "record", "plain", "protocol", "env", "shell", 
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parsed(path)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_forgotten() -> Iterator[None]:
+    yield
+    parsed.cache_clear()
+    nodes.cache_clear()
+
+
 def unit_of(path: Path) -> str:
     part = path.relative_to(PACKAGE).parts[0]
     return part.removesuffix(".py")
@@ -87,7 +106,7 @@ def imports(path: Path) -> list[tuple[int, str, bool]]:
     """Line, module and whether it is ours, for each import; ours as its unit ("protocol")."""
     found = []
     depth = len(path.relative_to(PACKAGE).parts) - 1
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name.split(".")[0], False) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -134,7 +153,7 @@ def test_pure_code_touches_nothing(path: Path) -> None:
 def test_pure_code_takes_only_what_is_pure_from_stdlib(path: Path) -> None:
     taken = {
         alias.name
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and node.level and node.module == "stdlib"
         for alias in node.names
     }
@@ -173,7 +192,7 @@ MODULES = {module_of(path): path for path in FILES}
 def arrows(path: Path) -> set[str]:
     here = path.relative_to(PACKAGE).with_suffix("").parts[:-1]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = here[: len(here) - node.level + 1]
             module = ".".join((*base, *(node.module.split(".") if node.module else ())))
@@ -225,7 +244,7 @@ TWINS = {"Client", "Files", "Http", "HttpStream", "RemoteFile", "RemoteProcess",
 def test_no_two_classes_share_a_name() -> None:
     places: dict[str, list[str]] = {}
     for name, path in MODULES.items():
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(name)
     assert {name for name, modules in places.items() if len(modules) > 1} == TWINS

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from outfitter.host.sandbox.bubblewrap import PLACES
-from tests.end_to_end.test_run_as import installed
 from tests.support.machine import alive, public_folder, running, wait_until
 from tests.support.sandbox import READ_ONLY, WORKSPACE, need_sandbox, run, sandbox
 from tests.support.servers import end
+from tests.support.users import installed
 from tests.support.wire import Wire
 
 ORDINARY = 23456  # a user that no machine has
@@ -207,7 +207,7 @@ def serving(uid: int, *args: str) -> Iterator[tuple[Wire, Place, int, str]]:
     """A server of this user, and a place of the user's own."""
     need_sandbox()
     with public_folder() as folder:
-        python, site = installed(folder)
+        python, site = installed()
         (folder / "place").mkdir()
         place = Place(folder / "place", uid)
         env = {

@@ -6,35 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.sandbox import WORKSPACE, Ran, finish, managed, need_sandbox, run, sandbox, special, start
-from tests.support.servers import Server, serving
+from tests.support.sandbox import WORKSPACE, Ran, finish, managed, run, sandbox, special, start
+from tests.support.servers import serving
 from tests.support.wire import Wire, b64
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    need_sandbox()
-    with serving("outfitter", tmp_path_factory.mktemp("home")) as server:
-        yield server
-
-
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.url) as wire:
-        wire.handshake()
-        yield wire
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Path:
-    folder = tmp_path / "ws"
-    folder.mkdir()
-    return folder
 
 
 def need(program: str) -> None:

@@ -343,8 +343,9 @@ def test_states_are_what_the_servers_say(user: User, tmp_path: Path) -> None:
         assert re.search(rb"exited 9 +\d+ s ago\n", user.run("ps").stdout)
     for path in user.records():  # as if the server were on another machine: nobody knows that it has ended
         path.write_text(json.dumps(json.loads(path.read_text()) | {"server": 0}))
+    beside = user.start("ps")  # each waits for a server that is not there
     assert states(user) == {running: "unreachable", exited: "unreachable"}
-    assert b"unreachable: cannot connect to " in user.run("ps").stdout
+    assert b"unreachable: cannot connect to " in read_rest(beside)[1]
     with serving("outfitter", tmp_path / "one", listen=server.url):
         done = user.run("attach", running)
         assert (done.returncode, done.stdout) == (125, b"")

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -29,6 +30,7 @@ DEEP = bool(os.environ.get("OUTFITTER_CHAOS"))
 FIRST, LAST = (150, 50) if DEEP else (3, 1)
 LONG = 3600 if DEEP else 300  # hundreds of faults in one test, each with a command of somebody else
 LINGERING_SECONDS = 8 * SECOND
+TOGETHER = 8  # servers that wait at once
 
 SCENES = sorted(name[len("_play_") :] for name in dir(Scenes) if name.startswith("_play_"))
 
@@ -207,30 +209,38 @@ if DEEP:
 def test_failure_at_first_use_is_not_remembered(scene: str, tmp_path: Path, library: Path) -> None:
     scenes = Scenes(tmp_path)
     scenes.trust(tmp_path)
-    faults = Faults(tmp_path, library)
-
-    def begun() -> contextlib.AbstractContextManager[Server]:
-        return serving("outfitter", tmp_path, "--session-retention", "0", env=faults.env)
-
-    with begun() as server, Peer(server):
-        faults.watch(server.pid)
+    with fresh(tmp_path, library) as (server, faults), Peer(server):
         faults.count()
         scenes.play_to_the_end(scene, server)
         counts = faults.counts
-    for kind in FIRST_USE_KINDS:
-        for nth in first_uses(counts[kind]):
-            with begun() as server, Peer(server) as neighbour:
-                faults.watch(server.pid)
-                faults.arm(kind, nth, ERRORS[kind][0])
-                scenes.play(scene, server)
-                faults.disarm()
-                neighbour.start("p", ["/bin/true"])
-                assert neighbour.closed("p") == 0, (kind, nth)
-                # A provider that was refused is looked at again after a while.
-                until = time.monotonic() + (2 * AGAIN_SECONDS if scene == "provider" else 0)
+    cases = [(kind, nth) for kind in FIRST_USE_KINDS for nth in first_uses(counts[kind])]
+    for begin in range(0, len(cases), TOGETHER):
+        with contextlib.ExitStack() as stack:
+            failed = []
+            for kind, nth in cases[begin : begin + TOGETHER]:
+                server, faults = stack.enter_context(fresh(tmp_path, library))
+                with Peer(server) as neighbour:
+                    faults.arm(kind, nth, ERRORS[kind][0])
+                    scenes.play(scene, server)
+                    faults.disarm()
+                    neighbour.start("p", ["/bin/true"])
+                    assert neighbour.closed("p") == 0, (kind, nth)
+                failed.append((kind, nth, server))
+            # A provider that was refused is looked at again after a while.
+            until = time.monotonic() + (2 * AGAIN_SECONDS if scene == "provider" else 0)
+            for kind, nth, server in failed:
                 while (error := played_again(scenes, scene, server)) is not None:
                     if time.monotonic() > until:
                         pytest.fail(f"{scene}: after {kind} {nth} has failed once: {error!r}")
+
+
+@contextlib.contextmanager
+def fresh(home: Path, library: Path) -> Iterator[tuple[Server, Faults]]:
+    """A server that has done nothing yet, and can be made to fail."""
+    faults = Faults(Path(mkdtemp(dir=home)), library)
+    with serving("outfitter", home, "--session-retention", "0", env=faults.env) as server:
+        faults.watch(server.pid)
+        yield server, faults
     faults.close()
 
 

@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 
 import outfitter
-from tests.end_to_end.test_run_as import installed
 from tests.end_to_end.test_upgrade import upgrade
 from tests.support.machine import public_folder
 from tests.support.networks import network
 from tests.support.origin import origin
 from tests.support.sandbox import READ_ONLY, WORKSPACE, finish, need_sandbox, run, sandbox, start
-from tests.support.servers import Server, end, serving
+from tests.support.servers import end, serving
+from tests.support.users import installed
 from tests.support.wire import Wire
 
 ORDINARY = 23456  # a user that no machine has
@@ -40,7 +40,7 @@ def as_user(uid: int) -> Iterator[Wire]:
     """A server of this user, and a client."""
     need_sandbox()
     with public_folder() as folder:
-        python, site = installed(folder)
+        python, site = installed()
         home = folder / "home"
         home.mkdir(mode=0o777)
         home.chmod(0o777)
@@ -288,20 +288,6 @@ def test_nothing_gets_out_but_through_the_proxy(uid: int, profile: str, tmp_path
     must = {name: reached for name, reached in found.items() if name.startswith("MUST ")}
     assert must == dict.fromkeys(must, True)
     assert {name for name, reached in found.items() if reached} == set(must)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    need_sandbox()
-    with serving("outfitter", tmp_path_factory.mktemp("home")) as server:
-        yield server
-
-
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.url) as wire:
-        wire.handshake()
-        yield wire
 
 
 def test_a_sandbox_does_not_reach_the_proxy_of_another(wire: Wire) -> None:

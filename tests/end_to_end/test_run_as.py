@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,26 +21,10 @@ from tests.support.networks import network
 from tests.support.origin import origin
 from tests.support.sandbox import READ_ONLY, WORKSPACE, need_sandbox, sandbox
 from tests.support.servers import end
-from tests.support.tools import missing
+from tests.support.users import NOBODY, copy_site, installed, public_python
 from tests.support.wire import Wire, start_params
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
-NOBODY = 65534
-
-
-def public_python() -> str:
-    """A Python that every user can run."""
-    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
-        try:
-            subprocess.run([python, "-c", "import ctypes"], user=NOBODY, check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        return python
-    missing(
-        f"a Python {sys.version_info[0]}.{sys.version_info[1]} that every user can run",
-        "install Debian's python3",
-    )
-    raise AssertionError
 
 
 def run(wire: Wire, process: str, argv: list[str]) -> bytes:
@@ -50,31 +34,17 @@ def run(wire: Wire, process: str, argv: list[str]) -> bytes:
     return wire.output(process)
 
 
-def installed(folder: Path) -> tuple[str, Path]:
-    """A Python that every user can run, and a copy there of Outfitter and of what its server needs."""
-    here = Path(outfitter.__file__).parent
-    place = folder / "site"
-    shutil.copytree(here, place / "outfitter")
-    import h11
-    import pybase64
-
-    for module in (h11, pybase64):
-        folder_of = Path(module.__file__).parent
-        shutil.copytree(folder_of, place / folder_of.name)
-    subprocess.run(["chmod", "-R", "a+rX", place], check=True)
-    return public_python(), place
-
-
 @contextmanager
-def serving(*args: str, **env: str) -> Iterator[tuple[Wire, Path]]:
+def serving(*args: str, site: Path | None = None, **env: str) -> Iterator[tuple[Wire, Path]]:
+    """A server and a folder for every user; `site` is a copy of Outfitter of the test's own."""
     with public_folder() as folder:
-        python, place = installed(folder)
+        python, shared = installed()
         popen = subprocess.Popen(
             [python, "-m", "outfitter", "serve", *args],
             env={
                 "PATH": "/usr/bin:/bin",
                 "HOME": "/root",
-                "PYTHONPATH": str(place),
+                "PYTHONPATH": str(site or shared),
                 "THE_SECRET": "x",
                 **env,
             },
@@ -218,7 +188,7 @@ def test_tokens_that_only_root_can_read_are_read_again_on_a_signal() -> None:
         tokens = folder / "tokens"
         tokens.touch(0o600)
         tokens.write_text(f"{first}\n")
-        python, place = installed(folder)
+        python, place = installed()
         auth = ("--ws-auth", "capability-token", "--ws-token-file", str(tokens))
         popen = subprocess.Popen(
             [python, "-m", "outfitter", "serve", "--run-as", "nobody", *auth],
@@ -248,7 +218,7 @@ def test_root_removes_its_own_socket_at_the_end() -> None:
         own = folder / "own"
         own.mkdir(mode=0o700)
         folder.chmod(0o755)
-        python, place = installed(folder)
+        python, place = installed()
         popen = subprocess.Popen(
             [python, "-m", "outfitter", "serve", "--run-as", "nobody", "--listen", f"unix:{own}/x.sock"],
             env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
@@ -267,7 +237,7 @@ def test_root_rotates_the_audit_log() -> None:
     with public_folder() as folder:
         own = folder / "own"
         own.mkdir(mode=0o700)
-        python, place = installed(folder)
+        python, place = installed()
         popen = subprocess.Popen(
             [python, "-m", "outfitter", "serve", "--run-as", "nobody", "--audit", "audit"],
             env={"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(place)},
@@ -332,7 +302,7 @@ def test_upgrade_keeps_commands_and_the_server_is_still_the_other_users() -> Non
         (own / "tokens").touch(0o600)
         (own / "tokens").write_text("a-token-that-is-of-root\n")
         headers = {"Authorization": "Bearer a-token-that-is-of-root"}
-        python, place = installed(folder)
+        python, place = installed()
         auth = ("--ws-auth", "capability-token", "--ws-token-file", "tokens", "--audit", "audit")
         popen = subprocess.Popen(
             [python, "-m", "outfitter", "serve", "--run-as", "nobody", *auth],
@@ -382,10 +352,13 @@ def test_upgrade_keeps_commands_and_the_server_is_still_the_other_users() -> Non
 
 
 def test_an_upgrade_that_fails_leaves_the_server_as_it_was() -> None:
-    with serving("--run-as", "nobody") as (wire, folder):
+    with ExitStack() as stack:
+        site = stack.enter_context(public_folder())
+        copy_site(site)
+        wire, _ = stack.enter_context(serving("--run-as", "nobody", site=site))
         assert run(wire, "before", ["id", "-un"]) == b"nobody\n"
         told = wire.call("server/upgrades", {})
-        shutil.rmtree(folder / "site" / "outfitter" / "server" / "handlers")
+        shutil.rmtree(site / "outfitter" / "server" / "handlers")
         os.kill(told["pid"], signal.SIGUSR2)
         told = wire.call("server/upgrades", {"after": told["count"]})
         assert told["outcome"] == "refused"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from outfitter.core.launch import Launch
 from outfitter.errors import LaunchFailed, MasksUnavailable
 from outfitter.host.masks import Masks, check, existing
 from outfitter.host.spawn import Spawner, Stdio
-from tests.end_to_end.test_run_as import NOBODY, installed
+from tests.support.users import NOBODY, installed
 
 MARK = (1 << 62) + 12345
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
@@ -172,20 +171,18 @@ os.waitpid(Masks(Spawner()).spawn(launch, Stdio(-1, 1, 1)), 0)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
-def test_an_ordinary_user_can_have_them_too(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        python, place = installed(Path(folder))
-        done = subprocess.run(
-            [python, "-c", ORDINARY],
-            capture_output=True,
-            user=NOBODY,
-            group=NOBODY,
-            extra_groups=[],
-            cwd="/",
-            env={"PYTHONPATH": str(place), "PATH": ENV["PATH"]},
-            check=False,
-        )
+def test_an_ordinary_user_can_have_them_too() -> None:
+    python, place = installed()
+    done = subprocess.run(
+        [python, "-c", ORDINARY],
+        capture_output=True,
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        cwd="/",
+        env={"PYTHONPATH": str(place), "PATH": ENV["PATH"]},
+        check=False,
+    )
     if b"MasksUnavailable" in done.stderr:
         pytest.skip("this kernel gives ordinary users no namespaces")
     lines = done.stdout.decode().splitlines()

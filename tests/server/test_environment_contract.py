@@ -54,13 +54,6 @@ def place(home: Place) -> Iterator[Place]:
 
 
 @pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.url) as wire:
-        wire.handshake()
-        yield wire
-
-
-@pytest.fixture
 def hearing(server: Server) -> Iterator[Wire]:
     """A client that wants to hear about environments."""
     with Wire(server.url) as wire:

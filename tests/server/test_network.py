@@ -14,7 +14,7 @@ from tests.support.machine import wait_until
 from tests.support.networks import decisions, network
 from tests.support.origin import origin
 from tests.support.sandbox import READ_ONLY, finish, need_sandbox, run, sandbox, start
-from tests.support.servers import Server, serving
+from tests.support.servers import Server
 from tests.support.wire import Message, Wire, start_params
 
 # Says to its proxy what its arguments say, and prints the status of each answer.
@@ -232,18 +232,10 @@ def test_who_is_gone_cannot_be_asked(server: Server) -> None:
 # In a sandbox
 
 
-@pytest.fixture(scope="module")
-def confining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    need_sandbox()
-    with serving("outfitter", tmp_path_factory.mktemp("home")) as server:
-        yield server
-
-
 @pytest.fixture
-def inside(confining: Server) -> Iterator[Wire]:
-    with Wire(confining.url) as wire:
-        wire.handshake()
-        yield wire
+def inside(wire: Wire) -> Wire:
+    need_sandbox()
+    return wire
 
 
 PROFILES: dict[str, Any] = {

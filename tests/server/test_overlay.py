@@ -36,13 +36,6 @@ def server(place: Place) -> Iterator[Server]:
 
 
 @pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.url) as wire:
-        wire.handshake()
-        yield wire
-
-
-@pytest.fixture
 def scope() -> str:
     return f"thread-{next(NUMBERS)}"
 

@@ -49,20 +49,6 @@ def server(home: Path) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.url) as wire:
-        wire.handshake()
-        yield wire
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Path:
-    folder = tmp_path / "ws"
-    folder.mkdir()
-    return folder
-
-
 def shell(wire: Wire, text: str, ws: Path, profile: Any = WORKSPACE, **more: Any) -> Ran:
     return run(wire, ["/bin/sh", "-c", text], cwd=ws, sandbox=sandbox(profile, ws), **more)
 

@@ -14,15 +14,13 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
+from .sse import Message, answering
 from .tools import claude_binary
 
 SECONDS = 60.0  # a run that takes longer has hung
 TRIES = 300  # of a command that waits for something; half a minute
-Message = dict[str, Any]  # test data is whatever JSON holds
 _USAGE = {"input_tokens": 1, "output_tokens": 1}
 _ids = itertools.count(1)  # never the same again: a resumed session has seen the earlier ones
 
@@ -141,39 +139,8 @@ def _events(block: Message) -> list[Message]:
 def modelling(calls: Sequence[Call]) -> Iterator[Model]:
     """A model that makes these calls, listening on loopback; `url` is the API's base URL."""
     model = Model(calls)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(model))
-    server.daemon_threads = False  # joined by server_close
-    model.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with answering("/v1/messages", model.respond) as model.url:
         yield model
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def _handler(model: Model) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 30  # a silent peer does not keep the server from being joined
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.path.partition("?")[0] != "/v1/messages":
-                self.send_error(404)
-                return
-            events = model.respond(json.loads(body))
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            for event in events:
-                self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
 
 
 def _text(content: str | list[Message]) -> str:

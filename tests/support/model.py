@@ -21,10 +21,9 @@ import json
 import re
 import threading
 from collections.abc import Callable, Generator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Message = dict[str, Any]  # test data is whatever JSON holds
+from .sse import Message, answering
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,45 +160,13 @@ class Model:
 def modelling(script: Callable[[], Script]) -> Iterator[Model]:
     """A model that follows this script, listening on loopback; `url` is the provider's base URL."""
     model = Model(script)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(model))
-    server.daemon_threads = False  # joined by server_close
-    model.url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
     try:
-        yield model
+        with answering("/v1/responses", model.respond) as url:
+            model.url = f"{url}/v1"
+            yield model
     finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
         if model.failure is not None:
             raise model.failure
-
-
-def _handler(model: Model) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 30  # a silent peer does not keep the server from being joined
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if not self.path.endswith("/responses"):
-                self.send_error(404)
-                return
-            try:
-                events = model.respond(json.loads(body))
-            except Exception:  # kept in model.failure
-                self.send_error(500)
-                return
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            for event in events:
-                self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
 
 
 def _text(output: str | list[Message]) -> str:

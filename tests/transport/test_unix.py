@@ -16,8 +16,8 @@ import pytest
 
 from outfitter.errors import SettingInvalid
 from outfitter.transport.unix import UnixPlace, path_of
-from tests.end_to_end.test_run_as import installed
-from tests.support.machine import public_folder, wait_until
+from tests.support.machine import wait_until
+from tests.support.users import installed
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 
@@ -209,11 +209,10 @@ def test_in_a_namespace_of_users_what_is_roots_may_be_nobodys() -> None:
         "assert (os.geteuid(), os.stat('/').st_uid) == (1234, 65534)\n"
         "with tempfile.TemporaryDirectory() as folder: UnixPlace(folder + '/x.sock').listen().close()\n"
     )
-    with public_folder() as folder:
-        python, place = installed(folder)
-        command = ["unshare", "--user", "--map-user=1234", python, "-c", script]
-        env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(place)}
-        ran = subprocess.run(command, capture_output=True, text=True, user=1234, env=env, cwd="/")
+    python, place = installed()
+    command = ["unshare", "--user", "--map-user=1234", python, "-c", script]
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(place)}
+    ran = subprocess.run(command, capture_output=True, text=True, user=1234, env=env, cwd="/")
     if "unshare failed" in ran.stderr:
         pytest.skip("this kernel gives ordinary users no namespaces")
     assert (ran.returncode, ran.stderr) == (0, "")

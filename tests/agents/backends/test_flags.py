@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -35,16 +36,18 @@ def tasks() -> list[Task]:
     ]
 
 
-def asked(words: list[str], home: Path) -> str:
-    done = subprocess.run(
-        [*words, "--help"], env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True
-    )
+@functools.cache
+def asked(*words: str) -> str:
+    """What an agent says of its flags; each page is asked for once, as an agent takes seconds to start."""
+    with TemporaryDirectory() as home:
+        env = {"HOME": home, "PATH": "/usr/bin:/bin"}
+        done = subprocess.run([*words, "--help"], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("agent", list(AGENTS))
-def test_agent_knows_every_flag(agent: str, tmp_path: Path) -> None:
+def test_agent_knows_every_flag(agent: str) -> None:
     name, words = AGENTS[agent]
     one = backend(name)
     pages: dict[tuple[str, ...], set[str]] = {}
@@ -61,20 +64,19 @@ def test_agent_knows_every_flag(agent: str, tmp_path: Path) -> None:
                 elif word.startswith("-"):
                     page = pages.get(command)
                     if page is None:
-                        said = asked([*words(), *command], tmp_path)
+                        said = asked(*words(), *command)
                         page = pages[command] = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", said))
                     assert word.partition("=")[0] in page, (kind, argv)
 
 
 @pytest.mark.parametrize("agent", list(AGENTS))
 @pytest.mark.parametrize(("sandbox", "place"), [(READ_ONLY, 0), (WORKSPACE_WRITE, 1), (FULL_ACCESS, 2)])
-def test_agent_has_the_word_for_each_sandbox(agent: str, sandbox: str, place: int, tmp_path: Path) -> None:
+def test_agent_has_the_word_for_each_sandbox(agent: str, sandbox: str, place: int) -> None:
     name, words = AGENTS[agent]
     argv = backend(name).argv("headless", Task("do", cwd="/work", sandbox=sandbox))
     value = option(argv, "--sandbox", "--permission-mode", "--approval-mode")
-    assert value is not None and re.search(
-        rf"\b{value}\b", asked([*words(), *(["exec"] if name == "codex" else [])], tmp_path)
-    )
+    said = asked(*words(), *(["exec"] if name == "codex" else []))
+    assert value is not None and re.search(rf"\b{value}\b", said)
 
 
 def test_prompt_that_looks_like_a_flag_is_still_the_prompt() -> None:

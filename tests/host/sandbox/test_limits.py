@@ -13,9 +13,9 @@ import pytest
 from outfitter.errors import SettingInvalid
 from outfitter.host.sandbox.groups import MEMORY, PIDS, Groups, Home
 from outfitter.host.sandbox.limits import Allowance, Limits, check_memory, soften
-from tests.end_to_end.test_run_as import installed
 from tests.support.machine import public_folder
 from tests.support.sandbox import need_sandbox
+from tests.support.users import installed
 
 ORDINARY = 23456
 
@@ -66,7 +66,7 @@ print(resource.getrlimit(resource.RLIMIT_CORE), open("/proc/self/oom_score_adj")
 def run(uid: int, processes: int, code: str) -> str:
     need_sandbox()
     with public_folder() as folder:
-        python, site = installed(folder)
+        python, site = installed()
         home = folder / "home"
         home.mkdir()
         os.chown(home, uid, uid)
