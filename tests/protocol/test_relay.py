@@ -40,6 +40,14 @@ def test_what_is_written_is_read(stream: str, seq: int, payload: bytes) -> None:
         assert relay.stream_of(frame) == stream
 
 
+@given(st.binary(max_size=40), st.binary(max_size=12))
+def test_the_short_way_reads_what_the_long_one_does(payload: bytes, noise: bytes) -> None:
+    whole = relay.DataWriter("s").head(3, len(payload)) + payload + noise
+    for data in (whole, whole[: len(whole) - len(noise) - 1], relay.resume("s")[:-2] + noise):
+        usual = relay._usual(data)
+        assert usual is None or usual == relay._decode(data)
+
+
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_frame_or_said_to_be_none(data: bytes) -> None:
     frame = relay.decode(data)

@@ -56,7 +56,10 @@ class Opener:
     """What one end receives."""
 
     def __init__(self, channel: Channel, limit: int = MAX_MESSAGE) -> None:
+        from cryptography.exceptions import InvalidTag
+
         self._cipher = cipher(channel.receiving)
+        self._wrong = InvalidTag
         self._limit = limit
         self._next = 0
         self._ahead: dict[int, bytes] = {}
@@ -88,15 +91,13 @@ class Opener:
         return messages
 
     def _take(self, record: bytes) -> list[bytes]:
-        from cryptography.exceptions import InvalidTag
-
         if not _TAG <= len(record) <= MAX_RECORD + _TAG:
             raise RemoteProtocolError(f"a record has {len(record)} bytes")
         if self._next >= _LAST:
             raise RemoteProtocolError("the stream has as many records as it may")
         try:
             plain = self._cipher.decrypt(nonce(self._next), record, None)
-        except InvalidTag:
+        except self._wrong:
             raise RemoteProtocolError("a record was not written by the peer of this stream") from None
         self._next += 1
         return self._messages(plain)

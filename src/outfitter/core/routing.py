@@ -84,6 +84,18 @@ class Routes:
         self._environments[socket] = environment_id
         return []
 
+    def target(self, socket: int, data: bytes) -> int | None:
+        """The socket for a message of a stream that is known; None where `received` has to decide."""
+        environment_id = self._environments.get(socket)
+        executor = None if environment_id is None else self._executors.get(environment_id)
+        stream = relay.stream_of(data)
+        if executor is None or stream is None:
+            return None
+        holder = executor.streams.get(stream)
+        if socket == executor.socket:
+            return holder
+        return executor.socket if holder == socket else None
+
     def received(self, socket: int, data: bytes) -> list[Step]:
         """Where a message goes that a socket has brought."""
         executor = self._executor_of(socket)

@@ -242,10 +242,17 @@ class Service(Listener):
     # What the sockets say
 
     def message(self, one: RelaySocket, data: Payload) -> None:
-        if isinstance(data, bytes):
-            self._do(one, self.routes.received(one.number, data))
-        else:
+        if not isinstance(data, bytes):
             one.close(1003, "relay frames are binary messages")
+            return
+        number = self.routes.target(one.number, data)
+        target = None if number is None else self._sockets.get(number)
+        if target is None:
+            self._do(one, self.routes.received(one.number, data))
+            return
+        target.send_frame(data)
+        if target.buffered > HIGH and one.waits_for is None:
+            self._hold(one, target)
 
     def lost(self, one: RelaySocket) -> None:
         self._sockets.pop(one.number, None)

@@ -21,6 +21,24 @@ class RelaySocket(WebSocketTransport):
         """When the peer last took something, while something waits."""
         return self._moved
 
+    def _received(self, data: bytes) -> None:
+        if self._inbox or self._delivering or self._hold or self._closing:
+            super()._received(data)
+            return
+        # As nearly always: nothing waits, so a frame goes on at once.
+        self._heard = self._loop.time()
+        for opcode, payload in self._frames.feed(data):
+            if opcode >= ws.CLOSE:
+                self._control(opcode, payload)
+            elif self._hold or self._closing:
+                self._inbox.append(payload)
+            else:
+                self.receiver.message(payload)
+        if self._inbox:
+            self._watch()
+        elif self._frames.fault is not None:
+            self._fail(self._frames.fault)
+
     def send_frame(self, data: bytes) -> None:
         if not self._closing and not self._gone:
             self._push([ws.header(len(data), ws.BINARY), data])
