@@ -153,6 +153,23 @@ def test_closing_leaves_no_process_and_no_folder(masks: Masks, files: tuple[str,
     assert [name for name in os.listdir("/tmp") if name.startswith("outfitter-mask-")] == []
 
 
+def test_a_file_that_was_replaced_is_masked_for_the_next_command(
+    masks: Masks, files: tuple[str, str], tmp_path: Path
+) -> None:
+    file, folder = files
+    assert Ran(masks, ["cat", file], files).output == b""
+    [before] = masks.pids
+    (tmp_path / "new").write_text("from an editor")
+    (tmp_path / "new").rename(file)
+    os.rename(folder, f"{folder}.old")
+    os.rename(f"{folder}.old", folder)
+    assert Ran(masks, ["sh", "-c", f"cat {file}; ls -A {folder}"], files).output == b""
+    [after] = masks.pids
+    assert after != before
+    Ran(masks, ["true"], files)
+    assert masks.pids == [after]
+
+
 def test_what_is_not_there_is_not_masked(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     os.symlink("nowhere", tmp_path / "b")
