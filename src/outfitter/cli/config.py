@@ -133,6 +133,7 @@ def _projects(settings: Settings) -> dict[str, object]:
         "providers.required": sorted(settings.required_providers),
         "providers.on_failure": settings.on_provider_failure,
         "providers.timeout": settings.provider_timeout or "each its own",
+        "providers.freeze": settings.freeze,
     }
     for id, options in settings.provider_options.items():
         for key, value in options.items():

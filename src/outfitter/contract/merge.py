@@ -215,6 +215,7 @@ def _merge_providers(merged: Settings, user: FileSettings, project: FileSettings
     if user.allowed_providers is not None:
         merged.allowed_providers = frozenset(user.allowed_providers)
         merged.sources["providers.allow"] = user.source("providers.allow")
+    _take(merged, user, "providers.freeze")
     _take(merged, user, "providers.on_failure")
     _tighten(merged, project, "providers.on_failure", ON_FAILURES.index)
 

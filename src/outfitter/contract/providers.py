@@ -184,7 +184,8 @@ class Projects:
         """The provider's own word, or ours where it has no store of its own."""
         trust = use.provider.trust(use.found, context)
         if trust.state == "untrusted" and trust.by == "outfitter":
-            return self.store.trust(use.provider.id, use.found.root, trust.digest, trust.why)
+            ours = self.store.trust(use.provider.id, use.found.root, trust.digest, trust.why)
+            return replace(ours, files=trust.files)
         return trust
 
     def vouched(self, use: Use, said: Resolution) -> Trust:
@@ -194,22 +195,33 @@ class Projects:
         trust = self.store.trust(use.provider.id, use.found.root, effects_digest(use.found.root, said))
         return trust if trust.may_run else replace(trust, state="suggested")
 
-    def _resolved(self, use: Use, context: Context, settings: Settings) -> Resolution:
-        """The provider's answer; its tool runs in a sandbox where a person wants that."""
-        if settings.confined_providers == "off":
+    def _resolved(self, use: Use, context: Context, settings: Settings, trust: Trust) -> Resolution:
+        """The provider's answer. Its tool sees the files that were checked, and runs in a sandbox where a
+        person wants that."""
+        context = replace(context, granted=trust.digest)
+        if settings.confined_providers == "off" and not trust.files:
             return use.provider.resolve(use.found, context)
-        from ..errors import SettingInvalid
         from ..host.within import Within
-        from .toolneeds import confining, for_provider
+        from .frozen import frozen_files, frozen_notes
 
-        try:
-            confinement = for_provider(
-                use.provider.id, settings, use.found.root, context.tool_env, context.home
-            )
-        except SettingInvalid as error:
-            return Resolution("failed", note=str(error))
-        with Within(confining(confinement, os.path.dirname(self.store.folder))):
-            return use.provider.resolve(use.found, context)
+        if settings.confined_providers == "off":
+            confine = None
+        else:
+            from ..errors import SettingInvalid
+            from .toolneeds import confining, for_provider
+
+            try:
+                confinement = for_provider(
+                    use.provider.id, settings, use.found.root, context.tool_env, context.home
+                )
+            except SettingInvalid as error:
+                return Resolution("failed", note=str(error))
+            confine = confining(confinement, os.path.dirname(self.store.folder))
+        frozen = frozen_files(use.found.root, trust.files, settings)
+        with Within(confine, frozen):
+            said = use.provider.resolve(use.found, context)
+        notes = frozen_notes(frozen)
+        return replace(said, note="; ".join(filter(None, (said.note, *notes)))) if notes else said
 
     def _ask(self, use: Use, lower: Stack, settings: Settings, mark: int | None) -> _Known:
         context = self.context(use, lower.values, settings, mark)
@@ -221,7 +233,7 @@ class Projects:
             if not trust.may_run:
                 layer = _layer(use, Resolution("blocked", note=blocked(trust)), begun)
                 return _Known(layer, trust, lower, settings, Fresh(watched, before, AGAIN_SECONDS))
-            resolution = self._resolved(use, replace(context, granted=trust.digest), settings)
+            resolution = self._resolved(use, context, settings, trust)
             if not once_more or unchanged(watched, before):
                 break
         if trust.digest:

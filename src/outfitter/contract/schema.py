@@ -112,6 +112,9 @@ KEYS: dict[str, tuple[Key, ...]] = {
             "Seconds after which a provider's tool is ended. Default: 20, and 300 for nix.",
             most=3600.0),  # a shell of nix that is built for the first time
         Key("modes", "modes", "The mode of each provider, by its id.", choices=MODES),
+        Key("freeze", "choice",
+            "Whether a provider's tool sees the files that were checked, whoever changes them meanwhile.",
+            choices=("auto", "off"), default="auto", user_only=True),
         Key("dotenv", "texts", "The files that the provider `dotenv` reads."),
         Key("dotenv_dialect", "choice", "How the provider `dotenv` reads what programs read differently.",
             choices=DIALECTS, default=DIALECTS[0]),

@@ -184,6 +184,7 @@ class FileSettings:
     provider_options: Mapping[str, Mapping[str, object]] = EMPTY
     provider_modes: Mapping[str, str] = EMPTY
     provider_timeout: float | None = None
+    freeze: str | None = None
     setup: SetupSettings | None = None
     sandbox: SandboxSettings | None = None
     confined_setup: str | None = None
@@ -232,6 +233,7 @@ class Settings:
         self.provider_options: dict[str, Mapping[str, object]] = {}
         self.provider_modes: dict[str, str] = {}
         self.provider_timeout: float | None = None  # each has its own
+        self.freeze = "auto"
         self.setup: SetupSettings | None = None  # the project's
         # The user's is for commands that ask for none; the project's takes away from what is asked for.
         self.user_sandbox: SandboxSettings | None = None
@@ -274,6 +276,7 @@ FIELDS = {
     "providers.on_failure": "on_provider_failure",
     "providers.timeout": "provider_timeout",
     "providers.modes": "provider_modes",
+    "providers.freeze": "freeze",
     "sandbox.setup": "confined_setup",
     "sandbox.providers": "confined_providers",
 }

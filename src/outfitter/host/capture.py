@@ -24,7 +24,7 @@ from .spawn import Spawner, Stdio
 from .tool import end_tree
 from .tree import marked, new_nonce, runs, usable
 from .watchdog import Watchdog
-from .within import is_confined, prepared
+from .within import is_confined, prepared, spawned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Reporter:
             raise
         try:
             stdio = Stdio(stdin, theirs if stdout < 0 else stdout, theirs)
-            pid = Spawner().spawn(ready.launch, stdio, self._mark if usable() else None)
+            pid = spawned(Spawner(), ready.launch, stdio, self._mark if usable() else None)
         except BaseException:
             let_go(ours)
             ready.ended()

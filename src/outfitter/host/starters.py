@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .spawn import Spawner
 
-_RIGHTS, _SOL_SOCKET, _AF_UNIX, _STREAM = 1, 1, 1, 1
+_RIGHTS, _SOL_SOCKET, _AF_UNIX, _STREAM, _SHUT_WR = 1, 1, 1, 1, 1
 _READY_SECONDS = 20.0  # it is a Python that starts; more is a machine that does not move
 # From a fork to the program itself: a file on a network's disk takes its time. Then the child is killed.
 _BEGIN_SECONDS = 10.0
@@ -141,6 +141,14 @@ class Starter:
             except ChildProcessError:
                 pass
         return pid, failed
+
+    def last_word(self) -> str:
+        """What it says when nobody asks for more, before it ends. Raises EOFError, OSError."""
+        self._socket.shutdown(_SHUT_WR)
+        if not readable(self._socket.fileno(), self.pid, _READY_SECONDS):
+            raise EOFError("it takes too long")
+        (said,), _ = receive(self._socket)
+        return str(said)
 
     def close(self) -> None:
         """It ends by itself when nobody asks any more; it is waited for, because it is our child."""

@@ -18,7 +18,7 @@ from .pipes import let_go
 from .spawn import Spawner, Stdio
 from .tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
 from .watchdog import Watchdog
-from .within import prepared
+from .within import prepared, spawned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int
         raise
     try:
         stdio = Stdio(stdout=out_theirs, stderr=err_theirs)
-        pid = spawner.spawn(ready.launch, stdio, carried if usable() else None, ourselves=ourselves)
+        pid = spawned(spawner, ready.launch, stdio, carried if usable() else None, ourselves=ourselves)
     except BaseException:
         let_go(out, err)
         ready.ended()

@@ -1,4 +1,5 @@
-"""Where the tools that a thread starts are confined: by whoever asks a provider or runs a setup in it.
+"""Where the tools that a thread starts are confined, and what files they see: by whoever asks a provider or
+runs a setup in it.
 
 By thread, because providers start their tools themselves, those of other distributions too, and none of them
 has to know. Commands of clients do not come this way.
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..core.launch import Launch
+    from .frozen import FrozenFiles
+    from .spawn import Spawner, Stdio
 
     class Prepared(Protocol):
         """A launch in a sandbox; `started` and `ended` tell it when it was."""
@@ -25,21 +28,26 @@ if TYPE_CHECKING:
 
     Confine = Callable[[Launch], Prepared]
 
-_by_thread: dict[int, Confine] = {}
-
 
 class Within:
-    """A block in which every tool that this thread starts is confined; None confines nothing."""
+    """A block in which every tool that this thread starts is confined, and sees `frozen` files as they are
+    there; None for neither."""
 
-    def __init__(self, confine: Confine | None) -> None:
-        self._confine = confine
+    def __init__(self, confine: Confine | None, frozen: FrozenFiles | None = None) -> None:
+        self.confine = confine
+        self.frozen = frozen
 
     def __enter__(self) -> None:
-        if self._confine is not None:
-            _by_thread[get_ident()] = self._confine
+        if self.confine is not None or self.frozen is not None:
+            _by_thread[get_ident()] = self
 
     def __exit__(self, *_: object) -> None:
         _by_thread.pop(get_ident(), None)
+        if self.frozen is not None:
+            self.frozen.close()
+
+
+_by_thread: dict[int, Within] = {}
 
 
 class _Plain:
@@ -57,15 +65,28 @@ class _Plain:
 
 def is_confined() -> bool:
     """Whether what this thread starts is confined."""
-    return get_ident() in _by_thread
+    within = _by_thread.get(get_ident())
+    return within is not None and within.confine is not None
 
 
 def prepared(launch: Launch) -> Prepared:
     """The launch as this thread is to start it. Raises LaunchFailed, SandboxUnavailable."""
-    confine = _by_thread.pop(get_ident(), None)
-    if confine is None:
+    within = _by_thread.pop(get_ident(), None)
+    if within is None:
         return _Plain(launch)
     try:
-        return confine(launch)  # what it has to run for that is not confined itself
+        if within.confine is None:
+            return _Plain(launch)
+        return within.confine(launch)  # what it has to run for that is not confined itself
     finally:
-        _by_thread[get_ident()] = confine
+        _by_thread[get_ident()] = within
+
+
+def spawned(
+    spawner: Spawner, launch: Launch, stdio: Stdio, mark: int | None, *, ourselves: bool = False
+) -> int:
+    """The pid of what was prepared. Raises LaunchFailed, OSError."""
+    within = _by_thread.get(get_ident())
+    if within is None or within.frozen is None or ourselves:
+        return spawner.spawn(launch, stdio, mark, ourselves=ourselves)
+    return within.frozen.spawn(spawner, launch, stdio, mark)

@@ -47,7 +47,8 @@ class Trust:
 
     `by` names the tool that decides ("direnv", "mise", "outfitter"), `digest` is the content that the grant
     is bound to ("sha256:..."), `grant` is the command that a person types to allow it, and `why` is the
-    reason if it may not run.
+    reason if it may not run. `files` are those that `digest` stands for, with what was read in them, None for
+    what is not there: tools see them so, whatever happens to the files meanwhile.
     """
 
     state: str
@@ -55,6 +56,8 @@ class Trust:
     digest: str = ""
     grant: str = ""
     why: str = ""
+    files: Mapping[str, bytes | None] = EMPTY
+    hidden = ("files",)
 
     @property
     def may_run(self) -> bool:

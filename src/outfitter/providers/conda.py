@@ -18,7 +18,7 @@ from .capturing import SOURCE, captured
 from .manifests import (
     Marked,
     absolute,
-    digest,
+    covered,
     is_text,
     names,
     parsed,
@@ -64,7 +64,8 @@ class Conda(Marked):
         why = "conda and its plugins would run" if _asks(context) else ""
         if scripts:
             why = f"{why}; these scripts would run: {', '.join(scripts)}".removeprefix("; ")
-        return Trust("untrusted", "outfitter", digest([*files, *scripts], root=found.root), why=why)
+        digest, read = covered([*files, *scripts], root=found.root)
+        return Trust("untrusted", "outfitter", digest, why=why, files=read)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         prefix = _prefix(found, context)
@@ -118,7 +119,8 @@ class Pixi(Marked):
 
     def trust(self, found: Detection, context: Context) -> Trust:
         why = "pixi runs the activation scripts of the project"
-        return Trust("untrusted", "outfitter", digest(_pixi_inputs(found.root), root=found.root), why=why)
+        digest, read = covered(_pixi_inputs(found.root), root=found.root)
+        return Trust("untrusted", "outfitter", digest, why=why, files=read)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         return [_shell_hook(found.root, context)]

@@ -63,7 +63,7 @@ class Direnv:
             why = "direnv loads `.env` only with `load_dotenv = true` in its direnv.toml"
             return Trust("untrusted", _TOOL, digest, why=why)
         if any(os.path.exists(path) for path in records.grants(file, content)) or records.lists(file):
-            return Trust("trusted", _TOOL, digest)
+            return Trust("trusted", _TOOL, digest, files={file: content})
         return Trust("untrusted", _TOOL, digest, grant, "its present content is not allowed at this path")
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:

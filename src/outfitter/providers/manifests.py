@@ -137,8 +137,9 @@ def texts(value: object) -> list[str] | None:
     return None
 
 
-def digest(paths: Iterable[str], use: str = "", *, root: str = "") -> str:
-    """What these files say, as "sha256:..."; a change of any, or one more or less, changes it.
+def covered(paths: Iterable[str], use: str = "", *, root: str = "") -> tuple[str, dict[str, bytes | None]]:
+    """What these files say, as "sha256:..."; a change of any, or one more or less, changes it. And what was
+    read in each; None for what is not there.
 
     `use` is what for: what was allowed for one use is not for another. Files below `root` count by their
     place there, so that another checkout with the same content has the same digest.
@@ -146,20 +147,23 @@ def digest(paths: Iterable[str], use: str = "", *, root: str = "") -> str:
     from hashlib import sha256
 
     total = sha256(use.encode())
+    files: dict[str, bytes | None] = {}
     for path in paths:
         data = read(path, _DIGESTED)
         name = os.path.relpath(path, root) if root and path.startswith(f"{root}/") else path
         total.update(sha256(os.fsencode(name)).digest())
         if data is not None:
             total.update(b"+" + sha256(data).digest())
+            files[path] = data
             continue
         try:
             found = os.stat(path)
         except (OSError, ValueError):
             total.update(b"-")
+            files[path] = None
         else:
             total.update(f"?{found.st_ino}:{found.st_size}:{found.st_mtime_ns};".encode())
-    return f"sha256:{total.hexdigest()}"
+    return f"sha256:{total.hexdigest()}", files
 
 
 def is_text(value: object) -> bool:

@@ -115,12 +115,12 @@ class Mise:
                 why = f"mise is configured to ignore {one.path}"
                 return Trust("denied", "mise", digest, _grant([one.path], again=True), why)
         if all(one.plain for one in judged) and context.mode != "wrap":
-            return Trust("not-needed", "mise", digest)
+            return Trust("not-needed", "mise", digest, files=_files(found.root, judged, context))
         # In its paranoid mode mise wants a record of every file, also of the plain ones.
         wraps = context.mode == "wrap"
         missing = [one for one in judged if not (one.recorded or (not wraps and (one.since or one.plain)))]
         if not missing:
-            return Trust("trusted", "mise", digest)
+            return Trust("trusted", "mise", digest, files=_files(found.root, judged, context))
         why = "; ".join(one.why or f"mise trusts {one.path} whatever its content" for one in missing)
         # What mise trusts already it does not trust again, but with a digest.
         again = wraps or any(one.by_path for one in missing)
@@ -383,6 +383,20 @@ def _digest(root: str, judged: Sequence[_Judged]) -> str:
             data = part.encode("utf-8", "surrogateescape")
             total.update(b"%d:" % len(data) + data)
     return f"sha256:{total.hexdigest()}"
+
+
+def _files(root: str, judged: Sequence[_Judged], context: Context) -> dict[str, bytes | None]:
+    """What mise may read: the files as they were judged, and the names that are not there."""
+    environments = _environments(context)
+    names = [f"{place}/{name}" for place, stem in _PLACES for name in _spellings(stem, environments)]
+    names += (*_PARTS, _VERSIONS, ".miserc.toml")
+    files: dict[str, bytes | None] = {
+        path: None
+        for folder in upwards(root, beyond=True)
+        for name in names
+        if not os.path.lexists(path := os.path.join(folder, name.removeprefix("/")))
+    }
+    return files | {one.path: one.text.encode() for one in judged if one.text is not None}
 
 
 def _grant(paths: Sequence[str], *, again: bool) -> str:

@@ -25,7 +25,7 @@ from ..shell.activation import bookkeeper
 from .base import MODES, SECONDS, Lost, Resolution, Trust
 from .capturing import EVALUATE, captured
 from .files import program, read, upwards
-from .manifests import Marked, digest, names, parsed, read_text
+from .manifests import Marked, covered, names, parsed, read_text
 from .tool import failed, tail, version, without
 from .wrapping import setting, wrapped
 
@@ -101,12 +101,14 @@ class Nix(Marked):
         from shlex import quote
 
         runs = " and its shellHook" * (context.mode != "snapshot")
+        digest, files = _covered(found.root, context.mode)
         return Trust(
             "untrusted",
             "outfitter",
-            _digest(found.root, context.mode),
+            digest,
             f"outfitter trust {quote(found.root)}",
             f"nix evaluates {found.files[0]}{runs} to print its environment",
+            files,
         )
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
@@ -364,26 +366,29 @@ def _sources(root: str) -> list[str]:
     return found
 
 
-def _digest(root: str, mode: str) -> str:
-    """Of names as seen from the project, and of contents: the same in another checkout of the same files.
-
-    And of the mode, for those that run more than a snapshot does.
+def _covered(root: str, mode: str) -> tuple[str, dict[str, bytes | None]]:
+    """A digest of names as seen from the project, and of contents: the same in another checkout of the same
+    files. And of the mode, for those that run more than a snapshot does. And the files.
     """
     from hashlib import sha256
 
     total = sha256(b"" if mode == "snapshot" else mode.encode() + b"\n")
+    files: dict[str, bytes | None] = {}
     for name in dict.fromkeys((*_MANIFESTS, *_sources(root))):
         path = os.path.join(root, name)
         try:
             found = os.stat(path)
         except (OSError, ValueError):
+            files[path] = None
             continue
         data = read(path, _LARGEST_FILE)
-        if data is None:  # too large, or no file: what the kernel says about it has to do
+        if data is not None:
+            files[path] = data
+        else:  # too large, or no file: what the kernel says about it has to do
             data = b"?%d:%d:%d" % (found.st_ino, found.st_size, found.st_ctime_ns)
         for part in (os.fsencode(name), data):
             total.update(b"%d:" % len(part) + part)
-    return f"sha256:{total.hexdigest()}"
+    return f"sha256:{total.hexdigest()}", files
 
 
 # Relatives
@@ -401,9 +406,10 @@ class _Relative(Marked):
         if context.mode != "capture":
             return Trust("not-needed")
         sources = [os.path.join(found.root, one) for one in _sources(found.root)]
-        covered = [*self.watch(found, context), *sources]
+        names = dict.fromkeys([*self.watch(found, context), *sources])
+        digest, read = covered(names, root=found.root)
         why = f"{self.id} runs {found.files[0]} to print its environment"
-        return Trust("untrusted", "outfitter", digest(dict.fromkeys(covered), root=found.root), why=why)
+        return Trust("untrusted", "outfitter", digest, why=why, files=read)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         if context.mode != "capture":

@@ -14,7 +14,7 @@ from ..record import KW_ONLY, record, replace
 from . import venv
 from .base import Lost, Resolution, Trust
 from .files import planted, program, upwards
-from .manifests import Marked, absolute, digest, names, present, read_text, read_toml, table, text
+from .manifests import Marked, absolute, covered, names, present, read_text, read_toml, table, text
 from .owned import is_own
 from .wrapping import as_it_is, wrapped
 
@@ -91,9 +91,9 @@ class Python(Marked):
             what, use = f"`{' '.join(place.ask)}` would run to find the environment", ""
         else:
             return Trust("suggested")
-        covered = digest(self._manifests(found), use, root=found.root)
+        digest, read = covered(self._manifests(found), use, root=found.root)
         why = f"{what}, and may load code that the project names"
-        return Trust("untrusted", "outfitter", covered, why=why)
+        return Trust("untrusted", "outfitter", digest, why=why, files=read)
 
     def plan(self, found: Detection, context: Context) -> list[list[str]]:
         tool, place = _Project(found.root, context).chosen()

@@ -78,3 +78,15 @@ def test_an_error_that_a_tool_printed_is_a_warning_and_its_other_words_are_detai
     )
     finding = providers_present(Providers([layer], said={layer[0]: "hello"}))
     assert (finding.status, len(finding.details)) == ("ok", 2)
+
+
+def test_files_that_cannot_be_frozen_are_a_warning_unless_the_user_wants_that() -> None:
+    note = "its files were checked before and after it ran, not meanwhile: "
+    finding = providers_present(Providers([("direnv:/r/.envrc", "applied", f"{note}unshare: no")]))
+    assert finding.status == "warning"
+    assert finding.summary == (
+        "direnv:/r/.envrc: files are checked before and after the tool runs, not meanwhile"
+    )
+    assert finding.remedy.startswith("Allow user namespaces (")
+    off = ("direnv:/r/.envrc", "applied", f'{note}freeze = "off" (/h/config.toml:2)')
+    assert providers_present(Providers([off])).status == "ok"

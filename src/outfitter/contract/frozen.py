@@ -1,0 +1,57 @@
+"""What a provider's tool sees of a project: the files that were checked, whoever changes them meanwhile."""
+
+from __future__ import annotations
+
+import os
+
+from ..host.frozen import FrozenFiles
+from ..providers.files import is_repository, upwards
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .settings import Settings
+
+REMEDY = (
+    "Allow user namespaces (`sysctl kernel.unprivileged_userns_clone=1 "
+    "kernel.apparmor_restrict_unprivileged_userns=0`; in a container the capability SYS_ADMIN), or write "
+    'freeze = "off" under [providers] in your own file.'
+)
+_UNFROZEN = "its files were checked before and after it ran, not meanwhile: "
+_OFF = 'freeze = "off"'
+
+
+def frozen_files(root: str, files: Mapping[str, bytes | None], settings: Settings) -> FrozenFiles | None:
+    """The files of the project at `root`; None if there are none. Not frozen if the user wants that not."""
+    if not files:
+        return None
+    frozen = FrozenFiles(top_of(root), files)
+    if settings.freeze == "off":
+        frozen.why = f"{_OFF} ({settings.sources['providers.freeze']})"
+    return frozen
+
+
+def top_of(root: str) -> str:
+    """The folder above which nobody who works on the project changes anything: that of its repository."""
+    real = os.path.realpath(root)
+    last = list(upwards(real))[-1]
+    return last if is_repository(last) else real
+
+
+def frozen_notes(frozen: FrozenFiles | None) -> list[str]:
+    """What a person should know of it."""
+    notes: list[str] = []
+    if frozen is None:
+        return notes
+    if frozen.why:
+        notes.append(_UNFROZEN + frozen.why)
+    if frozen.lost:
+        notes.append(f"what it wrote could not be kept: {frozen.lost}")
+    return notes
+
+
+def cannot_freeze(note: str) -> bool:
+    """Whether a layer's note says that files could not be frozen, though nobody has said that they shall not
+    be."""
+    return _UNFROZEN in note and _UNFROZEN + _OFF not in note
