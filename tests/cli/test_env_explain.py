@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from outfitter.agents.hooks import BEGIN
 from tests.support.servers import Server
 
 from .commandline import OUTFITTER, User
@@ -358,3 +359,17 @@ def test_an_anonymous_page_names_neither_host_nor_user(user: User) -> None:
     page = (user.home / "page.html").read_text()
     assert str(user.home) not in page
     assert "~/below" in page
+
+
+def test_a_hook_of_an_agent_that_is_gone_is_told(user: User) -> None:
+    session = user.home / ".claude/session-env/one"
+    session.mkdir(parents=True)
+    (session / "sessionstart-hook-0.sh").write_text(f"{BEGIN}\nexport A=1\n")
+    said = (
+        "agents: 1 session of Claude Code would keep old variables when resumed, because the hook is gone; "
+        "type: outfitter doctor"
+    )
+    assert said in user.run("env", "explain").stdout.decode().splitlines()
+    assert b"agents:" not in user.run("env", "explain", "PATH").stdout
+    (user.home / ".claude/settings.json").write_text('{"hooks": "outfitter hook claude"}')
+    assert b"agents:" not in user.run("env", "explain").stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import asking
 from .output import emit, emit_json, painter, say, write_whole
 from .show import how_much
-from .text import login_shell, overview, program, variable
+from .text import count, login_shell, overview, program, variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,11 +37,29 @@ def explain(names: Sequence[str], flags: Flags) -> int:
         emit_json(_only(told, names, flags["program"]) if names else told)
     elif flags["html"] is None or names:
         lines = _text(told, names, flags["program"])
+        if not names and not flags["program"] and asking.where(flags) is None:
+            lines += _agents(asking.folder_of(flags["cwd"]))
         if lines:
             emit("\n".join(lines))
     for name in unknown:
         say(f"{name} is neither a variable nor a program in PATH{_meant(name, told)}{_may_be_set(told)}")
     return 1 if unknown else 0
+
+
+def _agents(folder: str) -> list[str]:
+    """What an agent on this machine still has of a hook that is gone."""
+    from ...contract.doctor.agents import claude
+    from ...contract.doctor.machine import Machine
+    from ...providers.inherited import load
+
+    found = claude(Machine(load(), folder, login=False))
+    if found.configured or not found.sessions:
+        return []
+    sessions = count(len(found.sessions), "session")
+    return [
+        f"agents: {sessions} of Claude Code would keep old variables when resumed, because the hook is gone; "
+        "type: outfitter doctor"
+    ]
 
 
 def _may_be_set(told: Json) -> str:
