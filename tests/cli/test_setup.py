@@ -152,6 +152,8 @@ def test_one_that_exports_a_secret_runs_once_for_all_commands(user: User, projec
         done = user.run("run", "--cwd", str(project), "--", "sh", "-c", "echo ${#API_TOKEN}")
         assert done.stdout == b"14\n"
     assert runs(project) == 1
+    status = user.run("setup", "--status", str(project)).stdout.decode()
+    assert "secret   API_TOKEN: kept in the kernel's keyring for a day, not written to disk\n" in status
 
 
 def test_at_a_terminal_its_output_comes_while_it_runs(user: User, project: Path, screen: Terminal) -> None:

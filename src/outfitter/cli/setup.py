@@ -9,6 +9,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from ..contract.contract import Asked, contract_of
+from ..contract.setup.secrets import recalled
 from ..env.explain import shown
 from ..errors import SetupBlocked, SetupFailed
 from ..providers import inherited
@@ -20,6 +21,7 @@ from .trust import readable
 
 if TYPE_CHECKING:
     from ..contract.contract import Contract
+    from ..contract.setup.runs import SetupFiles
     from ..contract.setup.setups import SetupStatus, SetupUse
 
 _LOG_BYTES = 2 << 20  # more than is ever kept
@@ -56,7 +58,7 @@ def setup(directory: str | None, flags: dict[str, Any]) -> int:
     if flags["json"]:
         print(dumps(_told(status)))
     else:
-        _print(status)
+        _print(status, setups.place(use))
     return 0 if status.state in _GOOD else 1
 
 
@@ -114,7 +116,7 @@ def _told(status: SetupStatus) -> dict[str, Any]:
     return told
 
 
-def _print(status: SetupStatus) -> None:
+def _print(status: SetupStatus, place: SetupFiles) -> None:
     print(f"setup  {printable(shown(status.worktree))}  {status.state}")
     if status.note:
         print(f"  {readable(shown(status.note))}")
@@ -128,7 +130,10 @@ def _print(status: SetupStatus) -> None:
         if kept.names:
             print(f"  exports  {', '.join(kept.names)}")
         if kept.withheld:
-            why = "not written to disk, so every Outfitter process runs the setup again"
+            if recalled(place, kept) is not None:
+                why = "kept in the kernel's keyring for a day, not written to disk"
+            else:
+                why = "not written to disk; a process that does not have it runs the setup again"
             print(f"  secret   {', '.join(kept.withheld)}: {why}")
         if kept.changed:
             written = ", ".join(printable(shown(path)) for path in kept.changed)

@@ -348,8 +348,15 @@ def _has_shell(argv: list[str], looked: Looked | None) -> bool:
     wraps = argv[0].rpartition("/")[2] in WRAPPERS
     if not wraps and (looked is None or not looked.concerns):
         return False  # as most often
-    # A wrapper with nothing but options and variables starts nothing.
-    starts = any(not word.startswith("-") and "=" not in word for word in argv[1:])
-    if looked is None or not looked.concerns:
-        return starts
-    return starts or bool(looked.interpreter) or looked.name not in WRAPPERS
+    if looked is not None and (looked.interpreter or looked.name != "env"):
+        return True
+    # `env` with nothing but options and variables starts nothing.
+    return not all(map(_is_of_env, argv[1:]))
+
+
+def _is_of_env(word: str) -> bool:
+    """Whether a word of `env` is a variable, or an option that is no command: the text of -S is one."""
+    if word[:1] == "-":
+        return "S" not in word and not word.startswith("--s")
+    name, equals, _ = word.partition("=")
+    return equals != "" and name.isidentifier()
