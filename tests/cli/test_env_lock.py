@@ -177,3 +177,12 @@ def test_lock_that_cannot_be_written_is_an_error(user: User) -> None:
     done = user.run("env", "lock", "--file", "nonesuch/outfitter.lock", *ALL)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"cannot write" in done.stderr
+
+
+def test_drift_says_what_nobody_has_allowed_here(user: User, project: Path) -> None:
+    user.run("env", "lock", "--cwd", "project", *NO_TOOLS)
+    copied = user.home / "copied"
+    shutil.copytree(project, copied)
+    done = user.run("env", "check", "--cwd", "copied")
+    assert done.returncode == 1
+    assert f"type: outfitter trust {copied}\n".encode() in done.stderr

@@ -345,10 +345,13 @@ def _has_shell(argv: list[str], looked: Looked | None) -> bool:
     """Whether a shell is in a command whose first word is none by its name."""
     if len(argv) > 1 and names_shell(argv):
         return True
-    wraps = argv[0].rpartition("/")[2] in WRAPPERS
+    name = argv[0].rpartition("/")[2]
+    wraps = name in WRAPPERS
     if not wraps and (looked is None or not looked.concerns):
         return False  # as most often
-    if looked is not None and (looked.interpreter or looked.name != "env"):
+    if looked is not None and not wraps:
+        name = looked.name
+    if name != "env" or (looked is not None and looked.interpreter):
         return True
     # `env` with nothing but options and variables starts nothing.
     return not all(map(_is_of_env, argv[1:]))

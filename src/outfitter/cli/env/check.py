@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def check(flags: Flags) -> int:
     """Prints what has changed; returns 0 when nothing has, 1 when something has, 2 for trouble."""
     try:
-        path, found = _drift(flags)
+        path, found, warnings = _drift(flags)
     except OutfitterError as error:
         say(str(error))
         return 2
@@ -34,17 +34,20 @@ def check(flags: Flags) -> int:
         paint = painter()
         title = f"differs from {path}:"
         emit("\n".join([paint("bold", printable(title)), *(f"  {printable(str(one))}" for one in found)]))
+        for warning in warnings:  # nobody has allowed the project here, say
+            say(warning)
     else:
         emit(f"same as {path}")
     return 1 if found else 0
 
 
-def _drift(flags: Flags) -> tuple[str, list[Drift]]:
+def _drift(flags: Flags) -> tuple[str, list[Drift], tuple[str, ...]]:
     folder = asking.folder_of(flags["cwd"])
     path = lock_file(flags["file"], folder)
     lock = read(path)
     contract = asking.prepared()
-    resolved = contract.resolve(Asked(folder, {}))
+    ready = contract.ready(Asked(folder, {}))
+    resolved = contract.environment(ready)
     tools = versions(lock.tools, resolved, folder)
     now = make(resolved, contract, folder, lock.salt, tools=tools, levels=lock.levels, only=lock.only)
-    return path, compare(lock, now)
+    return path, compare(lock, now), ready.warnings
