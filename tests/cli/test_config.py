@@ -87,6 +87,7 @@ def test_every_setting_is_shown_with_its_place(user: User, project: Path) -> Non
         ["providers.required", "(none)", "default"],
         ["providers.on_failure", "warn", "default"],
         ["providers.timeout", "each", "its", "own", "default"],
+        ["providers.freeze", "auto", "default"],
         ["sandbox.mode", "full-access", "default"],
         ["names.lists", "(none)", "default"],
         ["names.secret", "*_URL", f"{mine}:9"],

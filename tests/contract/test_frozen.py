@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from outfitter.contract.contract import Asked, Contract
-from outfitter.contract.frozen import top_of
+from outfitter.contract.frozen import frozen_files, top_of
+from outfitter.contract.settings import Settings
 from outfitter.env.layer import Layer
 from tests.support.contracts import PATH, Place
 from tests.support.tools import ROOT, missing, program
@@ -208,3 +209,12 @@ def test_who_does_not_want_it_is_told_what_that_means(race: Race) -> None:
         "its files were checked before and after it ran, not meanwhile: "
         f'freeze = "off" ({race.place.user_file}:2)'
     )
+
+
+def test_a_folder_of_everybody_is_not_frozen(tmp_path: Path) -> None:
+    files = {str(tmp_path / "file"): b""}
+    tmp_path.chmod(0o1777)
+    frozen = frozen_files(str(tmp_path), files, Settings())
+    assert frozen is not None
+    assert frozen.why == f"everybody may write to {tmp_path}"
+    assert frozen_files(str(tmp_path), {}, Settings()) is None

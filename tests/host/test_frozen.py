@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from outfitter.errors import LaunchFailed
 from outfitter.host.frozen import FrozenFiles, layout
 from outfitter.host.spawn import Spawner, Stdio
 from tests.end_to_end.test_run_as import NOBODY, installed
+from tests.support.machine import wait_until
 
 ENV = {"PATH": "/usr/bin:/bin"}
 
@@ -70,9 +71,8 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    yield Project(tmp_path)
-    assert [name for name in os.listdir("/tmp") if name.startswith("outfitter-freeze-")] == []
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
 
 
 def renamed_onto(project: Project) -> None:
@@ -180,6 +180,26 @@ def test_files_that_are_too_large_are_not_frozen(project: Project) -> None:
     pid = frozen.spawn(Spawner(), Launch("true", ["true"], "/", ENV), Stdio(-1, 1, 2), None)
     assert os.waitpid(pid, 0)[1] == 0
     assert frozen.why == "its files have more than 6 MiB"
+
+
+def test_nothing_is_left_behind(project: Project) -> None:
+    project.run("true")
+    begun = project.waiting.stat().st_ctime_ns
+
+    def left() -> list[str]:
+        """Tests beside this one have some for a moment."""
+        names = [f"/tmp/{name}" for name in os.listdir("/tmp") if name.startswith("outfitter-freeze-")]
+        return [path for path in names if os.path.exists(path) and os.stat(path).st_ctime_ns > begun]
+
+    wait_until(lambda: not left(), "folders of namespaces go away")
+
+
+def test_files_elsewhere_need_no_overlay(project: Project) -> None:
+    outside = project.folder / "outside"
+    outside.write_text("good")
+    project.files = {str(outside): b"good"}
+    assert project.run(f"cat {outside}; echo x >made", lambda: outside.write_text("evil")) == "good"
+    assert (project.top / "app/made").read_text() == "x\n"
 
 
 def test_a_loop_of_links_is_nothing_to_freeze(tmp_path: Path) -> None:

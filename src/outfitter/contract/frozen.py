@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from ..host.frozen import FrozenFiles
 from ..providers.files import is_repository, upwards
@@ -23,12 +24,15 @@ _OFF = 'freeze = "off"'
 
 
 def frozen_files(root: str, files: Mapping[str, bytes | None], settings: Settings) -> FrozenFiles | None:
-    """The files of the project at `root`; None if there are none. Not frozen if the user wants that not."""
+    """The files of the project at `root`, frozen unless the user forbids it; None if there are none."""
     if not files:
         return None
-    frozen = FrozenFiles(top_of(root), files)
+    top = top_of(root)
+    frozen = FrozenFiles(top, files)
     if settings.freeze == "off":
         frozen.why = f"{_OFF} ({settings.sources['providers.freeze']})"
+    elif _is_public(top):
+        frozen.why = f"everybody may write to {top}"
     return frozen
 
 
@@ -37,6 +41,14 @@ def top_of(root: str) -> str:
     real = os.path.realpath(root)
     last = list(upwards(real))[-1]
     return last if is_repository(last) else real
+
+
+def _is_public(folder: str) -> bool:
+    """Whether it is a place like /tmp: what others put there meanwhile must be seen, pipes of ours too."""
+    try:
+        return bool(os.stat(folder).st_mode & stat.S_IWOTH)
+    except OSError:
+        return False
 
 
 def frozen_notes(frozen: FrozenFiles | None) -> list[str]:
@@ -52,6 +64,5 @@ def frozen_notes(frozen: FrozenFiles | None) -> list[str]:
 
 
 def cannot_freeze(note: str) -> bool:
-    """Whether a layer's note says that files could not be frozen, though nobody has said that they shall not
-    be."""
+    """Whether a layer's note says that files could not be frozen, though the user has not forbidden it."""
     return _UNFROZEN in note and _UNFROZEN + _OFF not in note

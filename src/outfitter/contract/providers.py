@@ -90,6 +90,7 @@ class Projects:
     def ask(self, use: Use, lower: Stack, settings: Settings, mark: int | None = None) -> None:
         """Asks one, and remembers what it says. Blocks; for a thread, or a process of our own."""
         known = self._ask(use, lower, settings, mark)
+        known = replace(known, trust=replace(known.trust, files={}))  # they may be megabytes
         if len(self._known) >= REMEMBERED_PROJECTS and use.key not in self._known:
             # Others may be at it in their own threads.
             self._news.pop(gone := next(iter(self._known)), None)
@@ -341,7 +342,7 @@ def _same(use: Use, one: Settings, other: Settings) -> bool:
     id = use.provider.id
     return one is other or (
         one.provider_options.get(id) == other.provider_options.get(id)
-        and one.confined_providers == other.confined_providers
+        and (one.confined_providers, one.freeze) == (other.confined_providers, other.freeze)
         and one.provider_modes.get(id) == other.provider_modes.get(id)
     )
 

@@ -53,21 +53,25 @@ class FrozenFolder:
         except OSError as error:
             raise NotFreezable(f"{error.filename}: {error.strerror}") from None
         with Scratch(mounts, "freeze", 0) as here:
-            for name in ("low", "up", "work", "outside"):
-                os.mkdir(f"{here}/{name}")
-            mounts.mount(f"/proc/self/fd/{self._real['']}", f"{here}/low", "", BIND | REC)
-            self._fill(f"{here}/up")
-            os.chdir(here)  # paths in options would need quotes
-            options = "lowerdir=low,upperdir=up,workdir=work,userxattr"
-            mounts.mount("none", top, "overlay", NOSUID | NODEV, options)
-            for path in siblings:
-                _bind(mounts, f"{here}/low/{path}", f"{top}/{path}", REC)
+            if entries:
+                self._overlay(mounts, here, top, siblings)
             for number, (path, content) in enumerate(outside):
-                copy = f"{here}/outside/{number}"
+                copy = f"{here}/{number}"
                 _write(copy, content, 0o644)
                 if _bind(mounts, copy, path):
                     mounts.mount("none", path, "", REMOUNT | BIND | RDONLY | NOSUID | NODEV)
-            os.chdir("/")
+
+    def _overlay(self, mounts: Mounts, here: str, top: str, siblings: Sequence[str]) -> None:
+        for name in ("low", "up", "work"):
+            os.mkdir(f"{here}/{name}")
+        mounts.mount(f"/proc/self/fd/{self._real['']}", f"{here}/low", "", BIND | REC)
+        self._fill(f"{here}/up")
+        os.chdir(here)  # paths in options would need quotes
+        options = "lowerdir=low,upperdir=up,workdir=work,userxattr"
+        mounts.mount("none", top, "overlay", NOSUID | NODEV, options)
+        os.chdir("/")
+        for path in siblings:
+            _bind(mounts, f"{here}/low/{path}", f"{top}/{path}", REC)
 
     def _siblings(self) -> list[str]:
         """The folders that have nothing to do with it: those are the real ones."""

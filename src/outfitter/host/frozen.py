@@ -55,11 +55,15 @@ class FrozenFiles:
         if sum(map(len, contents)) > _MOST_BYTES:
             self.why = f"its files have more than {_MOST_BYTES >> 20} MiB"
             return
-        starter = Starter(spawner, "host.freezing", (self._top, entries, outside))
+        try:
+            starter = Starter(spawner, "host.freezing", (self._top, entries, outside))
+        except (LaunchFailed, OSError) as error:
+            self.why = f"the process that freezes them did not start: {error}"
+            return
         try:
             why = starter.answer()
         except (EOFError, OSError) as error:
-            why = f"the process that freezes them did not start: {error}"
+            why = f"the process that freezes them has ended: {error}"
         if not why:
             self._starter = starter
             return
