@@ -21,8 +21,12 @@ class RelaySocket(WebSocketTransport):
         """When the peer last took something, while something waits."""
         return self._moved
 
+    def _waits(self) -> bool:
+        """Whether what comes now has to wait, or is not wanted."""
+        return self._hold or self._closing
+
     def _received(self, data: bytes) -> None:
-        if self._inbox or self._delivering or self._hold or self._closing:
+        if self._inbox or self._delivering or self._waits():
             super()._received(data)
             return
         # As nearly always: nothing waits, so a frame goes on at once.
@@ -30,7 +34,7 @@ class RelaySocket(WebSocketTransport):
         for opcode, payload in self._frames.feed(data):
             if opcode >= ws.CLOSE:
                 self._control(opcode, payload)
-            elif self._hold or self._closing:
+            elif self._waits():
                 self._inbox.append(payload)
             else:
                 self.receiver.message(payload)
