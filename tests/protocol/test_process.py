@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from outfitter.core.output import Chunk
 from outfitter.errors import InvalidParams
-from outfitter.protocol.environment import EnvPolicyParams
+from outfitter.protocol.environment import EnvPolicyParams, ShellSnapshotParams
 from outfitter.protocol.fields import Fields
 from outfitter.protocol.process import (
     AttachParams,
@@ -163,9 +163,13 @@ def test_a_bad_member_of_start_is_refused(members: dict[str, object], text: str)
     assert start_refusal(**members) == text
 
 
-def test_a_snapshot_is_checked_and_otherwise_ignored() -> None:
-    shell = {"name": "sh", "path": "/bin/sh"}
-    assert start(shellSnapshot={"scopeId": "s" * 256, "shell": shell}) == StartParams.decode(START)
+def test_a_snapshot_names_its_scope_and_its_shell() -> None:
+    asked = {"scopeId": "s" * 256, "shell": {"name": "sh", "path": "/bin/sh"}}
+    params = start(shellSnapshot=asked)
+    assert params.snapshot == ShellSnapshotParams("s" * 256, "sh", "/bin/sh")
+    assert params.encode()["shellSnapshot"] == asked
+    assert start(shellSnapshot=None).snapshot is None
+    assert "shellSnapshot" not in start().encode()
 
 
 @pytest.mark.parametrize("name", ["name", "path"])

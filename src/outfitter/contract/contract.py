@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
+    from ..core.snapshots import Taken
     from ..env.policy import Policy
     from ..env.resolve import Resolved
+    from ..shell.state import ShellState
     from .base import Base
     from .config import Configuration
     from .freshness import Stamps
@@ -66,7 +68,7 @@ class Asked:
     `key` stands for the policy, so that it is made only when its stack is not known yet. `scope` is the id of
     the scope of `principal` whose overlay applies, `overlays` are the names of those that were chosen.
     Without `setup` the project's setup is neither run nor applied. `network` leads to a proxy. `kind` is the
-    kind of launch that the command belongs to.
+    kind of launch that the command belongs to. `snapshot` is what its client wants of startup files.
     """
 
     cwd: str
@@ -84,12 +86,18 @@ class Asked:
     setup: bool = True
     network: Layer | None = None
     kind: str = ""
+    snapshot: Taken | None = None
     hidden = ("env", "key")
 
     @property
     def exact(self) -> bool:
-        """Whether the environment is just `env`."""
+        """Whether the environment is just `env`, and what a snapshot adds."""
         return self.policy is None and not self.contract
+
+    @property
+    def layer(self) -> Layer | None:
+        """The variables of its snapshot."""
+        return None if self.snapshot is None else self.snapshot.layer
 
 
 @quick_record
@@ -141,6 +149,7 @@ class Contract:
         self.base = base
         self._configuration = configuration
         self._snapshot: Layer | None = None
+        self.left: ShellState | None = None  # what else is in the shell that was asked for it
         self._stacks: dict[object, tuple[object, object, Stack]] = {}
         self._words: dict[int, _Word] = {}  # whether projects have a person's
         self._exact = Stack((), (), Rules(tidy=False, total=None))
@@ -182,7 +191,7 @@ class Contract:
         if settings.snapshot != "none":
             from .snapshot import take
 
-            self._snapshot = take(settings, self.base.values)
+            self._snapshot, self.left = take(settings, self.base.values)
             self._stacks.clear()
 
     # Environments
@@ -194,7 +203,7 @@ class Contract:
         Raises FileInvalid, SettingInvalid, ProviderBlocked, ProviderFailed, SetupBlocked, SetupFailed.
         """
         if asked.exact:
-            return Ready(asked, self._exact)
+            return Ready(asked, self._exact if asked.layer is None else _over(asked.layer))
         settings = self.settings(asked.cwd)
         layers: tuple[Layer, ...] = ()
         uses: list[Use] = []
@@ -287,7 +296,7 @@ class Contract:
         runtime = (self._terminal,) if asked.tty else ()
         if asked.network is not None:
             runtime = (*runtime, asked.network)
-        if asked.exact:
+        if asked.exact and asked.layer is None:
             if runtime or asked.unset or asked.author != "client":
                 return self._exact.resolve(_request(asked), runtime)
             # Clients that say it all say the same again and again.
@@ -297,6 +306,8 @@ class Contract:
                 if said.values == asked.env:  # else something was refused
                     self._said = said
             return said
+        if asked.exact:
+            return ready.stack.resolve(_request(asked), runtime)
         # A policy of its own is a request for just what it leaves.
         if asked.contract and asked.policy is None:
             runtime = (self._defaults, *runtime)
@@ -415,9 +426,11 @@ class Contract:
             return []
         return self.projects.unused(self.uses(asked.cwd, settings), self.lower(asked), settings)
 
-    def lower(self, asked: Asked) -> Stack:
-        """Layers 0 to 2: what providers start from."""
-        return self._stack(self.settings(asked.cwd), None, asked, None, provided=True)
+    def lower(self, asked: Asked, base: Base | None = None) -> Stack:
+        """Layers 0 to 2: what providers start from. Raises FileInvalid."""
+        if asked.exact:
+            return self._exact
+        return self._stack(self.settings(asked.cwd), base, asked, None, provided=True)
 
     def _stack(
         self,
@@ -434,7 +447,7 @@ class Contract:
             return self._build(settings, base or self.base, asked, layers, provided)  # not told from others
         given = None if layers is None else tuple(map(id, layers))
         awaits = self.project_awaits(settings) if _suggests(settings) else ""
-        key = (id(settings), id(base), asked.key, asked.contract, given, provided, awaits)
+        key = (id(settings), id(base), asked.key, asked.contract, given, provided, awaits, id(asked.layer))
         known = self._stacks.get(key)
         # An id means an object only while that is alive: the cache keeps what its keys stand for.
         if known is not None and known[0] is settings and known[1] is base:
@@ -452,6 +465,8 @@ class Contract:
         layers = [Layer(BASE, "base", origin, base.values, producer=base.kind)]
         if self._snapshot is not None and base is self.base:
             layers.append(self._snapshot)
+        if asked.layer is not None:
+            layers.append(asked.layer)
         if provided:
             layers += _reverted(Stack(layers, (), Rules(tidy=False, total=None)).values)
         above = list(given or ())
@@ -503,6 +518,11 @@ def _is_wrong(layer: Layer, settings: Settings) -> bool:
     if layer.state == "missing":
         return layer.producer in (settings.providers or ())
     return layer.state in ("blocked", "failed")
+
+
+def _over(snapshot: Layer) -> Stack:
+    """What is below a request that says all of its environment, and asks for a snapshot of a shell."""
+    return Stack((snapshot,), (), Rules(tidy=False, total=None))
 
 
 def _request(asked: Asked) -> Layer:

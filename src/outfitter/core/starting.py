@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..env.behind import Behind
     from ..shell.look import Look
     from ..shell.start import Probe, ShellPlan
+    from ..shell.state import ShellState
     from ..shell.wrappers import Account
     from .launch import Launch
     from .permissions import Confinement
@@ -72,6 +73,17 @@ def shell(login: str, startup: str, probe: Probe | None, look: Look, account: Ca
         if plan.program:
             return replace(launch, program=plan.program, found="", argv=plan.argv, env=env), plan
         return replace(launch, argv=plan.argv, env=env), plan
+
+    return step
+
+
+def restore(name: str, left: ShellState, after: int) -> Step:
+    """The shell begins with what startup files left in another one; `after` words follow its command text."""
+    from ..shell.state import restored
+
+    def step(launch: Launch) -> tuple[Launch, Note | None]:
+        argv, env = restored(name, left, launch.argv, after, launch.env)
+        return replace(launch, argv=argv, env=env), None
 
     return step
 

@@ -44,6 +44,7 @@ class Layer:
     `awaits` is what a person types to allow a layer that a stranger may have written; until then it may set
     harmless names (`env.names.HARMLESS`) and add to the end of PATH, and nothing else.
     `said` is the end of what its tool wrote to stderr: masked, and nothing in it moves a cursor.
+    `asked`: its client wants just this, so what policies `inherit` does not concern it; their lists do.
     """
 
     level: int
@@ -68,6 +69,7 @@ class Layer:
     lost: Sequence[tuple[str, str, str]] = ()
     awaits: str = ""
     said: str = ""
+    asked: bool = False
 
     def __post_init__(self) -> None:
         if not self.producer:

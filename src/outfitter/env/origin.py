@@ -20,6 +20,7 @@ class Origin:
 
 EXECUTOR = Origin("executor", "from the server's own environment")
 LOGIN_SHELL = Origin("login-shell", "from the login shell's snapshot")
+SHELL_SNAPSHOT = Origin("shell-snapshot", "from the shell snapshot that the client asked for")
 REQUEST_POLICY = Origin("policy", "the request's envPolicy")
 POLICY_SET = Origin("policy", "set by envPolicy.set")
 REQUEST = Origin("request", "given in the request's env")

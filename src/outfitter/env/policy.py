@@ -7,7 +7,7 @@ never-inherited names. Pure: the starting variables are an argument.
 from __future__ import annotations
 
 from ..record import record, replace
-from .origin import EXECUTOR, POLICY_SET, REQUEST_POLICY, Origin
+from .origin import EXECUTOR, POLICY_SET, REQUEST_POLICY, SHELL_SNAPSHOT, Origin
 from .pattern import Patterns, ascii_fold, fold
 
 TYPE_CHECKING = False
@@ -110,13 +110,13 @@ class Inherited:
     verdicts: dict[str, Verdict]
 
 
-def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
-    """Runs the policy over the starting variables."""
+def apply(policy: Policy, start: Mapping[str, str], wanted: frozenset[str] = frozenset()) -> Inherited:
+    """Runs the policy over the starting variables. To `wanted` ones `inherit` does not apply."""
     values: dict[str, str] = {}
     verdicts: dict[str, Verdict] = {}
     rules: dict[str, str] = {}
     for name, value in start.items():
-        verdict = verdicts[name] = _inherit(policy, name)
+        verdict = verdicts[name] = _inherit(policy, name, name in wanted)
         if verdict.kept:
             values[name] = value
             rules[name] = _taken_away(policy, name)
@@ -131,9 +131,12 @@ def apply(policy: Policy, start: Mapping[str, str]) -> Inherited:
     return Inherited(values, verdicts)
 
 
-def _inherit(policy: Policy, name: str) -> Verdict:
+def _inherit(policy: Policy, name: str, wanted: bool) -> Verdict:
     """Steps 1 to 3: what comes over from the executor at all."""
     words = policy.name
+    if wanted:
+        rule = policy.denies(name)
+        return Verdict(name, rule is None, SHELL_SNAPSHOT, rule or "part of the snapshot that was asked for")
     if policy.inherit == "none":
         return Verdict(name, False, EXECUTOR, f'{words}.inherit is "none"')
     if policy.inherit == "core" and ascii_fold(name) not in CORE_NAMES:

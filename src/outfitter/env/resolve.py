@@ -101,11 +101,14 @@ class Stack:
 
     def _fold(self, history: History | None) -> _Fold:
         fold = _Fold(self.policies, self.rules, history)
+        wanted: frozenset[str] = frozenset()  # whatever policies inherit
         for layer in self.layers:
             if layer.level <= SNAPSHOT:
                 fold.overlay(layer)
+                if layer.asked:
+                    wanted = wanted.union(layer.values, [one.variable for one in layer.operations])
         for policy in self.policies:
-            fold.filter(policy)
+            fold.filter(policy, wanted)
         if not self.policies:
             fold.withhold()
         for layer in self.layers:
@@ -406,8 +409,8 @@ class _Fold:
 
     # Layer 2
 
-    def filter(self, policy: Policy) -> None:
-        outcome = apply(policy, self.values)
+    def filter(self, policy: Policy, wanted: frozenset[str] = frozenset()) -> None:
+        outcome = apply(policy, self.values, wanted)
         for name in self.lists:
             if name in policy.set:
                 self.lists[name].set(policy.set[name], POLICY, policy.name)

@@ -140,6 +140,33 @@ def _choice_or(fields: Fields, name: str, allowed: tuple[str, ...]) -> str | Non
     return None if fields.raw_or_none(name) is None else fields.choice(name, allowed)
 
 
+MAX_SCOPE_BYTES = 256  # of a snapshot's scope: the reference's
+
+
+@record
+class ShellSnapshotParams:
+    """`shellSnapshot`: the command's login shell starts with what startup files left in an earlier one.
+
+    `scope_id` is whatever the client takes one snapshot for: a thread, say. `name` is "bash", "zsh" or "sh".
+    """
+
+    scope_id: str
+    name: str
+    path: str
+
+    @classmethod
+    def decode(cls, value: Json) -> ShellSnapshotParams:
+        fields = value if type(value) is Fields else Fields(value, "ShellSnapshotRequest")
+        scope = fields.text("scopeId")
+        if not 1 <= len(scope.encode("utf-8", "surrogatepass")) <= MAX_SCOPE_BYTES:
+            raise InvalidParams(f"shell snapshot scope must be non-empty and at most {MAX_SCOPE_BYTES} bytes")
+        shell = Fields(fields.raw("shell"), "ShellInfo")
+        return cls(scope, shell.text("name"), shell.text("path"))
+
+    def encode(self) -> Json:
+        return {"scopeId": self.scope_id, "shell": {"name": self.name, "path": self.path}}
+
+
 def _check_objects(fields: Fields) -> None:
     fields.object_or_none("envPolicy", "ExecEnvPolicy")
     fields.object_or_none("contract", "ContractParams")
@@ -171,7 +198,7 @@ class ResolveParams(Shape):
     `show` is "names", "values" (all but secrets) or "secrets"; `programs` are names to look up in PATH;
     `login` also asks what a login shell would make of it; `digest_key` asks for a keyed digest of each value,
     so that environments can be compared without sending them. With `network_proxy` the command is one in a
-    sandbox with that proxy.
+    sandbox with that proxy, with `shell_snapshot` a login shell that begins with a snapshot.
     """
 
     env: dict[str, str] = member(Fields.variables)
@@ -184,6 +211,7 @@ class ResolveParams(Shape):
     login: bool = member(default=False, omit=True)
     digest_key: bytes | None = member(default=None, null=False, omit=True)
     network_proxy: NetworkProxy | None = member(_proxy, lambda told: told.encode(), default=None, omit=True)
+    shell_snapshot: ShellSnapshotParams | None = member(default=None, omit=True)
 
 
 @shape()

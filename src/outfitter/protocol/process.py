@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..errors import InvalidParams, LimitExceeded
 from ..record import quick_record, record
 from . import base64
-from .environment import ContractParams, EnvPolicyParams
+from .environment import ContractParams, EnvPolicyParams, ShellSnapshotParams
 from .fields import Fields, unsigned, wrong
 from .jsontext import dumps, quote
 from .results import Result, flag
@@ -73,7 +73,8 @@ _MANAGED = "enforceManagedNetwork"  # may not be null
 @quick_record
 class StartParams:
     """process/start. With `detached` (ours) the command outlives its client. `thread_id` is the agent's
-    thread. `sandbox` is what the command may do, `network` how it reaches others."""
+    thread. `sandbox` is what the command may do, `network` how it reaches others. `snapshot` is the state
+    that its shell starts with."""
 
     process_id: str
     argv: list[str]
@@ -90,6 +91,7 @@ class StartParams:
     thread_id: str | None = None
     sandbox: SandboxContext | None = None
     network: NetworkParams | None = None
+    snapshot: ShellSnapshotParams | None = None
 
     @classmethod
     def decode(cls, params: Json) -> StartParams:
@@ -111,7 +113,7 @@ class StartParams:
         contract = fields.object_or_none("contract", "ContractParams")
         detached = fields.object_or_none("detached", "DetachedParams")
         thread, tool_call = _metadata(fields.object_or_none("metadata", "ExecMetadata"))
-        _check_snapshot(fields.object_or_none("shellSnapshot", "ShellSnapshotParams"))
+        snapshot = fields.object_or_none("shellSnapshot", "ShellSnapshotRequest")
         sandbox = fields.raw_or_none("sandbox")
         return cls(
             fields.ident("processId"),
@@ -129,6 +131,7 @@ class StartParams:
             thread,
             None if sandbox is None else _sandbox(sandbox),
             _network(fields),
+            None if snapshot is None else ShellSnapshotParams.decode(snapshot),
         )
 
     def encode(self) -> Json:
@@ -153,6 +156,8 @@ class StartParams:
             params["detached"] = {"forMs": self.detached.for_ms}
         if self.sandbox is not None:
             params["sandbox"] = self.sandbox.encode()
+        if self.snapshot is not None:
+            params["shellSnapshot"] = self.snapshot.encode()
         metadata = {"threadId": self.thread_id, "toolCallId": self.tool_call_id}
         if metadata := {name: text for name, text in metadata.items() if text is not None}:
             params["metadata"] = metadata
@@ -191,18 +196,6 @@ def _metadata(metadata: Fields | None) -> tuple[str | None, str | None]:
 def _is_uuid(text: str) -> bool:
     digits = text.removeprefix("urn:uuid:").strip("{}").replace("-", "")
     return len(digits) == 32 and all(mark in "0123456789abcdefABCDEF" for mark in digits)
-
-
-def _check_snapshot(snapshot: Fields | None) -> None:
-    # We advertise no snapshots and run the request unchanged, which is what the protocol asks for
-    # when none can be taken; a bad request is refused all the same.
-    if snapshot is None:
-        return
-    if not 1 <= len(snapshot.text("scopeId").encode("utf-8", "surrogatepass")) <= 256:
-        raise InvalidParams("shell snapshot scope must be non-empty and at most 256 bytes")
-    shell = Fields(snapshot.raw("shell"), "ShellInfo")
-    shell.text("name")
-    shell.text("path")
 
 
 def _network(fields: Fields) -> NetworkParams | None:

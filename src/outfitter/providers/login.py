@@ -12,10 +12,11 @@ import time
 
 from ..core.launch import Launch
 from ..core.marks import Marks
-from ..errors import HostUnsupported, LaunchFailed, SettingInvalid
+from ..errors import HostUnsupported, LaunchFailed, SandboxUnavailable, SettingInvalid
 from ..host.capture import Reporter
-from ..host.privatefifo import PrivateFifo
+from ..host.privatefifo import IN_SIGHT, PrivateFifo
 from ..host.tree import new_nonce, runs
+from ..host.within import is_confined
 from ..record import EMPTY, KW_ONLY, record, replace
 from ..shell.snapshot import (
     BEGIN,
@@ -31,6 +32,8 @@ from ..shell.snapshot import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ..shell.state import ShellState
 
 # The devcontainer words for how to ask: whether the shell is a login shell, and whether it is interactive.
 PROBES = {
@@ -69,17 +72,29 @@ class Capture:
     reason: str = ""
     seconds: float = 0.0
     stderr_tail: str = ""
+    left: ShellState | None = None
     hidden = ("values", "stderr_tail")
 
 
 def capture(
-    shell: str, probe: str, env: Mapping[str, str], home: str, *, timeout: float, mark: int | None = None
+    shell: str,
+    probe: str,
+    env: Mapping[str, str],
+    home: str,
+    *,
+    timeout: float,
+    mark: int | None = None,
+    cwd: str = "",
+    keeps: str = "",
+    rc: bool = False,
 ) -> Capture:
-    """Runs the shell's startup files in `home`, starting from `env`, and returns what they left.
+    """Runs the shell's startup files in `home`, or in `cwd`, starting from `env`, and returns what they left.
 
     Blocks, for `timeout` and a second at most: for a worker thread, or a command of its own. It never
     prompts: there is no terminal and nothing to read. `probe` is one of `PROBES`. A server gives one of its
     marks (`core.marks`), used for nothing else, so that even its own sudden end takes the shell with it.
+    `keeps` names the shell as `shell.state` does: `left` is then what else they left in it; with `rc` they
+    are also those of an interactive shell.
 
     A shell that cannot be asked is a `Capture` too. Raises SettingInvalid for an unknown probe.
     """
@@ -90,9 +105,10 @@ def capture(
         return Capture(shell, probe, "unsupported", reason=_cannot_be_asked(shell, name))
     begun = time.monotonic()
     try:
-        with PrivateFifo(env) as fifo:
-            result = _Asking(shell, probe, env, home, fifo, mark).run(begun + timeout, timeout)
-    except HostUnsupported as error:
+        with PrivateFifo(IN_SIGHT if is_confined() else env) as fifo:
+            asking = _Asking(shell, probe, env, home, fifo, mark, cwd, keeps, rc)
+            result = asking.run(begun + timeout, timeout)
+    except (HostUnsupported, SandboxUnavailable) as error:
         result = Capture(shell, probe, "failed", reason=str(error))
     except OSError as error:
         reason = f"{shell} was not started: {error.strerror}; this process may have too many files open"
@@ -104,14 +120,24 @@ class _Asking(Reporter):
     """One shell, from its start to the end of everything it started."""
 
     def __init__(
-        self, shell: str, probe: str, env: Mapping[str, str], home: str, fifo: PrivateFifo, mark: int | None
+        self,
+        shell: str,
+        probe: str,
+        env: Mapping[str, str],
+        home: str,
+        fifo: PrivateFifo,
+        mark: int | None,
+        cwd: str,
+        keeps: str,
+        rc: bool,
     ) -> None:
         self._shell = shell
         self._probe = probe
         self._env = env
+        self._keeps = keeps
         nonce = os.urandom(16).hex()
-        argv = _argv(shell, probe, _command(os.path.basename(shell), fifo.path, nonce))
-        launch = Launch(shell, argv, home, to_start_with(env, home))
+        argv = _argv(shell, probe, _command(os.path.basename(shell), fifo.path, nonce, keeps, rc))
+        launch = Launch(shell, argv, cwd or home, to_start_with(env, home))
         super().__init__(launch, fifo, nonce, Marks(new_nonce()).new(0) if mark is None else mark, _RAW)
 
     def run(self, deadline: float, timeout: float) -> Capture:
@@ -141,7 +167,11 @@ class _Asking(Reporter):
         return Capture(self._shell, self._probe, state, reason=reason)
 
     def _result(self, outcome: str, code: int | None, timeout: float) -> Capture:
-        values, reason = self._report, ""
+        values, reason, left = self._report, "", None
+        if values is not None and self._keeps:
+            from ..shell.state import read
+
+            left, values = read(self._keeps, values)
         if values is not None:
             values = without_maintained(values, self._shell)
             values, gone = without_daemons(self._env, values, runs)
@@ -155,7 +185,13 @@ class _Asking(Reporter):
         known = {**self._env, **(values or {})}
         tail = told(bytes(self._said), known, _TAIL, cut=self._cut)
         return Capture(
-            self._shell, self._probe, outcome, values=values or EMPTY, reason=reason, stderr_tail=tail
+            self._shell,
+            self._probe,
+            outcome,
+            values=values or EMPTY,
+            reason=reason,
+            stderr_tail=tail,
+            left=left,
         )
 
     def _failure(self, outcome: str, code: int | None, timeout: float) -> tuple[str, str]:
@@ -189,7 +225,7 @@ def _argv(shell: str, probe: str, command: str) -> list[str]:
     return [shell, *flags, *(["-l"] if login else []), "-c", command]
 
 
-def _command(name: str, path: str, nonce: str) -> str:
+def _command(name: str, path: str, nonce: str, keeps: str, rc: bool) -> str:
     """The text that the shell runs after its startup files.
 
     Absolute paths, quoted first letters and no builtins: no alias and no function comes in between. `sh` sees
@@ -202,6 +238,10 @@ def _command(name: str, path: str, nonce: str) -> str:
         return f"{begin}; and {report} >{path}"
     if name in _CSH:
         return f"\\{begin} && \\{report} >! {path}"
+    if keeps:
+        from ..shell.state import dump
+
+        return f"\\{begin} && {{\n{dump(keeps, path, rc=rc)} && \\{report} >|{path}\n}}"
     return f"\\{begin} && \\{report} >|{path}"
 
 

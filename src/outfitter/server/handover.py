@@ -15,6 +15,9 @@ from ..contract.base import Base
 from ..contract.overlays import _Scope
 from ..core.handover import ids_of, ids_told, log_of, log_told, queue_of, queue_told
 from ..core.session import FOREVER
+from ..core.snapshots import ASKED_ID, SnapshotCache, Taken
+from ..env.layer import SNAPSHOT, Layer, Operation
+from ..env.origin import SHELL_SNAPSHOT
 from ..env.overlay import Overlay, encode, read
 from ..host.privatefifo import PrivateFifo
 from ..host.process import DESCRIPTORS, Process
@@ -23,6 +26,7 @@ from ..log import fault
 from ..protocol.process import Notices
 from ..record import fields
 from ..shell.start import ContractFlag, ShellPlan
+from ..shell.state import ShellState
 from .session import Session
 from .shells import ShellStart
 
@@ -181,7 +185,8 @@ def _session_told(sessions: Sessions, session: Session, parcel: Parcel) -> Told:
         "operates": session.operates,
         "fork": session.fork,
         "summaries": session.summaries,
-        "base": None if base is None else {name: getattr(base, name) for name in fields(base)},
+        "snapshots": _snapshots_told(session.snapshots),
+        "base": None if base is None else _fields(base),
         "processes": [_process_told(one, parcel) for one in session.processes.values()],
         "closed": [[deadline, process.process_id] for deadline, process in session._closed],
         "unattended": {one.process_id: _told(seconds) for one, seconds in session._unattended.items()},
@@ -208,6 +213,7 @@ def _adopt_session(services: Services, told: Told, received: Received) -> None:
     session.fork = told["fork"]
     session.summaries = told["summaries"]
     session.base = _base_of(told["base"])
+    session.snapshots = _snapshots_of(told.get("snapshots"))  # of a version that has them
     for one in told["processes"]:
         process = _process_of(one, received, sessions, session)
         session.processes[process.process_id] = process
@@ -249,6 +255,53 @@ def _time(told: float | None) -> float:
 
 def _base_of(told: Told) -> Base | None:
     return None if told is None else Base(**told)
+
+
+# Snapshots of shells: to take them again would run startup files once more, which may have changed
+
+
+def _snapshots_told(snapshots: SnapshotCache | None) -> Told:
+    if snapshots is None:
+        return None
+    snapshots.settle()
+    return [
+        [key, _layer_told(taken.layer), None if taken.left is None else _fields(taken.left), failures, rests]
+        for key, (taken, failures, rests) in snapshots.entries.items()
+    ]
+
+
+def _snapshots_of(told: Told) -> SnapshotCache | None:
+    if told is None:
+        return None
+    snapshots = SnapshotCache()
+    for key, layer, left, failures, rests in told:
+        taken = Taken(_layer_of(layer), None if left is None else ShellState(**left))
+        snapshots.entries[key] = (taken, failures, rests)
+    return snapshots
+
+
+_LAYER = ("values", "unset", "producer", "state", "note", "cost_ms", "asked")
+
+
+def _layer_told(layer: Layer | None) -> Told:
+    if layer is None:
+        return None
+    operations = [[one.variable, one.op, one.values] for one in layer.operations]
+    return {**{name: getattr(layer, name) for name in _LAYER}, "operations": operations}
+
+
+def _layer_of(told: Told) -> Layer | None:
+    if told is None:
+        return None
+    operations = [Operation(name, op, tuple(values)) for name, op, values in told["operations"]]
+    said = {name: told[name] for name in _LAYER}
+    return Layer(
+        SNAPSHOT, ASKED_ID, SHELL_SNAPSHOT, **{**said, "unset": tuple(told["unset"])}, operations=operations
+    )
+
+
+def _fields(value: object) -> Told:
+    return {name: getattr(value, name) for name in fields(value)}
 
 
 # Processes

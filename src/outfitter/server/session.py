@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..contract.base import Base
     from ..core.launch import Launch
     from ..core.output import Chunk, Page
+    from ..core.snapshots import SnapshotCache
     from ..host.process import Process
     from ..host.spawn import Spawner
     from ..loop import Loop, Timer
@@ -110,6 +111,7 @@ class Session:
         self.opened_ms = 0
         self.detached_at: float | None = None  # on the loop's clock, while no client holds it
         self.operates = False  # it only looks after what others have started
+        self.snapshots: SnapshotCache | None = None  # of shells, if its clients have asked for some
         self._registry = registry
         self._loop = registry.loop
         self._notices: dict[Process, Notices] = {}

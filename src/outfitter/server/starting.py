@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ..core.launch import Launch
 from ..core.session import FOREVER
-from ..core.starting import connect, mask, shell, through, wrap
-from ..env.layer import REQUESTED
+from ..core.starting import connect, mask, restore, shell, through, wrap
+from ..env.layer import REQUESTED, trouble
 from ..errors import DetachRefused, FileInvalid, InvalidParams
 from ..host.programs import account
 from ..host.spawn import check_words
 from ..protocol.process import StartResult
+from ..record import replace
 from ..shell.look import WRAPPERS, names_shell
 from ..shell.start import is_shell
 from .call import LATER
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..protocol.process import DetachedParams, StartParams
     from ..shell.look import Looked
     from ..shell.start import ContractFlag, ShellPlan
+    from ..shell.state import ShellState
     from .call import Call, Later
     from .confining import Matched
     from .environment import Environments
@@ -71,6 +73,8 @@ def start(call: Call, params: StartParams, ready: Ready) -> StartResult | Later:
     """Starts the command. Raises Refused, LaunchFailed, LoginRejected, InvalidParams, EnvironmentTooLarge,
     DetachRefused.
     """
+    if ready.asked.snapshot is not None and ready.asked.snapshot.failed:
+        ready = _without_snapshot(ready)
     if ready.settings is not None and ready.settings.confines:
         from .composing import composed
 
@@ -112,6 +116,7 @@ class _Start:
         "flags",
         "has_shell",
         "inside",
+        "kept",
         "launch",
         "masked",
         "network",
@@ -138,6 +143,7 @@ class _Start:
         self.said = _settings(ready, environments)
         self.call, self.params, self.ready, self.network = call, params, ready, network
         self.environments, self.resolved = environments, resolved
+        self.kept = _kept(ready)  # what its shell begins with
         self.masked = False  # whether startup files look empty
         self.report: Reporting | None = None  # of a shell, about its startup files
         self.shell: ShellStart | None = None
@@ -183,6 +189,8 @@ class _Start:
         self.masked = self.said is not None and _masks(self.said, self.params, confined=confined)
         if self.has_shell:
             steps.append(self._shell_step(confined=confined))
+        if self.kept is not None and self.params.snapshot is not None:
+            steps.append(restore(self.params.snapshot.name, self.kept, len(self.params.argv) - 3))
         if self.ready.prefix:
             steps.append(_wrapping(self.ready.prefix, self.resolved))
         if self.masked:
@@ -197,7 +205,7 @@ class _Start:
         ready, launch = self.ready, self.launch
         check_words(launch)  # to read a text of megabytes for shells in it takes 50 ms
         settings = ready.settings or self.environments.contract.settings(launch.cwd)
-        wrapped = bool(ready.prefix) or self.masked
+        wrapped = bool(ready.prefix) or self.masked or self.kept is not None
         login, startup = modes(settings, self.params.contract, wrapped=wrapped)
         wanted = self.call.session.summaries
         report = self.report = reporting(startup, launch.env, wanted=wanted, confined=confined)
@@ -286,6 +294,19 @@ def _unattended(call: Call, detached: DetachedParams) -> float:
             limit,
         )
     return asked
+
+
+def _without_snapshot(ready: Ready) -> Ready:
+    """With a word about a snapshot that could not be taken: its command runs all the same."""
+    layer = ready.asked.layer
+    assert layer is not None
+    return replace(ready, warnings=(*ready.warnings, trouble(layer)))
+
+
+def _kept(ready: Ready) -> ShellState | None:
+    """What a snapshot leaves for the shell; behind a provider's tool a shell begins as the tool leaves it."""
+    taken = ready.asked.snapshot
+    return None if taken is None or ready.prefix else taken.left
 
 
 def _masks(settings: Settings, params: StartParams, *, confined: bool) -> bool:

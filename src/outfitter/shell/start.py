@@ -242,13 +242,13 @@ def _watched(
     if reads and (startup == "repair" or probe is not None):
         # How many variables it takes is known only with the text, which names them: so the names come first.
         body, rare = _restore(family, env, cwd) if startup == "repair" else ("", "")
-        names = _carriers(len(body) + len(probe.path) if probe else len(body), body.isascii())
+        names = carriers(len(body) + len(probe.path) if probe else len(body), body.isascii())
         all_names = [*names, RARE] if rare else names
         text = body + family.finish(all_names)
         if probe is not None:
             quick = family.quick_probe(probe.path, probe.mark, all_names, env)
             text = (quick or family.probe(probe.path, probe.mark, all_names)) + text
-        added = _carried(text, names)
+        added = carried(text, names)
         if rare:
             added.append((RARE, rare))
         flags, wrapped = family.wrapped(call, names)
@@ -328,13 +328,13 @@ def _restore(family: Family, env: Mapping[str, str], cwd: str) -> tuple[str, str
     return text, rare
 
 
-def _carriers(size: int, ascii: bool) -> list[str]:
+def carriers(size: int, ascii: bool) -> list[str]:
     # The rest of the text is far below a tenth of one variable.
     count = 1 + (size + 4_000) // (_CARRIED_ASCII if ascii else _CARRIED)
     return [CARRIER, *(f"{CARRIER}_{number}" for number in range(1, count))]
 
 
-def _carried(text: str, names: list[str]) -> list[tuple[str, str]]:
+def carried(text: str, names: list[str]) -> list[tuple[str, str]]:
     step = -(-len(text) // len(names))
     return [(name, text[number * step : (number + 1) * step]) for number, name in enumerate(names)]
 

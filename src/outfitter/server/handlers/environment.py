@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...contract.contract import Ready
+from ...contract.contract import Asked, Ready
 from ...errors import InvalidParams
 from ...host import facts
 from ...protocol.environment import BaseResult, DiffResult, ExplainResult, ResolveResult
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from ...contract.contract import Asked
+    from ...contract.contract import Questions
     from ...protocol.environment import BaseParams, DiffParams, EnvPolicyParams, NoParams, ResolveParams
     from ...protocol.results import Result, Wire
     from ...protocol.session import EnvironmentInfo
@@ -38,9 +38,10 @@ def resolve(call: Call, params: ResolveParams) -> ResolveResult | Later:
     """What a command would get. Values only when they are asked for."""
     from ...contract import answers
 
-    asked = _asked(call, params)
-    if _asks_first(call, resolve, params, asked):
+    found = _all_asked(call, resolve, params, params)
+    if found is None:
         return LATER
+    [asked] = found
     contract, base = call.services.environments.contract, call.session.base
     tell = answers.resolve_later(contract, asked, params.show, base=base, digest_key=params.digest_key)
     return _told(call, lambda: ResolveResult(tell()), [asked], [params.env_policy])
@@ -51,9 +52,10 @@ def explain(call: Call, params: ResolveParams) -> ExplainResult | Later:
     from ...contract import answers
 
     contract, base = call.services.environments.contract, call.session.base
-    asked = _asked(call, params)
-    if _asks_first(call, explain, params, asked):
+    found = _all_asked(call, explain, params, params)
+    if found is None:
         return LATER
+    [asked] = found
     if not params.login:
         tell = answers.explain_later(contract, asked, params.show, base=base, programs=params.programs)
         return _told(call, lambda: ExplainResult(tell()), [asked], [params.env_policy])
@@ -75,9 +77,10 @@ def diff(call: Call, params: DiffParams) -> DiffResult | Later:
     from ...contract import answers
 
     contract, base = call.services.environments.contract, call.session.base
-    a, b = _asked(call, params.a), _asked(call, params.b)
-    if _asks_first(call, diff, params, a) or _asks_first(call, diff, params, b):
+    found = _all_asked(call, diff, params, params.a, params.b)
+    if found is None:
         return LATER
+    a, b = found
     tell = answers.compare_later(contract, a, b, base_a=base, base_b=base)
     return _told(
         call, lambda: DiffResult(tell()["differences"]), [a, b], [params.a.env_policy, params.b.env_policy]
@@ -118,7 +121,7 @@ def _told(
     return LATER
 
 
-def _asked(call: Call, params: ResolveParams) -> Asked:
+def _asked(call: Call, params: ResolveParams) -> Asked | Questions:
     try:
         cwd = facts.working_directory() or "/" if params.cwd is None else params.cwd.local_path()
     except ValueError as error:
@@ -129,17 +132,26 @@ def _asked(call: Call, params: ResolveParams) -> Asked:
     asked = environments.asked(
         cwd, params.env, params.env_policy, params.contract, params.tty, call.principal
     )
-    if params.network_proxy is None:
+    if params.network_proxy is not None:
+        from ..network import in_sandbox
+
+        asked = replace(asked, network=in_sandbox(params.network_proxy))
+    if params.shell_snapshot is None:
         return asked
-    from ..network import in_sandbox
+    from ..snapshots import joined
 
-    return replace(asked, network=in_sandbox(params.network_proxy))
+    return joined(call, params.shell_snapshot, asked, params.contract)
 
 
-def _asks_first(call: Call, handler: Handler, params: object, asked: Asked) -> bool:
-    """Whether providers must be asked before this can be answered; it is, when they have been."""
-    ready = call.services.environments.contract.next(asked, call.session.base)
-    if isinstance(ready, Ready):
-        return False
-    call.services.asking.first(call, ready, lambda: call.run(handler, params))
-    return True
+def _all_asked(call: Call, handler: Handler, params: object, *several: ResolveParams) -> list[Asked] | None:
+    """What is asked; None while something must be found out before, and then `handler` runs again."""
+    contract, base = call.services.environments.contract, call.session.base
+    found: list[Asked] = []
+    for one in several:
+        asked = _asked(call, one)
+        ready = contract.next(asked, base) if isinstance(asked, Asked) else asked
+        if not isinstance(ready, Ready):
+            call.services.asking.first(call, ready, lambda: call.run(handler, params))
+            return None
+        found.append(ready.asked)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...contract.contract import Ready
+from ...contract.contract import Asked, Ready
 from ...errors import Refused
 from ...protocol.process import (
     UNKNOWN_PROCESS,
@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...contract.contract import Questions
     from ...host.process import Process
     from ...protocol.environment import NoParams
     from ...protocol.process import (
@@ -42,12 +43,27 @@ if TYPE_CHECKING:
 
 def start(call: Call, params: StartParams) -> StartResult | Later:
     services = call.services
-    ready = services.environments.contract.next(starting.asked(call, params), call.session.base)
+    asked = starting.asked(call, params)
+    ready: Questions | Ready
+    if params.snapshot is None:
+        ready = services.environments.contract.next(asked, call.session.base)
+    else:
+        ready = _snapshot_first(call, params, asked)
     if isinstance(ready, Ready):
         return starting.start(call, params, ready)
     tell = params.process_id if params.contract is not None else None
     services.asking.first(call, ready, lambda: call.run(start, params), params.process_id, tell=tell)
     return LATER
+
+
+def _snapshot_first(call: Call, params: StartParams, asked: Asked) -> Questions | Ready:
+    """As the contract's `next`, for a command whose shell begins with a snapshot."""
+    from ..snapshots import for_start
+
+    found = for_start(call, params, asked)
+    if not isinstance(found, Asked):
+        return found
+    return call.services.environments.contract.next(found, call.session.base)
 
 
 def read(call: Call, params: ReadParams) -> ReadResult | Later:
