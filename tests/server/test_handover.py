@@ -172,6 +172,8 @@ def fill(client: Client) -> None:
     shell = {"contract": {"startup": "report", "login": "allow"}, "envPolicy": None}
     start("process/start", start_params("shell", ["bash", "-c", "echo up; exec sleep 1000"], **shell))
     client.until(lambda: _printed(client, "shell"))
+    snapshot = {"shellSnapshot": {"scopeId": "s", "shell": {"name": "bash", "path": "/bin/bash"}}}
+    start("process/start", start_params("snapshot", ["/bin/bash", "-lc", "exec sleep 1000"], **snapshot))
     client.until(lambda: sum(one.get("method") == "process/closed" for one in client.messages) == 2)
 
 
@@ -206,12 +208,13 @@ def test_everything_is_handed_over_or_named_here(client: Client, tmp_path: Any) 
             "patient",
             "proxied",
             "shell",
+            "snapshot",
             "terminal",
         ]
         for name, process in session.processes.items():
             for slot in set(Process.__slots__) - PROCESS_LEFT:
                 alike(slot, getattr(process, slot), getattr(taken.processes[name], slot))
-        assert theirs.pace.running == ours.pace.running == 7
+        assert theirs.pace.running == ours.pace.running == 8
     finally:
         for network in taken._networks.values():
             for sock, _ in network.proxy.listening:  # type: ignore[attr-defined]
@@ -236,7 +239,12 @@ def _session_alike(session: Session, taken: Session) -> None:
         "fork",
     }
     by_process = {"processes", "_notices", "_shells", "_networks", "_closed", "_unattended", "_readable"}
-    assert set(vars(session)) == simple | by_process | {"_forgetting"} | SESSION_LEFT
+    assert set(vars(session)) == simple | by_process | {"_forgetting", "snapshots"} | SESSION_LEFT
+    assert session.snapshots is not None and taken.snapshots is not None
+    assert len(session.snapshots.entries) == 1
+    assert repr(taken.snapshots.entries) == repr(session.snapshots.entries)
+    for name, entry in session.snapshots.entries.items():
+        assert taken.snapshots.entries[name] == entry
     assert (taken._forgetting is None) == (session._forgetting is None)
     for name in simple:
         assert getattr(taken, name) == getattr(session, name), name

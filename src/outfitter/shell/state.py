@@ -31,7 +31,9 @@ _NOT_KEPT = frozenset(
 )
 _EXPORTED = "declare -fx "  # bash, behind a function that is
 # Aliases that every zsh has.
-_OF_ZSH = ("alias run-help=man", "alias which-command=whence")
+_OF_ZSH = ("run-help=man", "which-command=whence")
+# In front of a builtin, so that it is one whatever functions and aliases there are by then.
+_SAY = {"bash": "\\builtin", "zsh": "\\builtin", "sh": "\\command"}
 
 
 @record
@@ -65,7 +67,7 @@ def dump(name: str, path: str, *, rc: bool) -> str:
 # Functions of startup files with the names of builtins do not come in between, nor do aliases.
 _NO_FUNCTION = {
     "bash": "\\unset -f builtin 2>/dev/null",
-    "zsh": "\\unfunction builtin 2>/dev/null",
+    "zsh": "\\unfunction builtin 2>/dev/null || \\:",
     "sh": "\\unset -f command 2>/dev/null",
 }
 # The reference's. Who has BASH_ENV has had its file read.
@@ -98,16 +100,19 @@ def read(name: str, report: Mapping[str, str]) -> tuple[ShellState | None, dict[
     values = {key: value for key, value in report.items() if not key.startswith(OURS)}
     if not {_OPTIONS, _FUNCTIONS, _ALIASES} <= report.keys():
         return None, values
+    say = _SAY[name]
     early, late = _options(name, report[_OPTIONS])
     functions = report[_FUNCTIONS].strip("\n")
-    aliases = [one if one.startswith("alias ") else f"alias {one}" for one in statements(report[_ALIASES])]
-    aliases = [one for one in aliases if one not in _OF_ZSH]
+    found = [one.removeprefix("alias ") for one in statements(report[_ALIASES])]
+    aliases = [f"alias {one}" for one in found if one not in _OF_ZSH]
     # What a function exports is no part of the contract: a command's own programs do not have it.
     exported = [line[len(_EXPORTED) :] for line in functions.split("\n") if line.startswith(_EXPORTED)]
     inside = [f"export -nf {' '.join(exported)}"] if exported else []
     # Aliases after functions, which would be read with them; options last: they may change what is read.
-    text = "\n".join([*early, *([functions] if functions else []), *inside, *aliases, *late])
-    return ShellState(f"{text}\n" if text else "", _count(functions), len(aliases)), values
+    parts = [f"{say} {one}" for one in early]
+    parts += [functions] if functions else []
+    parts += [f"{say} {one}" for one in (*inside, *aliases, *late)]
+    return ShellState("".join([f"{one}\n" for one in parts]), _count(functions), len(aliases)), values
 
 
 def _options(name: str, text: str) -> tuple[list[str], list[str]]:
@@ -177,7 +182,7 @@ def restoring(name: str, state: ShellState, text: str) -> tuple[str, list[tuple[
     names = carriers(len(state.text), state.text.isascii())
     held = "".join(f"${{{one}-}}" for one in names)
     eval_ = "\\builtin eval" if name != "sh" else "\\eval"
-    failed = f"\\printf '{_FAILED}\\n' >&2"
+    failed = f"{_SAY[name]} printf '{_FAILED}\\n' >&2"
     first = f'if ! {eval_} "\\unset {" ".join(names)};{held}\\:" >/dev/null 2>&1; then {failed}; fi'
     if name == "zsh" and state.aliases:
         text = "\\builtin eval '" + text.replace("'", "'\\''") + "'"
