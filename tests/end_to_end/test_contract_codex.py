@@ -98,19 +98,28 @@ class Client:
         return [output.text for output in self.outputs]
 
 
-def play(executor: Executor, server: Server, script: Callable[[], Script], config: str = EXCLUDE) -> Client:
+def play(
+    executor: Executor, server: Server, script: Callable[[], Script], config: str = EXCLUDE, *args: str
+) -> Client:
     """The stock client, through this script to its end."""
     with tapping(server.port) as tap:
         with modelling(script) as model:
             run = run_codex(
-                executor.root / "client", model=model.url, server=tap.url, cwd=executor.work, config=config
+                executor.root / "client",
+                model=model.url,
+                server=tap.url,
+                cwd=executor.work,
+                config=config,
+                args=args,
             )
         assert (run.exit_code, run.message) == (0, "done"), (run, model.outputs)
         assert tap.connections == 1
         return Client(model.outputs, tap.sent("process/start"), tap.answers("process/start"))
 
 
-def ask(executor: Executor, server: Server, *commands: str, config: str = EXCLUDE) -> Client:
+def ask(
+    executor: Executor, server: Server, *commands: str, config: str = EXCLUDE, feature: str = ""
+) -> Client:
     """The stock client runs these commands, one after another."""
 
     def script() -> Script:
@@ -118,7 +127,8 @@ def ask(executor: Executor, server: Server, *commands: str, config: str = EXCLUD
             yield [exec_command(command)]
         return "done"
 
-    return play(executor, server, script, config)
+    enabled = ("-c", f"features.{feature}=true") if feature else ()
+    return play(executor, server, script, config, *enabled)
 
 
 def variables(path: Path) -> dict[str, str]:
@@ -177,6 +187,21 @@ def test_without_login_shells_the_client_is_no_way_around_it_either(executor: Ex
         assert client.starts[0]["argv"][1:] == ["-c", PROBE]
         [found[kind]] = client.texts
     assert found == {"outfitter": executor.told("contract"), "codex": executor.told("startup files")}
+
+
+def test_in_its_snapshot_mode_the_client_gets_what_startup_files_left_within_the_contract(
+    executor: Executor,
+) -> None:
+    executor.write(".bash_profile", (executor.home / ".bash_profile").read_text() + "echo x >>~/count\n")
+    with executor.serving("outfitter") as server:
+        client = ask(executor, server, "greet you", PROBE, feature="shell_snapshot_v2")
+    scopes = {start["shellSnapshot"]["scopeId"] for start in client.starts}
+    assert [len(scopes), *client.texts] == [
+        1,
+        "hello you\n",
+        f"tool=base active=base token=<unset> cwd={executor.work}\n",
+    ]
+    assert (executor.home / "count").read_text() == "x\n"
 
 
 # The executor's configuration

@@ -163,6 +163,16 @@ def test_a_bad_member_of_start_is_refused(members: dict[str, object], text: str)
     assert start_refusal(**members) == text
 
 
+def test_the_thread_is_the_metadatas_or_the_one_that_commands_are_told() -> None:
+    one, other = "0" * 32, "1" * 32
+    told = {"A": "1", "CODEX_THREAD_ID": other}
+    assert start(metadata={"threadId": one}, env=told).thread == one
+    assert start(metadata={"threadId": None}, env=told).thread == other
+    assert start(env=told).thread == other
+    assert start(env={"CODEX_THREAD_ID": "mine"}).thread is None
+    assert start().thread is None
+
+
 def test_a_snapshot_names_its_scope_and_its_shell() -> None:
     asked = {"scopeId": "s" * 256, "shell": {"name": "sh", "path": "/bin/sh"}}
     params = start(shellSnapshot=asked)

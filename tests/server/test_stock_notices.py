@@ -13,6 +13,8 @@ from tests.support.contracts import Place
 from tests.support.servers import Server, serving
 from tests.support.wire import Wire, start_params
 
+from .test_projects import set_up
+
 NUMBERS = itertools.count(1)
 POLICY = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {}, "includeOnly": []}
 
@@ -96,3 +98,57 @@ def test_a_client_of_ours_hears_it_in_its_answer(server: Server, place: Place) -
         [warning] = wire.call("process/start", params)["warnings"]
         wire.closed("p")
         assert ("setup" in warning, wire.output("p")) == (True, b"")
+
+
+def as_stock(place: Place, process: str, thread: str, call: str) -> dict[str, object]:
+    """A request as the stock client of 0.166.0 sends it."""
+    return {
+        "processId": process,
+        "metadata": {"threadId": thread, "toolCallId": call},
+        "argv": ["/bin/sh", "-lc", "echo hi"],
+        "cwd": place.project.as_uri(),
+        "envPolicy": {**POLICY, "exclude": ["CODEX_PERMISSION_PROFILE", "CODEX_VERSION"]},
+        "env": {"CODEX_CI": "1", "CODEX_THREAD_ID": thread, "CODEX_TOOL_CALL_ID": call, "TERM": "dumb"},
+        "tty": False,
+        "pipeStdin": False,
+        "arg0": None,
+        "sandbox": None,
+        "enforceManagedNetwork": False,
+        "managedNetwork": None,
+    }
+
+
+def test_a_failed_setup_is_told_once_to_a_client_that_traces_its_requests(
+    server: Server, place: Place
+) -> None:
+    set_up(place, "exit 3\n")
+    thread = str(uuid.uuid4())
+    trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": None}
+    with Wire(server.url) as wire:
+        wire.handshake()
+        for process in ("a", "b"):
+            params = as_stock(place, process, thread, f"call-{process}")
+            answer = wire.answer(wire.request("process/start", params, trace=trace))
+            assert answer["result"] == {"processId": process, "sandboxType": "none"}
+            wire.closed(process)
+        first, second = (wire.output(process, "stderr") for process in ("a", "b"))
+        assert (first.startswith(b"[outfitter] setup"), first.count(b"\n"), second) == (True, 1, b"")
+        assert b"status 3" in first
+
+
+def test_a_thread_that_only_commands_are_told_of_is_a_thread(server: Server, place: Place) -> None:
+    place.says('[setup]\nrun = "true"\n')
+    threads = [str(uuid.uuid4()), str(uuid.uuid4()), "no-uuid"]
+    told = [streams(server, place, ["true"], env={"CODEX_THREAD_ID": one})[1] for one in (*threads, *threads)]
+    # Each of these is a session of its own, which is told where no thread is known.
+    assert [err != b"" for err in told] == [True, True, True, False, False, True]
+
+
+def test_where_notices_go_to_the_log_commands_say_nothing_but_their_own(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.user('[notices]\nstock = "log"\n')
+    place.says('[setup]\nrun = "true"\n')
+    with serving("outfitter", place.home, env=place.environ()) as server:
+        assert streams(server, place, ["echo", "hi"], str(uuid.uuid4())) == (b"hi\n", b"")
+        assert streams(server, place, ["echo", "hi"], str(uuid.uuid4())) == (b"hi\n", b"")
+    assert (place.home / "outfitter.stderr").read_text().count("! setup:") == 1

@@ -70,6 +70,10 @@ _ABSENT = [None] * len(_RARE)
 _MANAGED = "enforceManagedNetwork"  # may not be null
 
 
+# Older versions of the stock client say it to their commands alone.
+THREAD_VARIABLE = "CODEX_THREAD_ID"
+
+
 @quick_record
 class StartParams:
     """process/start. With `detached` (ours) the command outlives its client. `thread_id` is the agent's
@@ -133,6 +137,14 @@ class StartParams:
             _network(fields),
             None if snapshot is None else ShellSnapshotParams.decode(snapshot),
         )
+
+    @property
+    def thread(self) -> str | None:
+        """The agent's thread, by whichever name its client has for it."""
+        if self.thread_id is not None:
+            return self.thread_id
+        said = self.env.get(THREAD_VARIABLE)
+        return said if said is not None and _is_uuid(said) else None
 
     def encode(self) -> Json:
         params = {

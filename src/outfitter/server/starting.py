@@ -65,7 +65,7 @@ def asked(call: Call, params: StartParams) -> Asked:
 
         enter(call, params.contract.scope)
     return environments.asked(
-        cwd, params.env, params.env_policy, params.contract, params.tty, call.principal, params.thread_id
+        cwd, params.env, params.env_policy, params.contract, params.tty, call.principal, params.thread
     )
 
 
@@ -243,7 +243,7 @@ class _Start:
         environments.say(texts)
         if self.said is None or self.said.stock_notices != "stderr":
             return result
-        news = environments.news(call.principal, params.thread_id or call.session.id, texts)
+        news = environments.news(call.principal, params.thread or call.session.id, texts)
         if not news:
             return result
         call.answer(result)  # before anything that the command says
