@@ -24,7 +24,7 @@ from .file import LOCAL, check, shown_url
 from .lifecycle import OPENING
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ..client.client import Client
     from .file import Configuration, Declared
@@ -143,23 +143,43 @@ class _Names:
 
 
 class Step(_Names):
-    """The environments as they were when a step of work began.
+    """The environments as they were when a step of work began: all of them, or those that it names.
 
     They keep working until the step ends, even if a name is given to another environment meanwhile.
+    Entering it raises EnvironmentUnknown.
     """
 
-    def __init__(self, manager: EnvironmentManager, default: str | None) -> None:
+    def __init__(
+        self, manager: EnvironmentManager, default: str | None, only: Sequence[str] | None = None
+    ) -> None:
         super().__init__(default)
         self.is_open = False
         self._manager = manager
+        self._only = only
 
     async def __aenter__(self) -> Step:
+        manager, only = self._manager, self._only
+        captured = manager.all() if only is None else [manager.get(name) for name in only]
         self.is_open = True
-        for one in self._manager.all():
-            one._connection.hold()
-            self._environments[one.id] = Environment(one.id, one.declared, one._connection, self)
-        self._manager._steps.add(self)
+        for one in captured:
+            self._capture(one)
+        manager._steps.add(self)
         return self
+
+    def include(self, environment_id: str) -> Environment:
+        """The environment of this name, captured now if the step has not captured it. Raises
+        EnvironmentUnknown."""
+        if environment_id not in self._environments and self.is_open:
+            try:
+                self._capture(self._manager.get(environment_id))
+            except EnvironmentUnknown as error:
+                known = dict.fromkeys((*self._environments, *error.known))
+                raise EnvironmentUnknown(environment_id, tuple(known)) from None
+        return self.get(environment_id)
+
+    def _capture(self, one: Environment) -> None:
+        one._connection.hold()
+        self._environments[one.id] = Environment(one.id, one.declared, one._connection, self)
 
     async def __aexit__(self, *exception: object) -> None:
         self.is_open = False
@@ -229,9 +249,10 @@ class EnvironmentManager(_Names):
         self.get(environment_id)._connection.retire("dropped")
         del self._environments[environment_id]
 
-    def step(self) -> Step:
-        """The environments as they are now, kept for one step of work (`async with`)."""
-        return Step(self, self._default)
+    def step(self, only: Sequence[str] | None = None) -> Step:
+        """The environments as they are now, or `only` those of these names, kept for one step of work
+        (`async with`)."""
+        return Step(self, self._default, only)
 
     def _add(self, environment_id: str, declared: Declared | None) -> Environment:
         connection = EnvironmentConnection(

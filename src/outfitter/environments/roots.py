@@ -45,15 +45,19 @@ class SelectedRoot:
             raise SettingInvalid("a selected root must have an id")
         if not self.environment_id:
             raise SettingInvalid(f"selected root `{self.id}` must name an environment")
-        try:
-            path = uri.parse(uri.from_path(self.where) if self.where.startswith("/") else self.where)
-        except InvalidParams as error:
-            raise SettingInvalid(f"selected root `{self.id}` has an unusable path: {error}") from None
-        fill(self, where=path.text)
+        fill(self, where=file_uri(self.where, f"selected root `{self.id}`"))
 
     @property
     def path(self) -> uri.FileUri:
         return uri.parse(self.where)
+
+
+def file_uri(text: str, whose: str) -> str:
+    """A path on an environment, as the URI that it is or that it means. Raises SettingInvalid."""
+    try:
+        return uri.parse(uri.from_path(text) if text.startswith("/") else text).text
+    except InvalidParams as error:
+        raise SettingInvalid(f"{whose} has an unusable path: {error}") from None
 
 
 @record
@@ -98,16 +102,16 @@ class Selection:
 
 
 def _root(entry: Json, name: str) -> SelectedRoot:
-    location, where = _member(entry, "location", dict, name), f"{name}, location"
-    if _member(location, "type", str, where) != "environment":
+    location, where = member(entry, "location", dict, name), f"{name}, location"
+    if member(location, "type", str, where) != "environment":
         raise SettingInvalid(f"{where}: `type` must be `environment`")
-    path = _member(location, "path", str, where)
+    path = member(location, "path", str, where)
     if path.startswith("/"):
         raise SettingInvalid(f"{where}: `path` must be a file: URI")
-    return SelectedRoot(_member(entry, "id", str, name), _member(location, "environmentId", str, where), path)
+    return SelectedRoot(member(entry, "id", str, name), member(location, "environmentId", str, where), path)
 
 
-def _member(value: Json, key: str, kind: type, name: str) -> Json:
+def member(value: Json, key: str, kind: type, name: str) -> Json:
     if type(value) is not dict:
         raise SettingInvalid(f"{name} must be an object")
     if type(value.get(key)) is not kind:
@@ -148,7 +152,8 @@ async def resolve(selection: Selection, step: Step, *, within: float = RESOLVE_S
     """Determines which roots this step has. Asks all their environments at once, for at most `within`
     seconds.
 
-    Connects environments that are not connected; every environment must answer.
+    Connects environments that are not connected; every environment must answer. One that the step has not
+    captured is, now: it is asked to start, and what it is at this time stays for the rest of the step.
     """
     names = list(dict.fromkeys(root.environment_id for root in selection.roots))
     answers = await asyncio.gather(*(_reach(name, step, within) for name in names))
@@ -167,7 +172,7 @@ async def resolve(selection: Selection, step: Step, *, within: float = RESOLVE_S
 async def _reach(name: str, step: Step, within: float) -> tuple[tuple[Environment, Client] | None, str, str]:
     """An environment that answers and its client, or why there is none."""
     try:
-        environment = step.get(name)
+        environment = step.include(name)
     except EnvironmentUnknown as error:
         return None, UNKNOWN, str(error)
     try:
