@@ -46,7 +46,7 @@ def test_a_snapshot_is_a_layer_and_what_else_is_in_the_shell(place: Place) -> No
     [path] = layer.operations
     assert (path.variable, path.op, path.values[0]) == ("PATH", "replace", "/mine")
     assert set(PATH.split(":")) <= set(path.values)
-    assert layer.note == f"login bash of {program('bash')}, with 2 functions and 1 aliases"
+    assert layer.note == f"login bash of {program('bash')}; functions: 2, aliases: 1"
     assert left is not None
     assert (left.functions, left.aliases) == (2, 1)
 

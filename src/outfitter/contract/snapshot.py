@@ -35,7 +35,7 @@ def take(settings: Settings, values: Mapping[str, str]) -> tuple[Layer, ShellSta
         # Commands run without it, and never in a login shell instead; so somebody must be told.
         warn("server", "no snapshot of the login shell: %s", found.reason)
     layer = _layer(LAYER_ID, LOGIN_SHELL, found, values, f"{settings.snapshot} of {found.shell}")
-    return layer, found.left
+    return layer, None if _is_too_large(found.left) else found.left
 
 
 def take_asked(
@@ -53,17 +53,20 @@ def take_asked(
         found = capture(
             path, "loginShell", values, home, timeout=timeout, mark=mark, cwd=cwd, keeps=name, rc=True
         )
-    left = found.left
-    if left is not None and len(left.text) > STATE_BYTES:
+    if _is_too_large(found.left):
         reason = (
             f"the startup files of {path} leave functions and aliases of more than {STATE_BYTES >> 10} KiB: "
             f"define fewer if ${MARKER} is set (Outfitter sets it here)"
         )
-        found, left = Capture(path, "loginShell", "too-large", reason=reason, seconds=found.seconds), None
+        found = Capture(path, "loginShell", "too-large", reason=reason, seconds=found.seconds)
     note = f"login {name} of {path}"
-    if left is not None:
-        note += f", with {left.functions} functions and {left.aliases} aliases"
-    return _layer(ASKED_ID, SHELL_SNAPSHOT, found, values, note, asked=True), left
+    if found.left is not None:
+        note += f"; functions: {found.left.functions}, aliases: {found.left.aliases}"
+    return _layer(ASKED_ID, SHELL_SNAPSHOT, found, values, note, asked=True), found.left
+
+
+def _is_too_large(left: ShellState | None) -> bool:
+    return left is not None and len(left.text) > STATE_BYTES
 
 
 def ask(

@@ -20,6 +20,8 @@ from ..stdlib import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..contract.contract import Asked, Contract
     from ..contract.settings import Settings
     from ..protocol.environment import ContractParams, ShellSnapshotParams
@@ -55,7 +57,6 @@ def joined(
     settings = _settings(contract, asked)
     if settings is None or not _may(settings, said):
         return asked
-    variables = _variables_come(settings)
     lower = contract.lower(asked, session.base)
     if params is not None and settings.confines and not asked.exact:
         from .composing import composed
@@ -66,22 +67,32 @@ def joined(
     own = contract.left if session.base is None and confinement is None and not asked.exact else None
     if own is not None and wanted.path == facts.login_shell():
         return replace(asked, snapshot=Taken(None, own))  # its variables are in layer 1 already
-    parts = (wanted.scope_id, wanted.name, wanted.path, asked.cwd, confinement, sorted(start.items()))
-    key = sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    key = _key(wanted, asked.cwd, confinement, start)
     known = session.snapshots = session.snapshots or SnapshotCache()
     now = call.services.loop.time
     taken = known.find(key, now())
     if taken is not None:
-        return replace(asked, snapshot=taken if variables or taken.failed else Taken(None, taken.left))
+        # With "repair" a person wants functions, aliases and options of startup files, and no variables.
+        alone = settings.startup == "repair" and not taken.failed
+        return replace(asked, snapshot=Taken(None, taken.left) if alone else taken)
+    within = Within(confining(confinement, contract.state_folder))
 
     def ask(mark: int | None) -> None:
         from ..contract.snapshot import take_asked
 
-        with Within(confining(confinement, contract.state_folder)):
+        with within:
             found = take_asked(wanted.name, wanted.path, asked.cwd, start, settings.snapshot_timeout, mark)
         known.arrive(key, Taken(*found), now())
 
     return Questions((ASKED_ID, session.id, key), f"the startup files of {wanted.path}", ask)
+
+
+def _key(
+    wanted: ShellSnapshotParams, cwd: str, confinement: Confinement | None, start: Mapping[str, str]
+) -> str:
+    """Stands for all that a snapshot depends on; what is in it does not show."""
+    parts = (wanted.scope_id, wanted.name, wanted.path, cwd, confinement, sorted(start.items()))
+    return sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _settings(contract: Contract, asked: Asked) -> Settings | None:
@@ -102,11 +113,6 @@ def _may(settings: Settings, said: ContractParams | None) -> bool:
     if settings.login == "reject" or settings.descendants == "mask":
         return False
     return settings.startup != "enforce" or settings.sources["shell.startup"].kind == "default"
-
-
-def _variables_come(settings: Settings) -> bool:
-    """With "repair" a person wants functions, aliases and options of startup files, and no variables."""
-    return settings.startup != "repair"
 
 
 def _confinement(params: StartParams, cwd: str, tmpdir: str | None) -> Confinement | None:
