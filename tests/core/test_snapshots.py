@@ -13,11 +13,16 @@ from outfitter.core.snapshots import (
 )
 from outfitter.env.layer import SNAPSHOT, Layer, Operation
 from outfitter.env.origin import SHELL_SNAPSHOT
-from outfitter.shell.state import ShellState
+from outfitter.shell.state import STATE_BYTES, ShellState
 
 
 def layer(state: str = "applied", **values: str) -> Layer:
     return Layer(SNAPSHOT, "shell-snapshot", SHELL_SNAPSHOT, values, state=state)
+
+
+def test_limits_are_the_references_but_for_the_sum() -> None:
+    assert (SNAPSHOTS, ATTEMPTS, PAUSE_SECONDS, STATE_BYTES) == (16, 3, 1.0, 512 << 10)
+    assert TOTAL_BYTES == 4 * STATE_BYTES
 
 
 def test_what_has_arrived_is_found_and_nothing_else() -> None:
