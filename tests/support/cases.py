@@ -279,7 +279,19 @@ REPLACED: dict[str, dict[str, list[str]]] = {
         ],
         "enforceManagedNetwork": ["null", "0", "false"],
         "sandbox": ["null"],
-        "shellSnapshot": ["null"],
+        "shellSnapshot": [
+            "null", "{}", '"s"', "5", "true", '{"scopeId":"s"}', '{"shell":{"name":"bash","path":"/x"}}',
+            *(
+                '{"scopeId":"s","shell":{"name":"bash","path":"/x"}}'.replace(old, new)
+                for old, new in (
+                    ("", ""), ('"s"', "5"), ('"s"', "null"), ('"s"', '""'), ('"s"', '"s","scopeId":"t"'),
+                    ('"bash"', "5"), ('"bash"', "null"), ('"bash"', '"fish"'), ('"/x"', "null"),
+                    ('"/x"', '""'),
+                    ('{"name":"bash","path":"/x"}', "null"), ('{"name":"bash","path":"/x"}', '"bash"'),
+                    ('"/x"', '"/x","y":1'), ('"s"', '"s","y":{}'),
+                )
+            ),
+        ],
         "managedNetwork": ["null"],
         "networkProxy": ["null"],
         "x": ["{}"],
