@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ import pytest
 import outfitter
 from outfitter.errors import DialFailed
 from tests.support.codex import run_codex
-from tests.support.machine import SECOND
+from tests.support.machine import SECOND, free_port
 from tests.support.model import Script, exec_command, modelling
 from tests.support.proxy import cutting
 from tests.support.relays import Rendezvous, dialling, meeting
@@ -107,11 +106,6 @@ def test_who_may_not_learns_nothing(place: tuple[str, Rendezvous, str]) -> None:
         assert "401" in await why("0" * 64, "box")
 
     asyncio.run(scenario())
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 async def count(url: str, token: str, gate: Path, lose: Callable[[], object]) -> None:

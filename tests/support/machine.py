@@ -126,3 +126,11 @@ def _has_keyring() -> bool:
 
 # Many containers forbid the calls.
 KEYRING = pytest.mark.skipif(not _has_keyring(), reason="the kernel's keyring is not to be had here")
+
+
+def free_port() -> int:
+    """A port on loopback on which nobody listens now."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])

@@ -15,7 +15,7 @@ from .servers import command, end, environment
 class Rendezvous:
     """A running service: `url` of its registry, and the Popen as `popen`."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], url: str, store: Path) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], url: str, store: str) -> None:
         self.popen = popen
         self.url = url
         self._store = store
@@ -29,9 +29,9 @@ class Rendezvous:
         import time
 
         from outfitter.relay.authority import Authority
-        from outfitter.relay.store import SqliteStore
+        from outfitter.relay.store import open_store
 
-        store = SqliteStore(str(self._store))
+        store = open_store(self._store)
         try:
             authority = Authority(store, time.time, "ws://unused")
             return authority.enrol(authority.code(name, environment_id, role)).token
@@ -39,9 +39,9 @@ class Rendezvous:
             store.close()
 
     def is_online(self, environment_id: str) -> bool:
-        from outfitter.relay.store import SqliteStore
+        from outfitter.relay.store import open_store
 
-        store = SqliteStore(str(self._store))
+        store = open_store(self._store)
         try:
             return bool(store.rows("SELECT 1 FROM attachments WHERE environment = ?", environment_id))
         finally:
@@ -53,15 +53,15 @@ class Rendezvous:
 
 
 @contextlib.contextmanager
-def meeting(home: Path, *args: str, port: int = 0) -> Iterator[Rendezvous]:
-    """A service with a store in `home`, which a later one there takes over."""
+def meeting(home: Path, *args: str, port: int = 0, store: str = "") -> Iterator[Rendezvous]:
+    """A service with a store in `home`, which a later one there takes over, or elsewhere."""
     home.mkdir(parents=True, exist_ok=True)
-    store = home / "store.sqlite"
+    store = store or str(home / "store.sqlite")
     with (home / "rendezvous.stderr").open("ab") as stderr:
         popen = subprocess.Popen(
             [
                 *(sys.executable, "-m", "outfitter", "rendezvous", "serve", "--log-level", "info"),
-                *("--store", str(store), "--listen", f"ws://127.0.0.1:{port}", *args),
+                *("--store", store, "--listen", f"ws://127.0.0.1:{port}", *args),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -190,19 +190,21 @@ class Authority:
         said = "\n".join((role, environment_id, registration)).encode()
         return hmac.digest(self._secret, said, "sha256").hex()
 
-    def admits(self, environment_id: str, role: str, registration: str, signature: str) -> bool:
-        """Whether a URL is one of ours and its registration is still the current one."""
+    def admission(self, environment_id: str, role: str, registration: str, signature: str) -> str | None:
+        """The service that has the executor, "" where none has; None unless the URL is one of ours and its
+        registration is still the current one."""
         expected = self._sign(role, environment_id, registration)
         if not hmac.compare_digest(expected.encode(), signature.encode()):
-            return False
-        return bool(
-            self._store.rows(
-                "SELECT 1 FROM registrations JOIN principals ON principals.id = registrations.principal "
-                "WHERE environment = ? AND registrations.id = ? AND revoked IS NULL",
-                environment_id,
-                registration,
-            )
+            return None
+        found = self._store.rows(
+            "SELECT attachments.instance FROM registrations "
+            "JOIN principals ON principals.id = registrations.principal "
+            "LEFT JOIN attachments ON attachments.environment = registrations.environment "
+            "WHERE registrations.environment = ? AND registrations.id = ? AND revoked IS NULL",
+            environment_id,
+            registration,
         )
+        return None if not found else found[0][0] or ""
 
     # Which service has which executor
 
@@ -228,11 +230,6 @@ class Authority:
     def forget_attachments(self) -> None:
         """This service starts: nobody is connected to it."""
         self._store.change("DELETE FROM attachments WHERE instance = ?", self.instance)
-
-    def holder(self, environment_id: str) -> str | None:
-        """The service that has the executor of an environment."""
-        found = self._store.rows("SELECT instance FROM attachments WHERE environment = ?", environment_id)
-        return found[0][0] if found else None
 
     # What operators do
 

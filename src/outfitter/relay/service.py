@@ -17,6 +17,7 @@ from ..transport.websocket import Listener
 from .api import ApiAnswer, ApiConnection, refused
 from .authority import NotGranted
 from .sockets import RelaySocket
+from .tunnel import Tunnel, dial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 MAX_SOCKETS = 20_000  # each takes a descriptor and about 10 kB
 MAX_API_CONNECTIONS = 2_000
+MAX_TUNNELS = 5_000  # to other services of the store; each takes two descriptors
 _QUEUED = 10_000  # questions that wait for the store; then whoever asks comes again later
 # A harness that takes nothing for so long is let go: all others of its executor wait for it.
 _SLOW_SECONDS = 5.0
@@ -69,6 +71,7 @@ class Service(Listener):
         self.routes = Routes()
         self._sockets: dict[int, RelaySocket] = {}
         self._api: set[ApiConnection] = set()
+        self._tunnels: set[Tunnel] = set()
         self._numbers = 0
         self.environments: dict[int, str] = {}  # of executors' sockets
         authority.forget_attachments()
@@ -79,13 +82,12 @@ class Service(Listener):
         parsed = parse_head(head)
         if parsed is None or "origin" in parsed[2]:
             return None
-        method, path, headers = parsed
+        path = parsed[1]
         if not path.startswith(self._prefix) and path != self._enrol:
             return None
         environment_id, _, what = path.removeprefix(self._prefix).partition("/")
         if what == "rendezvous":
-            asked = query_of(head)
-            return lambda sock, rest: self._admit(sock, rest, environment_id, asked, method, headers, caller)
+            return lambda sock, rest: self._admit(sock, head, rest, environment_id, caller)
         if len(self._api) >= MAX_API_CONNECTIONS:
             return None
 
@@ -145,40 +147,53 @@ class Service(Listener):
     # The rendezvous
 
     def _admit(
-        self,
-        sock: Stream,
-        rest: bytes,
-        environment_id: str,
-        asked: dict[str, str],
-        method: str,
-        headers: Headers,
-        caller: SocketCaller,
+        self, sock: Stream, head: bytes, rest: bytes, environment_id: str, caller: SocketCaller
     ) -> None:
-        role, registration = asked.get("role", ""), asked.get("registration", "")
-        signature = asked.get("sig", "")
+        parsed, asked = parse_head(head), query_of(head)
+        assert parsed is not None
+        method, _, headers = parsed
+        role = asked.get("role", "")
 
-        def decided(admitted: bool | None, error: Exception | None) -> None:
+        def decided(holder: str | None, error: Exception | None) -> None:
             if error is not None:
                 response = Response(503, "the registry cannot answer now; try again")
-            elif not admitted or role not in ("environment", "harness"):
+            elif holder is None or role not in ("environment", "harness"):
                 response = Response(401, "this URL does not admit any more: ask the registry for another")
+            elif role == "harness" and holder not in ("", self._authority.instance):
+                dial(self._loop, holder, lambda far: self._join(sock, far, head + b"\r\n\r\n" + rest))
+                return
             else:
                 response = upgrade(method, headers, lambda *_: Admitted(environment_id), caller)
             self._answer_upgrade(sock, rest, response, environment_id, role, caller.address)
 
         self._asking.ask(
-            lambda: self._authority.admits(environment_id, role, registration, signature), decided
+            lambda: self._authority.admission(
+                environment_id, role, asked.get("registration", ""), asked.get("sig", "")
+            ),
+            decided,
         )
+
+    def _join(self, near: Stream, far: Stream | None, said: bytes) -> None:
+        """The executor is connected to another service: the harness is, too, through this one."""
+        if far is None or len(self._tunnels) >= MAX_TUNNELS:
+            _refuse(near, Response(503, "the service that has the executor does not answer; try again"))
+            if far is not None:
+                far.close()
+            return
+        self._tunnels.add(Tunnel(self._loop, near, far, said, self._tunnels.discard))
 
     def _answer_upgrade(
         self, sock: Stream, rest: bytes, response: Response, environment_id: str, role: str, address: str
     ) -> None:
+        if response.admitted is None:
+            _refuse(sock, response)
+            return
         said = response.encode()
         try:
             sent = sock.send(said)
         except OSError:
             sent = 0
-        if sent != len(said) or response.admitted is None:
+        if sent != len(said):
             sock.close()
             return
         one = RelaySocket(self._loop, sock, self, response.admitted, address)
@@ -270,6 +285,8 @@ class Service(Listener):
             one.close(GONE, reason)
         for connection in list(self._api):
             connection.close()
+        for tunnel in list(self._tunnels):
+            tunnel.close()
 
     def settle(self) -> None:
         """Waits until the store knows all that has happened; nothing else may be asked."""
@@ -342,6 +359,15 @@ class StoreThread:
 def _bearer(headers: Headers) -> str | None:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+def _refuse(sock: Stream, response: Response) -> None:
+    try:
+        sock.send(response.encode())
+        sock.shutdown(1)
+    except OSError:
+        pass
+    sock.close()
 
 
 def _nobody(headers: Headers, caller: object) -> Response:

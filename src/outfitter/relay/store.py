@@ -1,7 +1,8 @@
 """What a registry remembers, in SQL: who may do what, which executor is registered, which codes are unused.
 
-Secrets are kept as digests only. One statement per change, so that several services on one database agree;
-`SqliteStore` is for one service. Calls block: the service makes them in a thread of its own.
+Secrets are kept as digests only. One statement per change, so that several services on one database agree:
+`SqliteStore` is a file for one service, `PostgresStore` a database for several. Calls block: the service
+makes them in a thread of its own.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ MIGRATIONS: Sequence[str] = (
     CREATE INDEX audit_at ON audit (at);
     """,
 )
+_POSTGRES = ("postgresql://", "postgres://")
+_MIGRATING = 0x6F757466  # a lock of ours among those of the database
 _BUSY_SECONDS = 10.0  # for another process, such as a command that lists environments
 
 
@@ -84,10 +87,14 @@ class SqliteStore:
             self._db = sqlite3.connect(
                 path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None
             )
-            self._db.execute("PRAGMA journal_mode = WAL")
-            # A crash of the machine may lose the last moments, never more: everybody can register again.
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._migrate()
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                # A crash of the machine may lose the last moments, never more: everybody can register again.
+                self._db.execute("PRAGMA synchronous = NORMAL")
+                self._migrate()
+            except BaseException:
+                self._db.close()
+                raise
         except (OSError, sqlite3.Error) as error:
             raise SettingInvalid(f"the store {path} cannot be used: {error}") from None
 
@@ -113,6 +120,74 @@ class SqliteStore:
 
     def change(self, sql: str, *values: object) -> int:
         return self._db.execute(sql, values).rowcount
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def open_store(where: str) -> Store:
+    """The store at a path, or at a `postgresql://` URL. Raises SettingInvalid."""
+    return PostgresStore(where) if where.startswith(_POSTGRES) else SqliteStore(where)
+
+
+class PostgresStore:
+    """A database for several services. Connects again when the connection is lost."""
+
+    def __init__(self, url: str) -> None:
+        """Raises SettingInvalid."""
+        try:
+            import psycopg
+        except ImportError:
+            text = "a PostgreSQL store needs psycopg: pip install 'outfitter[relay-postgres]'"
+            raise SettingInvalid(text) from None
+        self._library = psycopg
+        self._url = url
+        try:
+            self._db = self._connect()
+            try:
+                self._migrate()
+            except BaseException:
+                self._db.close()
+                raise
+        except psycopg.Error as error:
+            # Its text may repeat the password of the URL; its kind does not.
+            raise SettingInvalid(f"the PostgreSQL store cannot be used: {type(error).__name__}") from None
+
+    def _connect(self) -> Any:
+        return self._library.connect(self._url, autocommit=True, connect_timeout=int(_BUSY_SECONDS))
+
+    def _migrate(self) -> None:
+        with self._db.transaction():
+            self._db.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
+            self._db.execute("CREATE TABLE IF NOT EXISTS schema_version (seen INTEGER NOT NULL)")
+            found = self._db.execute("SELECT seen FROM schema_version").fetchall()
+            seen = found[0][0] if found else 0
+            if seen > len(MIGRATIONS):
+                raise SettingInvalid(
+                    "the store was written by a newer version of Outfitter: install that one"
+                )
+            for migration in MIGRATIONS[seen:]:
+                self._db.execute(migration)
+            self._db.execute("DELETE FROM schema_version")
+            self._db.execute("INSERT INTO schema_version (seen) VALUES (%s)", (len(MIGRATIONS),))
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        found: list[Row] = self._run(sql, values).fetchall()
+        return found
+
+    def change(self, sql: str, *values: object) -> int:
+        changed: int = self._run(sql, values).rowcount
+        return changed
+
+    def _run(self, sql: str, values: tuple[object, ...]) -> Any:
+        sql = sql.replace("?", "%s")
+        try:
+            return self._db.execute(sql, values)
+        except self._library.OperationalError:
+            # The server was restarted, or the network failed: every statement may be made again.
+            self._db.close()
+            self._db = self._connect()
+            return self._db.execute(sql, values)
 
     def close(self) -> None:
         self._db.close()

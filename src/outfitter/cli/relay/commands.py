@@ -9,7 +9,7 @@ import click
 from ..flags import JSON, Flag
 from ..options import has
 
-_STORE = Flag("--store", "text", "The file that the service keeps its state in (SQLite).", "FILE")
+_STORE = Flag("--store", "text", "What the service remembers: a file, or postgresql://... .", "FILE|URL")
 
 
 @click.group("rendezvous")
@@ -29,7 +29,13 @@ def rendezvous_group() -> None:
     ),
     Flag("--url", "text", "How others reach the service, if a proxy is in front: https://HOST/PATH.", "URL"),
     _STORE,
-    Flag("--instance", "text", "The name of this service among several on one store.", "NAME", ""),
+    Flag(
+        "--instance",
+        "text",
+        "Where other services on the same store reach this one (without TLS, in a network of their own).",
+        "HOST:PORT",
+        "",
+    ),
     Flag("--tls-cert", "text", "For wss://: the certificate and its chain (PEM).", "FILE"),
     Flag("--tls-key", "text", "For wss://: the private key of the certificate (PEM).", "FILE"),
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),

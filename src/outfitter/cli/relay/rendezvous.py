@@ -14,7 +14,7 @@ from ...loop import EpollLoop
 from ...relay.authority import Authority
 from ...relay.known import folder
 from ...relay.service import Service
-from ...relay.store import SqliteStore
+from ...relay.store import open_store
 from ...transport.sockets import TcpPlace
 from ..console import say
 from ..serve import begin_log, certificates_of
@@ -90,7 +90,7 @@ def _store(flags: dict[str, Any]) -> Store:
     if path is None:
         path = os.path.join(folder(os.environ), "rendezvous.sqlite")
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    return SqliteStore(path)
+    return open_store(path)
 
 
 def _authority(flags: dict[str, Any]) -> Authority:
