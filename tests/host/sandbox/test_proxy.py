@@ -15,8 +15,10 @@ from collections.abc import Iterator
 import pytest
 
 from outfitter.core.network import ALLOWED, DENIED, LOCAL, UNLISTED, Destination
+from outfitter.host.descriptors import Descriptors
 from outfitter.host.sandbox import admission
 from outfitter.host.sandbox import proxy as limits
+from outfitter.host.sandbox.relay import StreamPipes
 from outfitter.transport.sockets import listen
 from tests.support.machine import wait_until
 from tests.support.origin import BIG, origin
@@ -442,6 +444,24 @@ def test_a_crowd_of_all_kinds_gets_its_answers_and_leaves_nothing_behind(proxy: 
     wait_until(lambda: len(proxy.proxy) == 0, "every connection has ended")
     # What is left are pipes that the next stream uses.
     wait_until(lambda: len(os.listdir("/proc/self/fd")) - before <= 2 * 8, "all descriptors are closed")
+
+
+def test_pipes_of_streams_are_counted_as_descriptors() -> None:
+    descriptors = Descriptors()
+    descriptors.limit = 2
+    pipes = StreamPipes(descriptors)
+    pipe = pipes.take()
+    assert pipe is not None and descriptors.held == 2
+    assert pipes.take() is None  # its stream is copied
+    pipes.give(pipe)
+    assert pipes.take() == pipe
+    pipes.drop(pipe)
+    assert descriptors.held == 0
+    other = pipes.take()
+    assert other is not None
+    pipes.give(other)
+    pipes.close()
+    assert descriptors.held == 0
 
 
 # Clients that we did not write

@@ -67,7 +67,7 @@ def arguments(layout: Layout) -> list[str]:
     words += _devices(layout) if layout.files else ["--dev-bind", "/dev", "/dev"]
     words += _processes(layout, writable)
     fixed = _fixed(layout)
-    late = [one for one in layout.startup if _is_under(one.path, fixed, layout)]
+    late = _uncovered(layout, fixed) if fixed else []
     words += _covers([one for one in layout.startup if one not in late], layout)
     words += _mounts(layout, fixed)
     words += _covers(late, layout)
@@ -141,11 +141,15 @@ def _fixed(layout: Layout) -> list[str]:
     return sorted([path for path in above - roots if _nearest(path, known) in roots])
 
 
-def _is_under(path: str, fixed: Iterable[str], layout: Layout) -> bool:
-    """Whether a mount that only keeps a folder in its place would uncover a file, and none that is asked
+def _uncovered(layout: Layout, fixed: Iterable[str]) -> list[Cover]:
+    """Startup files that a mount which only keeps a folder in its place would uncover, and none that is asked
     for."""
     asked = {one.target for one in layout.found.writable} | {one.path for one in layout.found.hidden}
-    return _nearest(path, asked) == "/" and any(covers(folder, path) for folder in fixed)
+    return [
+        one
+        for one in layout.startup
+        if _nearest(one.path, asked) == "/" and any(covers(folder, one.path) for folder in fixed)
+    ]
 
 
 def _nearest(path: str, several: Container[str]) -> str:

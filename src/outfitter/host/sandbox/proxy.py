@@ -48,7 +48,7 @@ class Proxy:
         self.watcher = watcher
         self.loop = loop
         self.resolver = resolver
-        self.pipes = StreamPipes()
+        self.pipes = StreamPipes(descriptors)
         self.own_ports = own_ports
         self.listening: list[tuple[socket, str]] = []
         self._descriptors = descriptors

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 
+from ...errors import Exhausted
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...loop import Loop
     from ...stdlib import socket
+    from ..descriptors import Descriptors
 
 COPIED = 64 << 10  # bytes at a time, while little passes
 _STREAM = 256 << 10  # from so many on it is a stream: below, a pipe costs more than it saves
@@ -29,11 +32,13 @@ _ROUNDS = 8
 
 
 class StreamPipes:
-    """StreamPipes for streams: each is empty when nobody has it."""
+    """Pipes for streams: each is empty when nobody has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, descriptors: Descriptors | None = None) -> None:
+        """`descriptors` are where theirs are counted."""
         self._free: list[tuple[int, int]] = []
         self._open = 0
+        self._descriptors = descriptors
 
     def take(self) -> tuple[int, int] | None:
         """None when there is none: then bytes are copied."""
@@ -43,9 +48,15 @@ class StreamPipes:
             return None
         from fcntl import fcntl
 
+        if self._descriptors is not None:
+            try:
+                self._descriptors.take(2)
+            except Exhausted:
+                return None
         try:
             pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
+            self._give_back()
             return None
         self._open += 1
         try:
@@ -60,8 +71,13 @@ class StreamPipes:
     def drop(self, pipe: tuple[int, int]) -> None:
         """Closes one that something is left in."""
         self._open -= 1
+        self._give_back()
         os.close(pipe[0])
         os.close(pipe[1])
+
+    def _give_back(self) -> None:
+        if self._descriptors is not None:
+            self._descriptors.give_back(2)
 
     def close(self) -> None:
         for pipe in self._free:

@@ -271,9 +271,10 @@ def check_names(env: Mapping[str, str]) -> None:
 
 def packed(words: Sequence[str]) -> bytes:
     """As bubblewrap reads them: each ends with a zero byte, so none may have one. Raises LaunchFailed."""
-    if any("\0" in word for word in words):
+    text = "\0".join([*words, ""])
+    if text.count("\0") != len(words):
         raise LaunchFailed("nul byte found in provided data")
-    return "\0".join([*words, ""]).encode("utf-8", "surrogateescape")
+    return text.encode("utf-8", "surrogateescape")
 
 
 def pinned(path: str) -> int:
