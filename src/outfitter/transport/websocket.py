@@ -183,14 +183,9 @@ class WebSocketTransport(Outgoing):
     def send(self, *messages: bytes) -> None:
         if self._closing or self._gone:
             return
-        if len(messages) == 1 and not self._outbox and len(messages[0]) < _SHORT and self._deferred is None:
-            # The usual answer: one small frame, one system call, nothing to put together or take apart.
-            message = messages[0]
-            length = len(message)
-            if length < 126:
-                frame = bytes((0x81, length)) + message
-            else:
-                frame = bytes((0x81, 126, length >> 8, length & 0xFF)) + message
+        if not self._outbox and self._deferred is None and sum(map(len, messages)) < _SHORT:
+            # The usual answer, or the end of a command: small frames, one system call, nothing to take apart.
+            frame = b"".join(map(ws.framed, messages)) if len(messages) > 1 else ws.framed(messages[0])
             try:
                 sent = self._sock.send(frame)
             except OSError:
