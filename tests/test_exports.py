@@ -29,9 +29,26 @@ def test_serving_does_not_import_what_is_slow() -> None:
         "import sys; sys.argv = ['outfitter', 'serve', '--listen', 'nowhere']\n"
         "from outfitter.cli.main import main\n"
         "assert main() == 1\n"
-        "import outfitter.server.server, outfitter.transport.websocket, outfitter.server.auth\n"
+        "import outfitter.server.server, outfitter.server.auth\n"
+        "import outfitter.transport.listener, outfitter.transport.websocket\n"
         "import outfitter.server.handlers.process\n"
         f"print(sorted(set(sys.modules) & {slow!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_server_loads_what_most_never_need_with_its_first_use() -> None:
+    """Each is for a client, a shell, a policy or a file that may never come."""
+    code = (
+        "import sys\n"
+        "def loaded(*names): return [name for name in names if f'outfitter.{name}' in sys.modules]\n"
+        "import outfitter.cli.serve, outfitter.server.auth, outfitter.transport.listener\n"
+        "print(loaded('transport.websocket', 'transport.base', 'protocol.websocket', 'errors'))\n"
+        "import outfitter.server.server, outfitter.server.handlers.process, outfitter.server.upgrading\n"
+        "print(loaded('shell.start', 'server.shells', 'contract.merge', 'contract.layers', 'env.policy',\n"
+        "    'contract.overlays', 'env.overlay', 'host.privatefifo'))\n"
+        "print([name for name in ('collections', 'math', 'mmap') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", "[]", "[]"]

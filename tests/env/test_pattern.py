@@ -13,13 +13,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outfitter.env import pattern as module
+from outfitter.env.names import ascii_fold
 from outfitter.env.pattern import (
     MAX_PATTERN_BYTES,
     MAX_PATTERNS,
     MAX_WILDCARD_CHARACTERS,
     Automaton,
     Patterns,
-    ascii_fold,
     check,
     fold,
 )

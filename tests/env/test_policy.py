@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from outfitter.env.names import NEVER_INHERITED
 from outfitter.env.origin import EXECUTOR, POLICY_SET
-from outfitter.env.policy import CORE_NAMES, NEVER_INHERITED, Policy, Verdict, apply
+from outfitter.env.policy import CORE_NAMES, Policy, Verdict, apply
 
 from . import oracle
 from .strategies import policies, variables

@@ -13,8 +13,9 @@ from outfitter.shell.bash import BASH
 from outfitter.shell.call import Family
 from outfitter.shell.csh import TCSH
 from outfitter.shell.fish import FISH
+from outfitter.shell.names import is_shell
 from outfitter.shell.posix import SH
-from outfitter.shell.start import Probe, Seen, ShellPlan, is_shell, maintained, prepare, seen, whole
+from outfitter.shell.start import Probe, Seen, ShellPlan, maintained, prepare, seen, whole
 from outfitter.shell.zsh import ZSH
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "fish", "tcsh", "csh")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from outfitter.core.quotas import Sharing
 from outfitter.protocol.upgrade import Admitted, Response
 from outfitter.transport.attempts import Attempts
+from outfitter.transport.listener import Listener
 from outfitter.transport.sockets import listen
-from outfitter.transport.websocket import Listener, WebSocketTransport
+from outfitter.transport.websocket import WebSocketTransport
 from tests.support.handloop import HandLoop
 from tests.support.machine import SECOND
 
@@ -179,6 +181,21 @@ def test_clients_that_all_connect_before_one_speaks_are_served(place: Place) -> 
         peer.sendall(HEAD)
     place.loop.serve(lambda: len(place.admitted) == 400)
     assert [peer.recv(12) for peer in peers] == [b"HTTP/1.1 101"] * 400
+
+
+def test_client_that_cannot_be_served_now_is_told_so_before_it_is_admitted(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "outfitter.transport.websocket", None)  # it cannot be loaded
+        refused = place.dial()
+        refused.sendall(HEAD)
+        place.ticks(5)
+        assert refused.recv(12) == b"HTTP/1.1 503"
+    admitted = place.dial()
+    admitted.sendall(HEAD)
+    place.loop.serve(lambda: len(place.admitted) == 1)
+    assert admitted.recv(12) == b"HTTP/1.1 101"
 
 
 def test_idle_connections_give_way_to_a_client(place: Place) -> None:

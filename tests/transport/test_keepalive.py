@@ -11,8 +11,9 @@ import pytest
 
 from outfitter.protocol import websocket as ws
 from outfitter.protocol.upgrade import Admitted, Response
+from outfitter.transport.listener import Listener
 from outfitter.transport.sockets import listen
-from outfitter.transport.websocket import Listener, WebSocketTransport
+from outfitter.transport.websocket import WebSocketTransport
 from tests.support.handloop import HandLoop
 
 if TYPE_CHECKING:

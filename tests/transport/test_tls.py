@@ -21,9 +21,10 @@ import pytest
 from outfitter import DialFailed, SettingInvalid, connect
 from outfitter.server.auth import gate
 from outfitter.transport.certificates import server_context
+from outfitter.transport.listener import Listener
 from outfitter.transport.sockets import listen
 from outfitter.transport.tls import TlsSocket
-from outfitter.transport.websocket import Listener, WebSocketTransport
+from outfitter.transport.websocket import WebSocketTransport
 from tests.support.certificates import Pair, authority, server_pair
 from tests.support.handloop import HandLoop
 from tests.support.machine import SECOND, wait_until

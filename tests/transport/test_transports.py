@@ -21,12 +21,13 @@ from outfitter.server.auth import gate
 from outfitter.transport.base import HIGH, LOW
 from outfitter.transport.caller import SocketCaller
 from outfitter.transport.certificates import server_context
+from outfitter.transport.listener import Listener
 from outfitter.transport.memory import pair
 from outfitter.transport.sockets import listen
 from outfitter.transport.stdio import StdioTransport
 from outfitter.transport.tls import TlsSocket
 from outfitter.transport.unix import UnixPlace
-from outfitter.transport.websocket import Listener, WebSocketTransport
+from outfitter.transport.websocket import WebSocketTransport
 from tests.support.certificates import authority, server_pair
 from tests.support.machine import SECOND
 

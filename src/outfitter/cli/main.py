@@ -49,6 +49,9 @@ def _quick_serve(args: list[str]) -> Callable[[], int] | None:
         return None
     if flags["exit_on_stdin_close"] or flags["executor_credential_stdin"] or flags["credential_file"]:
         return None  # they belong to --remote
+    import gc
+
+    gc.disable()  # what is loaded from here on stays; `server.listen` looks for garbage later
     from .serve import serve
 
     return lambda: serve(flags)

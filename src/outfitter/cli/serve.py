@@ -44,10 +44,7 @@ def serve(flags: Flags) -> int:
 
     def make_gate() -> Gate:
         from ..server.auth import gate
-        from ..transport.caller import get_ready
 
-        if check is None:
-            get_ready()
         return gate(hosts, check, users)
 
     return serve_websocket(place, settings, make_gate, check, certificates, audit_of(flags))

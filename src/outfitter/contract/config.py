@@ -16,7 +16,6 @@ from ..errors import FileInvalid, SettingInvalid
 from ..host.pipes import let_go
 from ..providers.files import is_repository
 from .freshness import Way, lasting, stamp
-from .merge import merge
 from .places import codex_file, user_file
 from .settings import FileSettings, Settings
 
@@ -344,7 +343,13 @@ class Configuration:
             files.append((path, "codex", codex is not None))
         if project is not None:
             files.append((project.file, "project", True))
-        merged = merge(user, project, codex, files=files)
+        if user is project is codex is None:
+            merged = Settings()  # as `merge` has it, without loading that
+            merged.files = tuple(files)
+        else:
+            from .merge import merge
+
+            merged = merge(user, project, codex, files=files)
         _remember(self._merged, key, (merged, (user, project, codex)), _MAX_MERGED)
         return merged
 

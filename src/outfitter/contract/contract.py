@@ -25,7 +25,6 @@ from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.resolve import Rules, Stack
 from ..record import KW_ONLY, lazy, quick_record, record
 from .freshness import lasting, stamps, unchanged
-from .layers import env_layer, held_back, policy_of, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -461,6 +460,8 @@ class Contract:
     def _build(
         self, settings: Settings, base: Base, asked: Asked, given: tuple[Layer, ...] | None, provided: bool
     ) -> Stack:
+        from .layers import env_layer, held_back, policy_of, rules_of  # for those who do not say it all
+
         origin = _ORIGINS.get(base.kind) or Origin("executor", f"from the environment of {base.kind}")
         layers = [Layer(BASE, "base", origin, base.values, producer=base.kind)]
         if self._snapshot is not None and base is self.base:

@@ -10,11 +10,10 @@ object speaks of bytes, it has the pair of their place and their size.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
 from struct import iter_unpack, pack
 
 from ..protocol.jsontext import dumps
-from ..stdlib import json_scanner
+from ..stdlib import OrderedDict, deque, json_scanner
 from .output import Chunk, OutputLog
 from .stdin import StdinQueue, WriteIds
 

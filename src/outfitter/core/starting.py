@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..errors import InvalidParams
 from ..record import replace
 from ..shell.look import is_plain
-from ..shell.start import is_shell, prepare
+from ..shell.names import is_shell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def shell(login: str, startup: str, probe: Probe | None, look: Look, account: Ca
     """A shell does not undo the contract: its flags and its environment keep startup files out, or make good
     what they do. So does one behind `env`, `nice` and the like, and that of a script. Anything else stays as
     it is. Raises LoginRejected."""
+    from ..shell.start import prepare
 
     def step(launch: Launch) -> tuple[Launch, Note | None]:
         if is_shell(launch.program) and is_plain(launch.argv):

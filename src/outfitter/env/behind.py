@@ -11,9 +11,9 @@ from __future__ import annotations
 from ..record import EMPTY, record
 from .layer import PROVIDER, Layer
 from .lists import LIST_NAMES
-from .names import REQUIRED, is_runtime, loads_code
+from .names import REQUIRED, is_runtime, is_withheld, loads_code
 from .pattern import Patterns, fold
-from .policy import DEFAULT_EXCLUDES, is_withheld
+from .policy import DEFAULT_EXCLUDES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,6 +13,20 @@ SHELL_MAINTAINED = frozenset(
 # that ends in the current directory.
 REQUIRED = frozenset(("PATH", "HOME"))
 
+# Credentials of the executor itself: no rule and no request brings them into a child.
+NEVER_INHERITED = frozenset(
+    (
+        "CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN",
+        "NODE_REPL_AUTH_TOKEN",
+        "OPENAI_FEDERATION_RULE_ID",
+        "OPENAI_IDENTITY_TOKEN_FILE",
+        "OPENAI_WORKLOAD_IDENTITY_CONTEXT",
+    )
+)
+# A switch of the executor's own start, spelled exactly.
+_OWN_SWITCH = "CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE"
+_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+
 # Setting one of these is running code in whatever is started next.
 _CODE_LOADING = frozenset(
     (
@@ -106,3 +120,13 @@ def is_runtime(name: str) -> bool:
 def is_agents(name: str) -> bool:
     """Whether only the agent that sends commands, or a person, sets variables of this name."""
     return name in _AGENT_NAMES
+
+
+def ascii_fold(name: str) -> str:
+    """What fixed lists of names compare: ASCII letters in upper case, nothing else changed."""
+    return name.upper() if name.isascii() else name.translate(_UPPER)
+
+
+def is_withheld(name: str) -> bool:
+    """Whether no rule and no request brings a variable of this name into a child."""
+    return ascii_fold(name) in NEVER_INHERITED or name == _OWN_SWITCH

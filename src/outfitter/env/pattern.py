@@ -21,7 +21,6 @@ MAX_PATTERN_BYTES = 256
 # 0.3 µs with so many, so the names of one request (`protocol.fields`) take 20 ms.
 MAX_WILDCARD_CHARACTERS = 1024
 
-_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 # So few simple patterns are quicker one by one: a test of C code each.
 _FEW, _SHORT = 16, 32
 
@@ -29,11 +28,6 @@ _FEW, _SHORT = 16, 32
 def fold(name: str) -> str:
     """What patterns compare: the reference folds case by Unicode, so a Kelvin sign is a k."""
     return name.lower()
-
-
-def ascii_fold(name: str) -> str:
-    """What fixed lists of names compare: ASCII letters in upper case, nothing else changed."""
-    return name.upper() if name.isascii() else name.translate(_UPPER)
 
 
 def check(patterns: Sequence[str], what: str) -> None:

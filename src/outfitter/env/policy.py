@@ -7,8 +7,9 @@ never-inherited names. Pure: the starting variables are an argument.
 from __future__ import annotations
 
 from ..record import record, replace
+from .names import ascii_fold, is_withheld
 from .origin import EXECUTOR, POLICY_SET, REQUEST_POLICY, SHELL_SNAPSHOT, Origin
-from .pattern import Patterns, ascii_fold, fold
+from .pattern import Patterns, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,18 +19,6 @@ CORE_NAMES = frozenset(
     ("PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER")
 )
 DEFAULT_EXCLUDES = ("*KEY*", "*SECRET*", "*TOKEN*")
-# Credentials of the executor itself: no rule and no request brings them into a child.
-NEVER_INHERITED = frozenset(
-    (
-        "CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN",
-        "NODE_REPL_AUTH_TOKEN",
-        "OPENAI_FEDERATION_RULE_ID",
-        "OPENAI_IDENTITY_TOKEN_FILE",
-        "OPENAI_WORKLOAD_IDENTITY_CONTEXT",
-    )
-)
-# A switch of the executor's own start, spelled exactly.
-_OWN_SWITCH = "CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE"
 _DEFAULT_PATTERNS = Patterns(DEFAULT_EXCLUDES)
 
 
@@ -152,8 +141,3 @@ def _taken_away(policy: Policy, name: str) -> str:
     if policy.include_only is not None and policy.include_only.match(fold(name)) is None:
         return f"no pattern of {policy.name}.{policy.include_word} matches"
     return "never passed to a command" if is_withheld(name) else ""
-
-
-def is_withheld(name: str) -> bool:
-    """Whether no rule and no request brings a variable of this name into a child."""
-    return ascii_fold(name) in NEVER_INHERITED or name == _OWN_SWITCH

@@ -23,8 +23,16 @@ from .layer import (
     is_harmless,
 )
 from .lists import LIST_NAMES, ListValue, leads_somewhere
-from .names import REQUIRED, SETUP_NAMES, SHELL_MAINTAINED, is_agents, is_name, is_runtime, loads_code
-from .policy import apply, is_withheld
+from .names import (
+    REQUIRED,
+    SETUP_NAMES,
+    SHELL_MAINTAINED,
+    is_agents,
+    is_name,
+    is_runtime,
+    is_withheld,
+    loads_code,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -410,6 +418,8 @@ class _Fold:
     # Layer 2
 
     def filter(self, policy: Policy, wanted: frozenset[str] = frozenset()) -> None:
+        from .policy import apply  # who says all of it brings none
+
         outcome = apply(policy, self.values, wanted)
         for name in self.lists:
             if name in policy.set:

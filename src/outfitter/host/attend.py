@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import time
-from math import ceil
 
 from .pipes import let_go
 
@@ -31,7 +30,7 @@ def attend(
             left = deadline - time.monotonic()
             if left <= 0:
                 return "timeout"
-            ready = {fd for fd, _ in waiting.poll(ceil(left * 1000))}
+            ready = {fd for fd, _ in waiting.poll(int(left * 1000) + 1)}
             for fd in ready - {pidfd}:
                 if not hear[fd](fd):
                     waiting.unregister(fd)

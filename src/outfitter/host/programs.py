@@ -9,7 +9,7 @@ import os
 
 from ..core.launch import DEFAULT_PATH, MAX_FOLDERS
 from ..shell.look import Looked
-from ..shell.start import shell_called, shell_names
+from ..shell.names import shell_called, shell_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ it is written nobody can change it.
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
 import sys
 
@@ -70,6 +69,8 @@ def contents(fd: int) -> memoryview:
     """What `sealed` was given. Raises OSError, ValueError if it is not such memory."""
     if fcntl.fcntl(fd, fcntl.F_GET_SEALS) != _SEALS:
         raise ValueError("the memory is not sealed")
+    import mmap
+
     return memoryview(mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ))
 
 

@@ -57,8 +57,9 @@ _FIRST = 3  # the place of the first descriptor after the standard ones
 _OPAQUE = 512
 _LONGEST_WORD = 32 * os.sysconf("SC_PAGE_SIZE")  # the kernel's MAX_ARG_STRLEN; the NUL at its end counts
 _LEAST_ROOM, _MOST_ROOM = 128 << 10, 6 << 20
-# Sets of descriptors and directories; made anew when there are more, because each takes memory.
-_REMEMBERED = 64
+# Sets of descriptors and directories, 1 KB each; made anew when there are more. To make one takes six system
+# calls: 100 commands that are started together, again and again, take 49 instead of 52 ms.
+_REMEMBERED = 256
 
 
 class Stdio:

@@ -236,6 +236,14 @@ def header(length: int, opcode: int = TEXT, *, final: bool = True) -> bytes:
     return bytes((first, 127)) + length.to_bytes(8, "big")
 
 
+def framed(message: bytes) -> bytes:
+    """A text message as one frame, for a short one."""
+    length = len(message)
+    if length < 126:  # as most often: said here, a call less
+        return bytes((0x81, length)) + message
+    return header(length) + message
+
+
 def pieces(message: bytes) -> list[bytes | memoryview]:
     """A text message as headers and payloads to be written in order, split into frames if it is large."""
     if len(message) <= MAX_FRAME_OUT:

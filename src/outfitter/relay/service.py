@@ -13,7 +13,7 @@ from ..protocol import registry as wire
 from ..protocol.upgrade import Admitted, Response, parse_head, query_of, upgrade
 from ..stdlib import SimpleQueue, allocate_lock, start_new_thread
 from ..transport.base import HIGH
-from ..transport.websocket import Listener
+from ..transport.listener import Listener
 from .api import ApiAnswer, ApiConnection, refused
 from .authority import NotGranted
 from .sockets import RelaySocket

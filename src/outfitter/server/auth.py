@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ..earlyerrors import SettingInvalid
 from ..protocol.upgrade import Admitted, Response
-from ..transport.base import principal_of
 from ..transport.sockets import is_ipv4
 
 TYPE_CHECKING = False
@@ -56,6 +55,8 @@ def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | Non
             return Response(401, said) if isinstance(said, str) else _until_both(said, caller.certificate)
         if caller.certificate is not None:
             return caller.certificate
+        from ..transport.base import principal_of  # what was not admitted does not need it
+
         uid = caller.uid()
         if users is None:
             return Admitted(ANONYMOUS if uid is None else principal_of(uid))

@@ -6,8 +6,6 @@ from .. import VERSION
 from ..contract.base import base_of
 from ..contract.contract import Asked, contract_of
 from ..env.lists import LIST_NAMES
-from ..env.pattern import check as check_patterns
-from ..env.policy import Policy
 from ..errors import LimitExceeded
 from ..host import facts
 from ..log import warn
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..contract.base import Base
+    from ..env.policy import Policy
     from ..env.resolve import Resolved
     from ..protocol.environment import BaseParams, ContractParams, EnvPolicyParams
     from ..protocol.jsontext import Json
@@ -225,6 +224,9 @@ def _check_lists(env: Mapping[str, str]) -> None:
 
 def _policy(policy: EnvPolicyParams) -> Policy:
     """Compiled. Raises LimitExceeded."""
+    from ..env.pattern import check as check_patterns
+    from ..env.policy import Policy
+
     check_patterns(policy.exclude, "envPolicy.exclude")
     check_patterns(policy.include_only, "envPolicy.includeOnly")
     check_names(dict(policy.set), "envPolicy.set", MAX_SET_NAMES_BYTES)

@@ -4,7 +4,8 @@ The one module that knows all of it: sessions with their processes, overlays, th
 killed. Left out is what belongs to a connection (its client comes back and asks again), and what can be found
 out again: answers of providers, the login shell's snapshot, caches.
 
-Nothing is changed by writing it down: if the next version cannot be started, this one goes on.
+Nothing is changed by writing it down: if the next version cannot be started, this one goes on. Every server
+loads this module in time, and most never use it: what only the next version needs is imported by it.
 """
 
 from __future__ import annotations
@@ -12,23 +13,14 @@ from __future__ import annotations
 import os
 
 from ..contract.base import Base
-from ..contract.overlays import _Scope
 from ..core.handover import ids_of, ids_told, log_of, log_told, queue_of, queue_told
 from ..core.session import FOREVER
-from ..core.snapshots import ASKED_ID, SnapshotCache, Taken
-from ..env.layer import SNAPSHOT, Layer, Operation
-from ..env.origin import SHELL_SNAPSHOT
-from ..env.overlay import Overlay, encode, read
-from ..host.privatefifo import PrivateFifo
 from ..host.process import DESCRIPTORS, Process
 from ..host.tree import kill_group
 from ..log import fault
 from ..protocol.process import Notices
 from ..record import fields
-from ..shell.start import ContractFlag, ShellPlan
-from ..shell.state import ShellState
 from .session import Session
-from .shells import ShellStart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,12 +28,15 @@ if TYPE_CHECKING:
 
     from ..contract.contract import Contract
     from ..core.handover import Parcel, Received
+    from ..core.snapshots import SnapshotCache
+    from ..env.layer import Layer
     from ..host.sandbox.sandboxes import Sandboxes
     from ..host.watchdog import Watchdog
     from .network import ManagedNetwork
     from .services import Services
     from .session import Ending
     from .sessions import Sessions
+    from .shells import ShellStart
 
     # A JSON value: its readers here know what they have written.
     Told = Any
@@ -91,7 +86,8 @@ def taken(services: Services, received: Received) -> None:
         sessions.end_number(number)
     sessions.trees.kill_marks(told["doomed"])
     sessions._expire_later()
-    _adopt_scopes(services.environments.contract, told["scopes"])
+    if told["scopes"]:
+        _adopt_scopes(services.environments.contract, told["scopes"])
     # A version that came before these did not tell them.
     if told.get("setups"):
         services.environments.contract.setups.left.update(told["setups"])
@@ -273,6 +269,9 @@ def _snapshots_told(snapshots: SnapshotCache | None) -> Told:
 def _snapshots_of(told: Told) -> SnapshotCache | None:
     if told is None:
         return None
+    from ..core.snapshots import SnapshotCache, Taken
+    from ..shell.state import ShellState
+
     snapshots = SnapshotCache()
     for key, layer, left, failures, rests in told:
         taken = Taken(_layer_of(layer), None if left is None else ShellState(**left))
@@ -293,6 +292,10 @@ def _layer_told(layer: Layer | None) -> Told:
 def _layer_of(told: Told) -> Layer | None:
     if told is None:
         return None
+    from ..core.snapshots import ASKED_ID
+    from ..env.layer import SNAPSHOT, Layer, Operation
+    from ..env.origin import SHELL_SNAPSHOT
+
     operations = [Operation(name, op, tuple(values)) for name, op, values in told["operations"]]
     said = {name: told[name] for name in _LAYER}
     return Layer(
@@ -387,6 +390,10 @@ def _shell_told(shell: ShellStart, parcel: Parcel) -> Told:
 
 
 def _shell_of(services: Services, told: Told, received: Received) -> ShellStart:
+    from ..host.privatefifo import PrivateFifo
+    from ..shell.start import ContractFlag, ShellPlan
+    from .shells import ShellStart
+
     said = told["plan"]
     flags = [ContractFlag(*flag) for flag in said["flags"]]
     plan = ShellPlan(**{**said, "added": tuple(map(tuple, said["added"])), "flags": flags})
@@ -425,6 +432,10 @@ def _network_of(services: Services, session: Session, process_id: str, told: Tol
 
 
 def _scopes_told(contract: Contract) -> Told:
+    if "overlays" not in contract.__dict__:
+        return []
+    from ..env.overlay import encode
+
     return [
         {
             "principal": principal,
@@ -440,6 +451,9 @@ def _scopes_told(contract: Contract) -> Told:
 
 
 def _adopt_scopes(contract: Contract, told: Told) -> None:
+    from ..contract.overlays import _Scope
+    from ..env.overlay import Overlay, read
+
     for one in told:
         contributions = [read(producer, said)[0] for producer, said in one["contributions"]]
         overlay = Overlay(contributions, id=one["scope"], parent=one["parent"]).withholding(one["withheld"])

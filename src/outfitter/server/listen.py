@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from ..transport.base import Serving
     from ..transport.caller import SocketCaller
     from ..transport.certificates import Certificates
+    from ..transport.listener import Listener
     from ..transport.sockets import Place, Stream
-    from ..transport.websocket import Listener, WebSocketTransport
+    from ..transport.websocket import WebSocketTransport
     from .auth import Check
     from .server import Server
     from .settings import ServerSettings
@@ -143,7 +144,7 @@ def serve_websocket(
     if left is None:
         sys.stdout.write(f"{place.url}\n")
         sys.stdout.flush()
-    from ..transport.websocket import Listener
+    from ..transport.listener import Listener
 
     def drains(why: str) -> None:
         listener.draining = why
@@ -164,6 +165,11 @@ def serve_websocket(
         listener.narrow(*server.connections)
         if isinstance(place, TcpPlace):
             server.services.own_ports = (sock.getsockname()[1],)
+        listener.load()
+        if check is None:
+            from ..transport.caller import get_ready
+
+            get_ready()
 
     lazy.made = made
     if certificates is not None:

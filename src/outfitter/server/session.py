@@ -296,9 +296,32 @@ class Session:
         self._registry.pace.much(fd)
 
     def ended(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
+        try:
+            self._tell_end(process, exited_seq, closed_seq)
+        finally:
+            # Whoever waits for the end of the command has heard of it, most often.
+            if exited_seq is not None:
+                self._registry.reaped(self, process)
+        if closed_seq is not None:
+            self.running -= 1
+            self._registry.closed()
+            self._paused.discard(process)
+            self._catching_up.discard(process)
+            if self._networks:
+                self._end_network(process)
+            del self._notices[process]
+            if self._ended:
+                process.log.release()
+            elif process in self._unattended:
+                self._retire_unattended(process)
+            else:
+                self._retire(process)
+            if self.left:
+                self._loop.call_soon(self._registry.settled, self)
+
+    def _tell_end(self, process: Process, exited_seq: int | None, closed_seq: int | None) -> None:
         told = b""
-        if exited_seq is not None:
-            self._registry.reaped(self, process)
+        if exited_seq is not None and self._shells:
             shell = self._shells.pop(process, None)
             if shell is not None:
                 told = shell.report_text()
@@ -316,22 +339,6 @@ class Session:
             connection.push(*news)
         if self._reads:
             self._wake(process)
-        if closed_seq is not None:
-            self.running -= 1
-            self._registry.closed()
-            self._paused.discard(process)
-            self._catching_up.discard(process)
-            if self._networks:
-                self._end_network(process)
-            del self._notices[process]
-            if self._ended:
-                process.log.release()
-            elif process in self._unattended:
-                self._retire_unattended(process)
-            else:
-                self._retire(process)
-            if self.left:
-                self._loop.call_soon(self._registry.settled, self)
 
     def _end_network(self, process: Process) -> None:
         network = self._networks.pop(process, None)

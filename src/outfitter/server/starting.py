@@ -12,9 +12,8 @@ from ..host.spawn import check_words
 from ..protocol.process import StartResult
 from ..record import replace
 from ..shell.look import WRAPPERS, names_shell
-from ..shell.start import is_shell
+from ..shell.names import is_shell
 from .call import LATER
-from .shells import ShellStart, modes, reporting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from .confining import Matched
     from .environment import Environments
     from .network import ManagedNetwork
-    from .shells import Reporting
+    from .shells import Reporting, ShellStart
 
 # What masked startup files make good.
 _HELPED = ("login-shell", "startup-files")
@@ -202,6 +201,8 @@ class _Start:
         return steps
 
     def _shell_step(self, *, confined: bool) -> Step:
+        from .shells import modes, reporting
+
         ready, launch = self.ready, self.launch
         check_words(launch)  # to read a text of megabytes for shells in it takes 50 ms
         settings = ready.settings or self.environments.contract.settings(launch.cwd)
@@ -216,6 +217,8 @@ class _Start:
         """What the step for shells has done."""
         self.flags += tuple([one for one in plan.flags if not self.masked or one.code not in _HELPED])
         if plan.shell:
+            from .shells import ShellStart
+
             reports = self.report if plan.probe else None
             contract, told = self.environments.contract, self.call.session.summaries
             self.shell = ShellStart(plan, self.launch.env, contract, reports, told)
@@ -311,7 +314,11 @@ def _kept(ready: Ready) -> ShellState | None:
 
 def _masks(settings: Settings, params: StartParams, *, confined: bool) -> bool:
     """Whether startup files are masked for the command: a sandbox does it for next to nothing."""
-    return settings.descendants == "mask" or (confined and modes(settings, params.contract)[1] == "enforce")
+    if settings.descendants == "mask" or not confined:
+        return settings.descendants == "mask"
+    from .shells import modes
+
+    return modes(settings, params.contract)[1] == "enforce"
 
 
 def _settings(ready: Ready, environments: Environments) -> Settings | None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..host.tool import Ran
     from ..loop import Loop, Timer
     from ..protocol.upgrade import Gate
-    from ..transport.websocket import Listener
+    from ..transport.listener import Listener
     from .server import Server
 
     Listening = Callable[[], tuple[int, tuple[int, int] | None]]
@@ -264,12 +264,12 @@ def _thaw(server: Server) -> None:
 
 def answer_check(said: str, gate: Callable[[], Gate]) -> int:
     """Says whether this version could take over, having loaded what it needs; returns the exit status."""
-    from ..transport import websocket
+    from ..transport import listener, websocket
     from . import server
     from .handlers import environment, process, session
 
     gate()
-    needed = (websocket, server, environment, process, session)
+    needed = (listener, websocket, server, environment, process, session)
     if said != f"{_CHECK}{FORMAT}":
         sys.stderr.write(f"it reads format {FORMAT}, and this server writes {said.removeprefix(_CHECK)}\n")
         return 1

@@ -10,7 +10,8 @@ from __future__ import annotations
 from ..errors import LoginRejected
 from ..record import replace
 from .look import SOURCED, Looked, mentions_shell, names_shell
-from .start import ContractFlag, ShellPlan, family_of, prepare, shell_called
+from .names import shell_called
+from .start import ContractFlag, ShellPlan, family_of, prepare
 from .texts import LONGEST, commands, quotable, quoted, simple_words
 from .wrappers import Inner, Unreadable, is_wrapper, unwrap
 

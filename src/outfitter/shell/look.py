@@ -6,7 +6,7 @@ Most commands are a shell with a text that starts no other one, or no shell at a
 from __future__ import annotations
 
 from ..record import fill, record
-from .start import shell_called, shell_names
+from .names import shell_called, shell_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

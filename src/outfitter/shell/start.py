@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..errors import LoginRejected
 from ..record import KW_ONLY, fields, record, replace
 from .call import CARRIER, END, OURS, RARE, READONLY, rewritten
+from .names import shell_called
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,21 +19,6 @@ if TYPE_CHECKING:
 
     from .call import Family, ShellCall
 
-# By base name: the shell whose ways it has.
-_SHELLS = {
-    name: shell
-    for shell, names in {
-        "bash": ("bash", "rbash"),
-        "sh": ("sh",),
-        "dash": ("ash", "dash"),
-        "ksh": ("ksh", "ksh93", "ksh93u+m", "rksh", "rksh93", "lksh", "mksh", "oksh", "pdksh"),
-        "zsh": ("zsh", "rzsh", "zsh5"),
-        "fish": ("fish",),
-        "csh": ("csh", "bsd-csh"),
-        "tcsh": ("tcsh",),
-    }.items()
-    for name in names
-}
 # One pair of an environment is at most 131,071 bytes on Linux, and a character four of them.
 _CARRIED = 30_000
 _CARRIED_ASCII = 120_000
@@ -128,21 +114,6 @@ class Seen:
 
     env: dict[str, str]
     readonly: tuple[str, ...] = ()
-
-
-def is_shell(program: str) -> bool:
-    """Whether a program is a shell that we know, by its base name."""
-    return program.rpartition("/")[2] in _SHELLS
-
-
-def shell_called(name: str) -> str:
-    """The shell whose ways a program of this base name has; "" for none."""
-    return _SHELLS.get(name, "")
-
-
-def shell_names() -> tuple[str, ...]:
-    """All base names of shells."""
-    return tuple(_SHELLS)
 
 
 def prepare(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ..record import record
 from .call import OURS
-from .start import carried, carriers, shell_called
+from .names import shell_called
+from .start import carried, carriers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
