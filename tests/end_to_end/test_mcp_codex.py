@@ -56,10 +56,35 @@ class Stage:
         return run, model
 
 
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def skill(name: str) -> str:
+    return f"---\nname: {name}\ndescription: About {name}.\n---\nDo {name}.\n"
+
+
+ENABLED = '\n[plugins."demo@shop"]\nenabled = true\n'
+
+
+def plant(home: Path) -> None:
+    """Skills, a plugin with an MCP server, and a startup file: before the server starts, when it may look."""
+    put(home / ".codex/skills/deploy/SKILL.md", skill("deploy"))
+    put(home / ".agents/skills/tidy/SKILL.md", skill("tidy"))
+    plugin = home / ".codex/plugins/cache/shop/demo/1.0.0"
+    put(plugin / ".codex-plugin/plugin.json", '{"name": "demo"}')
+    put(plugin / "skills/wash/SKILL.md", skill("wash"))
+    server = {"command": sys.executable, "args": [mcpserver.__file__], "startup_timeout_sec": 60}
+    put(plugin / ".mcp.json", json.dumps({"mcpServers": {"plugged": server}}))
+    put(home / ".bash_profile", "echo ran >> $HOME/runs\ngreet() { echo hello; }\n")
+
+
 @pytest.fixture(params=["codex", "outfitter"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     for name in ("server", "work"):
         (tmp_path / name).mkdir()
+    plant(tmp_path / "server")
     with (
         serving(request.param, tmp_path / "server", env={"SERVER_MARK": "of the executor"}) as server,
         tapping(server.port) as tap,
@@ -125,49 +150,25 @@ def test_an_mcp_server_is_reached_over_http_through_the_executor(stage: Stage) -
 # Skills and plugins
 
 
-def put(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def skill(name: str) -> str:
-    return f"---\nname: {name}\ndescription: About {name}.\n---\nDo {name}.\n"
-
-
 def test_skills_and_plugins_of_the_executor_are_listed_to_the_model(stage: Stage) -> None:
-    put(stage.home / ".codex/skills/deploy/SKILL.md", skill("deploy"))
-    put(stage.home / ".agents/skills/tidy/SKILL.md", skill("tidy"))
-    plugin = stage.home / ".codex/plugins/cache/shop/demo/1.0.0"
-    put(plugin / ".codex-plugin/plugin.json", '{"name": "demo", "version": "1.0.0"}')
-    put(plugin / "skills/wash/SKILL.md", skill("wash"))
-    mcp_server = {"command": sys.executable, "args": [mcpserver.__file__], "startup_timeout_sec": 60}
-    put(plugin / ".mcp.json", json.dumps({"mcpServers": {"plugged": mcp_server}}))
-    enabled = '\n[plugins."demo@shop"]\nenabled = true\n'
-    put(stage.home / ".codex/config.toml", enabled)
-
     def script() -> Script:
-        yield [mcp_tool("plugged", "echo", text="from a plugin")]
+        call = mcp_tool("plugged", "echo", text="from a plugin")
+        [out] = yield [call]
+        while out.raw.startswith("unsupported call"):  # the client does not wait for a plugin's server
+            [out] = yield [call]
         return "done"
 
-    _, model = stage.play(script, enabled, ("plugins", "executor_capability_discovery_v2"))
-    told = "\n".join(
-        part["text"]
-        for item in model.requests[0]["input"]
-        for part in item.get("content", ())
-        if "text" in part
-    )
+    _, model = stage.play(script, ENABLED, ("plugins", "executor_capability_discovery_v2"))
+    told = json.dumps(model.requests[0]["input"])
     for name in ("deploy", "tidy", "demo:wash"):
         assert f"- {name}: About {name.rpartition(':')[2]}. (executor package: skill://" in told
-    [out] = model.outputs
-    assert result(out.text) == "1 from a plugin"
+    assert result(model.outputs[-1].text) == "1 from a plugin"
 
 
 # Shell snapshots
 
 
 def test_startup_files_run_once_for_all_commands_with_a_snapshot(stage: Stage) -> None:
-    put(stage.home / ".bash_profile", "echo ran >> $HOME/runs\ngreet() { echo hello; }\n")
-
     def script() -> Script:
         yield [exec_command("greet")]
         yield [exec_command("greet; shopt -q login_shell || echo plain")]
