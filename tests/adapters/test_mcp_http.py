@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import anyio
 import httpx2
 import mcp
 import pytest
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, TokenStorage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp_types import TextContent
 from pydantic import AnyUrl
 
 import outfitter
 from outfitter.adapters.mcp import OAUTH_BYTES, http_client
 from tests.adapters.test_mcp_stdio import text
-from tests.support.mcpweb import Authority, guarded_server, web_server
+from tests.support import mcpserver
+from tests.support.mcpweb import Authority, Kept, guarded_server, web_server
 from tests.support.rawhttp import HOLD, RawOrigin, raw_origin
 from tests.support.servers import Server, serving
 from tests.support.tap import tapping
@@ -72,6 +76,48 @@ def test_the_package_reaches_a_server_through_an_executor(server: Server, place:
         asyncio.run(main(tap.url))
         assert {params["url"] for params in tap.sent("http/request")} == {place}
     assert steps == [float(number) for number in range(1, 51)]
+
+
+def test_a_cancelled_call_is_cancelled_at_the_server(server: Server, place: str) -> None:
+    mcpserver.GATE.clear()
+    mcpserver.CANCELLED.clear()
+
+    async def main() -> None:
+        async with outfitter.connect(server.url) as executor, reaching(executor, place) as client:
+            begun = anyio.Event()
+
+            async def progress(done: float, total: float | None, message: str | None) -> None:
+                begun.set()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(client.call_tool, "hold", {}, progress_callback=progress))
+                await begun.wait()  # it came while the answer was still open
+                tasks.cancel_scope.cancel()
+            assert await asyncio.to_thread(mcpserver.CANCELLED.wait, 20)
+
+    asyncio.run(main())
+
+
+def test_a_cut_connection_is_resumed_where_the_server_keeps_its_events(server: Server) -> None:
+    mcpserver.GATE.clear()
+
+    async def main(place: str) -> None:
+        async with outfitter.connect(tap.url) as executor, reaching(executor, place, mode="legacy") as client:
+
+            async def progress(done: float, total: float | None, message: str | None) -> None:
+                if tap.connections == 1:
+                    tap.cut_at(lambda heard: heard.method == "environment/status")
+                    with pytest.raises(outfitter.Disconnected):
+                        await executor.status()
+                    mcpserver.GATE.set()
+
+            found = await client.call_tool("hold", {}, progress_callback=progress)
+            assert isinstance(found.content[0], TextContent)
+            assert found.content[0].text == "held"
+
+    with web_server(event_store=Kept(), retry_interval=10) as place, tapping(server.port) as tap:
+        asyncio.run(main(place))
+        assert tap.connections == 2
 
 
 # Authorization

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+
+# For a server in a thread of the test: what `hold` waits for, and that a call of it was cancelled.
+GATE = threading.Event()
+CANCELLED = threading.Event()
 
 
 def make(**settings: object) -> MCPServer:
@@ -36,6 +42,18 @@ def make(**settings: object) -> MCPServer:
         for number in range(1, upto + 1):
             await ctx.report_progress(number, upto)
         return "counted"
+
+    @server.tool()
+    async def hold(ctx: Context) -> str:
+        """Says that it has begun, and waits for the gate."""
+        await ctx.report_progress(1, 2)
+        try:
+            while not GATE.is_set():
+                await anyio.sleep(0.01)
+        except anyio.get_cancelled_exc_class():
+            CANCELLED.set()
+            raise
+        return "held"
 
     return server
 

@@ -21,7 +21,9 @@ from mcp.server.auth.provider import (
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp_types import JSONRPCMessage
 from pydantic import AnyHttpUrl
 
 from .machine import wait_until
@@ -50,6 +52,25 @@ def web_server(**settings: Any) -> Iterator[str]:
     listening = socket.create_server(("127.0.0.1", 0))
     with serving_app(make().streamable_http_app(**settings), listening):
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+
+
+class Kept(EventStore):
+    """Keeps all events, so that a client can come back to them."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[str, JSONRPCMessage | None]] = []
+
+    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+        self._events.append((stream_id, message))
+        return str(len(self._events))
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        last = int(last_event_id)
+        stream_id = self._events[last - 1][0]
+        for number, (whose, message) in enumerate(self._events[last:], last + 1):
+            if whose == stream_id and message is not None:
+                await send_callback(EventMessage(message, str(number)))
+        return stream_id
 
 
 class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
