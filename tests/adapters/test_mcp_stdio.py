@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -17,9 +18,10 @@ from mcp.shared.message import SessionMessage
 
 import outfitter
 from outfitter.adapters.mcp import STDERR_BYTES, StdioServer
-from outfitter.errors import RemoteProtocolError, RequestFailed, SessionExpired
+from outfitter.errors import AdapterMissing, RemoteProtocolError, RequestFailed, SessionExpired
 from tests.support import mcpserver
 from tests.support.machine import alive, wait_gone
+from tests.support.sandbox import need_sandbox
 from tests.support.servers import serving
 from tests.support.tap import tapping
 
@@ -276,18 +278,35 @@ def test_a_lost_session_comes_as_an_exception(tmp_path: Path) -> None:
 
 
 def test_it_is_started_as_a_command_is(tmp_path: Path) -> None:
-    """Its contract and its sandbox, too."""
+    """In the environment of its project, by its contract, in its sandbox."""
+    need_sandbox()
+    (tmp_path / "outfitter.toml").write_text('[env]\nset = { CI = "1" }\n')
     code = (
-        "found = sorted({'A', 'B'} & set(os.environ))\n"
-        "say(json.dumps({'jsonrpc': '2.0', 'method': 'x', 'params': {'got': found}}) + '\\n')"
+        "try: open('made', 'w'); made = True\n"
+        "except OSError: made = False\n"
+        "found = {'made': made, 'names': sorted({'A', 'B', 'C', 'CI'} & set(os.environ))}\n"
+        "say(json.dumps({'jsonrpc': '2.0', 'method': 'x', 'params': found}) + '\\n')"
     )
 
     async def main() -> None:
         async with outfitter.local(environment={"PATH": "/usr/bin:/bin", "A": "1", "B": "2"}) as executor:
-            contract = outfitter.EnvContract(unset=("B",))
-            async with small(executor, contract=contract, cwd=str(tmp_path)) as (received, sent):
+            server = small(
+                executor,
+                cwd=str(tmp_path),
+                env={"C": "3"},
+                contract=outfitter.EnvContract(unset=("B",)),
+                sandbox=outfitter.Sandbox.read_only(),
+            )
+            async with server as (received, sent):
                 await pid_of(received)
                 await sent.send(do(code))
-                assert said(await received.receive())["params"] == {"got": ["A"]}
+                assert said(await received.receive())["params"] == {"made": False, "names": ["A", "C", "CI"]}
 
     asyncio.run(main())
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    monkeypatch.delitem(sys.modules, "outfitter.adapters.mcp")
+    with pytest.raises(AdapterMissing, match=r"pip install 'outfitter\[mcp\]'"):
+        importlib.import_module("outfitter.adapters.mcp")
