@@ -280,11 +280,11 @@ def test_a_lost_session_comes_as_an_exception(tmp_path: Path) -> None:
 def test_it_is_started_as_a_command_is(tmp_path: Path) -> None:
     """In the environment of its project, by its contract, in its sandbox."""
     need_sandbox()
-    (tmp_path / "outfitter.toml").write_text('[env]\nset = { CI = "1" }\n')
+    (tmp_path / "outfitter.toml").write_text('[env]\nset = { NO_COLOR = "1" }\n')
     code = (
         "try: open('made', 'w'); made = True\n"
         "except OSError: made = False\n"
-        "found = {'made': made, 'names': sorted({'A', 'B', 'C', 'CI'} & set(os.environ))}\n"
+        "found = {'made': made, 'names': sorted({'A', 'B', 'C', 'NO_COLOR'} & set(os.environ))}\n"
         "say(json.dumps({'jsonrpc': '2.0', 'method': 'x', 'params': found}) + '\\n')"
     )
 
@@ -300,7 +300,8 @@ def test_it_is_started_as_a_command_is(tmp_path: Path) -> None:
             async with server as (received, sent):
                 await pid_of(received)
                 await sent.send(do(code))
-                assert said(await received.receive())["params"] == {"made": False, "names": ["A", "C", "CI"]}
+                names = ["A", "C", "NO_COLOR"]
+                assert said(await received.receive())["params"] == {"made": False, "names": names}
 
     asyncio.run(main())
 

@@ -159,7 +159,7 @@ def test_skills_and_plugins_of_the_executor_are_listed_to_the_model(stage: Stage
         return "done"
 
     _, model = stage.play(script, ENABLED, ("plugins", "executor_capability_discovery_v2"))
-    told = json.dumps(model.requests[0]["input"])
+    told = json.dumps(model.requests[-1]["input"])
     for name in ("deploy", "tidy", "demo:wash"):
         assert f"- {name}: About {name.rpartition(':')[2]}. (executor package: skill://" in told
     assert result(model.outputs[-1].text) == "1 from a plugin"
