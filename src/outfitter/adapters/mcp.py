@@ -23,6 +23,8 @@ try:
 except ImportError as error:
     raise AdapterMissing("mcp") from error
 
+from ..client.httpx2 import ExecutorTransport
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
@@ -245,8 +247,6 @@ def http_client(
     It takes what the package's own factory takes. `auth` may be one of the package's OAuth providers: what it
     asks is sent by the executor too, and its answers are limited to `OAUTH_BYTES`.
     """
-    from ..client.httpx2 import ExecutorTransport
-
     return httpx2.AsyncClient(
         # A compressed answer may be a thousand times what it was on its way.
         headers={"accept-encoding": "identity", **(headers or {})},

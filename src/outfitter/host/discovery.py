@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
 from ..core import capabilities
 from ..core.capabilities import FILE_BYTES, MANIFESTS, METADATA, ROOT_BYTES, SKILL
@@ -231,37 +232,39 @@ def _path(one: str, base: str, uri: str) -> str:
 
 def installed(cache: str, encode: Encode, sight: Sight = PLAIN) -> tuple[list[dict[str, Any]], int]:
     """The plugins of a folder, WHENCE/NAME/VERSION, by their ids; and how many things could not be read."""
-    found = []
+    found: list[dict[str, Any]] = []
     failures = 0
     known = sorted(
         (f"{name}@{whence}", f"{cache}/{whence}/{name}")
-        for whence in _folders(cache, sight)
-        for name in _folders(f"{cache}/{whence}", sight)
+        for whence in filter(capabilities.is_plugin_part, _folders(cache, sight))
+        for name in filter(capabilities.is_plugin_part, _folders(f"{cache}/{whence}", sight))
     )
-    for ident, folder in known[: capabilities.INSTALLED]:
-        version = capabilities.newest(_entries(folder, sight))
+    left = ROOT_BYTES  # for the files of all together
+    deadline = time.monotonic() + _SECONDS
+    for number, (ident, folder) in enumerate(known):
+        if number == capabilities.INSTALLED or left < 0 or time.monotonic() > deadline:
+            return found, failures + 1
+        version = capabilities.newest(_folders(folder, sight, links=False))
         if version is None:
             continue
         try:
             told, missing = _installed(ident, folder, version, encode, sight)
-            found.append(told)
-            failures += missing
         except capabilities.Unusable:
             failures += 1
-    return found, failures + (len(known) > capabilities.INSTALLED)
+            continue
+        found.append(told)
+        failures += missing
+        left -= sum(len(file["contents"]) for file in told["files"].values() if file is not None)
+    return found, failures
 
 
-def _entries(path: str, sight: Sight) -> list[str]:
-    """The folders in a folder, sorted; none where it cannot be read."""
+def _folders(path: str, sight: Sight, *, links: bool = True) -> list[str]:
+    """The folders in a folder, with links to folders or without; none where it cannot be read."""
     try:
         with sight.scan(path) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=links))
     except OSError:
         return []
-
-
-def _folders(path: str, sight: Sight) -> list[str]:
-    return [name for name in _entries(path, sight) if capabilities.is_plugin_part(name)]
 
 
 def _installed(
