@@ -153,6 +153,10 @@ directory /project/docs
 file      /project/docs/notes.txt
 still there: False
 """,
+    "mcp_server.py": """\
+tools: ['add']
+2 + 3: {'result': 5}
+""",
     "talk_raw.py": """\
 a session is open
 started: first

@@ -57,7 +57,7 @@ LAYERS: dict[str, set[str]] = {
     | {"protocol", "env", "core", "transport", "host", "providers", "contract", "observe"},
 }
 # Composition lives at the edge: these may import everything.
-EDGE = {"__init__", "__main__", "local", "sync", "cli"}
+EDGE = {"__init__", "__main__", "adapters", "local", "sync", "cli"}
 
 # What pure code may not touch, from the standard library.
 EFFECTS = {
@@ -239,6 +239,7 @@ def test_no_json_is_written_in_the_server() -> None:
 
 # The sync client is the async one again, by its own names; environments.toml's Configuration is public.
 TWINS = {"Client", "Files", "Http", "HttpStream", "RemoteFile", "RemoteProcess", "Watch", "Configuration"}
+TWINS |= {"ExecutorTransport"}  # httpx and httpx2 each have one
 
 
 def test_no_two_classes_share_a_name() -> None:
@@ -248,3 +249,28 @@ def test_no_two_classes_share_a_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(name)
     assert {name for name, modules in places.items() if len(modules) > 1} == TWINS
+
+
+# Packages that Outfitter fits into. Only the module for one imports it, so nobody pays for what is not used.
+PEERS = {
+    "anyio": {"adapters.mcp"},
+    "httpx": {"client.httpx"},
+    "httpx2": {"client.httpx2", "adapters.mcp"},
+    "mcp": {"adapters.mcp"},
+    "mcp_types": {"adapters.mcp"},
+}
+
+
+def test_each_peer_is_imported_by_its_own_module() -> None:
+    found: dict[str, set[str]] = {}
+    for name, path in MODULES.items():
+        for _, module, ours in imports(path):
+            if not ours and module in PEERS:
+                found.setdefault(module, set()).add(name)
+    assert found == PEERS
+
+
+def test_nothing_below_imports_an_adapter() -> None:
+    assert [
+        name for name, path in MODULES.items() if any(one.startswith("adapters.") for one in arrows(path))
+    ] == []

@@ -206,6 +206,12 @@ def test_large_output_arrives_whole_and_in_order(client: sync.Client) -> None:
     assert b"".join(pieces) == text
 
 
+def test_end_ends_a_command_and_waits_for_nothing(client: sync.Client) -> None:
+    process = client.start(["sleep", "1000"])
+    process.end()
+    assert process.wait() == 137
+
+
 def test_events_come_in_order_and_end(client: sync.Client) -> None:
     process = client.start(["cat"], stdin=True)
     seen: list[Output | Exited] = []

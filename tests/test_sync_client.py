@@ -19,8 +19,8 @@ CLIENT = (
     "overlay_event processes put_overlay require resolve run session_id start state status where"
 )
 PROCESS = (
-    "close_stdin closed discard environment exit_code interrupt keep missed process_id resize sandbox_denied "
-    "startup terminate tty wait warnings write"
+    "close_stdin closed discard end environment exit_code interrupt keep missed process_id resize "
+    "sandbox_denied startup terminate tty wait warnings write"
 )
 FILES = (
     "canonicalize chmod copy exists list make_directory open read remove rename search stat walk watch "

@@ -43,6 +43,7 @@ OutfitterError
 ├── FileFailed                  the operating system refused a file operation
 ├── HttpFailed                  a request to another server failed, or its answer could not be read
 ├── HostUnsupported             this machine lacks what the operation needs
+├── AdapterMissing              the package that an adapter is for is not installed (an ImportError too)
 ├── SettingInvalid              a flag, file or URL cannot be used as given
 │   └── FileInvalid             a file has mistakes; all of them, each with its line
 ├── EnvironmentUnknown          no environment has this name
@@ -196,6 +197,19 @@ class OutputTooLarge(OutfitterError):
 
     def __str__(self) -> str:
         return f"the command was ended after {self.limit} bytes of output: stream it, or raise max_output"
+
+
+class AdapterMissing(OutfitterError, ImportError):
+    """`peer` is the package that an adapter is for, and the extra that brings it."""
+
+    slug = "adapter-missing"
+
+    def __init__(self, peer: str) -> None:
+        super().__init__(peer)
+        self.peer = peer
+
+    def __str__(self) -> str:
+        return f"the package {self.peer} is not installed: pip install 'outfitter[{self.peer}]'"
 
 
 class Refused(OutfitterError):

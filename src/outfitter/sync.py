@@ -225,6 +225,10 @@ class RemoteProcess(BlockingProcess):
     resize = blocking(AsyncRemoteProcess.resize)
     """Sets the size of the command's terminal. Raises CapabilityMissing if the server cannot do it."""
 
+    def end(self) -> None:
+        """Ends the command and everything it started, in the background, and discards its output."""
+        self._background.post(self._wrapped.end)
+
     def keep(self) -> None:
         """Leaves the command running when the client closes, for as long as the server keeps the session."""
         self._background.post(self._wrapped.keep)

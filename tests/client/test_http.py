@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import httpx
 import pytest
 
 import outfitter
 from outfitter import sync
 from outfitter.client.http import BodyFeed
-from outfitter.client.httpx import ExecutorTransport
 from outfitter.errors import Disconnected, HttpFailed, RemoteProtocolError, RequestFailed
 from outfitter.protocol.http import BodyNotice
 from tests.support.machine import wait_until
@@ -123,11 +123,15 @@ def test_plain_calls_do_the_same(server: Server, origin: RawOrigin) -> None:
             assert b"".join(stream) == b"abcdef"
 
 
-def test_httpx_goes_through_an_executor(server: Server, origin: RawOrigin) -> None:
+@pytest.mark.parametrize("name", ["httpx", "httpx2"])
+def test_httpx_goes_through_an_executor(name: str, server: Server, origin: RawOrigin) -> None:
+    library: Any = importlib.import_module(name)
+    transport: Any = importlib.import_module(f"outfitter.client.{name}").ExecutorTransport
+
     async def main() -> None:
         async with (
             outfitter.connect(server.url) as client,
-            httpx.AsyncClient(transport=ExecutorTransport(client), timeout=20) as web,
+            library.AsyncClient(transport=transport(client), timeout=20) as web,
         ):
             found = await web.get(f"{origin.url}/moved", follow_redirects=True)
             assert (found.status_code, found.content, len(found.history)) == (200, b"abcdef", 1)
@@ -137,13 +141,13 @@ def test_httpx_goes_through_an_executor(server: Server, origin: RawOrigin) -> No
             assert "content-type: application/json" in echo.text and echo.text.endswith('{"a":1}')
             async with web.stream("GET", f"{origin.url}/pieces") as stream:
                 assert b"".join([piece async for piece in stream.aiter_bytes()]) == b"abcdef"
-            with pytest.raises(httpx.ReadError):
+            with pytest.raises(library.ReadError):
                 await web.get(f"{origin.url}/cut")
-            with pytest.raises(httpx.ConnectError):
+            with pytest.raises(library.ConnectError):
                 await web.get("http://127.0.0.1:1/")
-            with pytest.raises(httpx.ReadTimeout):
+            with pytest.raises(library.ReadTimeout):
                 await web.get(f"{origin.url}/hold", timeout=0.1)
-            with pytest.raises(httpx.ReadTimeout):
+            with pytest.raises(library.ReadTimeout):
                 await web.get(f"{origin.url}/hold-body", timeout=0.1)
 
     asyncio.run(main())

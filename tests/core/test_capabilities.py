@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from outfitter.core.capabilities import Named, Unusable, dependencies, front_matter, named, policy, skill
+from outfitter.core.capabilities import (
+    Named,
+    PluginFace,
+    Unusable,
+    dependencies,
+    face,
+    front_matter,
+    is_plugin_part,
+    named,
+    newest,
+    policy,
+    skill,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +38,65 @@ from outfitter.core.capabilities import Named, Unusable, dependencies, front_mat
 )
 def test_file_that_a_manifest_names(manifest: str, found: Named) -> None:
     assert named(manifest, "mcpServers") == found
+
+
+@pytest.mark.parametrize(
+    ("manifest", "found"),
+    [
+        ("{}", PluginFace("1.0.0", "1.0.0", None)),
+        ('{"name": " "}', PluginFace("1.0.0", "1.0.0", None)),
+        ('{"name": " a "}', PluginFace(" a ", " a ", None)),
+        ('{"name": "a", "interface": {"displayName": " A "}}', PluginFace("a", "A", None)),
+        ('{"name": "a", "interface": {"displayName": " "}}', PluginFace("a", "a", None)),
+        ('{"name": "a", "mcpServers": {"b": ["ä", 1]}}', PluginFace("a", "a", '{"b":["ä",1]}')),
+        ('{"name": "a", "mcpServers": ["x"]}', PluginFace("a", "a", None)),
+    ],
+)
+def test_what_a_manifest_says_of_a_plugin(manifest: str, found: PluginFace) -> None:
+    assert face(manifest, "1.0.0") == found
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "",
+        "[]",
+        "[" * 100_000,
+        '{"name": 5}',
+        '{"apps": {}}',
+        '{"interface": []}',
+        '{"interface": {"displayName": 1}}',
+    ],
+)
+def test_a_manifest_that_cannot_be_used(manifest: str) -> None:
+    with pytest.raises(Unusable):
+        face(manifest, "1.0.0")
+
+
+@pytest.mark.parametrize(
+    ("versions", "used"),
+    [
+        ([], None),
+        (["1 0", "ä", ""], None),
+        (["1.0.0", "10.0.0", "2.0.0"], "10.0.0"),
+        (["1.0.0", "local", "zzz"], "local"),
+        (["1.0.0", "abc", "abd"], "abd"),
+        (["1.0.0-beta.2", "1.0.0-beta.10", "1.0.0-alpha", "0.9.9"], "1.0.0-beta.10"),
+        (["1.0.0-1", "1.0.0-a"], "1.0.0-a"),
+        (["1.0.0-beta", "1.0.0"], "1.0.0"),
+        (["1.0.0", "1.0.0-beta"], "1.0.0"),
+        (["1.2", "1.10"], "1.2"),
+    ],
+)
+def test_one_version_of_a_plugin_is_used(versions: list[str], used: str | None) -> None:
+    assert newest(versions) == used
+
+
+def test_names_of_plugins_are_plain() -> None:
+    assert [name for name in ("a", "A-b_1", "", "-", "a b", "ä", ".a", "a@b") if is_plugin_part(name)] == [
+        "a",
+        "A-b_1",
+    ]
 
 
 def test_front_matter_stands_between_two_lines() -> None:

@@ -44,6 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     plant_roots(home / "roots")
     plant_skills(home)
+    plant_plugins(home / ".codex/plugins/cache")
     plant_config(home)
     return home
 
@@ -246,12 +247,60 @@ def plant_skills(home: Path) -> None:
     put(home / ".codex/skills/deep/a/b/c/SKILL.md", "---\nname: deep\ndescription: x\n---\n")
 
 
+def plant_plugins(cache: Path) -> None:
+    skill = "---\nname: s\ndescription: d\n---\n"
+    manifests: dict[str, Any] = {
+        "plain": {"name": "plain"},
+        "unnamed": {},
+        "other-name": {"name": "another", "version": "3.3.3", "interface": {"displayName": " Shown"}},
+        "blank": {"name": " blank ", "interface": {"displayName": "  "}},
+        "paths": {"name": "paths", "skills": "./more/", "mcpServers": "./my.json", "apps": "./a.json"},
+        "inline": {"name": "inline", "mcpServers": {"z": {"command": "true", "args": ["ä"]}}},
+        "list": {"name": "list", "mcpServers": ["./my.json"]},
+        "gone": {"name": "gone", "mcpServers": "./gone.json"},
+        "wrong-paths": {"name": "wrong-paths", "mcpServers": "my.json", "apps": "my.json"},
+        "number": {"name": 5},
+        "apps-table": {"name": "x", "apps": {"q": 1}},
+        "interface-number": {"name": "x", "interface": 5},
+        "array": [],
+        "a b": {"name": "space"},
+    }
+    for name, manifest in manifests.items():
+        put(cache / "shop" / name / "1.0.0/.codex-plugin/plugin.json", json.dumps(manifest))
+        put(cache / "shop" / name / "1.0.0/skills/s/SKILL.md", skill)
+    for file in ("more/x/SKILL.md", "SKILL.md"):
+        put(cache / "shop/paths/1.0.0" / file, skill)
+    put(cache / "shop/paths/1.0.0/skills/broken/SKILL.md", "---\nname: [bad\n---\n")
+    for file in ("my.json", "a.json"):
+        put(cache / "shop/paths/1.0.0" / file, "{}")
+    for name in ("plain", "list", "gone", "wrong-paths"):
+        for file in (".mcp.json", ".app.json"):
+            put(cache / "shop" / name / "1.0.0" / file, f'{{"{file}": {{}}}}')
+    versions = {
+        "numbers": ("1.0.0", "10.0.0", "2.0.0"),
+        "local": ("1.0.0", "local", "zzz"),
+        "texts": ("1.0.0", "abc", "abd"),
+        "early": ("1.0.0-beta.2", "1.0.0-beta.10", "1.0.0-alpha", "0.9.9"),
+        "short": ("1.2", "1.10"),
+        "spaced": ("1 0",),
+    }
+    for name, folders in versions.items():
+        for version in folders:
+            put(cache / "shop" / name / version / ".claude-plugin/plugin.json", json.dumps({"name": name}))
+    put(cache / "shop/no-manifest/1.0.0/skills/s/SKILL.md", skill)
+    put(cache / "shop/no-version/file", "")
+    put(cache / "mall/plain/1.0.0/.codex-plugin/plugin.json", "{nope")
+    put(cache / "a file", "")
+
+
 @pytest.mark.parametrize("cwd", ["file:///", "file:///C:/x", "file:///nope"])
 def test_executors_own_skills_are_the_same(cwd: str, servers: tuple[Asker, Asker]) -> None:
     theirs, ours = (server.ask(STORE, {"cwd": cwd}) for server in servers)
     assert [one["path"] for one in ours["skills"]] == [one["path"] for one in theirs["skills"]]
-    for first, second in zip(theirs["skills"], ours["skills"], strict=True):
-        assert second == first
+    assert [one["id"] for one in ours["plugins"]] == [one["id"] for one in theirs["plugins"]]
+    for kind in ("skills", "plugins"):
+        for first, second in zip(theirs[kind], ours[kind], strict=True):
+            assert second == first
     assert ours == theirs
 
 

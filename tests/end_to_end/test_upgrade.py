@@ -771,7 +771,8 @@ def test_new_version_is_loaded(tmp_path: Path) -> None:
                     source.read_text().replace(f'VERSION = "{outfitter.VERSION}"', 'VERSION = "9.9"')
                 )
                 assert (await upgrade(client, server))["version"] == "9.9"
-                assert (await client.call("environment/info", None))["executorVersion"] == "9.9"
+                info = await client.call("environment/info", None)
+                assert info["executorVersion"].endswith("+outfitter.9.9")
                 await cat.process.write(b"kept\n")
                 await cat.until(b"kept\n")
 

@@ -248,6 +248,7 @@ NEVER_ANSWERED = {
     errors.SessionExpired,
     errors.RequestFailed,
     errors.SettingInvalid,
+    errors.AdapterMissing,
     errors.ContractViolated,
     errors.CapabilityMissing,
     errors.DialFailed,

@@ -68,3 +68,24 @@ def test_every_flag_of_the_reference_is_reported_first_and_in_its_order() -> Non
         "linuxRootWritePreservesDevices",
         "linuxApprovedRootWritePreservesRestrictions",
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("0.1.0", "0.166.0+outfitter.0.1.0"),
+        ("0.1.0+mine", "0.166.0+outfitter.0.1.0.mine"),  # one mark for what follows, as versions have it
+        (None, None),
+    ],
+)
+def test_the_version_is_told_behind_that_of_the_reference(version: str | None, told: str | None) -> None:
+    info = EnvironmentInfo("sh", "/bin/sh", None, None, None, None, version, None, frozenset())
+    sent = info.encode()
+    assert sent["executorVersion"] == told
+    read = EnvironmentInfo.decode(sent).version
+    assert read == (None if version is None else version.replace("+", "."))
+
+
+def test_the_version_of_the_reference_is_its_own() -> None:
+    told = {"shell": {"name": "sh", "path": "/bin/sh"}, "executorVersion": "0.166.0"}
+    assert EnvironmentInfo.decode(told).version == "0.166.0"

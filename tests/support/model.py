@@ -33,9 +33,12 @@ class Call:
     name: str
     arguments: Message
     text: str | None = None  # instead of arguments, for a tool that takes plain text
+    namespace: str | None = None  # of a tool that somebody else has
 
     def item(self, ident: str) -> Message:
         item: Message = {"id": f"item-{ident}", "call_id": ident, "name": self.name}
+        if self.namespace is not None:
+            item["namespace"] = self.namespace
         if self.text is not None:
             return {"type": "custom_tool_call", **item, "input": self.text}
         return {"type": "function_call", **item, "arguments": json.dumps(self.arguments)}
@@ -87,6 +90,11 @@ def write_stdin(session: int, chars: str = "", **arguments: Any) -> Call:
 def apply_patch(*lines: str) -> Call:
     """Changes files by a patch, given without its first and last line."""
     return Call("apply_patch", {}, "\n".join(("*** Begin Patch", *lines, "*** End Patch")) + "\n")
+
+
+def mcp_tool(server: str, tool: str, /, **arguments: Any) -> Call:
+    """Calls a tool of an MCP server."""
+    return Call(tool, arguments, namespace=f"mcp__{server}")
 
 
 def view_image(path: str) -> Call:

@@ -172,6 +172,13 @@ class RemoteProcess(ProcessState):
         params = wire.ResizeParams(self.process_id, wire.TerminalSize(rows, cols)).encode()
         await self._session.call("process/resize", params)
 
+    def end(self) -> None:
+        """Ends the command and everything it started, in the background, and discards its output.
+
+        Without a connection, it is ended after the recovery.
+        """
+        self._feed.end()
+
     def keep(self) -> None:
         """Leaves the command running when the client closes, for as long as the server keeps the session."""
         self._feed.kept = True

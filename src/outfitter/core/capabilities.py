@@ -6,7 +6,7 @@ one of three places. What a file says is decided here; who reads the files is `h
 
 from __future__ import annotations
 
-from json import loads
+from json import dumps, loads
 
 from ..record import record
 
@@ -18,10 +18,12 @@ SKILL = "SKILL.md"
 METADATA = "agents/openai.yaml"  # beside it
 MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json", ".cursor-plugin/plugin.json")
 MCP_CONFIG = ".mcp.json"  # of a plugin that names none
+APPS_CONFIG = ".app.json"  # the same, of a plugin that is installed
 # The reference's: of the scan of a root, of one file, of all files of a root, of a request.
 DEPTH, DIRECTORIES, ENTRIES = 6, 2000, 20_000
 FILE_BYTES, ROOT_BYTES = 1 << 20, 16 << 20
 ROOTS = 128
+INSTALLED = 1024  # plugins; ours, because each of them is a walk. The reference has no limit
 _LONGEST_NAME = 64  # characters; a skill with a longer one is left out, as the reference does
 
 
@@ -57,11 +59,79 @@ def named(manifest: str, key: str) -> Named:
     return Named("/".join(parts))
 
 
-# Skills
-
-
 class Unusable(Exception):
-    """What a skill says about itself cannot be used."""
+    """What a skill or a plugin says about itself cannot be used."""
+
+
+@record
+class PluginFace:
+    """What a plugin is called: in the names of its skills, and by people."""
+
+    name: str
+    display_name: str
+    inline: str | None  # its MCP servers, where the manifest itself has them
+
+
+def face(manifest: str, folder: str) -> PluginFace:
+    """What a manifest says of an installed plugin. Raises Unusable."""
+    try:
+        said = loads(manifest)
+    except (ValueError, RecursionError):
+        raise Unusable("its manifest is no JSON") from None
+    if not isinstance(said, dict):
+        raise Unusable("its manifest is no table")
+    shown = _typed(said, "interface", dict) or {}
+    _typed(said, "apps", str)
+    name = _typed(said, "name", str) or ""
+    name = name if name.strip() else folder
+    display_name = (_typed(shown, "displayName", str) or "").strip() or name
+    servers = said.get("mcpServers")
+    inline = dumps(servers, separators=(",", ":"), ensure_ascii=False) if isinstance(servers, dict) else None
+    return PluginFace(name, display_name, inline)
+
+
+def _typed(said: dict[str, Any], key: str, kind: type) -> Any:
+    value = said.get(key)
+    if value is not None and not isinstance(value, kind):
+        raise Unusable(f"`{key}` of its manifest is of another type")
+    return value
+
+
+def is_plugin_part(name: str) -> bool:
+    """Whether a folder's name can be that of a plugin or of where it came from."""
+    return name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+
+
+def newest(versions: list[str]) -> str | None:
+    """The version that is used of those installed: one under development, or else the latest."""
+    best = None
+    for version in versions:
+        plain = version.replace("-", "").replace("_", "").replace("+", "").replace(".", "")
+        if not (plain.isascii() and plain.isalnum()):
+            continue
+        if version == "local":
+            return version
+        if best is None or _is_later(version, best):
+            best = version
+    return best
+
+
+def _is_later(one: str, other: str) -> bool:
+    first, second = _precedence(one), _precedence(other)
+    return one > other if first is None or second is None else first > second
+
+
+def _precedence(version: str) -> tuple[object, ...] | None:
+    """What a semantic version is ordered by; None for any other text."""
+    release, dash, before = version.partition("+")[0].partition("-")
+    numbers = release.split(".")
+    if len(numbers) != 3 or not all(map(str.isdecimal, numbers)):
+        return None
+    parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in before.split(".")]
+    return (*map(int, numbers), not dash, parts)
+
+
+# Skills
 
 
 def front_matter(text: str) -> str:

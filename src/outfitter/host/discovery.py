@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
 from ..core import capabilities
 from ..core.capabilities import FILE_BYTES, MANIFESTS, METADATA, ROOT_BYTES, SKILL
@@ -229,6 +230,78 @@ def _path(one: str, base: str, uri: str) -> str:
 # capabilities/discoverV2
 
 
+def installed(cache: str, encode: Encode, sight: Sight = PLAIN) -> tuple[list[dict[str, Any]], int]:
+    """The plugins of a folder, WHENCE/NAME/VERSION, by their ids; and how many things could not be read."""
+    found: list[dict[str, Any]] = []
+    failures = 0
+    known = sorted(
+        (f"{name}@{whence}", f"{cache}/{whence}/{name}")
+        for whence in filter(capabilities.is_plugin_part, _folders(cache, sight))
+        for name in filter(capabilities.is_plugin_part, _folders(f"{cache}/{whence}", sight))
+    )
+    left = ROOT_BYTES  # for the files of all together
+    deadline = time.monotonic() + _SECONDS
+    for number, (ident, folder) in enumerate(known):
+        if number == capabilities.INSTALLED or left < 0 or time.monotonic() > deadline:
+            return found, failures + 1
+        version = capabilities.newest(_folders(folder, sight, links=False))
+        if version is None:
+            continue
+        try:
+            told, missing = _installed(ident, folder, version, encode, sight)
+        except capabilities.Unusable:
+            failures += 1
+            continue
+        found.append(told)
+        failures += missing
+        left -= sum(len(file["contents"]) for file in told["files"].values() if file is not None)
+    return found, failures
+
+
+def _folders(path: str, sight: Sight, *, links: bool = True) -> list[str]:
+    """The folders in a folder, with links to folders or without; none where it cannot be read."""
+    try:
+        with sight.scan(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=links))
+    except OSError:
+        return []
+
+
+def _installed(
+    ident: str, folder: str, version: str, encode: Encode, sight: Sight
+) -> tuple[dict[str, Any], int]:
+    """A plugin, and how many things of it could not be read. Raises Unusable."""
+    path = f"{folder}/{version}"
+    uri = Bundle(encode, sight).uri(path)
+    told = root(ident, path, uri, encode, sight)
+    if told["plugin"] is None:
+        raise capabilities.Unusable("it has no manifest")
+    files = dict(told["plugin"])
+    manifest = files["manifest"]
+    face = capabilities.face(manifest["contents"], version)
+    if face.inline is not None:
+        files["mcpConfig"] = {"path": manifest["path"], "contents": face.inline}
+    if not capabilities.named(manifest["contents"], "apps").path:
+        files["appsConfig"] = Bundle(encode, sight).read(f"{path}/{capabilities.APPS_CONFIG}")
+    skills = []
+    for one in told["skills"]:
+        try:
+            skill = _skill(one)
+            skills.append({**skill, "name": f"{face.name}:{skill['name']}"})
+        except capabilities.Unusable:
+            pass  # counted below
+    missing = len(told["warnings"]) + (len(skills) < len(told["skills"]))
+    return {
+        "id": ident,
+        "displayName": face.display_name,
+        "remotePluginId": None,
+        "version": version,
+        "root": uri,
+        "files": files,
+        "skills": skills,
+    }, missing
+
+
 def own_skills(
     stores: list[tuple[str, str]], encode: Encode, sight: Sight = PLAIN
 ) -> tuple[list[dict[str, Any]], bool]:
@@ -245,13 +318,13 @@ def own_skills(
         failures = failures or bool(told["warnings"] or told["error"])
         for one in told["skills"]:
             try:
-                skills.append(_skill(one, {"id": ident, "path": uri}))
+                skills.append({**_skill(one), "discoveryRoot": {"id": ident, "path": uri}})
             except capabilities.Unusable:
                 failures = True
     return skills, failures
 
 
-def _skill(one: dict[str, File | None], store: dict[str, str]) -> dict[str, Any]:
+def _skill(one: dict[str, File | None]) -> dict[str, Any]:
     from ..formats import yaml
 
     instructions, metadata = one["instructions"], one["metadata"]
@@ -267,7 +340,6 @@ def _skill(one: dict[str, File | None], store: dict[str, str]) -> dict[str, Any]
     return {
         **told,
         "path": instructions["path"],
-        "discoveryRoot": store,
         "dependencies": capabilities.dependencies(more),
         "policy": capabilities.policy(more),
     }

@@ -32,6 +32,11 @@ REFERENCE_FLAGS = (
 )
 
 
+# What an executor's version is told as: the reference's version that we answer like, and behind it our own.
+# Stock Codex asks only executors of a late enough version for their skills and plugins.
+_LEVEL = "0.166.0+outfitter."
+
+
 # The close code for a client whose session was given to another one. Private use (RFC 6455 7.4.2).
 TAKEN_OVER = 4001
 # And for a client that leaves and will not come back: its session ends as soon as nothing runs in it.
@@ -91,7 +96,7 @@ class EnvironmentInfo(Result):
             _uri_or_none(fields, "userHomeDir"),
             _uri_or_none(fields, "tempDir"),
             fields.text_or_none("platformOs"),
-            fields.text_or_none("executorVersion"),
+            _own_version(fields.text_or_none("executorVersion")),
             None if retention is None else retention / 1000,
             frozenset(name for name, on in flags.items() if on is True)
             if type(flags) is dict
@@ -108,7 +113,7 @@ class EnvironmentInfo(Result):
         retention = self.session_retention
         return {
             "shell": {"name": self.shell_name, "path": self.shell_path},
-            "executorVersion": self.version,
+            "executorVersion": None if self.version is None else _LEVEL + self.version.replace("+", "."),
             "providerId": self.provider_id,
             "cwd": None if self.cwd is None else self.cwd.text,
             "userHomeDir": None if self.home is None else self.home.text,
@@ -120,6 +125,14 @@ class EnvironmentInfo(Result):
             "base": self.base,
             "capabilities": flags,
         }
+
+
+def _own_version(told: str | None) -> str | None:
+    """The version of who answers: ours, or the reference's."""
+    if told is None:
+        return None
+    _, ours, version = told.partition("+outfitter.")
+    return version if ours else told
 
 
 def _uri_or_none(fields: Fields, name: str) -> uri.FileUri | None:

@@ -52,14 +52,18 @@ def discover(call: Call, params: DiscoverParams) -> Later:
     contract = call.services.environments.contract
     bounds = confined(call, params.sandbox)
     stores = [("user-agent-skills", os.path.join(contract.home, ".agents", "skills"))]
+    cache = ""
     try:
         codex_home = os.path.dirname(codex_file(contract.base.values))
         stores.insert(0, ("codex-home-skills", os.path.join(codex_home, "skills")))
+        cache = os.path.join(codex_home, "plugins", "cache")
     except SettingInvalid:
         pass  # a server without a home has none
 
     def look() -> DiscoverResult:
-        skills, failures = discovery.own_skills(stores, encode_name, _sight(bounds))
-        return DiscoverResult([], skills, [_INCOMPLETE] if failures else [])
+        sight = _sight(bounds)
+        plugins, partial = discovery.installed(cache, encode_name, sight) if cache else ([], 0)
+        skills, failures = discovery.own_skills(stores, encode_name, sight)
+        return DiscoverResult(plugins, skills, [_INCOMPLETE] * (partial + failures))
 
     return call.feature(FileWork).run(call, look, turns=call.services.walks)
