@@ -155,7 +155,7 @@ class _Start:
         observer = call.services.observer
         if observer is not None:
             who = (call.principal, call.channel.address, call.session.id)
-            observer.started(*who, process, self.params.argv, self.launch.cwd)
+            observer.started(*who, process, self.params.argv, self.launch.cwd, call.span)
         return self._answer(process)
 
     # From the launch to the command
