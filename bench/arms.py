@@ -78,9 +78,12 @@ class Workshop:
             raise BenchError(f"{argv[0]} failed with {done.returncode}")
         return seconds
 
-    def start(self, name: str, argv: Sequence[str], *, announces: bool = True) -> Server:
+    def start(
+        self, name: str, argv: Sequence[str], *, announces: bool = True, env: Mapping[str, str] | None = None
+    ) -> Server:
         log = os.path.join(self._scratch, f"{name}.log")
-        server = Server(name, argv, self.environment(name), log, announces=announces)
+        environment = {**self.environment(name), **(env or {})}
+        server = Server(name, argv, environment, log, announces=announces)
         self._servers.append(server)
         return server
 
@@ -197,9 +200,9 @@ class ExecArm:
         return self._workshop.seconds(self.name, *argv, cwd=cwd, env=env)
 
     @contextmanager
-    def fresh(self) -> Iterator[Server]:
+    def fresh(self, *flags: str, env: Mapping[str, str] | None = None) -> Iterator[Server]:
         """A server of its own, not waited for."""
-        server = self._workshop.start(self.name, self._argv)
+        server = self._workshop.start(self.name, [*self._argv, *flags], env=env)
         try:
             yield server
         finally:

@@ -18,7 +18,7 @@ from functools import partial
 from statistics import median
 from typing import Final
 
-from bench import contract, gate, http, library, network, procfs, projects, sandbox
+from bench import contract, gate, http, library, network, observe, procfs, projects, sandbox
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -431,6 +431,22 @@ def _gate(arm: ExecArm, effort: Effort) -> Values:
     return {f"gate.{name}": seconds * 1e3 for name, seconds in found.items()}
 
 
+# Those who watch
+
+
+def _observe(arm: ExecArm, effort: Effort) -> Values:
+    middles = {
+        way: (median(commands), median(paths))
+        for way, (commands, paths) in observe.requests(arm, effort.samples * 2).items()
+    }
+    plain = middles.pop("off")
+    values = {"observe.off": plain[0] * 1e3}
+    for way, (command, path) in middles.items():
+        values[f"observe.{way}.command"] = 100 * (command / plain[0] - 1)
+        values[f"observe.{way}.path"] = (path - plain[1]) * 1e6
+    return values
+
+
 # The environment contract
 
 
@@ -712,6 +728,20 @@ WORKLOADS: Final = (
             Metric("gate.signed", "authenticate: a signed token (HS256), p50", "ms"),
         ),
         _gate,
+        servers=("ours",),
+        needs_server=False,
+    ),
+    Workload(
+        "observe",
+        ("P23",),
+        (
+            Metric("observe.off", "one-shot `true`, nobody watches, p50", "ms"),
+            Metric("observe.metrics.command", "the same with --metrics, more", "%"),
+            Metric("observe.metrics.path", "what a path is, with --metrics, more", "µs"),
+            Metric("observe.spans.command", "one-shot `true` with spans, more", "%"),
+            Metric("observe.spans.path", "what a path is, with a span, more", "µs"),
+        ),
+        _observe,
         servers=("ours",),
         needs_server=False,
     ),

@@ -23,7 +23,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_serving_does_not_import_what_is_slow() -> None:
     """Each of these costs a launcher more than the interpreter's own start-up modules."""
     slow = {"asyncio", "typing", "re", "json", "logging", "dataclasses", "enum", "inspect", "click", "socket"}
-    slow |= {"outfitter.observe.audit"}  # who does not want to watch does not pay for it
+    # Who does not want to watch does not pay for it.
+    slow |= {
+        f"outfitter.observe.{name}" for name in ("observer", "watchers", "audit", "metrics", "traces", "otlp")
+    }
+    slow |= {"outfitter.server.observed", "opentelemetry"}
     slow |= {"array", "collections"}  # 3 ms before the first command
     code = (
         "import sys; sys.argv = ['outfitter', 'serve', '--listen', 'nowhere']\n"

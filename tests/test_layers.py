@@ -42,8 +42,8 @@ LAYERS: dict[str, set[str]] = {
     # Launch contracts can be checked with nothing running; `agents.running` needs a client.
     "agents": GROUND | READERS | {"env", "core", "client"},
     "web": GROUND | {"env"},
-    # A URL names any carrier, a relay among them.
-    "client": GROUND | {"protocol", "core", "transport", "relay"},
+    # A URL names any carrier, a relay among them; of `observe` it has the trace context of its requests.
+    "client": GROUND | {"protocol", "core", "transport", "relay", "observe"},
     # A broker runs with no host and no server; the executor's end is given its server.
     "relay": GROUND | {"protocol", "core", "transport"},
     # What the plain client is built on.

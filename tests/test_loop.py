@@ -166,6 +166,8 @@ def test_a_turn_that_takes_too_long_is_logged_with_what_was_asked(
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     loop = EpollLoop()
+    stalls: list[float] = []
+    loop.on_stall = stalls.append
 
     def asked(seconds: float, *methods: str) -> None:
         loop.turn.extend(methods)
@@ -194,6 +196,7 @@ def test_a_turn_that_takes_too_long_is_logged_with_what_was_asked(
         f"{said} 500 ms: no request",
         f"{said} 1000 ms: b/b, c/c, d/d\\x1b[31m\\nfake and 1 more",
     ]
+    assert stalls == [0.375, 0.5, 1.0]
 
 
 # A kernel that has nothing left

@@ -103,6 +103,7 @@ class EpollLoop:
         self.run_ready: Callable[[], None] = self._run_ready
         self.can_wait: set[int] = set()  # descriptors whose input nobody waits for piece by piece
         self.turn: list[str] = []  # what was done in this turn, in words, for the log
+        self.on_stall: Callable[[float], object] | None = None  # gets the seconds of every such turn
         self._watches: dict[int, _Watch] = {}
         self._amiss: set[int] = set()  # descriptors of which the kernel does not know what is wanted
         self._timers: list[_Handle] = []
@@ -369,6 +370,8 @@ class EpollLoop:
         named = ", ".join(done[-_NAMED:]) or "no request"
         more = f" and {len(done) - _NAMED} more" if len(done) > _NAMED else ""
         warn("server", "nothing else was served for %d ms: %s%s", seconds * 1000, named, more)
+        if self.on_stall is not None:
+            self.on_stall(seconds)
 
     def _run_due(self) -> None:
         now = time.monotonic()

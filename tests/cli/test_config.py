@@ -79,6 +79,7 @@ def test_every_setting_is_shown_with_its_place(user: User, project: Path) -> Non
         ["shell.snapshot_timeout", "10.0", "default"],
         ["daemon.environment", "daemon", "default"],
         ["notices.stock", "stderr", "default"],
+        ["trace.commands", "false", "default"],
         ["sandbox.setup", "off", "default"],
         ["sandbox.providers", "off", "default"],
         ["limits.total_bytes", "1048576", "default"],

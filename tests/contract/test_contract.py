@@ -16,6 +16,7 @@ from outfitter.core.launch import DEFAULT_PATH
 from outfitter.env.origin import Origin
 from outfitter.env.policy import Policy
 from outfitter.env.resolve import LARGEST_PAIR, Resolved
+from outfitter.env.traced import traced
 from outfitter.errors import EnvironmentTooLarge, FileInvalid
 from outfitter.protocol.environment import EnvPolicyParams
 from tests.env import oracle, strategies
@@ -467,6 +468,22 @@ def test_fingerprints_are_those_of_the_next_server_too(place: Place) -> None:
     assert contract_fp != first[1]
     changed = other.fingerprints(other.resolve(asked(place, {"A": "2"})))
     assert changed[0] != first[0]
+
+
+def test_trace_context_is_a_layer_where_the_user_wants_it_and_changes_no_fingerprint(place: Place) -> None:
+    context = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    plain = place.contract().resolve(asked(place))
+    assert not [layer for layer in plain.layers if layer.id == "trace"]
+    place.user("[trace]\ncommands = true\n")
+    contract = place.contract()
+    without = contract.resolve(asked(place))
+    within = contract.resolve(asked(place, trace=traced(context)))
+    assert [layer.state for layer in without.layers if layer.id == "trace"] == ["not-applicable"]
+    assert last(within, "TRACEPARENT")[:3] == ("L8", "trace", "set")
+    assert contract.fingerprints(without) == contract.fingerprints(within)
+    place.says("[trace]\ncommands = true\n", trusted=False)
+    with pytest.raises(FileInvalid):
+        place.contract().resolve(asked(place))
 
 
 def test_fingerprints_of_another_account_are_others(place: Place) -> None:

@@ -247,6 +247,8 @@ def test_messages_have_the_member_order_of_the_reference() -> None:
     assert [
         jsonrpc.request(1, "m", {"a": 1}),
         jsonrpc.request("x", "m", None, {"traceparent": "t"}),
+        jsonrpc.request(2, "m", {"a": 1, "chunk": b"AAAA"}),
+        jsonrpc.request(3, "m", {"chunk": b"AAAA"}, {"traceparent": "t"}),
         jsonrpc.notice("m", {}),
         jsonrpc.result(1, {}),
         jsonrpc.result('"', [1]),
@@ -256,6 +258,8 @@ def test_messages_have_the_member_order_of_the_reference() -> None:
     ] == [
         b'{"id":1,"method":"m","params":{"a":1}}',
         b'{"id":"x","method":"m","params":null,"trace":{"traceparent":"t"}}',
+        b'{"id":2,"method":"m","params":{"a":1,"chunk":"AAAA"}}',
+        b'{"id":3,"method":"m","params":{"chunk":"AAAA"},"trace":{"traceparent":"t"}}',
         b'{"method":"m","params":{}}',
         b'{"id":1,"result":{}}',
         b'{"id":"\\"","result":[1]}',

@@ -97,6 +97,23 @@ def test_readiness_says_who_answers_and_why_it_is_not_ready() -> None:
     assert Response(503, "full").refusal == "503 full"
 
 
+def test_metrics_are_told_to_who_is_let_in_and_only_where_there_are_some() -> None:
+    head = plain("GET /metrics?x=1 HTTP/1.1", "Host: x")
+    kind = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
+    assert answer(head, open_gate, NOBODY, metrics=lambda: "a 1\n") == Response(200, "a 1\n", kind)
+    assert answer(head, open_gate, NOBODY, metrics=lambda: "a 1\n").encode() == (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n"
+        b"content-length: 4\r\nconnection: close\r\n\r\na 1\n"
+    )
+    assert answer(head, open_gate, NOBODY) == Response(404)
+    refusal = Response(401, "no", cause="token")
+    asked: list[str] = []
+    refused = answer(head, lambda *_: refusal, NOBODY, metrics=lambda: asked.append("") or "")
+    assert (refused, asked) == (refusal, [])
+    post = plain("POST /metrics HTTP/1.1", "Host: x")
+    assert answer(post, open_gate, NOBODY, metrics=str) == Response(405, headers=(("allow", "GET"),))
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "get"])
 def test_readiness_answers_no_other_method(method: str) -> None:
     assert ask(plain(f"{method} /readyz HTTP/1.1")) == Response(405, headers=(("allow", "GET,HEAD"),))

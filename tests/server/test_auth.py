@@ -80,7 +80,7 @@ def test_authorization_header_is_judged_in_the_references_words(
     value: str | None, text: str | None, tmp_path: Path
 ) -> None:
     check = Tokens([private(tmp_path / "token", TOKEN)], [])
-    assert decided(value, check) == (holder(TOKEN) if text is None else Response(401, text))
+    assert decided(value, check) == (holder(TOKEN) if text is None else Response(401, text, cause="token"))
 
 
 def test_without_a_check_the_user_at_the_other_end_is_who_asks() -> None:
@@ -96,7 +96,7 @@ def test_a_certificate_counts_before_the_user_and_after_the_token(tmp_path: Path
         assert gate(frozenset(), None, users)(headers, Local(7, alice)) == alice
     check = Tokens([private(tmp_path / "token", TOKEN)], [])
     decide = gate(frozenset(), check, None)
-    assert decide(headers, Local(7, alice)) == Response(401, "missing websocket bearer token")
+    assert decide(headers, Local(7, alice)) == Response(401, "missing websocket bearer token", cause="token")
     found = decide({**headers, "authorization": f"Bearer {TOKEN}"}, Local(7, alice))
     assert found == replace(holder(TOKEN), expires=17.0)
 
@@ -154,7 +154,7 @@ def test_everybody_may_enter_where_that_is_wanted() -> None:
 def test_a_token_counts_whoever_brings_it() -> None:
     check = Tokens([], [hashlib.sha256(TOKEN.encode()).hexdigest()])
     assert [decided(f"Bearer {TOKEN}", check, uid=uid) for uid in (None, 7)] == [holder(TOKEN)] * 2
-    assert decided(None, check) == Response(401, "missing websocket bearer token")
+    assert decided(None, check) == Response(401, "missing websocket bearer token", cause="token")
 
 
 def test_users_are_named_or_numbered() -> None:

@@ -354,3 +354,11 @@ def test_a_connection_that_was_dropped_is_in_the_log(
     attempts.make_room()
     text = "! dropped a connection of 192.0.2.1 that asked for nothing: it had 2"
     assert [record.getMessage() for record in caplog.records] == [text]
+    assert attempts.refused == {"silent": 1}
+
+
+def test_refusals_are_counted_by_causes_that_are_ours(loop: HandLoop) -> None:
+    attempts = Attempts(loop)
+    for cause in ("token", "token", "tls", "", "a stranger's word"):
+        attempts.log_refusal("192.0.2.1:1", "401 no", cause)
+    assert attempts.refused == {"token": 2, "tls": 1, "other": 2}

@@ -73,6 +73,7 @@ def _rows(settings: Settings) -> Iterator[Row]:
         "shell.snapshot_timeout": settings.snapshot_timeout,
         "daemon.environment": settings.daemon_environment,
         "notices.stock": settings.stock_notices,
+        "trace.commands": settings.trace_commands,
         "sandbox.setup": settings.confined_setup,
         "sandbox.providers": settings.confined_providers,
         "limits.total_bytes": settings.total_bytes,

@@ -202,6 +202,7 @@ SERVE: tuple[Flag, ...] = (
         "Write commands to --audit by digest (the default) or in full.",
         choices=("digest", "full"),
     ),
+    Flag("--metrics", "flag", "Answer GET /metrics, for Prometheus, to whoever may connect."),
     Flag("--remote", "text", "Dial out and serve through the relay of this registry (http(s)://...).", "URL"),
     Flag("--environment-id", "text", "With --remote: the environment to be the executor of.", "ID"),
     Flag("--name", "text", "With --remote: accepted for compatibility and ignored.", "NAME"),

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..observe.audit import Audit
+    from ..observe.watchers import Watchers
     from ..protocol.upgrade import Gate
     from ..server.auth import Check
     from ..transport.certificates import Certificates
@@ -30,7 +30,7 @@ def serve(flags: Flags) -> int:
     if place is None:
         if flags["ws_auth"] is not None:
             raise SettingInvalid("--ws-auth needs --listen ws://IP:PORT: a client on stdio sends no token")
-        return serve_stdio(settings, audit_of(flags))
+        return serve_stdio(settings, watchers_of(flags))
     check = _check(flags)
     is_open = check is None and flags["tls_client_ca"] is None
     if is_open and not place.local and not flags["allow_unauthenticated"]:
@@ -47,7 +47,7 @@ def serve(flags: Flags) -> int:
 
         return gate(hosts, check, users)
 
-    return serve_websocket(place, settings, make_gate, check, certificates, audit_of(flags))
+    return serve_websocket(place, settings, make_gate, check, certificates, watchers_of(flags, listens=True))
 
 
 def begin_log(flags: Flags) -> None:
@@ -153,15 +153,18 @@ def certificates_of(flags: Flags) -> Certificates | None:
     return Certificates(cert, key, client_ca, monotonic)
 
 
-def audit_of(flags: Flags) -> Audit | None:
-    """The audit log, opened now, so that a mistake is told before anybody is served."""
-    if flags["audit"] is None:
-        if flags["audit_commands"] is not None:
-            raise SettingInvalid("--audit-commands needs --audit FILE")
+def watchers_of(flags: Flags, *, listens: bool = False) -> Watchers | None:
+    """Those who watch, made now, so that a mistake is told before anybody is served; most often nobody."""
+    if flags["metrics"] and not listens:
+        raise SettingInvalid("--metrics needs --listen with an address: nobody else could ask for them")
+    if flags["audit"] is None and flags["audit_commands"] is not None:
+        raise SettingInvalid("--audit-commands needs --audit FILE")
+    telemetry = any(name.startswith("OTEL_") for name in os.environ)
+    if flags["audit"] is None and not flags["metrics"] and not telemetry:
         return None
-    from ..observe.audit import Audit
+    from ..observe.watchers import watchers
 
-    return Audit(flags["audit"], flags["audit_commands"] or "digest")
+    return watchers(flags["audit"], flags["audit_commands"] or "digest", metrics=flags["metrics"])
 
 
 def _users(flags: Flags) -> frozenset[int] | None:

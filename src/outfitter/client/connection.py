@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import Disconnected, InvalidParams, LocalProtocolError, Malformed, RequestFailed
 from ..log import fault, note
+from ..observe.context import current
 from ..protocol import codes, jsonrpc
 from ..protocol.notices import NOTICES
 from ..protocol.process import quick_output
@@ -62,7 +63,7 @@ class ClientConnection:
         self.check()
         ident = self._next_id
         self._next_id += 1
-        message = jsonrpc.request(ident, method, params)
+        message = jsonrpc.request(ident, method, params, current())
         if len(message) > MAX_MESSAGE:
             raise LocalProtocolError(
                 f"{method} needs a message of {len(message)} bytes, and the limit is {MAX_MESSAGE}"

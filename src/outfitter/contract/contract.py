@@ -20,7 +20,7 @@ from ..env.layer import (
     suggestions,
     trouble,
 )
-from ..env.names import PARENT_SCOPE, SCOPE
+from ..env.names import PARENT_SCOPE, SCOPE, TRACEPARENT, TRACESTATE
 from ..env.origin import EXECUTOR, REQUEST, RUNTIME, TERMINAL, Origin
 from ..env.resolve import Rules, Stack
 from ..record import KW_ONLY, lazy, quick_record, record
@@ -66,8 +66,9 @@ class Asked:
     applies then, and what every command needs is filled in; without both, the environment is exactly `env`.
     `key` stands for the policy, so that it is made only when its stack is not known yet. `scope` is the id of
     the scope of `principal` whose overlay applies, `overlays` are the names of those that were chosen.
-    Without `setup` the project's setup is neither run nor applied. `network` leads to a proxy. `kind` is the
-    kind of launch that the command belongs to. `snapshot` is what its client wants of startup files.
+    Without `setup` the project's setup is neither run nor applied. `network` leads to a proxy, `trace` has
+    its trace context. `kind` is the kind of launch that the command belongs to. `snapshot` is what its client
+    wants of startup files.
     """
 
     cwd: str
@@ -84,6 +85,7 @@ class Asked:
     overlays: tuple[str, ...] = ()
     setup: bool = True
     network: Layer | None = None
+    trace: Layer | None = None
     kind: str = ""
     snapshot: Taken | None = None
     hidden = ("env", "key")
@@ -295,6 +297,12 @@ class Contract:
         runtime = (self._terminal,) if asked.tty else ()
         if asked.network is not None:
             runtime = (*runtime, asked.network)
+        if asked.trace is not None:
+            runtime = (*runtime, asked.trace)
+        elif ready.settings is not None and ready.settings.trace_commands:
+            from ..env import traced
+
+            runtime = (*runtime, traced.NONE)
         if asked.exact and asked.layer is None:
             if runtime or asked.unset or asked.author != "client":
                 return self._exact.resolve(_request(asked), runtime)
@@ -503,8 +511,9 @@ def fingerprints(key: bytes, resolved: Resolved) -> tuple[str, str]:
     """`env_fp` and `contract_fp`, with the user's key."""
     from ..env.fingerprint import contract_fp, env_fp
 
-    # Two sessions that are alike differ in their names.
-    return env_fp(key, resolved.values, leave_out=(SCOPE, PARENT_SCOPE)), contract_fp(key, resolved)
+    # Two sessions that are alike differ in their names, and two commands in what they work for.
+    own = (SCOPE, PARENT_SCOPE, TRACEPARENT, TRACESTATE)
+    return env_fp(key, resolved.values, leave_out=own), contract_fp(key, resolved)
 
 
 def _suggests(settings: Settings) -> bool:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NOTHING = FileSettings("", "")  # what a file says that is not there
+# What the user alone says.
+_USERS = ("shell.snapshot", "shell.snapshot_timeout", "daemon.environment", "notices.stock", "trace.commands")
 
 
 def merge(
@@ -41,7 +43,7 @@ def merge(
     user, project, codex = user or _NOTHING, project or _NOTHING, codex or _NOTHING
     merged = Settings()
     merged.files = tuple(files)
-    for setting in ("shell.snapshot", "shell.snapshot_timeout", "daemon.environment", "notices.stock"):
+    for setting in _USERS:
         _take(merged, user, setting)
     if user.import_codex is not None:
         merged.sources["import.codex"] = user.source("import.codex")

@@ -164,6 +164,11 @@ KEYS: dict[str, tuple[Key, ...]] = {
             "Where a client whose protocol has no place for it hears what is wrong with its environment.",
             choices=STOCK_NOTICES, default="stderr", user_only=True),
     ),
+    "trace": (
+        Key("commands", "flag",
+            "true: commands get the trace context of the request that starts them, as TRACEPARENT.",
+            default=False, user_only=True),
+    ),
     "import": (
         Key("codex", "switch_or_path",
             "Read allow_login_shell and [shell_environment_policy] from Codex's config.toml, "

@@ -176,6 +176,7 @@ class FileSettings:
     total_bytes: int | None = None
     daemon_environment: str | None = None
     stock_notices: str | None = None
+    trace_commands: bool | None = None
     import_codex: bool | str | None = None
     providers: tuple[str, ...] | None = None
     allowed_providers: tuple[str, ...] | None = None
@@ -213,6 +214,7 @@ class Settings:
         self.descendants = "flag"
         self.daemon_environment = "daemon"
         self.stock_notices = "stderr"
+        self.trace_commands = False
         self.list_names: frozenset[str] = frozenset()
         self.secret_names: tuple[str, ...] = ()
         self.allow_code_loading: dict[str, frozenset[str]] = {}
@@ -263,6 +265,7 @@ FIELDS = {
     "shell.snapshot_timeout": "snapshot_timeout",
     "daemon.environment": "daemon_environment",
     "notices.stock": "stock_notices",
+    "trace.commands": "trace_commands",
     "shell_environment_policy.allow_from": "allow_from",
     "overlays": "overlays",
     "names.lists": "list_names",

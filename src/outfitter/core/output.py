@@ -162,6 +162,11 @@ class OutputLog:
         self._chunks = None
 
     @property
+    def total_bytes(self) -> int:
+        """Bytes of output, all in all, until `release`."""
+        return self._size + self.dropped_bytes
+
+    @property
     def crowded(self) -> bool:
         """Whether only a small window is kept, and no large chunk."""
         return self._budget.used > self._budget.limit

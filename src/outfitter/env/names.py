@@ -60,6 +60,8 @@ _NOT_RUNTIME = frozenset(("OUTFITTER_HOME",))
 # Whose a command is: its session's id, and that of the session which this one was copied from. Not a part of
 # what makes two environments the same.
 SCOPE, PARENT_SCOPE = "OUTFITTER_SCOPE", "OUTFITTER_PARENT_SCOPE"
+# W3C Trace Context: which request a program works for.
+TRACEPARENT, TRACESTATE = "TRACEPARENT", "TRACESTATE"
 # Ours too, and true for one project: the layer of its setup carries them.
 SETUP_NAMES = frozenset(("OUTFITTER_WORKTREE", "OUTFITTER_SOURCE_TREE"))
 

@@ -89,6 +89,7 @@ class Process:
         "_writing",
         "argv0",
         "cwd",
+        "killed_by",
         "log",
         "mark",
         "pid",
@@ -121,6 +122,7 @@ class Process:
         self.sandboxed = launch.sandboxed
         self.mark = mark
         self.started_ms = started_ms
+        self.killed_by: int | None = None  # the signal that has ended the leader
         self.writes: WriteIds | None = None  # made at the first write: most commands get none
         self._loop = loop
         self._trees = trees
@@ -338,6 +340,7 @@ class Process:
                 return False
             code = os.waitstatus_to_exitcode(status)
             if code < 0:
+                self.killed_by = -code
                 code = 128 - code
         self._done.append(self._pidfd)
         self._pidfd = -1

@@ -13,33 +13,15 @@ from ..errors import SettingInvalid
 from ..log import warn
 from ..protocol.jsontext import dumps
 from ..stdlib import SimpleQueue, allocate_lock, sha256, start_new_thread
+from .observer import Observer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from typing import Protocol
 
     from ..protocol.jsontext import Json
-
-    class Observer(Protocol):
-        """What a server tells of itself. Called from the loop or a thread; must not wait and must not raise.
-
-        `principal` is whose act it was, `peer` where its connection comes from, `session` its session's id.
-        """
-
-        def happened(self, event: str, principal: str, peer: str, session: str, **facts: Json) -> None: ...
-        def started(
-            self, principal: str, peer: str, session: str, process: Process, argv: Sequence[str], cwd: str
-        ) -> None:
-            """A command has been started."""
-
-    class Process(Protocol):
-        @property
-        def process_id(self) -> str: ...
-        @property
-        def pid(self) -> int: ...
-
+    from .observer import Process
 
 _WAITING_BYTES = 4 << 20  # that wait for the disk: some ten seconds of a busy server
 _LONGEST = 4096  # characters of one text; what is longer is cut, but its digest is that of the whole
@@ -48,7 +30,7 @@ _SESSION = 8  # characters of a session's id: enough to find it again, too few t
 _CLOSE_SECONDS = 2.0  # for a disk that does not take the last lines
 
 
-class Audit:
+class Audit(Observer):
     """An Observer that writes to `path` ("-" is standard error), commands by "digest" or in "full".
 
     Raises SettingInvalid when the file cannot be opened.
@@ -93,7 +75,14 @@ class Audit:
         self._put(dumps(told).encode() + b"\n")
 
     def started(
-        self, principal: str, peer: str, session: str, process: Process, argv: Sequence[str], cwd: str
+        self,
+        principal: str,
+        peer: str,
+        session: str,
+        process: Process,
+        argv: Sequence[str],
+        cwd: str,
+        span: object = None,
     ) -> None:
         # No argument has a NUL in it, so two command lines are never the same text.
         digest = sha256("\0".join(argv).encode("utf-8", "surrogatepass")).hexdigest()
@@ -192,7 +181,7 @@ class Audit:
         """Goes on in the file that has the name now: for whoever rotates logs."""
         self._put(b"")
 
-    def close(self) -> None:
+    def flush(self) -> None:
         """Writes what waits, as far as the disk takes it in time. If something comes later, it goes on."""
         with self._lock:
             running = self._running

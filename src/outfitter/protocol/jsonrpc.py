@@ -237,8 +237,9 @@ def request(ident: RequestId, method: str, params: Json, trace: Json = None) -> 
     if type(params) is dict and params and type(blob := next(reversed(params.values()))) is bytes:
         name = next(reversed(params))
         head = dumps({**params, name: ""}).encode()
+        tail = b'"}}' if trace is None else f'"}},"trace":{dumps(trace)}}}'.encode()
         return b"".join(
-            (f'{{"id":{dumps(ident)},"method":{quote(method)},"params":'.encode(), head[:-2], blob, b'"}}')
+            (f'{{"id":{dumps(ident)},"method":{quote(method)},"params":'.encode(), head[:-2], blob, tail)
         )
     message: dict[str, Json] = {"id": ident, "method": method, "params": params}
     if trace is not None:

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 MAX_HEAD = 16 << 10  # as common servers; ours needs a few hundred bytes
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"  # Prometheus's
+# Why connections are refused, for those who count them: by the request's headers, by who it is, or because
+# there is no room. OTHER_CAUSE is a refusal that names none of them.
+CAUSES = ("origin", "host", "token", "user", "sandbox", "tls", "full", "share", "descriptors", "silent")
+OTHER_CAUSE = "other"
 _REASONS = {
     101: "Switching Protocols",
     200: "OK",
@@ -60,8 +65,8 @@ class Admitted:
 class Response:
     """An answer after which the connection ends; status 101 upgrades it instead, for who was `admitted`.
 
-    `why` is for the log, where the body does not say it; `asked` is the state that was asked for, which turns
-    nobody away.
+    `why` is for the log, where the body does not say it, and `cause` for those who count: one of CAUSES, or
+    none. `asked` is the state that was asked for, which turns nobody away.
     """
 
     status: int
@@ -70,6 +75,7 @@ class Response:
     admitted: Admitted | None = None
     why: str = ""
     asked: bool = False
+    cause: str = ""
 
     @property
     def refusal(self) -> str | None:
@@ -83,16 +89,25 @@ class Response:
         lines += (f"{name}: {value}" for name, value in self.headers)
         body = self.body.encode()
         if self.status != 101:
-            if body:
+            if body and not any(name == "content-type" for name, _ in self.headers):
                 lines.append("content-type: text/plain; charset=utf-8")
             lines += (f"content-length: {len(body)}", "connection: close")
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body if self.status != 101 else b"")
 
 
-def answer(head: bytes, gate: Gate, caller: Caller, *, software: str = "", draining: str = "") -> Response:
+def answer(
+    head: bytes,
+    gate: Gate,
+    caller: Caller,
+    *,
+    software: str = "",
+    draining: str = "",
+    metrics: Callable[[], str] | None = None,
+) -> Response:
     """What to reply to a request head (without its final blank line).
 
-    `software` is who answers /readyz, and `draining` why it is not ready.
+    `software` is who answers /readyz, and `draining` why it is not ready; `metrics` is the body of /metrics,
+    for whoever the gate lets in.
     """
     parsed = parse_head(head)
     if parsed is None:
@@ -100,15 +115,28 @@ def answer(head: bytes, gate: Gate, caller: Caller, *, software: str = "", drain
     method, path, headers = parsed
     if "origin" in headers:
         # Browsers send it; nothing that should talk to us does.
-        return Response(403, why="the request has an Origin header, as browsers send it")
+        return Response(403, why="the request has an Origin header, as browsers send it", cause="origin")
     if path == "/readyz":
         if method in ("GET", "HEAD"):
             named = (("server", software),) if software else ()
             return Response(503 if draining else 200, draining, named, asked=True)
         return Response(405, headers=(("allow", "GET,HEAD"),))
+    if path == "/metrics" and metrics is not None:
+        return _metrics(method, headers, gate, caller, metrics)
     if path != "/":
         return Response(404)
     return upgrade(method, headers, gate, caller)
+
+
+def _metrics(
+    method: str, headers: Headers, gate: Gate, caller: Caller, metrics: Callable[[], str]
+) -> Response:
+    if method != "GET":
+        return Response(405, headers=(("allow", "GET"),))
+    decided = gate(headers, caller)
+    if isinstance(decided, Response):
+        return decided
+    return Response(200, metrics(), (("content-type", METRICS_TYPE),))
 
 
 def upgrade(method: str, headers: Headers, gate: Gate, caller: Caller) -> Response:

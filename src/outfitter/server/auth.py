@@ -49,10 +49,13 @@ def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | Non
                 403,
                 "this server does not accept this Host: use an IP address or localhost, or start the server "
                 "with --allow-host NAME",
+                cause="host",
             )
         if check is not None:
             said = _bearer(headers, check)
-            return Response(401, said) if isinstance(said, str) else _until_both(said, caller.certificate)
+            if isinstance(said, str):
+                return Response(401, said, cause="token")
+            return _until_both(said, caller.certificate)
         if caller.certificate is not None:
             return caller.certificate
         from ..transport.base import principal_of  # what was not admitted does not need it
@@ -69,11 +72,13 @@ def gate(hosts: frozenset[str], check: Check | None, users: frozenset[int] | Non
                 403,
                 "the kernel does not say which user is connecting: start the server with --ws-auth "
                 "capability-token --ws-token-file FILE, and connect with that token",
+                cause="user",
             )
         return Response(
             403,
             f"this server serves only the user who started it, and you are uid {uid}: its owner can add "
             f"--allow-user {uid}, or use tokens (--ws-auth)",
+            cause="user",
         )
 
     return decide

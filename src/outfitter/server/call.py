@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     class Notice(Protocol):
         def message(self) -> bytes: ...
 
+    class Streaming(Protocol):
+        """What sends the pieces of one answer: a transport, for that time."""
+
+        @property
+        def has_room(self) -> bool: ...
+        def send_fragment(self, *parts: bytes) -> None: ...
+        def end_message(self, *parts: bytes) -> None: ...
+        def close(self, code: int, reason: str) -> None: ...
+
     class Feature(Protocol):
         """What lives as long as a connection: made when it is first needed, told when output may go on and
         when the connection is lost."""
@@ -91,6 +100,8 @@ class Call:
     """A request: `id`, `method` and `trace` are the peer's, `services` are the server's."""
 
     __slots__ = ("_channel", "_waits", "cancel", "id", "method", "services", "trace")
+
+    span: object = None  # where requests are traced: see `server.observed`
 
     def __init__(self, channel: Channel, request: Request) -> None:
         self._channel = channel
@@ -165,6 +176,9 @@ class Call:
         code, text, data = codes.of(error)
         if self.services.observer is not None and self.method in _WATCHED:
             self.observe("refused", method=self.method, error=data["error"])
+        self.fail(code, text, data)
+
+    def fail(self, code: int, text: str, data: Json) -> None:
         if self._settle():
             self._channel.reply(jsonrpc.error(self.id, code, text, data))
 
@@ -176,7 +190,7 @@ class Call:
         elif result is not None:
             self.answer(result)
 
-    def stream(self, head: bytes, wake: Callable[[], None]) -> Serving:
+    def stream(self, head: bytes, wake: Callable[[], None]) -> Streaming:
         """Begins an answer that is sent piece by piece, as the transport has room. `wake` says when it has.
 
         The last piece must end with what closes the result, and a brace.
@@ -195,6 +209,11 @@ class Call:
         return self._channel.open
 
     # Beside it
+
+    @property
+    def context(self) -> Json:
+        """The trace context of what this request causes: `traceparent` and `tracestate`, or None."""
+        return self.trace
 
     def observe(self, event: str, **facts: Json) -> None:
         """Tells whoever watches the server what this request did."""

@@ -11,6 +11,7 @@ from ..errors import Malformed, RemoteProtocolError
 from ..log import fault, note
 from ..protocol import codes, jsonrpc
 from ..transport.base import HIGH, LOW
+from .call import Call
 from .dispatch import dispatch
 from .limits import ANSWERS_BYTES
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..protocol.jsontext import Json
     from ..protocol.websocket import Payload
     from ..transport.base import Serving
-    from .call import Call, F, Feature
+    from .call import F, Feature
     from .questions import ClientQuestions, Done
     from .services import Services
     from .session import Session
@@ -49,6 +50,8 @@ class Connection:
         "session",
         "transport",
     )
+
+    call_type = Call  # what a request becomes
 
     def __init__(self, services: Services, transport: Serving, gone: Callable[[Connection], None]) -> None:
         self.services = services
@@ -79,7 +82,7 @@ class Connection:
         try:
             message = jsonrpc.parse_request(data)
         except Malformed as error:
-            self.reply(jsonrpc.error(error.request_id, *codes.of(error)))
+            self._refuse(error)
             return
         if type(message) is jsonrpc.Request:
             dispatch(self, message)
@@ -89,6 +92,9 @@ class Connection:
         except RemoteProtocolError as error:
             # The reference drops the connection without a word; so do we, but say why.
             self.transport.close(error.close_code, error.reason)
+
+    def _refuse(self, error: Malformed) -> None:
+        self.reply(jsonrpc.error(error.request_id, *codes.of(error)))
 
     def _notice(self, message: jsonrpc.Request | jsonrpc.Notice | jsonrpc.Reply) -> None:
         if isinstance(message, jsonrpc.Notice):
@@ -213,7 +219,7 @@ class Connection:
         if self._questions is None:
             from .questions import ClientQuestions
 
-            self._questions = ClientQuestions(self.services.loop, self.transport.send)
+            self._questions = ClientQuestions(self.services.loop, self.push)
         self._questions.ask(method, params, seconds, done)
 
     def probe(self, seconds: float) -> None:

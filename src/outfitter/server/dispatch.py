@@ -10,7 +10,6 @@ from ..errors import MethodUnknown
 from ..log import note
 from ..protocol.loading import load
 from ..protocol.methods import METHODS
-from .call import Call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +18,12 @@ if TYPE_CHECKING:
     from ..core.peer import Peer
     from ..protocol.jsonrpc import Request
     from ..protocol.methods import Method
-    from .call import Channel, Handler
+    from .call import Call, Channel, Handler
 
     class Asking(Channel, Protocol):
         """A connection: what a call needs, and how far its handshake is."""
+
+        call_type: type[Call]
 
         @property
         def peer(self) -> Peer: ...
@@ -35,7 +36,7 @@ def dispatch(connection: Asking, request: Request) -> None:
     """Handles a request: it is answered now or later."""
     if request.trace is not None:
         note("server", "<", "%s for trace %s", request.method, request.trace.get("traceparent"))
-    call = Call(connection, request)
+    call = connection.call_type(connection, request)
     connection.services.pace.turn.append(request.method)
     try:
         method = METHODS.get(request.method)

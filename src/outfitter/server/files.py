@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from ..core.shares import Shares
     from ..host.descriptors import Descriptors
     from ..host.workers import Workers
-    from ..transport.base import Serving
-    from .call import Call, Channel, Later
+    from .call import Call, Channel, Later, Streaming
     from .services import Services
 
     # What a piece of work returns is known to the one who finishes it.
@@ -274,7 +273,7 @@ class _Stream:
         self._descriptors = descriptors
         self._workers = workers
         self._call = call
-        self._transport: Serving | None = None
+        self._transport: Streaming | None = None
         self._fd = fd
         self._offset = 0
         self._left = size  # a file that grows meanwhile is sent as it was: the end must come

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..env.layer import Layer
     from ..host.sandbox.sandboxes import Sandboxes
     from ..host.watchdog import Watchdog
+    from ..observe.observer import Observer
     from .network import ManagedNetwork
     from .services import Services
     from .session import Ending
@@ -60,6 +61,7 @@ def told(services: Services, parcel: Parcel) -> Told:
         "setups": _setups_told(services.environments.contract),
         "notices": list(services.environments._told),
         "said": sorted(services.environments._said),
+        "observed": {} if services.observer is None else services.observer.leave(),
     }
 
 
@@ -93,6 +95,8 @@ def taken(services: Services, received: Received) -> None:
         services.environments.contract.setups.left.update(told["setups"])
     services.environments._told.update(dict.fromkeys(map(tuple, told.get("notices", ()))))
     services.environments._said.update(told.get("said", ()))
+    if services.observer is not None:
+        _observe_on(services.observer, sessions, told.get("observed", {}))
     since_ms, since = told["draining"] or (0, "")
     if services.drain is not None and since_ms:
         services.drain.go_on(since_ms, since)
@@ -320,6 +324,7 @@ def _process_told(process: Process, parcel: Parcel) -> Told:
         "mark": process.mark,
         "pid": process.pid,
         "startedMs": process.started_ms,
+        "killedBy": process.killed_by,
         "pidfd": parcel.keep(process._pidfd),
         "fds": [parcel.keep(fd) for fd in process._fds],
         "stdin": parcel.keep(process._stdin),
@@ -346,6 +351,7 @@ def _process_of(told: Told, received: Received, sessions: Sessions, session: Ses
     process.mark = told["mark"]
     process.pid = told["pid"]
     process.started_ms = told["startedMs"]
+    process.killed_by = told.get("killedBy")
     process.writes = ids_of(told["writes"])
     process.log = log_of(told["log"], received, sessions.budget_of(session.principal))
     process._loop = sessions.loop
@@ -459,6 +465,17 @@ def _adopt_scopes(contract: Contract, told: Told) -> None:
         overlay = Overlay(contributions, id=one["scope"], parent=one["parent"]).withholding(one["withheld"])
         scope = _Scope(overlay, one["owner"], one.get("missing"))
         contract.overlays.scopes._scopes[one["principal"], one["scope"]] = scope
+
+
+# What watchers have begun
+
+
+def _observe_on(observer: Observer, sessions: Sessions, told: Told) -> None:
+    for session in sessions._sessions.values():
+        for process in session.processes.values():
+            left = told.get(str(process.mark))
+            if left is not None:
+                observer.take(process, left)
 
 
 # What setups export and no file has

@@ -20,10 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from ..core.quotas import Sharing
-    from ..observe.audit import Audit, Observer
+    from ..observe.watchers import Watchers
     from ..protocol.upgrade import Admitted, Caller, Gate, Headers, Response
     from ..stdlib import socket
     from ..transport.base import Serving
@@ -97,14 +97,14 @@ def serve_websocket(
     gate: Callable[[], Gate],
     check: Check | None,
     certificates: Certificates | None = None,
-    audit: Audit | None = None,
+    watchers: Watchers | None = None,
 ) -> int:
     """Listens until SIGTERM or SIGINT; returns the exit status. Raises SettingInvalid, HostUnsupported.
 
-    SIGHUP has `check` read its files again, and ends the connections that it does not admit any more; `audit`
-    opens its file again. SIGUSR1 drains: the server ends when no session is in use. On SIGUSR2 the server
-    replaces itself by a new version, which comes here again, with what it was left. With `certificates`,
-    every connection speaks TLS.
+    SIGHUP has `check` read its files again, and ends the connections that it does not admit any more; the
+    audit log of `watchers` is opened again. SIGUSR1 drains: the server ends when no session is in use. On
+    SIGUSR2 the server replaces itself by a new version, which comes here again, with what it was left. With
+    `certificates`, every connection speaks TLS.
     """
     left = None
     said = os.environ.pop(_UPGRADE, None)
@@ -149,7 +149,7 @@ def serve_websocket(
     def drains(why: str) -> None:
         listener.draining = why
 
-    lazy = _LazyServer(loop, settings, observer=audit, drains=drains)
+    lazy = _LazyServer(loop, settings, watchers=watchers, drains=drains)
     secure = None if certificates is None else _secured(loop, certificates)
     listener = Listener(
         loop,
@@ -175,11 +175,9 @@ def serve_websocket(
     if certificates is not None:
         reload.append(certificates.reload)
     listener.software = f"outfitter/{VERSION}"
-    if audit is not None:
-        reload.append(audit.reopen)
-        if settings.run_as is not None:
-            audit.opener = _as_root
-        listener.on_refusal = lambda peer, why: audit.happened("refused", "", peer, "", reason=why)
+    if watchers is not None:
+        reload.append(watchers.observer.reopen)
+        watchers.watch_listener(loop, listener, _as_root if settings.run_as is not None else None)
     if check is not None:
 
         def share() -> None:
@@ -189,8 +187,8 @@ def serve_websocket(
         share()
         reload += [check.reload, share, lambda: listener.end_unless(check.admits)]
     upgrade.of(lambda: (sock.fileno(), place.identity), listener, lazy.get)
-    if audit is not None:
-        upgrade.last = audit.close
+    if watchers is not None:
+        upgrade.last = watchers.observer.flush
     if left is not None:
         upgrading.take_over(lazy.get(), listener, left, loop)
     if (descriptors := os.sysconf("SC_OPEN_MAX")) > 0:  # -1: without limit
@@ -209,8 +207,8 @@ def serve_websocket(
             place.leave()
     lazy.stop()
     listener.drain(loop)
-    if audit is not None:
-        audit.close()
+    if watchers is not None:
+        watchers.observer.close()
     return 0
 
 
@@ -227,7 +225,7 @@ def _without_the_confined(gate: Gate, check: Check | None, lazy: _LazyServer) ->
 
             number = caller.socket_number()
             if not isinstance(said, Response) and number is not None and not is_outside(number):
-                return Response(403, REFUSAL)
+                return Response(403, REFUSAL, cause="sandbox")
         return said
 
     return decide
@@ -255,7 +253,7 @@ def _secured(loop: EpollLoop, certificates: Certificates) -> Callable[[socket, S
     return lambda sock, caller: TlsSocket(loop, sock, certificates.context(), caller)
 
 
-def serve_stdio(settings: ServerSettings, audit: Audit | None = None) -> int:
+def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> int:
     """Serves one connection over stdin and stdout; its end is ours."""
     from ..transport.stdio import StdioTransport
 
@@ -264,7 +262,9 @@ def serve_stdio(settings: ServerSettings, audit: Audit | None = None) -> int:
     loop = EpollLoop()
     _load_first(loop)
     # A pipe cannot be dialled again: no session outlives it. Whoever holds it has started us for itself.
-    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher", observer=audit)
+    lazy = _LazyServer(loop, settings, retain=False, left=loop.stop, base="launcher", watchers=watchers)
+    if watchers is not None:
+        watchers.watch_loop(loop)
     transport = StdioTransport(loop, 0, 1)
     lazy.get().connect(transport)
     # There is nothing to reload, and a terminal that is gone takes its pipe along.
@@ -273,15 +273,15 @@ def serve_stdio(settings: ServerSettings, audit: Audit | None = None) -> int:
     transport.begin()
     loop.run()
     lazy.stop()
-    if audit is not None:
-        audit.close()
+    if watchers is not None:
+        watchers.observer.close()
     return 0
 
 
 def serve_remote(
     settings: ServerSettings,
     dial_out: Callable[[EpollLoop, Callable[[Serving], None], Callable[[str], None]], Dialling],
-    audit: Audit | None = None,
+    watchers: Watchers | None = None,
 ) -> int:
     """Serves what comes through a connection that we have dialled, until SIGTERM or SIGINT; returns the exit
     status. `dial_out` gets the loop, what to do with each connection, and whom to tell why it cannot go on.
@@ -292,7 +292,9 @@ def serve_remote(
     _check_configuration()
     loop = EpollLoop()
     _load_first(loop)
-    lazy = _LazyServer(loop, settings, observer=audit, drains=lambda why: None)
+    lazy = _LazyServer(loop, settings, watchers=watchers, drains=lambda why: None)
+    if watchers is not None:
+        watchers.watch_loop(loop)
     failed: list[str] = []
 
     def give_up(why: str) -> None:
@@ -303,7 +305,7 @@ def serve_remote(
     _on_signals(
         loop,
         {
-            _SIGHUP: _hang_up(loop.stop, [] if audit is None else [audit.reopen]),
+            _SIGHUP: _hang_up(loop.stop, [] if watchers is None else [watchers.observer.reopen]),
             _SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
             _SIGINT: loop.stop,
             _SIGTERM: loop.stop,
@@ -317,8 +319,8 @@ def serve_remote(
     loop.run()
     lazy.stop()
     dialling.stop("server is stopping")
-    if audit is not None:
-        audit.close()
+    if watchers is not None:
+        watchers.observer.close()
     if failed:
         raise SettingInvalid(failed[0])
     return 0
@@ -362,11 +364,11 @@ class _LazyServer:
         retain: bool = True,
         left: Callable[[], None] | None = None,
         base: str = "daemon",
-        observer: Observer | None = None,
+        watchers: Watchers | None = None,
         drains: Callable[[str], None] | None = None,
     ) -> None:
         self._base = base
-        self._observer = observer
+        self._watchers = watchers
         self._drains = drains
         self._sharing: Sharing | None = None
         self._loop = loop
@@ -401,7 +403,7 @@ class _LazyServer:
                 base=self._base,
                 pace=EpollPace(self._loop),
                 sharing=self.sharing(),
-                observer=self._observer,
+                **self._observing(),
             )
             if self._drains is not None:
                 server.drains(self._drains, self._loop.stop)
@@ -413,9 +415,23 @@ class _LazyServer:
                 warn("server", "no snapshot of the login shell: the user's configuration has mistakes")
             server.own_process()
             self._server = server
+            if self._watchers is not None and self._watchers.metrics is not None:
+                self._watchers.metrics.watch(server)
             if self.made is not None:
                 self.made(server)
         return self._server
+
+    def _observing(self) -> dict[str, Any]:
+        """What tells those who watch; nothing where nobody does."""
+        watchers = self._watchers
+        if watchers is None:
+            return {}
+        if watchers.metrics is None and watchers.traces is None:
+            return {"observer": watchers.observer}
+        from .observed import observed
+
+        made = observed(watchers.metrics, watchers.traces)
+        return {"observer": watchers.observer, "connection": made}
 
     @property
     def confines(self) -> bool:

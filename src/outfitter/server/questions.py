@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ClientQuestions:
     """Those of one connection. Ids count from 1: clients have their own."""
 
-    def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
+    def __init__(self, loop: Loop, send: Callable[[bytes], object]) -> None:
         self._loop = loop
         self._send = send
         self._asked = 0

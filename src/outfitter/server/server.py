@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from ..contract.trust import Grant
     from ..core.quotas import Sharing
     from ..loop import Loop
-    from ..observe.audit import Observer
+    from ..observe.observer import Observer
     from ..transport.base import Serving
+
+    Connecting = Callable[[Services, Serving, Callable[[Connection], None]], Connection]
 
 
 _TIDY_SECONDS = 0.2  # after what the first client waits for
@@ -30,7 +32,7 @@ class Server:
 
     `retain=False` ends a session with its connection, for carriers that cannot be dialled again.
     `left` is called after each connection that is gone. `base` says whose environment `executor` is.
-    `observer` is told what happens.
+    `observer` is told what happens; `connection` makes a connection that tells of its requests.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Server:
         pace: Pace | None = None,
         sharing: Sharing | None = None,
         observer: Observer | None = None,
+        connection: Connecting = Connection,
     ) -> None:
+        self._connection = connection
         self._services = Services(
             loop,
             settings,
@@ -71,6 +75,24 @@ class Server:
     @property
     def open_connections(self) -> list[Connection]:
         return list(self._connections)
+
+    # What there is now, for those who count it
+
+    @property
+    def connected(self) -> int:
+        return len(self._connections)
+
+    @property
+    def running(self) -> int:
+        return self._services.sessions.running()
+
+    @property
+    def attached(self) -> int:
+        return self._services.pace.clients
+
+    @property
+    def detached(self) -> int:
+        return len(self._services.sessions) - self.attached
 
     @property
     def contract(self) -> Contract:
@@ -100,7 +122,7 @@ class Server:
 
     def connect(self, transport: Serving) -> None:
         """Serves one connection; the transport may start delivering after this."""
-        self._connections.add(Connection(self._services, transport, self._disconnected))
+        self._connections.add(self._connection(self._services, transport, self._disconnected))
 
     def _disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)

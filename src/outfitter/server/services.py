@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..host.watching import Watching
     from ..host.workers import Done, Workers
     from ..loop import Loop
-    from ..observe.audit import Observer
+    from ..observe.observer import Observer
     from ..protocol.session import EnvironmentInfo
     from ..transport.base import Transport
     from .asking import Asking

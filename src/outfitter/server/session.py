@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         def launch(self, session: Session, process_id: str, launch: Launch) -> Process: ...
         def reaped(self, session: Session, process: Process) -> None: ...
         def settled(self, session: Session) -> None: ...
-        def closed(self) -> None: ...
+        def closed(self, process: Process) -> None: ...
 
 
 _SHORT = 2048  # of output, which is rather joined than sent in parts
@@ -304,7 +304,7 @@ class Session:
                 self._registry.reaped(self, process)
         if closed_seq is not None:
             self.running -= 1
-            self._registry.closed()
+            self._registry.closed(process)
             self._paused.discard(process)
             self._catching_up.discard(process)
             if self._networks:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..host.memory import FreedMemory
     from ..host.sandbox.netns import NetOpener
     from ..loop import Loop, Timer
-    from ..observe.audit import Observer
+    from ..observe.observer import Observer
     from ..pace import Pace
     from ..protocol.jsontext import Json
     from ..stdlib import LockType
@@ -254,6 +254,8 @@ class Sessions:
         session.detach()
         session.left = left
         session.detached_at = self.loop.time()
+        if self.observer is not None:
+            self.observer.detached()
         if left and session.idle:
             self.end(session, "left")
         else:
@@ -402,9 +404,11 @@ class Sessions:
             for one in self._sessions.values()
         )
 
-    def closed(self) -> None:
+    def closed(self, process: Process) -> None:
         """A process has closed: its descriptors are free."""
         self.descriptors.give_back(DESCRIPTORS)
+        if self.observer is not None:
+            self.observer.ended(process)
 
     # Ending
 

@@ -6,6 +6,7 @@ from ..core.launch import Launch
 from ..core.session import FOREVER
 from ..core.starting import connect, mask, restore, shell, through, wrap
 from ..env.layer import REQUESTED, trouble
+from ..env.names import TRACEPARENT
 from ..errors import DetachRefused, FileInvalid, InvalidParams
 from ..host.programs import account
 from ..host.spawn import check_words
@@ -135,11 +136,13 @@ class _Start:
         self.inside = params.sandbox is not None and params.network is not None and params.network.enforced
         if network is not None:
             ready = network.joined(ready, inside=self.inside)
+        self.said = _settings(ready, environments)
+        if self.said is not None and self.said.trace_commands and TRACEPARENT not in params.env:
+            ready = _traced(call, ready)
         resolved = environments.contract.environment(ready)
         self.launch, self.has_shell = _launch(
             params, ready.asked.cwd, resolved.values, call.services.programs
         )
-        self.said = _settings(ready, environments)
         self.call, self.params, self.ready, self.network = call, params, ready, network
         self.environments, self.resolved = environments, resolved
         self.kept = _kept(ready)  # what its shell begins with
@@ -154,7 +157,7 @@ class _Start:
         observer = call.services.observer
         if observer is not None:
             who = (call.principal, call.channel.address, call.session.id)
-            observer.started(*who, process, self.params.argv, self.launch.cwd)
+            observer.started(*who, process, self.params.argv, self.launch.cwd, call.span)
         return self._answer(process)
 
     # From the launch to the command
@@ -310,6 +313,13 @@ def _kept(ready: Ready) -> ShellState | None:
     """What a snapshot leaves for the shell; behind a provider's tool a shell begins as the tool leaves it."""
     taken = ready.asked.snapshot
     return None if taken is None or ready.prefix else taken.left
+
+
+def _traced(call: Call, ready: Ready) -> Ready:
+    """With the trace context of the request, as the user wants it."""
+    from ..env.traced import traced
+
+    return replace(ready, asked=replace(ready.asked, trace=traced(call.context)))
 
 
 def _masks(settings: Settings, params: StartParams, *, confined: bool) -> bool:

@@ -8,6 +8,7 @@ later; who is admitted never waits.
 from __future__ import annotations
 
 from ..log import warn
+from ..protocol.upgrade import CAUSES, OTHER_CAUSE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Attempts:
         self._pending = 0
         self._sources: dict[str, dict[Attempt, None]] = {}  # each in the order in which they came
         self._failed: dict[str, tuple[int, float]] = {}  # refusals of a source, and when the last one was
+        self.refused: dict[str, int] = {}  # connections that were turned away or given up, by cause
         self._lines = 0
         self._last = ""
         self._window: Timer | None = None
@@ -99,6 +101,7 @@ class Attempts:
             return wait
         count = len(self._sources[source])
         oldest.abort()
+        self.count("silent")
         self._say(f"dropped a connection of {source} that asked for nothing: it had {count}")
         return 0.0
 
@@ -116,7 +119,13 @@ class Attempts:
 
     # The log
 
-    def log_refusal(self, address: str, reason: str) -> None:
+    def count(self, cause: str) -> None:
+        """One more for those who count refusals; `cause` is one of `protocol.upgrade.CAUSES`."""
+        cause = cause if cause in CAUSES else OTHER_CAUSE
+        self.refused[cause] = self.refused.get(cause, 0) + 1
+
+    def log_refusal(self, address: str, reason: str, cause: str = "") -> None:
+        self.count(cause)
         self._say(f"refused {address}: {reason}")
 
     def _say(self, text: str) -> None:

@@ -40,6 +40,7 @@ _NO_DESCRIPTOR = (23, 24)  # ENFILE of the machine, EMFILE of this process
 _REMEDY = "end commands or connections, or raise the server's limit on open files (ulimit -n)"
 _SPENT = f"this exec-server has no descriptor left for another connection; {_REMEDY}"
 _HEAD_SECONDS = 10.0  # how long a connection may take to say what it wants
+_SHORT = 4096  # an answer that a new connection takes at once
 
 # Who has not said yet who it is: all of them take turns as one principal.
 STRANGERS = "?"
@@ -82,6 +83,7 @@ class Listener:
         self._paused: Timer | None = None
         self.software = ""  # what /readyz says that we are
         self.draining = ""  # why new clients should go elsewhere
+        self.metrics: Callable[[], str] | None = None  # what /metrics says, to whoever is let in
         self.on_refusal: Callable[[str, str], None] | None = None  # gets every address and reason
         sock.setblocking(False)
         loop.add_reader(sock.fileno(), self._accept)
@@ -133,6 +135,7 @@ class Listener:
         else:
             self._say(error)
             if self._secure is None:
+                self.attempts.count("descriptors")
                 _refuse(sock, Response(503, _SPENT))
             else:
                 sock.close()  # a handshake would need more than there is
@@ -161,14 +164,21 @@ class Listener:
 
     def judge(self, head: bytes, caller: SocketCaller) -> Response:
         """What to answer to a request head. Raises ImportError, OSError where it cannot be served now."""
-        response = answer(head, self.gate, caller, software=self.software, draining=self.draining)
+        response = answer(
+            head,
+            self.gate,
+            caller,
+            software=self.software,
+            draining=self.draining,
+            metrics=self.metrics,
+        )
         if response.admitted is None:
             return response
         self.load()  # before it is told that it is welcome
         held, principal = len(self.open) - len(self.attempts), response.admitted.principal
         if held >= self._limit:
             full = f"this exec-server already has {self._limit} connections, which is its limit"
-            return Response(503, full)
+            return Response(503, full, cause="full")
         sharing = None if self._sharing is None else self._sharing()
         if sharing is not None:
             sharing.seen(principal)
@@ -176,7 +186,7 @@ class Listener:
             mine = sum(one.principal == principal for one in self.open)
             if not sharing.allows(self._limit, held, mine):
                 full = f"you already have {mine} connections, your share of this exec-server: close one"
-                return Response(503, full)
+                return Response(503, full, cause="share")
         return response
 
     def heir(self, head: bytes, caller: SocketCaller) -> Callable[[Stream, bytes], None] | None:
@@ -320,6 +330,13 @@ class _Nobody:
 def _refuse(sock: Stream, response: Response) -> None:
     try:
         sock.send(response.encode())
+    except OSError:
+        pass
+    _bid_farewell(sock)
+
+
+def _bid_farewell(sock: Stream) -> None:
+    try:
         sock.shutdown(1)
         sock.recv(MAX_HEAD)  # what was sent and never read would turn the answer into a reset
     except OSError:
@@ -344,6 +361,7 @@ class _Incoming:
         self.since = loop.time()
         self._head = head
         self.turned_away = False
+        self._unsent: memoryview | None = None  # of a long answer
         self._timer = loop.call_later(_HEAD_SECONDS, self.abort)
         listener.attempts.enter(self)
         loop.add_reader(sock.fileno(), self._readable)
@@ -368,7 +386,7 @@ class _Incoming:
         except BlockingIOError:
             return
         except HandshakeFailed as error:
-            self._listener.attempts.log_refusal(self._caller.address, error.reason)
+            self._listener.attempts.log_refusal(self._caller.address, error.reason, "tls")
             data = b""
         except OSError:
             data = b""
@@ -413,7 +431,7 @@ class _Incoming:
         reason, wait = response.refusal, 0.0
         if reason is not None:
             attempts = self._listener.attempts
-            attempts.log_refusal(self._caller.address, reason)
+            attempts.log_refusal(self._caller.address, reason, response.cause)
             if self._listener.on_refusal is not None:
                 self._listener.on_refusal(self._caller.address, reason)
             if response.status != 503:  # who comes when we are full has done nothing wrong
@@ -427,12 +445,39 @@ class _Incoming:
         self._timer = self._loop.call_later(wait, self._reply, response)
 
     def _reply(self, response: Response) -> None:
+        if len(response.body) > _SHORT:
+            self._send_all(response.encode())
+            return
         self._leave()
         _refuse(self._sock, response)
+
+    def _send_all(self, data: bytes) -> None:
+        """Sends an answer that the kernel may not take at once, to who reads it in the usual time."""
+        self.turned_away = True
+        self._timer.cancel()
+        self._timer = self._loop.call_later(_HEAD_SECONDS, self.abort)
+        self._loop.remove_reader(self._sock.fileno())
+        self._unsent = memoryview(data)
+        self._loop.add_writer(self._sock.fileno(), self._writable)
+
+    def _writable(self) -> None:
+        assert self._unsent is not None
+        try:
+            self._unsent = self._unsent[self._sock.sendmsg((self._unsent,)) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.abort()
+            return
+        if not self._unsent:
+            self._leave()
+            _bid_farewell(self._sock)
 
     def _leave(self) -> None:
         self._timer.cancel()
         self._loop.remove_reader(self._sock.fileno())
+        if self._unsent is not None:
+            self._loop.remove_writer(self._sock.fileno())
         self._listener.left(self)
 
     def abort(self) -> None:

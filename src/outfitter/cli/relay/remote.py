@@ -13,7 +13,7 @@ from ...relay.executor import RemoteExecutor
 from ...relay.known import Known, folder
 from ...relay.registry import Registry
 from ...server.listen import serve_remote as serve
-from ..serve import audit_of, begin_log, settings_of
+from ..serve import begin_log, settings_of, watchers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def serve_remote(flags: dict[str, Any]) -> int:
     if flags["exit_on_stdin_close"] and not flags["executor_credential_stdin"]:
         _watch_stdin(lambda: end(""))
     # Whoever comes through a relay comes from another machine.
-    status = serve(settings_of(flags, private=False), dial_out, audit_of(flags))
+    status = serve(settings_of(flags, private=False), dial_out, watchers_of(flags))
     if ended and ended[0]:
         raise SettingInvalid(ended[0])
     return status
