@@ -16,8 +16,8 @@ from outfitter.core.launch import Launch
 from outfitter.errors import LaunchFailed
 from outfitter.host.frozen import FrozenFiles, layout
 from outfitter.host.spawn import Spawner, Stdio
-from tests.end_to_end.test_run_as import NOBODY, installed
 from tests.support.machine import wait_until
+from tests.support.users import NOBODY, installed
 
 ENV = {"PATH": "/usr/bin:/bin"}
 
@@ -230,9 +230,9 @@ print(frozen.why, frozen.lost, open(top + "/made").read())
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
 def test_an_ordinary_user_has_it_too() -> None:
+    python, place = installed()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        python, place = installed(Path(folder))
         top = Path(folder) / "top"
         for name, text in (("file", "good"), ("new", "evil"), ("inner/file", " inner")):
             (top / name).parent.mkdir(exist_ok=True)
