@@ -136,6 +136,7 @@ def test_mise_evaluates_what_was_allowed_and_no_file_that_comes(race: Race) -> N
         missing("mise", "run `make tools`")
     template = """[env]\nX = "{{ exec(command='touch %s; echo x') }}"\n"""
     file = race.write("mise.toml", template % race.seen)
+    race.write("mise/conf.d/versions.toml", "[tools]\n")
     # A plain trust is of a path: mise would evaluate whatever is there.
     env = {**race.place.environ(), "PATH": f"{TOOLS}:{PATH}"}
     subprocess.run([mise, "trust", file], env=env, check=True, capture_output=True)
@@ -145,6 +146,7 @@ def test_mise_evaluates_what_was_allowed_and_no_file_that_comes(race: Race) -> N
     def swap() -> None:
         race.replace("mise.toml", template % race.evil)
         race.write("mise.local.toml", template % race.evil)
+        race.write("mise/conf.d/more.toml", template % race.evil)
 
     layer = race.run(race.contract(), swap)
     assert race.seen.exists()

@@ -194,6 +194,18 @@ def test_nothing_is_left_behind(project: Project) -> None:
     wait_until(lambda: not left(), "folders of namespaces go away")
 
 
+def test_nothing_comes_into_a_closed_folder(project: Project) -> None:
+    project.write("app/conf.d/one", "good")
+    project.files |= {str(project.top / "app/conf.d/one"): b"good", f"{project.top}/app/conf.d/": None}
+
+    def swap() -> None:
+        project.write("app/conf.d/two", "evil")
+        renamed_onto(project)
+
+    assert project.run("cat conf.d/*; echo mine >conf.d/three", swap) == "good"
+    assert sorted(os.listdir(project.top / "app/conf.d")) == ["one", "three", "two"]
+
+
 def test_files_elsewhere_need_no_overlay(project: Project) -> None:
     outside = project.folder / "outside"
     outside.write_text("good")

@@ -11,7 +11,7 @@ import stat
 
 from ..core.launch import Launch
 from ..errors import LaunchFailed
-from .freezing import REFUSED
+from .freezing import CLOSED, REFUSED
 from .spawn import Spawner, Stdio
 from .starters import Starter, started
 
@@ -27,7 +27,8 @@ _MOST_LINKS = 40  # on the way to a file; the kernel follows no more
 
 
 class FrozenFiles:
-    """Files by path, with what was read there; None for what was not there.
+    """Files by path, with what was read there; None for what was not there. A folder, with a slash at its
+    end, has nothing in it but those files.
 
     Below `top` nothing that is done to folders and files changes them; others are safe from being written,
     and not from being replaced. `why` says why that cannot be, once a tool was started: then it was started
@@ -107,8 +108,8 @@ def layout(top: str, files: Mapping[str, bytes | None]) -> tuple[list[Entry], li
                 if inside:
                     entries[name] = (name, found, 0)
             elif content is None:
-                if inside and found is None:
-                    entries[name] = (name, None, 0)
+                if inside and (found is None or path.endswith("/")):
+                    entries[name] = (name, None, 0 if found is None else CLOSED)
             elif found is None:
                 raise LaunchFailed(f"{path} has gone", what=f"{path} has gone since it was checked")
             elif inside:

@@ -48,7 +48,8 @@ class Trust:
     `by` names the tool that decides ("direnv", "mise", "outfitter"), `digest` is the content that the grant
     is bound to ("sha256:..."), `grant` is the command that a person types to allow it, and `why` is the
     reason if it may not run. `files` are those that `digest` stands for, with what was read in them, None for
-    what is not there: tools see them so, whatever happens to the files meanwhile.
+    what is not there; a folder with a slash at its end has nothing else in it. Tools see them so, whatever
+    happens to the files meanwhile.
     """
 
     state: str

@@ -386,7 +386,8 @@ def _digest(root: str, judged: Sequence[_Judged]) -> str:
 
 
 def _files(root: str, judged: Sequence[_Judged], context: Context) -> dict[str, bytes | None]:
-    """What mise may read: the files as they were judged, and the names that are not there."""
+    """What mise may read: the files as they were judged, and names that are not there; a folder of parts has
+    no more of them."""
     environments = _environments(context)
     names = [f"{place}/{name}" for place, stem in _PLACES for name in _spellings(stem, environments)]
     names += (*_PARTS, _VERSIONS, ".miserc.toml")
@@ -396,6 +397,8 @@ def _files(root: str, judged: Sequence[_Judged], context: Context) -> dict[str, 
         for name in names
         if not os.path.lexists(path := os.path.join(folder, name.removeprefix("/")))
     }
+    parts = (os.path.join(folder, name) for folder in upwards(root, beyond=True) for name in _PARTS)
+    files |= {f"{path}/": None for path in parts if os.path.isdir(path)}
     return files | {one.path: one.text.encode() for one in judged if one.text is not None}
 
 
