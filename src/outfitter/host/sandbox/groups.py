@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PIDS, MEMORY = "pids", "memory"
 _NAME = "outfitter-sandbox-"
 _FILES = {PIDS: "pids.max", MEMORY: "memory.limit_in_bytes"}
+_MORE = {PIDS: 1, MEMORY: 0}  # bubblewrap's own process outside of the sandbox is in its group, too
 _DELEGATED = ("trusted.delegate", "user.delegate")  # set by systemd for Delegate=yes
 
 
@@ -72,7 +73,7 @@ class Groups:
             write(f"{group}/cgroup.type", "threaded")
             if controller not in read(f"{home.path}/cgroup.subtree_control").split():
                 write(f"{home.path}/cgroup.subtree_control", f"+{controller}")
-        write(f"{group}/{_FILES[controller]}", str(self._wanted[controller]))
+        write(f"{group}/{_FILES[controller]}", str(self._wanted[controller] + _MORE[controller]))
 
     def enter(self, mark: int) -> None:
         """This thread enters the group of a sandbox about to be started. Raises OSError, and it is back."""
