@@ -129,7 +129,7 @@ def test_what_starts_inside_is_born_there_and_the_server_is_back() -> None:
     found.ended(7)  # somebody is in it still
     assert group.exists()
     child.communicate()
-    found.ended()
+    found.close()
     assert not group.exists()
 
 
