@@ -123,13 +123,13 @@ def test_what_starts_inside_is_born_there_and_the_server_is_back() -> None:
         child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     finally:
         found.leave()
-    assert (group / "pids.max").read_text() == "64\n"
+    assert (group / "pids.max").read_text() == "65\n"
     assert (group / home.threads).read_text().split() == [str(child.pid)]
     assert Path("/proc/thread-self/cgroup").read_text() == before
     found.ended(7)  # somebody is in it still
     assert group.exists()
     child.communicate()
-    found.ended()
+    found.close()
     assert not group.exists()
 
 

@@ -29,9 +29,9 @@ from outfitter.host.sandbox.sandboxes import Sandboxes
 from outfitter.host.spawn import Spawner, Stdio
 from outfitter.loop import EpollLoop
 
-processes, code = int(sys.argv[1]), sys.argv[2]
+processes, memory, code = int(sys.argv[1]), int(sys.argv[2]) or None, sys.argv[3]
 loop = EpollLoop()
-sandboxes = Sandboxes(loop, os.environ["HOME"], (), Allowance(processes))
+sandboxes = Sandboxes(loop, os.environ["HOME"], (), Allowance(processes, memory))
 env = {"PATH": "/usr/bin:/bin"}
 argv = [sys.executable, "-I", "-S", "-c", code]
 reads = Confinement(True, False, (Rule("/", READ),))
@@ -63,7 +63,7 @@ print(resource.getrlimit(resource.RLIMIT_CORE), open("/proc/self/oom_score_adj")
 """
 
 
-def run(uid: int, processes: int, code: str) -> str:
+def run(uid: int, processes: int, code: str, memory: int = 0) -> str:
     need_sandbox()
     with public_folder() as folder:
         python, site = installed()
@@ -71,7 +71,7 @@ def run(uid: int, processes: int, code: str) -> str:
         home.mkdir()
         os.chown(home, uid, uid)
         done = subprocess.run(
-            [python, "-c", RUN, str(processes), code],
+            [python, "-c", RUN, str(processes), str(memory), code],
             env={"HOME": str(home), "PYTHONPATH": str(site)},
             cwd=home,
             capture_output=True,
@@ -100,6 +100,14 @@ def test_a_fork_bomb_of_root_stops_in_a_control_group() -> None:
         pytest.skip("no control group for processes can be made here")
     code, forks = map(int, run(0, 64, BOMB).split())
     assert code == 11 and 40 < forks < 64
+
+
+@needs_root
+def test_a_command_of_root_that_takes_too_much_memory_is_killed() -> None:
+    if not Groups({MEMORY: 1 << 26}).homes:
+        pytest.skip("no control group for memory can be made here")
+    code = "print(len(bytearray(16 << 20)), flush=True); print(len(bytearray(256 << 20)))"
+    assert run(0, 64, code, 64 << 20) == f"{16 << 20}\n"
 
 
 def test_nobody_waits_for_limits_that_are_not_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ from outfitter.host import facts
 from outfitter.host.sandbox.netns import NetOpener
 from outfitter.host.spawn import Spawner
 from outfitter.loop import EpollLoop
+from tests.support.machine import descriptors
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
 
@@ -104,6 +106,17 @@ def test_sockets_are_inside_and_not_outside(opener: Opener) -> None:
         assert popen.stdout is not None
         assert popen.stdout.read() == b"hello\nhello\n"
         opened[1][0].close()
+
+
+def test_a_helper_without_descriptors_answers(opener: Opener) -> None:
+    with sandboxed("") as (pid, _, _):
+        for raw, _ in opener.open(pid, PLACES[:1]):
+            raw.close()
+        helper = opener.opener.pid
+        most = descriptors(helper)
+        resource.prlimit(helper, resource.RLIMIT_NOFILE, (most, most))
+        with pytest.raises(LaunchFailed, match="namespace: Too many open files"):
+            opener.open(pid, PLACES[:1])
 
 
 def test_each_sandbox_has_its_own_and_the_helper_is_kept(opener: Opener) -> None:

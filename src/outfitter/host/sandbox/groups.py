@@ -10,6 +10,7 @@ delegated it, or it is the first one of a container.
 from __future__ import annotations
 
 import os
+import time
 
 from ...log import warn
 from ...record import record
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 PIDS, MEMORY = "pids", "memory"
 _NAME = "outfitter-sandbox-"
 _FILES = {PIDS: "pids.max", MEMORY: "memory.limit_in_bytes"}
+_MORE = {PIDS: 1, MEMORY: 0}  # bubblewrap's own process outside of the sandbox is in its group, too
+# For a sandbox that is empty but for who is dying, which takes a few milliseconds. The next server tidies up.
+_LOOKS, _LOOK_SECONDS = 20, 0.005
 _DELEGATED = ("trusted.delegate", "user.delegate")  # set by systemd for Delegate=yes
 
 
@@ -72,7 +76,7 @@ class Groups:
             write(f"{group}/cgroup.type", "threaded")
             if controller not in read(f"{home.path}/cgroup.subtree_control").split():
                 write(f"{home.path}/cgroup.subtree_control", f"+{controller}")
-        write(f"{group}/{_FILES[controller]}", str(self._wanted[controller]))
+        write(f"{group}/{_FILES[controller]}", str(self._wanted[controller] + _MORE[controller]))
 
     def enter(self, mark: int) -> None:
         """This thread enters the group of a sandbox about to be started. Raises OSError, and it is back."""
@@ -93,6 +97,14 @@ class Groups:
                 write(f"{home.path}/{home.threads}", "0")
             except OSError as error:
                 warn("server", "the server stays in the control group of a sandbox: %s", error)
+
+    def close(self) -> None:
+        """The server ends, and with it the last look: who is still dying is waited for, if not for long."""
+        for _ in range(_LOOKS):
+            self.ended()
+            if not self._ended:
+                break
+            time.sleep(_LOOK_SECONDS)
 
     def ended(self, *marks: int) -> None:
         """Sandboxes have ended. A group in which somebody is still dying is removed at the next end."""

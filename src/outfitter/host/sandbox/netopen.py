@@ -32,7 +32,7 @@ _SIOCGIFFLAGS, _IFF_UP = 0x8913, 1
 _PR_SET_DUMPABLE = 4
 _RIGHTS, _SOL_SOCKET, _SIGCHLD = 1, 1, 17
 _INET, _INET6, _STREAM, _DATAGRAM, _UNIX, _SEQPACKET = 2, 10, 1, 2, 1, 5
-_ENETDOWN = 100
+_EMFILE, _ENETDOWN = 24, 100
 _BACKLOG = 256  # as many connections as a proxy serves at a time
 # Bubblewrap names its process before that process has a loopback: how long it is waited for, and how often it
 # is looked at.
@@ -57,7 +57,8 @@ def main() -> None:
             return
         if os.fork() == 0:
             try:
-                _serve(libc, server, marshal.loads(data), fds[0])
+                # Where no descriptor was left for it, it did not come; who asked must hear of it.
+                _serve(libc, server, marshal.loads(data), fds[0] if fds else -1)
             finally:
                 os._exit(0)
         for fd in fds:
@@ -88,6 +89,8 @@ def _serve(libc: Any, server: socket, request: tuple[Any, ...], namespace: int) 
     ports: list[int] = []
     why = ""
     try:
+        if namespace < 0:
+            raise OSError(_EMFILE, os.strerror(_EMFILE), "namespace")
         _enter(libc, namespace)
         _await_loopback()
         for address, port in places:

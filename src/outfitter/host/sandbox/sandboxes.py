@@ -152,7 +152,7 @@ class Sandboxes:
         for mark, running in list(self.running.items()):
             running.wait()
             self._gone(mark)
-        self._limits.groups.ended()
+        self._limits.groups.close()
 
     # What bubblewrap is told
 
