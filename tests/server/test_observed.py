@@ -23,8 +23,8 @@ from outfitter.server.auth import gate
 from outfitter.server.observed import observed
 from outfitter.server.server import Server
 from outfitter.server.settings import ServerSettings
+from outfitter.transport.listener import Listener
 from outfitter.transport.sockets import listen
-from outfitter.transport.websocket import Listener
 from tests.observe.test_metrics import samples
 from tests.observe.test_traces import Exported
 from tests.support.machine import SECOND

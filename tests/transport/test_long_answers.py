@@ -7,8 +7,8 @@ import threading
 
 from outfitter.loop import EpollLoop
 from outfitter.server.auth import gate
+from outfitter.transport.listener import Listener
 from outfitter.transport.sockets import listen
-from outfitter.transport.websocket import Listener
 from tests.support.machine import SECOND
 
 BODY = "0123456789abcde\n" * (1 << 19)  # 8 MiB: more than any socket takes
