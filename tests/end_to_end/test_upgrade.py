@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import hashlib
 import json
@@ -405,6 +406,31 @@ def test_secrets_of_a_setup_and_told_notices_stay(tmp_path: Path) -> None:
 
         run(scenario())
         assert of_a_stock_client(server) == b""
+
+
+def test_snapshots_of_shells_stay(server: Server) -> None:
+    (server.home / ".bash_profile").write_text(
+        "echo x >>~/count; export FROM=profile; greet() { echo hello; }\n"
+    )
+    policy = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {}, "includeOnly": []}
+    shell = {"scopeId": "s", "shell": {"name": "bash", "path": "/bin/bash"}}
+    argv = ["/bin/bash", "-lc", "greet; echo $FROM"]
+
+    async def scenario() -> None:
+        async with outfitter.connect(server.url) as client:
+            for number in range(2):
+                params = start_params(f"p{number}", argv, envPolicy=policy, shellSnapshot=shell)
+                await client.call("process/start", {**params, "env": {}})
+                read: dict[str, Any] = {"closed": False}
+                while not read["closed"]:
+                    read = await client.call("process/read", {"processId": f"p{number}", "waitMs": 1000})
+                printed = b"".join([base64.b64decode(one["chunk"]) for one in read["chunks"]])
+                assert printed == b"hello\nprofile\n"
+                if not number:
+                    await upgrade(client, server)
+
+    run(scenario())
+    assert (server.home / "count").read_text() == "x\n"
 
 
 def test_grace_goes_on(server: Server) -> None:

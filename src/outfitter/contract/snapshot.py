@@ -39,16 +39,25 @@ def take(settings: Settings, values: Mapping[str, str]) -> tuple[Layer, ShellSta
 
 
 def take_asked(
-    name: str, path: str, cwd: str, values: Mapping[str, str], timeout: float, mark: int | None
+    name: str,
+    path: str,
+    cwd: str,
+    values: Mapping[str, str],
+    timeout: float,
+    mark: int | None,
+    *,
+    unable: str = "",
 ) -> tuple[Layer, ShellState | None]:
     """The snapshot that a client asks for: the layer of its variables, and what else is to be restored.
 
-    `name` is what the client calls the shell. Blocks as `take` does, and fails as it does.
+    `name` is what the client calls the shell. Blocks as `take` does, and fails as it does; `unable` says why
+    the shell cannot be asked here.
     """
     home = facts.home(values)
     values = {"HOME": home, **values}  # where it is missing, the command does not get one by this
-    if not is_kind(name, path):
-        found = Capture(path, "loginShell", "unsupported", reason=f"{path} is not a known {name}")
+    unable = unable or ("" if is_kind(name, path) else f"{path} is not a known {name}")
+    if unable:
+        found = Capture(path, "loginShell", "unsupported", reason=unable)
     else:
         found = capture(
             path, "loginShell", values, home, timeout=timeout, mark=mark, cwd=cwd, keeps=name, rc=True

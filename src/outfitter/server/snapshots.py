@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from ..contract.contract import Questions, Ready
 from ..contract.toolneeds import confining
-from ..core.permissions import Confinement, bind
+from ..core.permissions import DENY, Confinement, bind
 from ..core.snapshots import ASKED_ID, SnapshotCache, Taken, start_of
 from ..errors import FileInvalid, InvalidParams
 from ..host import facts
+from ..host.privatefifo import IN_SIGHT
 from ..host.within import Within
 from ..protocol.sandbox import Disabled
 from ..record import replace
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from ..protocol.process import StartParams
     from .call import Call
 
+_REPORTS = IN_SIGHT["TMPDIR"]
+_HIDDEN = f"the command's sandbox hides {_REPORTS}, through which its shell would report: let it be read"
 _LOGIN = "-lc"  # how the stock client starts a login shell; what is started otherwise has no snapshot
 
 
@@ -76,12 +79,14 @@ def joined(
         alone = settings.startup == "repair" and not taken.failed
         return replace(asked, snapshot=Taken(None, taken.left) if alone else taken)
     within = Within(confining(confinement, contract.state_folder))
+    hidden = confinement is not None and confinement.access(_REPORTS) == DENY
 
     def ask(mark: int | None) -> None:
         from ..contract.snapshot import take_asked
 
+        shell, seconds = (wanted.name, wanted.path), settings.snapshot_timeout
         with within:
-            found = take_asked(wanted.name, wanted.path, asked.cwd, start, settings.snapshot_timeout, mark)
+            found = take_asked(*shell, asked.cwd, start, seconds, mark, unable=_HIDDEN if hidden else "")
         known.arrive(key, Taken(*found), now())
 
     return Questions((ASKED_ID, session.id, key), f"the startup files of {wanted.path}", ask)
