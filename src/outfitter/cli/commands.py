@@ -213,7 +213,7 @@ def kill_command(ident: str, **flags: Any) -> int:
 @has(*WHERE[1:])
 @click.argument("server", metavar="NAME|URL")
 def drain_command(server: str, **flags: Any) -> int:
-    """Have a server take no new sessions and end when none is in use.
+    """Have a server take no new sessions, and end when it can.
 
     Clients that have a session go on and may come back to it. SIGUSR1 does the same.
     """

@@ -14,7 +14,7 @@ _STORE = Flag("--store", "text", "What the service remembers: a file, or postgre
 
 @click.group("rendezvous")
 def rendezvous_group() -> None:
-    """Host the service through which executors behind NAT are reached."""
+    """Host the service that remote executors dial."""
 
 
 @rendezvous_group.command("serve")
@@ -65,9 +65,10 @@ def rendezvous_serve_command(**flags: Any) -> int:
 )
 @click.argument("environment", metavar="ENVIRONMENT")
 def rendezvous_code_command(environment: str, **flags: Any) -> int:
-    """Print a one-time code for an environment, which is made if it does not exist.
+    """Print a one-time code for an environment.
 
-    The code works once, for 15 minutes: `outfitter enrol URL --code CODE`.
+    The environment is made if it does not exist. The code works once, for 15 minutes: `outfitter enrol URL
+    --code CODE`.
     """
     from .rendezvous import code
 
@@ -87,7 +88,10 @@ def rendezvous_list_command(**flags: Any) -> int:
 @has(_STORE)
 @click.argument("principal", metavar="PRINCIPAL")
 def rendezvous_revoke_command(principal: str, **flags: Any) -> int:
-    """End what somebody may do; `outfitter rendezvous list` shows who there is."""
+    """End what somebody may do.
+
+    `outfitter rendezvous list` shows who there is.
+    """
     from .rendezvous import revoke
 
     return revoke(principal, flags)
