@@ -18,7 +18,7 @@ import pytest
 from tests.support.certificates import authority, server_pair
 from tests.support.http2 import LARGE, http2_origin
 from tests.support.machine import status, wait_until
-from tests.support.rawhttp import HOLD, RawOrigin, raw_origin
+from tests.support.rawhttp import CLOSE, HOLD, RawOrigin, raw_origin
 from tests.support.servers import Server, serving
 from tests.support.tunnel import TunnelProxy, tunnel_proxy
 from tests.support.wire import Wire
@@ -333,6 +333,13 @@ def test_large_body_comes_whole_over_tls(safe: Wire, secure: RawOrigin) -> None:
     assert base64.b64decode(told["bodyBase64"]) == body
     safe.call("http/request", params(f"{secure.url}/large", streamResponse=True))
     assert b"".join(base64.b64decode(one["deltaBase64"]) for one in deltas(safe)) == body
+
+
+def test_body_that_is_cut_below_tls_is_not_whole(safe: Wire, secure: RawOrigin) -> None:
+    head = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n"
+    secure.answers["/cut"] = [head + b"some", CLOSE]
+    error = safe.error("http/request", params(f"{secure.url}/cut"))
+    assert error["message"] == "failed to read http/request response body: error decoding response body"
 
 
 def test_large_body_is_sent(safe: Wire, secure: RawOrigin) -> None:

@@ -240,6 +240,5 @@ class Affinity:
         """The value of a cookie header for a URL."""
         if not self._kept or url.scheme != "https":
             return None
-        # A list, because threads add to it meanwhile.
-        found = [f"{name}={value}" for (host, name), value in list(self._kept.items()) if host == url.host]
+        found = [f"{name}={value}" for (host, name), value in self._kept.items() if host == url.host]
         return "; ".join(found).encode() if found else None

@@ -109,13 +109,13 @@ class HttpDial:
             sock.close()
             self._end(None)
             return
-        # The context wants another type, of which it uses no more than this one has.
-        plain: socket = sock
+        server = self._peer if self._url.scheme == "http" else self._url
         try:
             self._secure = context.wrap_socket(
-                plain,
-                server_hostname=(self._peer if self._url.scheme == "http" else self._url).host.strip("[]"),
+                sock,
+                server_hostname=server.host.strip("[]"),
                 do_handshake_on_connect=False,
+                suppress_ragged_eofs=False,  # else whoever cuts a connection decides where a body ends
             )
         except (OSError, ValueError):  # a name that no certificate can have
             sock.close()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # A change within the tick of a file system's clock does not show in its times. The longest tick that is in
 # use is FAT's.
 _TICK_NS = 2_000_000_000
+_PATHS = 65_536  # that are remembered, 10 MB; to look at more again takes as long as to read them
 
 
 class Witness:
@@ -31,9 +32,9 @@ class Witness:
 
     @property
     def settled(self) -> bool:
-        """Whether all that was seen was old enough for a later change to show."""
+        """Whether all that was seen was old enough for a later change to show, and is worth remembering."""
         last = max([mark[0] for mark in self._seen.values() if mark is not None], default=0)
-        return last + _TICK_NS < self._since
+        return last + _TICK_NS < self._since and len(self._seen) <= _PATHS
 
     def holds(self) -> bool:
         """Whether all of it looks the same now."""
