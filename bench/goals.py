@@ -121,6 +121,8 @@ GOALS: Final = (
     Goal("P21", "network.slower", "value", 1.25, ()),
     Goal("P22", "http.small", "gain", 1.5),
     Goal("P22", "http.large", "gain", 2),
+    Goal("P22", "discovery.roots", "gain", 2),
+    Goal("P22", "discovery.first", "gain", 2),
     Goal("P23", "observe.metrics.command", "value", 5, ()),
 )
 

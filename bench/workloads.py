@@ -18,7 +18,7 @@ from functools import partial
 from statistics import median
 from typing import Final
 
-from bench import contract, gate, http, library, network, observe, procfs, projects, sandbox
+from bench import contract, discovery, gate, http, library, network, observe, procfs, projects, sandbox
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -665,6 +665,7 @@ WORKLOADS: Final = (
         _blocks,
     ),
     http.WORKLOAD,
+    discovery.WORKLOAD,
     Workload(
         "trees",
         ("P11",),

@@ -11,10 +11,13 @@ from outfitter.core.capabilities import (
     dependencies,
     face,
     front_matter,
+    is_plugin,
     is_plugin_part,
     named,
     newest,
     policy,
+    qualified,
+    remote_id,
     skill,
 )
 
@@ -63,6 +66,7 @@ def test_what_a_manifest_says_of_a_plugin(manifest: str, found: PluginFace) -> N
         "[]",
         "[" * 100_000,
         '{"name": 5}',
+        '{"name": null}',
         '{"apps": {}}',
         '{"interface": []}',
         '{"interface": {"displayName": 1}}',
@@ -86,10 +90,13 @@ def test_a_manifest_that_cannot_be_used(manifest: str) -> None:
         (["1.0.0-beta", "1.0.0"], "1.0.0"),
         (["1.0.0", "1.0.0-beta"], "1.0.0"),
         (["1.2", "1.10"], "1.2"),
+        (["1.0.0+a", "1.0.0+b"], "1.0.0+b"),
+        (["01.0.0", "1.0.0"], "1.0.0"),
+        (["zz", "10.0.0", "9.0.0"], "zz"),
     ],
 )
 def test_one_version_of_a_plugin_is_used(versions: list[str], used: str | None) -> None:
-    assert newest(versions) == used
+    assert newest(versions) == newest(versions[::-1]) == used
 
 
 def test_names_of_plugins_are_plain() -> None:
@@ -97,6 +104,10 @@ def test_names_of_plugins_are_plain() -> None:
         "a",
         "A-b_1",
     ]
+
+
+def test_name_of_a_plugin_may_have_dots() -> None:
+    assert [name for name in ("a.b", ".a", ".", "a+b", "") if is_plugin(name)] == ["a.b"]
 
 
 def test_front_matter_stands_between_two_lines() -> None:
@@ -155,3 +166,18 @@ def test_policy_of_a_skill() -> None:
         {"policy": {"allow_implicit_invocation": "maybe"}},
     ):
         assert policy(wrong) is None
+
+
+def test_skill_of_a_plugin_has_both_names() -> None:
+    assert qualified("s", None) == "s"
+    assert qualified("s", "p") == "p:s"
+    assert len(qualified("s" * 64, "p" * 64)) == 129
+    with pytest.raises(Unusable):
+        qualified("s" * 64, "p" * 65)
+
+
+def test_id_of_a_plugin_at_its_service() -> None:
+    assert remote_id('{"schema_version": 1, "remote_plugin_id": " r "}') == "r"
+    for text in ("no", "[]", '{"schema_version": 2, "remote_plugin_id": "r"}', '{"schema_version": 1}'):
+        with pytest.raises(Unusable):
+            remote_id(text)

@@ -45,6 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plant_roots(home / "roots")
     plant_skills(home)
     plant_plugins(home / ".codex/plugins/cache")
+    plant_odd_plugins(home / ".codex/plugins/cache")
     plant_config(home)
     return home
 
@@ -245,6 +246,9 @@ def plant_skills(home: Path) -> None:
         put(home / ".agents/skills" / name / "agents/openai.yaml", text)
     put(home / ".codex/skills/.system/sys/SKILL.md", "---\nname: sys\ndescription: s\n---\n")
     put(home / ".codex/skills/deep/a/b/c/SKILL.md", "---\nname: deep\ndescription: x\n---\n")
+    for name, manifest in {"named": '{"name":"n"}', "unnamed": "{}", "broken": "no"}.items():
+        put(home / ".codex/skills/of" / name / ".codex-plugin/plugin.json", manifest)
+        put(home / ".codex/skills/of" / name / "s/SKILL.md", skill("s"))
 
 
 def plant_plugins(cache: Path) -> None:
@@ -293,6 +297,70 @@ def plant_plugins(cache: Path) -> None:
     put(cache / "a file", "")
 
 
+def skill(name: str) -> str:
+    return f"---\nname: {name}\ndescription: d\n---\n"
+
+
+def plant_odd_plugins(cache: Path) -> None:
+    manifest, remote = ".codex-plugin/plugin.json", ".codex-remote-plugin-install.json"
+    versions = {
+        "semver": ["1.9.0", "1.10.0", "1.10.0-rc1"],
+        "mixed": ["1.9.0", "1.10.0", "abc"],
+        "local": ["9.0.0", "local"],
+        "short": ["2", "10"],
+        "before": ["1.0.0-a", "1.0.0-b.1", "1.0.0-2"],
+        "build": ["1.0.0+a", "1.0.0+b"],
+        "hidden": [".x"],
+        "odd-version": ["1 2"],
+        "Bad Name": ["1"],
+        ".dot": ["1"],
+        "d.t": ["1"],
+        "x-1_Y": ["1"],
+        "v+1": ["1"],
+    }
+    for name, found in versions.items():
+        for version in found:
+            put(cache / "m" / name / version / manifest, '{"name":"q"}')
+    for market in ("m.m", "a b", ".h"):
+        put(cache / market / "p/1" / manifest, '{"name":"q"}')
+    manifests = [
+        *({"name": value} for value in (5, None, "", " x ", "a b", "p" * 80)),
+        *({"name": "n", "interface": value} for value in (5, None, {}, {"displayName": 5})),
+        *({"name": "n", "interface": {"displayName": value}} for value in ("", "  ", " a  b ", None)),
+        *({"name": "n", "interface": {key: 5}} for key in ("shortDescription", "capabilities", "logo")),
+        *({"name": "n", key: 5} for key in ("version", "skills", "mcpServers", "apps", "hooks", "author")),
+        {"name": "n", "mcpServers": "x.json", "apps": "./apps.json", "skills": "./other"},
+        [],
+        "text",
+    ]
+    for number, told in enumerate(manifests):
+        folder = cache / f"m/f{number:02}/1"
+        put(folder / manifest, json.dumps(told))
+        put(folder / "apps.json", "{}")
+        put(folder / ".mcp.json", "{}")
+        put(folder / "skills/a/SKILL.md", skill("s"))
+        put(folder / "other/b/SKILL.md", skill("n" * 48))
+        put(folder / "skills/a/agents/openai.yaml", "policy:\n  allow_implicit_invocation: true\n")
+    ids = [{"schema_version": 1, "remote_plugin_id": value} for value in ("r", "", " a b ", 5, "x" * 5000)]
+    for number, told in enumerate([*ids, {"schema_version": 2, "remote_plugin_id": "r"}, {}, []]):
+        put(cache / f"m/r{number}/1" / manifest, "{}")
+        put(cache / f"m/r{number}" / remote, json.dumps(told))
+    put(cache / "m/empty-one/1" / manifest, "{}")
+    (cache / "m/empty-one/2").mkdir()
+    put(cache / "m/inner/1" / manifest, '{"name":"outer"}')
+    put(cache / "m/inner/1/skills/sub" / manifest, '{"name":"sub"}')
+    put(cache / "m/inner/1/skills/sub/x/SKILL.md", skill("x"))
+    put(cache / "m/inner/1/SKILL.md", skill("own"))
+    put(cache / "m/bad-skill/1" / manifest, "{}")
+    put(cache / "m/bad-skill/1/SKILL.md", "none")
+    put(cache / "m/claude/1/.claude-plugin/plugin.json", '{"name":"c"}')
+    put(cache / "m/file", "x")
+    (cache / "m/linked").symlink_to("inner")
+    (cache / "m/link-inside").mkdir()
+    (cache / "m/link-inside/1").symlink_to("../inner/1")
+    (cache / "n").symlink_to("m/inner")
+
+
 @pytest.mark.parametrize("cwd", ["file:///", "file:///C:/x", "file:///nope"])
 def test_executors_own_skills_are_the_same(cwd: str, servers: tuple[Asker, Asker]) -> None:
     theirs, ours = (server.ask(STORE, {"cwd": cwd}) for server in servers)
@@ -308,6 +376,26 @@ def test_executors_own_skills_are_the_same(cwd: str, servers: tuple[Asker, Asker
 def test_odd_questions_about_skills_get_the_same_answer(params: Any, servers: tuple[Asker, Asker]) -> None:
     theirs, ours = (server.ask(STORE, params) for server in servers)
     assert ours == theirs
+
+
+def test_change_shows_at_once(home: Path, servers: tuple[Asker, Asker]) -> None:
+    # Ours alone: the reference answers from a snapshot, for a while.
+    folder = home / ".agents/skills/late"
+
+    def names() -> list[str]:
+        found = servers[1].ask(STORE, {"cwd": "file:///"})["skills"]
+        return [one["name"] for one in found if "/late/" in one["path"]]
+
+    try:
+        assert (names(), names()) == ([], [])
+        put(folder / "SKILL.md", skill("one"))
+        assert (names(), names()) == (["one"], ["one"])
+        put(folder / "SKILL.md", skill("two"))
+        assert names() == ["two"]
+        (folder / "SKILL.md").unlink()
+        assert names() == []
+    finally:
+        folder.rmdir()
 
 
 # Configuration

@@ -2,109 +2,174 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from outfitter.core.addresses import AddressRules
 from outfitter.core.http import Affinity, prepare
-from outfitter.errors import HttpFailed
-from outfitter.host.http import IDLE_CONNECTIONS, IDLE_SECONDS, Exchange, HttpPool
+from outfitter.errors import AddressRefused, HttpFailed
+from outfitter.host.http import IDLE_CONNECTIONS, IDLE_SECONDS, Exchange, Head, HttpPool
+from outfitter.host.sandbox.upstream import Resolver
+from outfitter.host.workers import Workers
+from outfitter.loop import EpollLoop
 from tests.support.machine import wait_until
 from tests.support.rawhttp import HOLD, RawOrigin, raw_origin
+
+if TYPE_CHECKING:
+    from outfitter.loop import Loop
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+SECONDS = 20.0  # then something hangs
+
+
+class Asked:
+    """Who wants an answer, and the request itself."""
+
+    def __init__(self, pool: HttpPool, url: str, principal: str = "", *, begin: bool = True) -> None:
+        self.loop = pool.loop
+        self.head: Head | None = None
+        self.body = b""
+        self.failure: Exception | None = None
+        self.over = False
+        self.exchange = Exchange(pool, prepare("GET", url, [], b"", {}), self, principal, follow=True)
+        if begin:
+            self.exchange.begin()
+
+    def began(self, head: Head) -> None:
+        self.head = head
+
+    def piece(self, data: bytes) -> None:
+        self.body += data
+
+    def finished(self) -> None:
+        self.over = True
+
+    def failed(self, error: HttpFailed | AddressRefused) -> None:
+        self.failure = error
+        self.over = True
+
+    def whole(self) -> Asked:
+        """Runs the loop to its end."""
+        run_until(self.loop, lambda: self.over)
+        return self
+
+
+def run_until(loop: Loop, done: Callable[[], bool]) -> None:
+    assert isinstance(loop, EpollLoop)
+    deadline = loop.time() + SECONDS
+
+    def look() -> None:
+        if done() or loop.time() > deadline:
+            loop.stop()
+        else:
+            loop.call_later(0.001, look)
+
+    if not done():
+        loop.call_soon(look)
+        loop.run()
+    assert done(), "it takes too long"
 
 
 @pytest.fixture
 def origin() -> Iterator[RawOrigin]:
     with raw_origin() as made:
-        made.answers["/ok"] = [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"]
+        made.answers["/ok"] = [OK]
         made.answers["/hold"] = [HOLD]
         yield made
 
 
 @pytest.fixture
-def pool() -> Iterator[HttpPool]:
-    made = HttpPool(AddressRules(), Affinity())
+def loop() -> Iterator[EpollLoop]:
+    made = EpollLoop()
     yield made
-    while made._count:
-        made._oldest().close()
+    made.close()
 
 
-def exchange(pool: HttpPool, url: str) -> Exchange:
-    return Exchange(pool, prepare("GET", url, [], b"", {}), follow=True)
-
-
-def body(one: Exchange) -> bytes:
-    return b"".join(iter(one.read, b""))
+@pytest.fixture
+def pool(loop: EpollLoop) -> Iterator[HttpPool]:
+    workers = Workers(loop)
+    made = HttpPool(loop, Resolver(workers), workers, AddressRules(("127.0.0.9/32",)), Affinity())
+    yield made
+    made.close()
 
 
 def test_connection_is_used_again(pool: HttpPool, origin: RawOrigin) -> None:
     for _ in range(3):
-        one = exchange(pool, f"{origin.url}/ok")
-        assert one.begin().status == 200
-        assert body(one) == b"ok"
+        one = Asked(pool, f"{origin.url}/ok").whole()
+        assert (one.head, one.body) == (Head(200, [("content-length", "2")]), b"ok")
         assert (pool._count, len(origin._open)) == (1, 1)
 
 
+def test_connection_is_used_again_by_its_principal_alone(pool: HttpPool, origin: RawOrigin) -> None:
+    for principal, count in (("a", 1), ("b", 2), ("a", 2)):
+        Asked(pool, f"{origin.url}/ok", principal).whole()
+        assert pool._count == count
+
+
 def test_no_more_connections_are_kept_than_are_of_use(pool: HttpPool, origin: RawOrigin) -> None:
-    many = [exchange(pool, f"{origin.url}/ok") for _ in range(IDLE_CONNECTIONS + 2)]
+    many = [Asked(pool, f"{origin.url}/ok") for _ in range(IDLE_CONNECTIONS + 2)]
     for one in many:
-        one.begin()
-    for one in many:
-        assert body(one) == b"ok"
+        assert one.whole().body == b"ok"
     assert pool._count == IDLE_CONNECTIONS
     wait_until(lambda: len(origin._open) == IDLE_CONNECTIONS, "they are still open")
 
 
 def test_connection_that_waits_for_too_long_is_closed(pool: HttpPool, origin: RawOrigin) -> None:
     with raw_origin() as other:
-        other.answers["/ok"] = origin.answers["/ok"]
+        other.answers["/ok"] = [OK]
         for url in (origin.url, other.url):
-            one = exchange(pool, f"{url}/ok")
-            one.begin()
-            assert body(one) == b"ok"
+            Asked(pool, f"{url}/ok").whole()
             for [link] in pool._idle.values():
                 link.since -= IDLE_SECONDS + 1
-        assert list(pool._idle) == [other.url]
+        assert [key[2] for key in pool._idle] == [other.url]
         wait_until(lambda: not origin._open, "it is still open")
+        Asked(pool, f"{other.url}/ok").whole()
+        assert pool._count == 1
+        wait_until(lambda: len(other._open) == 1, "the old one is still open")
 
 
-def test_connection_that_the_other_end_closed_is_not_used(pool: HttpPool, origin: RawOrigin) -> None:
+def test_connection_that_the_other_end_closed_is_let_go(pool: HttpPool) -> None:
     with raw_origin() as other:
-        other.answers["/ok"] = origin.answers["/ok"]
-        one = exchange(pool, f"{other.url}/ok")
-        one.begin()
-        body(one)
-        url = other.url
-    with pytest.raises(HttpFailed, match="error sending request"):
-        exchange(pool, f"{url}/ok").begin()
+        other.answers["/ok"] = [OK]
+        Asked(pool, f"{other.url}/ok").whole()
+        [[link]] = pool._idle.values()
+        assert link.is_alive()
+    assert not link.is_alive()
+    run_until(pool.loop, lambda: pool._count == 0)
+    failed = Asked(pool, f"{other.url}/ok").whole()
+    assert str(failed.failure) == f"http/request failed: error sending request for url ({other.url}/ok)"
+
+
+def test_connection_that_says_more_than_it_was_asked_is_let_go(pool: HttpPool, origin: RawOrigin) -> None:
+    origin.answers["/more"] = [OK + b"HTTP/1.1 200 OK\r\n"]
+    assert Asked(pool, f"{origin.url}/more").whole().body == b"ok"
     assert pool._count == 0
 
 
-def test_cut_ends_what_blocks(pool: HttpPool, origin: RawOrigin) -> None:
-    one = exchange(pool, f"{origin.url}/hold")
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            one.begin()
-        except HttpFailed as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    origin.seen.get(timeout=20)
-    one.cut()
-    thread.join(20)
-    assert [str(error) for error in failures] == [
-        f"http/request failed: error sending request for url ({origin.url}/hold)"
-    ]
+def test_close_ends_it_wherever_it_is(pool: HttpPool, origin: RawOrigin) -> None:
+    waiting, unresolved = Asked(pool, f"{origin.url}/hold"), Asked(pool, f"http://localhost:{origin.port}/ok")
+    unresolved.exchange.close()
+    run_until(pool.loop, lambda: not origin.seen.empty())
+    waiting.exchange.close()
+    wait_until(lambda: not origin._open, "its connection is still open")
+    Asked(pool, f"http://localhost:{origin.port}/ok").whole()  # the loop has run meanwhile
+    assert not (waiting.over or unresolved.over)
+    assert [one.split(b" ")[1] for one in origin.asked()] == [b"/hold", b"/ok"]
 
 
-def test_cut_before_it_began_ends_it_too(pool: HttpPool, origin: RawOrigin) -> None:
-    one = exchange(pool, f"{origin.url}/ok")
-    one.cut()
-    with pytest.raises(HttpFailed):
-        one.begin()
-    assert origin.asked() == []
+def test_pause_holds_the_answer_back(pool: HttpPool, origin: RawOrigin) -> None:
+    origin.answers["/parts"] = [b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n", b"a", b"\0gate", b"bc"]
+    one = Asked(pool, f"{origin.url}/parts")
+    run_until(pool.loop, lambda: one.body == b"a")
+    one.exchange.pause()
+    origin.gate.set()
+    Asked(pool, f"{origin.url}/ok").whole()
+    assert one.body == b"a"
+    one.exchange.resume()
+    assert one.whole().body == b"abc"
+
+
+def test_refused_address_is_not_connected_to(pool: HttpPool) -> None:
+    assert isinstance(Asked(pool, "http://127.0.0.9/").failure, AddressRefused)

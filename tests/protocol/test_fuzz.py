@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import envelope, frames
+from fuzz import envelope, frames, http1
 
 
 def test_hostile_messages_are_read_or_malformed() -> None:
@@ -11,3 +11,7 @@ def test_hostile_messages_are_read_or_malformed() -> None:
 
 def test_hostile_streams_are_read_or_refused() -> None:
     assert frames.run(seed=1, seconds=60, examples=150) == 150
+
+
+def test_hostile_answers_are_read_or_refused() -> None:
+    assert http1.run(seed=1, seconds=60, examples=2000) == 2000

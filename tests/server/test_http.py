@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import queue
 import random
 import socket
@@ -17,8 +18,9 @@ import pytest
 from tests.support.certificates import authority, server_pair
 from tests.support.http2 import LARGE, http2_origin
 from tests.support.machine import status, wait_until
-from tests.support.rawhttp import HOLD, RawOrigin, raw_origin
+from tests.support.rawhttp import CLOSE, HOLD, RawOrigin, raw_origin
 from tests.support.servers import Server, serving
+from tests.support.tunnel import TunnelProxy, tunnel_proxy
 from tests.support.wire import Wire
 
 OK = [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"]
@@ -117,6 +119,27 @@ def test_slow_reader_holds_the_source_back_and_memory_stays_flat(server: Server,
         faucet.close()
 
 
+def test_memory_stays_flat_while_a_slow_reader_gets_all_of_it(server: Server, wire: Wire) -> None:
+    size = 1 << 30 if os.environ.get("OUTFITTER_CHAOS") else 48 << 20
+    faucet = Faucet(size)
+    try:
+        wire.call("http/request", params(faucet.url, streamResponse=True))
+        came = peak = 0
+        done = False
+        while not done:
+            notice = wire.receive()["params"]
+            wire.notices.clear()
+            done = notice["done"]
+            came += len(base64.b64decode(notice["deltaBase64"]))
+            peak = max(peak, int(status(server.pid)["VmRSS"].split()[0]))
+            # Behind by what buffers hold: ours, and those of three sockets.
+            assert faucet.sent - came < 32 << 20
+        assert (came, notice["error"]) == (size, None)
+        assert peak < 200_000  # kB
+    finally:
+        faucet.close()
+
+
 def test_stream_comes_whole_in_pieces_of_a_megabyte_at_most(wire: Wire) -> None:
     faucet = Faucet(20 << 20)
     try:
@@ -210,8 +233,8 @@ def test_secret_is_sent_and_never_told(server: Server, wire: Wire, origin: RawOr
     assert b"authorization: Bearer s3cret-value" in origin.seen.get(timeout=20)
     assert "s3cret" not in str(told)
     broken = [{"name": "A", "value": "", "valueEnvVar": "BROKEN"}]
-    twice = [*secret, {"name": "host", "value": "a"}, {"name": "host", "value": "b"}]
-    for headers in (broken, twice):
+    longer = [*secret, {"name": "content-length", "value": "9"}]
+    for headers in (broken, longer):
         assert "s3cret" not in str(wire.error("http/request", params(origin.url, headers=headers)))
     nowhere = params("http://us:s3cret@127.0.0.1:1/", headers=secret)
     assert "s3cret" not in str(wire.error("http/request", nowhere))
@@ -252,43 +275,165 @@ def test_range_that_is_none_is_told_at_once(flag: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def secure() -> Iterator[tuple[RawOrigin, str]]:
+def secure() -> Iterator[RawOrigin]:
     pair = server_pair()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert, pair.key)
     with raw_origin(context) as made:
         made.answers["/ok"] = OK
-        yield made, str(authority().file)
+        yield made
 
 
-def test_tls_is_checked(tmp_path: Path, secure: tuple[RawOrigin, str]) -> None:
-    origin, ca = secure
-    with serving("outfitter", tmp_path, env={"SSL_CERT_FILE": ca}) as server, Wire(server.url) as wire:
-        greet(wire)
-        assert wire.call("http/request", params(f"{origin.url}/ok"))["bodyBase64"] == "b2s="
-    with serving("outfitter", tmp_path) as server, Wire(server.url) as wire:
-        greet(wire)
-        error = wire.error("http/request", params(f"{origin.url}/ok"))
-        assert error["message"] == f"http/request failed: error sending request for url ({origin.url}/ok)"
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[TunnelProxy]:
+    with tunnel_proxy() as made:
+        yield made
 
 
-def test_http2_is_spoken_where_it_is_offered(tmp_path: Path) -> None:
-    env = {"SSL_CERT_FILE": str(authority().file)}
-    with (
-        http2_origin() as origin,
-        serving("outfitter", tmp_path, env=env) as server,
-        Wire(server.url) as wire,
-    ):
-        greet(wire)
+@pytest.fixture(scope="module")
+def trusting(tmp_path_factory: pytest.TempPathFactory, proxy: TunnelProxy) -> Iterator[Server]:
+    """It knows our authority, shares a cookie, and asks a proxy for what is not exempt."""
+    env = {
+        "SSL_CERT_FILE": str(authority().file),
+        "HTTPS_PROXY": f"http://me:s3cret@{proxy.place}",
+        "HTTP_PROXY": f"http://{proxy.place}",
+        "NO_PROXY": "127.0.0.0/8",
+    }
+    flags = ("--http-cookie", "127.0.0.1:route", "--http-deny", "10.0.0.0/8", "--log-level", "debug")
+    with serving("outfitter", tmp_path_factory.mktemp("trusting"), *flags, env=env) as made:
+        yield made
+
+
+@pytest.fixture
+def safe(trusting: Server) -> Iterator[Wire]:
+    with Wire(trusting.url) as made:
+        greet(made)
+        yield made
+
+
+def test_tls_is_checked(wire: Wire, safe: Wire, secure: RawOrigin) -> None:
+    for _ in range(3):
+        assert safe.call("http/request", params(f"{secure.url}/ok"))["bodyBase64"] == "b2s="
+        assert len(secure._open) == 1  # the same connection
+    error = wire.error("http/request", params(f"{secure.url}/ok"))
+    assert error["message"] == f"http/request failed: error sending request for url ({secure.url}/ok)"
+
+
+def test_server_without_tls_is_no_server_of_https(safe: Wire, server: Server) -> None:
+    url = f"https://127.0.0.1:{server.port}/"
+    error = safe.error("http/request", params(url))
+    assert error["message"] == f"http/request failed: error sending request for url ({url})"
+
+
+def test_large_body_comes_whole_over_tls(safe: Wire, secure: RawOrigin) -> None:
+    body = random.Random(7).randbytes(3 << 20)
+    secure.answers["/large"] = [b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)]
+    secure.answers["/to-large"] = [b"HTTP/1.1 302 x\r\nlocation: /large\r\ncontent-length: 0\r\n\r\n"]
+    told = safe.call("http/request", params(f"{secure.url}/to-large"))
+    assert base64.b64decode(told["bodyBase64"]) == body
+    safe.call("http/request", params(f"{secure.url}/large", streamResponse=True))
+    assert b"".join(base64.b64decode(one["deltaBase64"]) for one in deltas(safe)) == body
+
+
+def test_body_that_is_cut_below_tls_is_not_whole(safe: Wire, secure: RawOrigin) -> None:
+    head = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n"
+    secure.answers["/cut"] = [head + b"some", CLOSE]
+    error = safe.error("http/request", params(f"{secure.url}/cut"))
+    assert error["message"] == "failed to read http/request response body: error decoding response body"
+
+
+def test_large_body_is_sent(safe: Wire, secure: RawOrigin) -> None:
+    body = base64.b64encode(bytes(2 << 20)).decode()
+    secure.asked()
+    assert (
+        safe.call("http/request", params(f"{secure.url}/ok", method="POST", bodyBase64=body))["status"] == 200
+    )
+    [asked] = secure.asked()
+    assert asked.endswith(bytes(2 << 20))
+
+
+def test_cookie_that_an_operator_named_is_shared(safe: Wire, secure: RawOrigin) -> None:
+    cookies = b"set-cookie: route=7; path=/\r\nset-cookie: session=8\r\n"
+    secure.answers["/marked"] = [b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n" + cookies + b"\r\n"]
+    secure.asked()
+    for path in ("/marked", "/ok"):
+        safe.call("http/request", params(secure.url + path))
+    own = [{"name": "Cookie", "value": "mine=1"}]
+    safe.call("http/request", params(f"{secure.url}/ok", headers=own))
+    first, second, third = [one.partition(b"cookie: ")[2].split(b"\r\n")[0] for one in secure.asked()]
+    assert (first, second, third) == (b"", b"route=7", b"mine=1")
+
+
+# Proxies
+
+
+def test_https_goes_through_a_tunnel(
+    trusting: Server, safe: Wire, secure: RawOrigin, proxy: TunnelProxy
+) -> None:
+    url = f"https://localhost:{secure.port}/ok"
+    for _ in range(2):
+        assert safe.call("http/request", params(url))["bodyBase64"] == "b2s="
+    head = proxy.seen.get(timeout=20)
+    assert (
+        head
+        == (
+            f"CONNECT localhost:{secure.port} HTTP/1.1\r\nHost: localhost:{secure.port}\r\n"
+            "Proxy-Authorization: Basic bWU6czNjcmV0\r\n\r\n"
+        ).encode()
+    )
+    assert proxy.seen.empty()  # the tunnel was used again
+    assert "s3cret" not in (trusting.home / "outfitter.stderr").read_text()
+
+
+def test_tunnel_that_is_refused_is_an_error(safe: Wire, proxy: TunnelProxy) -> None:
+    kept, proxy.answer = proxy.answer, b"HTTP/1.1 403 no\r\n\r\n"
+    try:
+        error = safe.error("http/request", params("https://elsewhere.invalid/"))
+        message = "http/request failed: error sending request for url (https://elsewhere.invalid/)"
+        assert error["message"] == message
+        assert proxy.seen.get(timeout=20).startswith(b"CONNECT elsewhere.invalid:443 ")
+    finally:
+        proxy.answer = kept
+
+
+def test_plain_request_is_read_by_the_proxy(safe: Wire, proxy: TunnelProxy) -> None:
+    kept, proxy.answer = proxy.answer, b"HTTP/1.1 203 from the proxy\r\ncontent-length: 0\r\n\r\n"
+    try:
+        assert safe.call("http/request", params("http://us:pw@elsewhere.invalid/a?b#c"))["status"] == 203
+        assert proxy.seen.get(timeout=20) == (
+            b"GET http://elsewhere.invalid/a?b HTTP/1.1\r\nauthorization: Basic dXM6cHc=\r\n"
+            b"accept: */*\r\nhost: elsewhere.invalid\r\n\r\n"
+        )
+    finally:
+        proxy.answer = kept
+
+
+def test_proxy_is_not_asked_for_a_refused_address(safe: Wire, proxy: TunnelProxy) -> None:
+    for url in ("http://10.1.2.3/", "https://10.1.2.3/"):
+        assert safe.error("http/request", params(url))["data"]["error"] == "address-refused"
+    assert proxy.seen.empty()
+
+
+def test_http2_is_spoken_where_it_is_offered(safe: Wire) -> None:
+    with http2_origin() as origin:
         headers = [{"name": "X-B", "value": "1"}, {"name": "Connection", "value": "keep-alive"}]
-        told = wire.call("http/request", params(f"{origin.url}/x", headers=headers))
+        told = safe.call("http/request", params(f"{origin.url}/x", headers=headers))
         assert told["headers"] == [{"name": "x-a", "value": "1"}, {"name": "x-a", "value": "2"}]
         text = base64.b64decode(told["bodyBase64"]).decode()
         assert ":path: /x\n" in text and "x-b: 1\n" in text and "connection" not in text
-        wire.call("http/request", params(f"{origin.url}/large", requestId="s", streamResponse=True))
-        pieces = [base64.b64decode(one["deltaBase64"]) for one in deltas(wire, "s")]
+        safe.call("http/request", params(f"{origin.url}/large", requestId="s", streamResponse=True))
+        pieces = [base64.b64decode(one["deltaBase64"]) for one in deltas(safe, "s")]
         assert b"".join(pieces) == bytes(LARGE)
         assert origin.connections == 1
+
+
+def test_http2_that_is_cancelled_ends(safe: Wire) -> None:
+    with http2_origin() as origin:
+        safe.call("http/request", params(f"{origin.url}/large", streamResponse=True))
+        safe.until(lambda message: message["method"] == "http/request/bodyDelta")
+        if safe.call("http/cancel", {"requestId": "r"})["cancelled"]:
+            assert deltas(safe)[-1]["error"] == "cancelled"
+        assert safe.call("http/request", params(f"{origin.url}/x"))["status"] == 200
 
 
 # Whatever another server sends

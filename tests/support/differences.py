@@ -12,13 +12,6 @@ from typing import Any
 
 ANY_VALUE = "<any>"  # in place of a value that depends on timing
 
-# Methods of work to come: our server does not know them yet.
-
-LATER_METHODS = frozenset(
-    {
-        "http/request",
-    }
-)
 # Every malformed message (19 #31): a constant text, and the id of the message if it shows one.
 
 PARSE_ERROR_SOURCE = "19 #31"

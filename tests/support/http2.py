@@ -29,12 +29,17 @@ class Http2Origin:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"https://127.0.0.1:{self._socket.getsockname()[1]}"
         self.connections = 0
+        self._peer: ssl.SSLSocket | None = None
         self._thread = threading.Thread(target=self._accept)
         self._thread.start()
 
     def close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        peer = self._peer
+        if peer is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(peer, socket.SHUT_RDWR)
         self._thread.join()
 
     def _accept(self) -> None:
@@ -44,6 +49,7 @@ class Http2Origin:
             except OSError:
                 return
             with contextlib.suppress(OSError), self._context.wrap_socket(plain, server_side=True) as peer:
+                self._peer = peer
                 self.connections += 1
                 self._serve(peer)
 

@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 
+GATE = b"\0gate"  # in an answer: what follows is sent when the test opens the gate
 HOLD = b"\0hold"  # in an answer: the origin sends nothing more until the peer goes away
 CLOSE = b"\0close"
 
@@ -19,6 +20,7 @@ class RawOrigin:
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.answers: dict[str, list[bytes]] = {}
         self.seen: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self.gate = threading.Event()
         self._context = context
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
@@ -38,6 +40,7 @@ class RawOrigin:
         return found
 
     def close(self) -> None:
+        self.gate.set()
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         for one in self._open.copy():
@@ -95,6 +98,9 @@ class RawOrigin:
                 return False
             if piece == CLOSE:
                 return False
+            if piece == GATE:
+                self.gate.wait()
+                continue
             peer.sendall(piece.replace(b":PORT", b":%d" % self.port))
         if path not in self.answers:
             length = b"" if head.startswith(b"HEAD ") else request

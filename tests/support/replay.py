@@ -19,9 +19,10 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed
 
 from . import differences, texts
+from .rawhttp import RawOrigin
 from .wire import SECONDS, Message, Wire
 
-WORKSPACE = "/workspace"
+WORKSPACE, HOME, ORIGIN = "/workspace", "/home/user", "127.0.0.1:8080"
 NO_SESSION = "00000000-0000-4000-8000-000000000001"
 LONG_POLL_MS = int(SECONDS * 1000)
 SHELLS = {"bash", "zsh", "sh"}
@@ -86,11 +87,13 @@ def joined(pieces: Any) -> dict[str, str]:
 class Replay:
     """One transcript on one server. `run` raises AssertionError at the first message that differs."""
 
-    def __init__(self, path: Path, kind: str, url: str, workspace: Path) -> None:
+    def __init__(self, path: Path, kind: str, url: str, workspace: Path, origin: RawOrigin) -> None:
         self.name = path.stem
         self.ours = kind == "outfitter"
         self.url = url
         self.workspace = workspace
+        self.home = workspace.parent
+        self.origin = origin
         self.lines = load(path)
         self.wires: dict[str, Wire] = {}
         self.session = ""
@@ -100,7 +103,7 @@ class Replay:
         self.read: dict[str, int] = defaultdict(int)  # how many notices of a wire are in stories
         self.stories: dict[str, Story] = defaultdict(Story)
         self.recorded: dict[str, Story] = defaultdict(Story)
-        self.news: dict[str, list[Message]] = defaultdict(list)  # recorded notices about files
+        self.news: dict[str, list[Message]] = defaultdict(list)  # recorded notices about files and bodies
         self.unordered = {  # processes that list their environment, in no particular order
             line["msg"]["params"]["processId"]
             for line in self.lines
@@ -129,9 +132,10 @@ class Replay:
         elif "client creates" in line.get("note", ""):
             for name in re.findall(WORKSPACE + r"/([\w/]+)", line["note"]):
                 (self.workspace / name).touch()
-        elif line.get("dir") == "s2c" and line["msg"].get("method", "").startswith("fs/"):
+        elif line.get("dir") == "s2c" and is_news(line["msg"]):
+            self.origin.gate.set()
             self.news[conn].append(self.placed(line["msg"]))
-            while len(self.files_told(conn)) < len(self.news[conn]):
+            while len(told(self.news_told(conn))) < len(told(self.news[conn])):
                 self.receive(conn)
         elif line.get("dir") == "s2c" and "method" in line["msg"]:
             self.recorded[line["msg"]["params"]["processId"]].notice(self.replaced(line["msg"]))
@@ -150,16 +154,10 @@ class Replay:
             wire.send(raw)
             return
         message = self.placed(line["msg"])
-        if self.is_later(message):
-            self.requests.pop((conn, message["id"]), None)
-            return
         if "id" in message:
             self.requests[conn, message["id"]] = message
             self.look_ahead(at, conn, message)
         wire.send(message)
-
-    def is_later(self, message: Message) -> bool:
-        return self.ours and message["method"] in differences.LATER_METHODS
 
     def look_ahead(self, at: int, conn: str, message: Message) -> None:
         """Waits for the notifications that came before the recorded answer to `message`.
@@ -224,12 +222,12 @@ class Replay:
     def digest(self, conn: str) -> None:
         notices = self.wires[conn].notices
         for message in notices[self.read[conn] :]:
-            if not message["method"].startswith("fs/"):
+            if not is_news(message):
                 self.stories[message["params"]["processId"]].notice(message)
         self.read[conn] = len(notices)
 
-    def files_told(self, conn: str) -> list[Message]:
-        return [message for message in self.wires[conn].notices if message["method"].startswith("fs/")]
+    def news_told(self, conn: str) -> list[Message]:
+        return [message for message in self.wires[conn].notices if is_news(message)]
 
     def answer(self, conn: str, ident: Any) -> Message:
         while not self.answers[conn, ident]:
@@ -241,8 +239,6 @@ class Replay:
     def check_answer(self, conn: str, recorded: Message) -> None:
         ident = recorded["id"]
         request = self.requests.get((conn, ident), {})
-        if not request and ident != -1:
-            return  # a request of later work was not sent
         actual = self.answer(conn, ident)
         if request.get("method") == "initialize":
             actual = self.attached(conn, request, recorded, actual)
@@ -292,7 +288,7 @@ class Replay:
         for conn, wire in self.wires.items():
             if wire.socket.protocol.state.name == "OPEN":
                 assert self.aside(conn, "environment/status")["result"] == {"status": "ready"}
-            assert self.files_told(conn) == self.news[conn], f"{self.name}: news of files"
+            assert told(self.news_told(conn)) == told(self.news[conn]), f"{self.name}: news"
         left = {key: messages for key, messages in self.answers.items() if messages}
         assert not left, f"{self.name}: answers nobody recorded: {left}"
 
@@ -312,6 +308,7 @@ class Replay:
         text = json.dumps(message)
         text = text.replace("file://" + WORKSPACE, self.workspace.as_uri())
         text = text.replace("`" + WORKSPACE, "`" + str(self.workspace))
+        text = text.replace(HOME, str(self.home)).replace(ORIGIN, f"127.0.0.1:{self.origin.port}")
         placed: Message = json.loads(text.replace(NO_SESSION, self.session or NO_SESSION))
         return placed
 
@@ -346,6 +343,8 @@ class Replay:
         elif method == "fs/getMetadata":
             result = {name: value for name, value in result.items() if name not in differences.METADATA_OURS}
             result |= {"size": 0, "modifiedAtMs": 0}
+        elif method == "environmentConfig/read":
+            result = {**result, "hostname": differences.ANY_VALUE}
         elif method == "fs/readDirectory":
             result = {"entries": sorted(result["entries"], key=lambda entry: str(entry["fileName"]))}
         elif method == "process/read" and request["params"].get("maxBytes") is None:
@@ -363,6 +362,26 @@ class Replay:
             elif not texts.is_domain(text, request.get("method", "")):
                 text = "<decoder wording>"
         return {**error, "message": text}
+
+
+def is_news(message: Message) -> bool:
+    """Whether it is a notice about files or the body of an HTTP answer."""
+    return bool(message.get("method", "").startswith(("fs/", "http/")))
+
+
+def told(news: list[Message]) -> list[Any]:
+    """News, with the pieces of a body joined: where they are cut is the network's doing."""
+    found: list[Any] = []
+    bodies: dict[str, bytes] = defaultdict(bytes)
+    for message in news:
+        params = message["params"]
+        if message["method"] != "http/request/bodyDelta":
+            found.append(message)
+            continue
+        bodies[params["requestId"]] += base64.b64decode(params["deltaBase64"])
+        if params["done"]:
+            found.append((params["requestId"], bodies[params["requestId"]], params["error"]))
+    return found
 
 
 def joined_chunks(chunks: list[Message]) -> bytes:

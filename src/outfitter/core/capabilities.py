@@ -12,6 +12,7 @@ from ..record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 SKILL = "SKILL.md"
@@ -23,8 +24,11 @@ APPS_CONFIG = ".app.json"  # the same, of a plugin that is installed
 DEPTH, DIRECTORIES, ENTRIES = 6, 2000, 20_000
 FILE_BYTES, ROOT_BYTES = 1 << 20, 16 << 20
 ROOTS = 128
-INSTALLED = 1024  # plugins; ours, because each of them is a walk. The reference has no limit
 _LONGEST_NAME = 64  # characters; a skill with a longer one is left out, as the reference does
+_LONGEST_QUALIFIED = 129  # the same with the name of its plugin: two such names and a colon
+REMOTE = ".codex-remote-plugin-install.json"  # beside the versions of a plugin that came from a service
+REMOTE_BYTES, _REMOTE_ID = 16 << 10, 1024  # of that file, of the id in it: services write a line
+INSTALLED = 1024  # plugins; ours, because each of them is a walk. The reference has no limit
 
 
 # Plugins
@@ -82,7 +86,9 @@ def face(manifest: str, folder: str) -> PluginFace:
         raise Unusable("its manifest is no table")
     shown = _typed(said, "interface", dict) or {}
     _typed(said, "apps", str)
-    name = _typed(said, "name", str) or ""
+    name = said.get("name", "")
+    if not isinstance(name, str):
+        raise Unusable("its name is no text")
     name = name if name.strip() else folder
     display_name = (_typed(shown, "displayName", str) or "").strip() or name
     servers = said.get("mcpServers")
@@ -102,33 +108,63 @@ def is_plugin_part(name: str) -> bool:
     return name.isascii() and name.replace("-", "").replace("_", "").isalnum()
 
 
-def newest(versions: list[str]) -> str | None:
+def is_plugin(name: str) -> bool:
+    """Whether a folder's name can be that of a plugin: it may have dots, too."""
+    return name[:1] != "." and is_plugin_part(name.replace(".", ""))
+
+
+_VERSION = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.+")
+
+
+def newest(names: Iterable[str]) -> str | None:
     """The version that is used of those installed: one under development, or else the latest."""
-    best = None
-    for version in versions:
-        plain = version.replace("-", "").replace("_", "").replace("+", "").replace(".", "")
-        if not (plain.isascii() and plain.isalnum()):
-            continue
-        if version == "local":
-            return version
-        if best is None or _is_later(version, best):
-            best = version
-    return best
+    found = [name for name in names if name and _VERSION.issuperset(name)]
+    if "local" in found:
+        return "local"
+    numbers = {name: _semver(name) for name in found}
+    best = ""
+    for name in sorted(found):
+        mine, other = numbers[name], numbers.get(best)
+        if not best or (name > best if mine is None or other is None else mine >= other):
+            best = name
+    return best or None
 
 
-def _is_later(one: str, other: str) -> bool:
-    first, second = _precedence(one), _precedence(other)
-    return one > other if first is None or second is None else first > second
-
-
-def _precedence(version: str) -> tuple[object, ...] | None:
-    """What a semantic version is ordered by; None for any other text."""
-    release, dash, before = version.partition("+")[0].partition("-")
-    numbers = release.split(".")
-    if len(numbers) != 3 or not all(map(str.isdecimal, numbers)):
+def _semver(text: str) -> tuple[Any, ...] | None:
+    """As semver.org orders them; None for what is none."""
+    text, _, build = text.partition("+")
+    core, dash, before = text.partition("-")
+    parts = core.split(".")
+    if len(parts) != 3 or not all(map(_is_number, parts)) or (dash and not all(before.split("."))):
         return None
-    parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in before.split(".")]
-    return (*map(int, numbers), not dash, parts)
+    labels = [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in before.split(".")]
+    return *map(int, parts), not dash, labels if dash else [], build
+
+
+def _is_number(text: str) -> bool:
+    return text.isdigit() and (text == "0" or text[0] != "0") and len(text) < 19
+
+
+def remote_id(text: str) -> str:
+    """The id of a plugin at its service. Raises Unusable."""
+    try:
+        said = loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    ident = (
+        said.get("remote_plugin_id") if isinstance(said, dict) and said.get("schema_version") == 1 else None
+    )
+    if not isinstance(ident, str) or not ident.strip() or len(ident.encode()) > _REMOTE_ID:
+        raise Unusable("it does not say which plugin of its service it is")
+    return ident.strip()
+
+
+def qualified(name: str, plugin: str | None) -> str:
+    """The name of a skill of a plugin. Raises Unusable."""
+    name = name if plugin is None else f"{plugin}:{name}"
+    if len(name) > _LONGEST_QUALIFIED:
+        raise Unusable(f"its name has more than {_LONGEST_QUALIFIED} characters")
+    return name
 
 
 # Skills

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..errors import HttpFailed, InvalidParams
 from ..protocol.base64 import encode
-from ..record import record
+from ..record import quick_record
 from .url import OtherScheme, Url, UrlInvalid, parse, unquoted
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ _SENSITIVE = frozenset((b"authorization", b"cookie", b"cookie2", b"proxy-authori
 _OF_BODY = frozenset((b"content-type", b"content-length", b"content-encoding", b"transfer-encoding"))
 
 
-@record
+@quick_record
 class HttpRequest:
     """A request, ready to be sent. `headers` are the client's, those of a name together."""
 
@@ -59,14 +59,16 @@ class HttpRequest:
     headers: Headers
     body: bytes
 
-    def wire_headers(self, cookie: bytes | None = None) -> Headers:
-        """All headers, in the reference's order."""
+    def wire_headers(self, cookie: bytes | None = None, proxy: bytes | None = None) -> Headers:
+        """All headers, in the reference's order; `proxy` is what a proxy wants to know."""
         names = {name for name, _ in self.headers}
         told = list(self.headers)
         if cookie is not None and b"cookie" not in names:
             told.append((b"cookie", cookie))
         if b"accept" not in names:
             told.append((b"accept", b"*/*"))
+        if proxy is not None and b"proxy-authorization" not in names:
+            told.append((b"proxy-authorization", proxy))
         if b"host" not in names:
             told.append((b"host", self.url.authority.encode()))
         if self.body and names.isdisjoint((b"content-length", b"transfer-encoding")):
@@ -109,19 +111,38 @@ def prepare(
     if not (method and _TOKEN.issuperset(method)):
         raise InvalidParams("http/request method is invalid: invalid HTTP method")
     place = _url(url)
-    found = _grouped([_header(*one, variables) for one in headers])
-    size = sum([len(name) + len(value) for name, value in found])
-    if len(found) > MAX_SENT_HEADERS or size > MAX_SENT_BYTES:
-        raise InvalidParams(
-            f"http/request takes at most {MAX_SENT_HEADERS} headers of {MAX_SENT_BYTES} bytes: send fewer"
-        )
+    found = [_header(*one, variables) for one in headers]
+    if found:
+        found = _grouped(found)
+        size = sum([len(name) + len(value) for name, value in found])
+        if len(found) > MAX_SENT_HEADERS or size > MAX_SENT_BYTES:
+            raise InvalidParams(
+                f"http/request takes at most {MAX_SENT_HEADERS} headers of {MAX_SENT_BYTES} bytes: send fewer"
+            )
     if (place.user or place.password) and not any(name == b"authorization" for name, _ in found):
         known = encode(b"%b:%b" % (unquoted(place.user), unquoted(place.password)))
         found.insert(0, (b"authorization", b"Basic " + known))
     return HttpRequest(method, place, found, _as_long_as_told(body, found))
 
 
+# URLs as they were read: clients ask the same ones again and again, and reading one takes as long as all else
+# that is done for a request. When there are more than a client of many services has, all are forgotten.
+_URLS, _LONGEST_KEPT = 256, 1024
+_urls: dict[str, Url] = {}
+
+
 def _url(text: str) -> Url:
+    found = _urls.get(text)
+    if found is None:
+        found = _read(text)
+        if len(_urls) >= _URLS:
+            _urls.clear()
+        if len(text) <= _LONGEST_KEPT:
+            _urls[text] = found
+    return found
+
+
+def _read(text: str) -> Url:
     try:
         if len(text) > MAX_URL:
             raise UrlInvalid("URI too long")
@@ -159,6 +180,8 @@ def _of_machine(name: str, variable: str, variables: Mapping[str, str]) -> str:
 
 def _grouped(headers: Headers) -> Headers:
     """The headers of a name stand where the first of them does."""
+    if len({name for name, _ in headers}) == len(headers):
+        return headers
     groups: dict[bytes, list[bytes]] = {}
     for name, value in headers:
         groups.setdefault(name, []).append(value)
@@ -167,16 +190,18 @@ def _grouped(headers: Headers) -> Headers:
 
 def _as_long_as_told(body: bytes, headers: Headers) -> bytes:
     """Who names a length gets no more sent than that."""
+    if not (body and headers):
+        return body
     told = next((value for name, value in headers if name == b"content-length"), b"")
     return body[: int(told)] if told.isdigit() and len(told) < 19 else body
 
 
 def shown(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    """The headers of an answer as a client gets them: lower case, together, those of visible ASCII alone."""
-    found = _grouped([(name.lower(), value) for name, value in headers])
+    """The headers of an answer as a client gets them: together, those of visible ASCII alone. Their names are
+    in lower case already."""
     return [
         (name.decode("latin-1"), value.decode("ascii"))
-        for name, value in found
+        for name, value in _grouped(list(headers))
         if not value.translate(None, _VISIBLE)
     ]
 
@@ -215,6 +240,5 @@ class Affinity:
         """The value of a cookie header for a URL."""
         if not self._kept or url.scheme != "https":
             return None
-        # A list, because threads add to it meanwhile.
-        found = [f"{name}={value}" for (host, name), value in list(self._kept.items()) if host == url.host]
+        found = [f"{name}={value}" for (host, name), value in self._kept.items() if host == url.host]
         return "; ".join(found).encode() if found else None

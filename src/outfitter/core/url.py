@@ -30,6 +30,8 @@ class OtherScheme(UrlInvalid):
 class Url:
     """`host` is canonical, with the brackets of IPv6; `port` is None for the scheme's own."""
 
+    hidden = ("password",)
+
     scheme: str
     user: str
     password: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 
 from ..core import capabilities
 from ..core.capabilities import FILE_BYTES, MANIFESTS, METADATA, ROOT_BYTES, SKILL
@@ -60,7 +59,7 @@ class Bundle:
 
     def _read(self, path: str, uri: str) -> File | None:
         try:
-            data = _read_small(path, self.sight)
+            data = read_small(path, self.sight)
         except (FileNotFoundError, NotADirectoryError, Refused):
             return None
         except OSError as error:
@@ -81,7 +80,7 @@ class Bundle:
         return {"path": uri, "contents": text}
 
 
-def _read_small(path: str, sight: Sight) -> bytes:
+def read_small(path: str, sight: Sight) -> bytes:
     """A regular file, up to one byte more than it may have. Raises OSError, Refused for anything else."""
     fd, found = sight.open_read(path)
     try:
@@ -225,143 +224,3 @@ def _path(one: str, base: str, uri: str) -> str:
     from urllib.parse import unquote_to_bytes
 
     return base + os.fsdecode(unquote_to_bytes(below))
-
-
-# capabilities/discoverV2
-
-
-def installed(cache: str, encode: Encode, sight: Sight = PLAIN) -> tuple[list[dict[str, Any]], int]:
-    """The plugins of a folder, WHENCE/NAME/VERSION, by their ids; and how many things could not be read."""
-    found: list[dict[str, Any]] = []
-    failures = 0
-    known = sorted(
-        (f"{name}@{whence}", f"{cache}/{whence}/{name}")
-        for whence in filter(capabilities.is_plugin_part, _folders(cache, sight))
-        for name in filter(capabilities.is_plugin_part, _folders(f"{cache}/{whence}", sight))
-    )
-    left = ROOT_BYTES  # for the files of all together
-    deadline = time.monotonic() + _SECONDS
-    for number, (ident, folder) in enumerate(known):
-        if number == capabilities.INSTALLED or left < 0 or time.monotonic() > deadline:
-            return found, failures + 1
-        version = capabilities.newest(_folders(folder, sight, links=False))
-        if version is None:
-            continue
-        try:
-            told, missing = _installed(ident, folder, version, encode, sight)
-        except capabilities.Unusable:
-            failures += 1
-            continue
-        found.append(told)
-        failures += missing
-        left -= sum(len(file["contents"]) for file in told["files"].values() if file is not None)
-    return found, failures
-
-
-def _folders(path: str, sight: Sight, *, links: bool = True) -> list[str]:
-    """The folders in a folder, with links to folders or without; none where it cannot be read."""
-    try:
-        with sight.scan(path) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=links))
-    except OSError:
-        return []
-
-
-def _installed(
-    ident: str, folder: str, version: str, encode: Encode, sight: Sight
-) -> tuple[dict[str, Any], int]:
-    """A plugin, and how many things of it could not be read. Raises Unusable."""
-    path = f"{folder}/{version}"
-    uri = Bundle(encode, sight).uri(path)
-    told = root(ident, path, uri, encode, sight)
-    if told["plugin"] is None:
-        raise capabilities.Unusable("it has no manifest")
-    files = dict(told["plugin"])
-    manifest = files["manifest"]
-    face = capabilities.face(manifest["contents"], version)
-    if face.inline is not None:
-        files["mcpConfig"] = {"path": manifest["path"], "contents": face.inline}
-    if not capabilities.named(manifest["contents"], "apps").path:
-        files["appsConfig"] = Bundle(encode, sight).read(f"{path}/{capabilities.APPS_CONFIG}")
-    skills = []
-    for one in told["skills"]:
-        try:
-            skill = _skill(one)
-            skills.append({**skill, "name": f"{face.name}:{skill['name']}"})
-        except capabilities.Unusable:
-            pass  # counted below
-    missing = len(told["warnings"]) + (len(skills) < len(told["skills"]))
-    return {
-        "id": ident,
-        "displayName": face.display_name,
-        "remotePluginId": None,
-        "version": version,
-        "root": uri,
-        "files": files,
-        "skills": skills,
-    }, missing
-
-
-def own_skills(
-    stores: list[tuple[str, str]], encode: Encode, sight: Sight = PLAIN
-) -> tuple[list[dict[str, Any]], bool]:
-    """The skills of some folders, (id, path); and whether something could not be read."""
-    skills: list[dict[str, Any]] = []
-    failures = False
-    for ident, path in stores:
-        uri = Bundle(encode, sight).uri(path)
-        try:
-            sight.stat(path)
-        except OSError:
-            continue
-        told = root(ident, path, uri, encode, sight)
-        failures = failures or bool(told["warnings"] or told["error"])
-        for one in told["skills"]:
-            try:
-                skills.append({**_skill(one), "discoveryRoot": {"id": ident, "path": uri}})
-            except capabilities.Unusable:
-                failures = True
-    return skills, failures
-
-
-def _skill(one: dict[str, File | None]) -> dict[str, Any]:
-    from ..formats import yaml
-
-    instructions, metadata = one["instructions"], one["metadata"]
-    assert instructions is not None
-    folder = instructions["path"].rsplit("/", 2)[-2]
-    told = _front(capabilities.front_matter(instructions["contents"]), folder)
-    more: object = None
-    if metadata is not None:
-        try:
-            more = yaml.parse(metadata["contents"])
-        except ValueError:
-            pass  # the skill itself is fine
-    return {
-        **told,
-        "path": instructions["path"],
-        "dependencies": capabilities.dependencies(more),
-        "policy": capabilities.policy(more),
-    }
-
-
-# What skills say about themselves, by the text: to read it again takes longer than all else. A machine with
-# more skills than this forgets them all, and starts again.
-_KNOWN = 8192
-_known: dict[tuple[str, str], dict[str, Any]] = {}
-
-
-def _front(text: str, folder: str) -> dict[str, Any]:
-    """Raises Unusable."""
-    from ..formats import yaml
-
-    found = _known.get((text, folder))
-    if found is None:
-        try:
-            found = capabilities.skill(yaml.parse_loosely(text), folder)
-        except ValueError as error:
-            raise capabilities.Unusable(str(error)) from None
-        if len(_known) >= _KNOWN:
-            _known.clear()
-        _known[text, folder] = found
-    return found

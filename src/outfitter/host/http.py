@@ -1,50 +1,47 @@
-"""Requests to other servers: connections, kept for the next request, one exchange after the other on each.
+"""Requests to other servers, on the loop: connections, kept for the next request, and one request on its way.
 
-Everything here blocks and runs in threads; `Exchange.cut` alone may be called from the loop, and ends what
-blocks. h11 writes and reads HTTP/1.1; httpcore does HTTP/2, if it is installed and the other server wants it.
+Names are looked up in threads. What speaks HTTP/2 does so in threads, too (`http2`).
 """
 
 from __future__ import annotations
 
-import select
-import socket
-import ssl
-from importlib.util import find_spec
-from time import monotonic
-
-import h11
-
-from ..core.http import MAX_HEADERS, REDIRECTS, Affinity, shown
-from ..core.url import PORTS
+from ..core.http import REDIRECTS, shown
+from ..core.http1 import NotHttp
 from ..errors import AddressRefused, HttpFailed
 from ..log import note
-from ..record import record
-from ..stdlib import allocate_lock
+from ..record import quick_record
+from .httpdial import HttpDial, client_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, TypeVar
+    from collections.abc import Callable
+    from ssl import SSLContext
+    from typing import Protocol
 
     from ..core.addresses import AddressRules
-    from ..core.http import Headers, HttpRequest
-    from ..core.url import Url
+    from ..core.http import Affinity, Headers, HttpRequest
+    from ..core.proxies import Proxies
+    from ..loop import Loop
+    from .httplink import Kept, Key
+    from .sandbox.upstream import Resolver
+    from .workers import Workers
 
-    Sock = TypeVar("Sock", bound=socket.socket)
+    class Owner(Protocol):
+        """Who wants an answer. Whatever is called ends with `finished` or `failed`."""
+
+        def began(self, head: Head) -> None: ...
+        def piece(self, data: bytes) -> None: ...
+        def finished(self) -> None: ...
+        def failed(self, error: HttpFailed | AddressRefused) -> None: ...
+
 
 IDLE_CONNECTIONS = 32  # that are kept for the next request, of all hosts
 IDLE_SECONDS = 30.0  # and for how long: most servers close theirs after a minute
-_READ_BYTES = 256 << 10  # at a time: as much as a kernel buffers, and less than a notice may have
-_ADDRESSES = 8  # of a name that are tried; a name with more has one that answers among them
 _SHORT = 5  # digits of the length of a redirect's body that is read and thrown away
-_HEAD_BYTES = 256 << 10  # of an answer: some times what servers send
-# What HTTP/2 does not have.
-_OF_CONNECTION = (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
-_HTTP2 = find_spec("h2") is not None and find_spec("httpcore") is not None
 UNREADABLE = "error decoding response body"
 
 
-@record
+@quick_record
 class Head:
     """What comes before the body."""
 
@@ -52,341 +49,221 @@ class Head:
     headers: list[tuple[str, str]]
 
 
-class _Stream:
-    """A socket that another thread can shut down, whatever it waits for; for httpcore, a NetworkStream."""
-
-    def __init__(self) -> None:
-        self._socket: socket.socket | None = None
-        self._lock = allocate_lock()
-        self._cut = False
-
-    def connect(self, addresses: list[tuple[int, Any]]) -> None:
-        """To the first address that takes it."""
-        failure = OSError("no address")
-        for family, place in addresses[:_ADDRESSES]:
-            sock = self._use(socket.socket(family, socket.SOCK_STREAM))
-            try:
-                sock.connect(place)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return
-            except OSError as error:
-                failure = error
-                self.close()
-        raise failure
-
-    def start_tls(self, context: ssl.SSLContext, name: str) -> str | None:
-        """The protocol that both ends chose."""
-        # The handshake comes after `_use`: it must be possible to cut it short.
-        secure = context.wrap_socket(self._used(), server_hostname=name, do_handshake_on_connect=False)
-        self._use(secure)
-        secure.do_handshake()
-        return secure.selected_alpn_protocol()
-
-    def _use(self, sock: Sock) -> Sock:
-        with self._lock:
-            self._socket = sock
-            if self._cut:
-                sock.close()
-        return sock
-
-    def _used(self) -> socket.socket:
-        if self._socket is None:
-            raise OSError("closed")
-        return self._socket
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._used().recv(max(max_bytes, _READ_BYTES))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if buffer:
-            self._used().sendall(buffer)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self.is_readable() if info == "is_readable" else None
-
-    def is_readable(self) -> bool:
-        """Of a connection that nobody uses: the other side has closed it, or says what nobody asked for."""
-        sock = self._socket
-        if sock is None:
-            return True
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
-        return bool(poll.poll(0))
-
-    def cut(self) -> None:
-        with self._lock:
-            self._cut = True
-            if self._socket is not None:
-                try:
-                    # Not SSLSocket's own, which forgets its TLS while another thread uses it.
-                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-                except OSError:
-                    pass
-
-    def close(self) -> None:
-        with self._lock:
-            sock, self._socket = self._socket, None
-            if sock is not None:
-                sock.close()
-
-
-class _Link:
-    """One connection, for one request at a time: to an address that the rules allow, the one that was judged.
-
-    Raises AddressRefused, and anything at all for what a stranger sends.
-    """
-
-    def __init__(self, url: Url, context: ssl.SSLContext | None, rules: AddressRules) -> None:
-        self.stream = _Stream()
-        self.since = 0.0
-        self._place = url.host.strip("[]"), url.port or PORTS[url.scheme]
-        self._context = context
-        self._rules = rules
-        self._one: h11.Connection | None = None
-        self._two: Any = None  # httpcore's HTTP2Connection
-
-    def _connect(self) -> None:
-        host, port = self._place
-        found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
-        for *_, place in found:
-            self._rules.check(str(place[0]))
-        self.stream.connect([(family, place) for family, *_, place in found])
-        if self._context is not None and self.stream.start_tls(self._context, host) == "h2":
-            import httpcore
-
-            origin = httpcore.Origin(b"https", host.encode(), port)
-            # It asks no more of a stream than ours has.
-            stream: Any = self.stream
-            self._two = httpcore.HTTP2Connection(origin, stream, IDLE_SECONDS)
-        else:
-            self._one = h11.Connection(h11.CLIENT, _HEAD_BYTES)
-
-    def send(self, told: HttpRequest, cookie: bytes | None) -> tuple[int, Headers, Iterator[bytes]]:
-        """The status, the headers and the body to come."""
-        if self._one is None and self._two is None:
-            self._connect()
-        target = told.url.authority if told.method == "CONNECT" else told.url.target
-        headers = told.wire_headers(cookie)
-        if self._one is None:
-            return self._send_two(told, target, headers)
-        return self._send_one(self._one, told, target, headers)
-
-    def _send_one(
-        self, state: h11.Connection, told: HttpRequest, target: str, headers: Headers
-    ) -> tuple[int, Headers, Iterator[bytes]]:
-        parts = [state.send(h11.Request(method=told.method, target=target, headers=headers))]
-        if told.body:
-            parts.append(state.send(h11.Data(data=told.body)))
-        parts.append(state.send(h11.EndOfMessage()))
-        try:
-            self.stream.write(b"".join([part for part in parts if part]))
-        except OSError:
-            pass  # a server may refuse a body before it has it all: what it says tells
-        while True:
-            event = self._event(state)
-            if isinstance(event, h11.Response) or (
-                isinstance(event, h11.InformationalResponse) and event.status_code == 101
-            ):
-                break
-        if event.http_version not in (b"1.0", b"1.1"):
-            raise OSError("another version")
-        return event.status_code, list(event.headers), self._pieces(state)
-
-    def _event(self, state: h11.Connection) -> Any:
-        while (event := state.next_event()) is h11.NEED_DATA:
-            state.receive_data(self.stream.read(_READ_BYTES))
-        return event
-
-    def _pieces(self, state: h11.Connection) -> Iterator[bytes]:
-        while isinstance(event := self._event(state), h11.Data):
-            yield bytes(event.data)
-
-    def _send_two(
-        self, told: HttpRequest, target: str, headers: Headers
-    ) -> tuple[int, Headers, Iterator[bytes]]:
-        import httpcore
-
-        host, port = self._place
-        url = httpcore.URL(scheme=b"https", host=host.encode(), port=port, target=target.encode())
-        kept = [one for one in headers if one[0] not in _OF_CONNECTION]
-        request = httpcore.Request(told.method.encode(), url, headers=kept, content=told.body)
-        response = self._two.handle_request(request)
-        return response.status, response.headers, self._frames(response)
-
-    def _frames(self, response: Any) -> Iterator[bytes]:
-        try:
-            yield from response.stream
-        finally:
-            response.close()
-
-    def is_reusable(self) -> bool:
-        """Whether the answer is read to its end and nothing came after it, which the next request would take
-        for its own answer."""
-        if self._two is not None:
-            return bool(self._two.is_idle())
-        state = self._one
-        if state is None or not state.our_state is state.their_state is h11.DONE or state.trailing_data[0]:
-            return False
-        state.start_next_cycle()
-        return True
-
-    def has_expired(self) -> bool:
-        return monotonic() - self.since > IDLE_SECONDS or self.stream.is_readable()
-
-    def close(self) -> None:
-        self.stream.close()
-
-
 class HttpPool:
-    """The connections of one server that wait for the next request, and the cookies that requests share."""
+    """The connections of one server that wait for the next request, and what all requests share."""
 
-    def __init__(self, rules: AddressRules, affinity: Affinity) -> None:
-        self._rules = rules
+    def __init__(
+        self,
+        loop: Loop,
+        resolver: Resolver,
+        workers: Workers,
+        rules: AddressRules,
+        affinity: Affinity,
+        proxies: Proxies | None = None,
+    ) -> None:
+        self.loop = loop
+        self.proxies = proxies
+        self.resolver = resolver
+        self.workers = workers
+        self.rules = rules
         self.affinity = affinity
-        self._idle: dict[str, list[_Link]] = {}
+        self._idle: dict[Key, list[Kept]] = {}
         self._count = 0
-        self._lock = allocate_lock()
-        self._context: ssl.SSLContext | None = None
+        self._context: SSLContext | None = None
 
-    def take(self, url: Url) -> _Link:
-        """A connection for a URL, connected or not."""
-        while True:
-            with self._lock:
-                waiting = self._idle.get(url.origin)
-                if not waiting:
-                    break
-                link = waiting.pop()
-                self._count -= 1
-                if not waiting:
-                    del self._idle[url.origin]
-            if not link.has_expired():
+    def with_context(self, done: Callable[[SSLContext | None], None]) -> None:
+        """Calls `done` with what checks certificates; None when it cannot be made."""
+        if self._context is not None:
+            done(self._context)
+            return
+
+        def made(context: SSLContext | None, failure: BaseException | None) -> None:
+            self._context = self._context or context
+            done(self._context)
+
+        self.workers.run(client_context, made)
+
+    # Connections that wait
+
+    def take(self, key: Key) -> Kept | None:
+        """A connection that can be used again."""
+        while (waiting := self._idle.get(key)) is not None:
+            link = waiting[-1]
+            self._remove(link)
+            if self.loop.time() - link.since <= IDLE_SECONDS and link.is_alive():
                 return link
             link.close()
-        if url.scheme == "https" and self._context is None:
-            self._context = ssl.create_default_context()
-            self._context.set_alpn_protocols(["h2", "http/1.1"] if _HTTP2 else ["http/1.1"])
-        return _Link(url, self._context if url.scheme == "https" else None, self._rules)
+        return None
 
-    def give(self, url: Url, link: _Link) -> None:
-        """Takes a connection back, for the next request if it can have one."""
-        if not link.is_reusable():
-            link.close()
-            return
-        link.since = monotonic()
-        with self._lock:
-            self._idle.setdefault(url.origin, []).append(link)
-            self._count += 1
-            surplus = []
-            while self._count > IDLE_CONNECTIONS or link.since - self._since() > IDLE_SECONDS:
-                surplus.append(self._oldest())
-        for one in surplus:
-            one.close()
+    def give(self, link: Kept) -> None:
+        """Keeps a connection for the next request, and closes those that were kept for too long."""
+        link.since = self.loop.time()
+        self._idle.setdefault(link.key, []).append(link)
+        self._count += 1
+        if self._count > 1:
+            self._close_surplus(link.since)
 
-    def _since(self) -> float:
-        """When the oldest of them was used last."""
-        return min([links[0].since for links in self._idle.values()])
+    def _close_surplus(self, now: float) -> None:
+        oldest = self._oldest()
+        while self._count > IDLE_CONNECTIONS or now - oldest.since > IDLE_SECONDS:
+            self._remove(oldest)
+            oldest.close()
+            oldest = self._oldest()
 
-    def _oldest(self) -> _Link:
-        origin = min(self._idle, key=lambda one: self._idle[one][0].since)
-        links = self._idle[origin]
-        oldest = links.pop(0)
+    def drop(self, link: Kept) -> None:
+        """One that waits was closed by the other side."""
+        if link in self._idle.get(link.key, ()):
+            self._remove(link)
+
+    def _oldest(self) -> Kept:
+        return min([links[0] for links in self._idle.values()], key=lambda one: one.since)
+
+    def _remove(self, link: Kept) -> None:
+        links = self._idle[link.key]
+        links.remove(link)
         self._count -= 1
         if not links:
-            del self._idle[origin]
-        return oldest
+            del self._idle[link.key]
+
+    def close(self) -> None:
+        while self._count:
+            oldest = self._oldest()
+            self._remove(oldest)
+            oldest.close()
 
 
 class Exchange:
-    """One request to its answer, redirects included. Raises HttpFailed, AddressRefused."""
+    """One request to its answer, redirects included. Its owner is told on the loop."""
 
-    def __init__(self, pool: HttpPool, outgoing: HttpRequest, *, follow: bool) -> None:
+    def __init__(
+        self, pool: HttpPool, outgoing: HttpRequest, owner: Owner, principal: str, *, follow: bool
+    ) -> None:
+        self.principal = principal
         self._pool = pool
         self._outgoing = outgoing
+        self._owner = owner
         self._left = REDIRECTS if follow else -1
-        self._link: _Link | None = None
-        self._lock = allocate_lock()
-        self._cut = False
-        self._pieces: Iterator[bytes] = iter(())
+        self._following: HttpRequest | None = None  # a redirect leads there, when its answer is over
+        self._dial: HttpDial | None = None
+        self._link: Kept | None = None
+        self._begun = self._over = False
 
-    def begin(self) -> Head:
-        """Sends the request, and follows where it leads."""
-        while True:
-            head = self._send()
-            if self._left < 0:
-                return head
-            location = next((value for name, value in head.headers if name == "location"), None)
-            following = self._outgoing.redirected(head.status, location)
-            if following is None:
-                return head
-            self._skip(head)
-            if self._left == 0:
-                raise HttpFailed("http/request failed: too many redirects")
-            self._left -= 1
-            self._outgoing = following
-
-    def _send(self) -> Head:
-        told = self._outgoing
-        url = told.url
-        try:
-            link = self._pool.take(url)
-            with self._lock:
-                self._link = link
-                if self._cut:
-                    raise OSError("ended")
-            status, headers, self._pieces = link.send(told, self._pool.affinity.header(url))
-            if len(headers) > MAX_HEADERS:
-                raise OSError("too many headers")
-            head = Head(status, shown(headers))
-        except AddressRefused:
-            self.close()
-            raise
-        except Exception as error:
-            # Of all kinds: what a stranger sends is no fault of ours. The text may have what was sent.
-            note("server", "=", "http/request failed: %s", type(error).__name__)
-            self.close()
-            raise HttpFailed(f"http/request failed: error sending request for url ({url.text})") from None
-        self._pool.affinity.keep(url, head.headers)
-        return head
-
-    def read(self) -> bytes:
-        """The next piece of the body; nothing at its end."""
-        try:
-            for piece in self._pieces:
-                if piece:
-                    return piece
-        except Exception as error:
-            note("server", "=", "http/request: the body failed: %s", type(error).__name__)
-            self.close()
-            raise HttpFailed(UNREADABLE) from None
-        self._finish()
-        return b""
-
-    def _skip(self, head: Head) -> None:
-        """Reads what comes with a redirect, if it is short: the connection can be used again."""
-        if any(name == "content-length" and len(value) < _SHORT for name, value in head.headers):
-            try:
-                while self.read():
-                    pass
-            except HttpFailed:
-                pass
-        self._finish()
-
-    def _finish(self) -> None:
-        """The answer was read, as far as it is wanted."""
-        with self._lock:
-            link, self._link = self._link, None
+    def begin(self) -> None:
+        """Sends the request, on a connection that waits or on a new one."""
+        url = self._outgoing.url
+        proxies = self._pool.proxies
+        proxy = None if proxies is None else proxies.of(url)
+        key = self.principal, "" if proxy is None else proxy.url.origin, url.origin
+        link = self._pool.take(key)
         if link is not None:
-            self._pool.give(self._outgoing.url, link)
+            self._send(link)
+            return
+        dial = HttpDial(self._pool, url, proxy, key, self._opened)
+        if self._link is None and not self._over:
+            self._dial = dial
 
-    def cut(self) -> None:
-        """Ends it, from any thread."""
-        with self._lock:
-            self._cut = True
-            if self._link is not None:
-                self._link.stream.cut()
+    def _opened(self, link: Kept | AddressRefused | None) -> None:
+        self._dial = None
+        if isinstance(link, AddressRefused):
+            self._over = True
+            self._owner.failed(link)
+        elif link is None:
+            self._fail()
+        else:
+            self._send(link)
+
+    def _send(self, link: Kept) -> None:
+        self._link = link
+        told = self._outgoing
+        try:
+            link.send(told, self._pool.affinity.header(told.url), self)
+        except NotHttp:
+            link.close()
+            self._fail()
+
+    # From the connection
+
+    def head(self, status: int, headers: Headers) -> None:
+        url = self._outgoing.url
+        head = Head(status, shown(headers))
+        self._pool.affinity.keep(url, head.headers)
+        if self._left >= 0 and 300 < status < 309:
+            try:
+                self._following = self._redirect(head)
+            except HttpFailed as error:
+                self._end_with(error)
+                return
+        if self._following is None:
+            self._begun = True
+            self._owner.began(head)
+        elif not any(name == "content-length" and len(value) < _SHORT for name, value in head.headers):
+            self._follow()
+
+    def _redirect(self, head: Head) -> HttpRequest | None:
+        location = next((value for name, value in head.headers if name == "location"), None)
+        following = self._outgoing.redirected(head.status, location)
+        if following is not None and self._left == 0:
+            raise HttpFailed("http/request failed: too many redirects")
+        return following
+
+    def data(self, piece: bytes) -> None:
+        if self._following is None:
+            self._owner.piece(piece)
+
+    def end(self) -> None:
+        self._link = None
+        if self._following is not None:
+            self._follow()
+        elif not self._over:
+            self._over = True
+            self._owner.finished()
+
+    def broken(self) -> None:
+        self._link = None
+        if self._following is not None:
+            self._follow()
+        else:
+            self._fail()
+
+    def _follow(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()  # what comes with the redirect is long, and nobody wants it
+        following, self._following = self._following, None
+        assert following is not None
+        self._left -= 1
+        self._outgoing = following
+        self.begin()
+
+    def _fail(self) -> None:
+        if self._begun:
+            note("server", "=", "http/request: the body failed")
+            self._end_with(HttpFailed(UNREADABLE))
+        else:
+            note("server", "=", "http/request failed")
+            text = self._outgoing.url.text
+            self._end_with(HttpFailed(f"http/request failed: error sending request for url ({text})"))
+
+    def _end_with(self, error: HttpFailed) -> None:
+        self.close()
+        self._owner.failed(error)
+
+    # From its owner
+
+    def pause(self) -> None:
+        if self._link is not None:
+            self._link.pause()
+
+    def resume(self) -> None:
+        if self._link is not None:
+            self._link.resume()
 
     def close(self) -> None:
-        with self._lock:
-            link, self._link = self._link, None
+        """Ends it, wherever it is; its owner hears nothing more."""
+        self._over = True
+        if self._dial is not None:
+            self._dial.cancel()
+            self._dial = None
+        link, self._link = self._link, None
         if link is not None:
             link.close()

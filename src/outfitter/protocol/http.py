@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..record import record
+from ..record import quick_record
 from . import base64
 from .fields import Fields, wrong
 from .jsontext import quote
@@ -53,7 +53,7 @@ class RequestParams(Shape):
     stream_response: bool = False
 
 
-@record
+@quick_record
 class RequestResult(Result):
     """The answer of the other server; without its body when that is streamed."""
 

@@ -1,31 +1,29 @@
 """http/request: the requests of one connection.
 
-A thread sends and reads; what it brings goes out on the loop. The next piece of a stream is read when the one
-before has left, or will soon: a client that does not read holds the other server back.
+The next piece of a stream is read when the one before has left, or will soon: a client that does not read
+holds the other server back.
 """
 
 from __future__ import annotations
 
-from ..errors import HttpFailed, InvalidParams, QuotaReached, Refused
+from ..errors import AddressRefused, HttpFailed, InvalidParams, QuotaReached, Refused
+from ..host.http import Exchange
 from ..protocol.base64 import encode
 from ..protocol.http import FOLLOW, BodyNotice, RequestResult
 from ..protocol.results import Written
-from .limits import (
-    HTTP_BODY_BYTES,
-    HTTP_REQUESTS,
-    LONGEST_HTTP_SECONDS,
-)
+from .limits import HTTP_BODY_BYTES, HTTP_REQUESTS, LONGEST_HTTP_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.http import HttpRequest
-    from ..host.http import Exchange, Head
+    from ..host.http import Head
     from ..loop import Timer
     from ..protocol.http import RequestParams
     from .call import Call, Channel, Later
     from .services import Services
 
 _BODY = "failed to read http/request response body"
+_WRITTEN_BYTES = 1 << 20  # of a body that is written into its answer on the loop: 0.5 ms. Threads write more.
 
 
 class HttpRequests:
@@ -65,7 +63,7 @@ class HttpRequests:
         return later
 
     def over(self, request: _Request) -> None:
-        """Its thread is back, and nothing of it follows."""
+        """Nothing of it follows."""
         self._active.discard(request)
         self._descriptors.give_back(1)
         self.outbound.room.give(self.channel.principal)
@@ -87,7 +85,7 @@ class HttpRequests:
 
 
 class _Request:
-    """One of them: a thread is at it, or, when the client is slow, nobody."""
+    """One of them, which owns its exchange."""
 
     def __init__(self, owner: HttpRequests, call: Call, params: RequestParams) -> None:
         self.ident = params.request_id
@@ -100,103 +98,94 @@ class _Request:
         self._follow = params.redirect_policy == FOLLOW
         self._seq = 0
         self._exchange: Exchange | None = None
-        self._reading = False
-        self._failure = ""
+        self._head: Head | None = None
+        self._pieces: list[bytes] = []  # of a body that is answered in one message
+        self._size = 0
+        self._outgoing: HttpRequest | None = None
         self._timer: Timer | None = None
         seconds = None if params.timeout_ms is None else params.timeout_ms / 1000
         if seconds is not None and seconds <= LONGEST_HTTP_SECONDS:
             self._timer = owner.loop.call_later(seconds, self.end, "")
 
-    # To the answer
-
     def begin(self, outgoing: HttpRequest) -> None:
-        self._failure = f"http/request failed: error sending request for url ({outgoing.url.text})"
+        self._outgoing = outgoing
+        pool, principal = self._outbound.pool, self._channel.principal
+        self._exchange = Exchange(pool, outgoing, self, principal, follow=self._follow)
+        self._exchange.begin()
 
-        def work() -> Head | Written:
-            exchange = self._outbound.exchange(outgoing, follow=self._follow)
-            self._exchange = exchange
-            if self.ended:
-                raise HttpFailed(self._failure)
-            head = exchange.begin()
-            return head if self._streams else self._whole(exchange, head)
+    # From the exchange
 
-        self._reading = True
-        self._outbound.workers.run(work, self._begun)
+    def began(self, head: Head) -> None:
+        if self._streams:
+            call, self._call = self._call, None
+            if call is not None:
+                call.answer(RequestResult(head.status, head.headers, b""))
+        else:
+            self._head = head
 
-    def _whole(self, exchange: Exchange, head: Head) -> Written:
-        """In the thread: the answer with the whole body, written already."""
-        self._failure = f"{_BODY}: error decoding response body"
-        pieces: list[bytes] = []
-        size = 0
+    def piece(self, data: bytes) -> None:
+        if self._streams:
+            self._tell(encode(data))
+            if self._channel.full and self._exchange is not None:
+                self._exchange.pause()
+            return
         try:
-            while piece := self._next(exchange):
-                self._outbound.hold(len(piece))
-                size += len(piece)
-                pieces.append(piece)
-                if size > HTTP_BODY_BYTES:
-                    raise HttpFailed(
-                        f"{_BODY}: it has more than {HTTP_BODY_BYTES} bytes; set streamResponse to read it"
-                    )
-            return Written(RequestResult(head.status, head.headers, b"".join(pieces)).wire())
-        except BaseException:
-            exchange.close()
-            raise
-        finally:
-            self._outbound.hold(-size)
-
-    def _next(self, exchange: Exchange) -> bytes:
-        try:
-            return exchange.read()
+            self._outbound.hold(len(data))
+            self._size += len(data)
+            self._pieces.append(data)
+            if self._size > HTTP_BODY_BYTES:
+                raise HttpFailed(
+                    f"{_BODY}: it has more than {HTTP_BODY_BYTES} bytes; set streamResponse to read it"
+                )
         except HttpFailed as error:
-            raise HttpFailed(f"{_BODY}: {error}") from None
+            self._refuse(error)
 
-    def _begun(self, result: Head | Written | None, failure: BaseException | None) -> None:
-        self._reading = False
-        call, self._call = self._call, None
-        if self.ended or call is None:
-            self._leave()
-        elif failure is not None or result is None:
-            self._settle()
-            self._leave()
-            call.refuse(failure or HttpFailed(self._failure))
-        elif isinstance(result, Written):
-            self._settle()
-            self._leave()
-            call.done(result, None)
-        else:
-            call.answer(RequestResult(result.status, result.headers, b""))
-            self._read()
-
-    # Piece by piece
-
-    def _read(self) -> None:
-        exchange = self._exchange
-        assert exchange is not None
-        self._reading = True
-        self._outbound.workers.run(lambda: encode(exchange.read()), self._got)
-
-    def _got(self, text: bytes, failure: BaseException | None) -> None:
-        self._reading = False
-        if self.ended:
-            self._leave()
-        elif failure is not None:
-            self.end(str(failure) if isinstance(failure, HttpFailed) else "error decoding response body")
-        elif not text:
+    def finished(self) -> None:
+        self._exchange = None
+        if self._streams:
             self._tell(b"", done=True)
-            self._settle()
             self._leave()
+            return
+        head, call = self._head, self._call
+        assert head is not None and call is not None
+        result = RequestResult(head.status, head.headers, b"".join(self._pieces))
+        if self._size > _WRITTEN_BYTES:
+            self._outbound.workers.run(lambda: Written(result.wire()), self._written)
         else:
-            # The thread reads on while this piece is sent: one more may wait than there is room for.
-            self.go_on()
-            self._tell(text)
+            self._call = None
+            self._leave()
+            call.answer(result)
+
+    def _written(self, result: Written, failure: BaseException | None) -> None:
+        call, self._call = self._call, None
+        if not self.ended and call is not None:
+            self._leave()
+            call.done(result, failure)
+
+    def failed(self, error: HttpFailed | AddressRefused) -> None:
+        self._exchange = None
+        if self._head is not None:
+            self._refuse(HttpFailed(f"{_BODY}: {error}"))
+        elif self._call is not None:
+            self._refuse(error)
+        else:
+            self.end(str(error))
+
+    def _refuse(self, error: HttpFailed | AddressRefused) -> None:
+        call, self._call = self._call, None
+        self._leave()
+        if call is not None:
+            call.refuse(error)
+
+    # To the client
 
     def go_on(self) -> None:
         """Reads on, if there is room for what comes."""
-        if not (self._reading or self._call is not None or self.ended or self._channel.full):
-            self._read()
+        if self._exchange is not None and not self._channel.full:
+            self._exchange.resume()
 
     def _tell(self, text: bytes, *, done: bool = False, error: str | None = None) -> None:
-        """Sends a notice with a piece as base64: no piece is larger than a notice may be (host.http)."""
+        """Sends a notice with a piece as base64: no piece is larger than a notice may be (host.httplink)."""
         self._seq += 1
         if self._channel.open:
             head, tail = BodyNotice(self.ident, self._seq, b"", done, error).around()
@@ -210,27 +199,29 @@ class _Request:
             return
         call, self._call = self._call, None
         if why is not None and call is not None:
-            text = f"http/request failed: {why}" if why else self._failure
-            call.refuse(HttpFailed(text))
+            call.refuse(HttpFailed(f"http/request failed: {why}" if why else self._late()))
         elif why is not None:
             self._tell(b"", done=True, error=why or "error decoding response body")
-        self._settle()
-        if self._exchange is not None:
-            self._exchange.cut()
-        if not self._reading:
-            self._leave()
+        self._leave()
 
-    def _settle(self) -> None:
+    def _late(self) -> str:
+        """What was not done when its time was over."""
+        if self._head is not None or self._outgoing is None:
+            return f"{_BODY}: error decoding response body"
+        return f"http/request failed: error sending request for url ({self._outgoing.url.text})"
+
+    def _leave(self) -> None:
         """Nothing more is said of it; its id is free."""
+        if self.ended:
+            return
         self.ended = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._owner.streams.get(self.ident) is self:
             del self._owner.streams[self.ident]
-
-    def _leave(self) -> None:
-        """Nobody is at it any more."""
+        self._outbound.hold(-self._size)
+        self._pieces = []
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.close()

@@ -142,8 +142,8 @@ SANDBOX_WRITABLE = 64
 RESOLVING = 8
 # Longest `policyDecisionTimeoutMs`: a person may be asked. More is taken as this.
 LONGEST_QUESTION_SECONDS = 3600.0
-# Requests of http/request that run at a time, streams included, a thread each: of one connection, and of a
-# whole server. An agent has a stream open to each of its MCP servers; a thread that waits costs 100 KB.
+# Requests of http/request that run at a time, streams included, a descriptor each, with HTTP/2 a thread: of
+# one connection, and of a whole server. An agent has a stream open to each of its MCP servers.
 HTTP_REQUESTS, HTTP_REQUESTS_TOTAL = 64, 256
 # Bytes of a body that is answered in one message: the largest message of a client, as base64.
 HTTP_BODY_BYTES = 45 << 20

@@ -224,7 +224,8 @@ class Services:
         if self._http is None:
             from .outbound import Outbound
 
-            self._http = Outbound(self.loop, self._settings, self.sharing)
+            variables = self.environments.contract.base.values
+            self._http = Outbound(self.loop, self._settings, self.sharing, variables)
         return self._http
 
     @property

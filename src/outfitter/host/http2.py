@@ -1,0 +1,166 @@
+"""A connection of HTTP/2 to another server: httpcore reads and writes it, in threads, a request at a time."""
+
+from __future__ import annotations
+
+import select
+import socket
+
+from ..core.http import MAX_HEADERS
+from ..core.url import PORTS
+from .httplink import READ_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from ..core.http import Headers, HttpRequest
+    from ..core.url import Url
+    from .httplink import Home, Key, User
+
+# What HTTP/2 does not have.
+_OF_CONNECTION = (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
+
+
+class _Stream:
+    """A socket as httpcore wants one: a NetworkStream."""
+
+    def __init__(self, sock: ssl.SSLSocket) -> None:
+        self.socket = sock
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self.socket.recv(max(max_bytes, READ_BYTES))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if buffer:
+            self.socket.sendall(buffer)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self.is_readable() if info == "is_readable" else None
+
+    def is_readable(self) -> bool:
+        """Of a connection that nobody uses: the other side has closed it, or says what nobody asked for."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def cut(self) -> None:
+        """Ends what a thread waits for."""
+        try:
+            # Not SSLSocket's own, which forgets its TLS while another thread uses it.
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Http2Link:
+    """As `httplink.HttpLink`. While a thread is at it, its socket is cut, and closed when that is back."""
+
+    def __init__(self, sock: ssl.SSLSocket, url: Url, home: Home, key: Key) -> None:
+        sock.setblocking(True)
+        self.key = key
+        self.since = 0.0
+        self._home = home
+        self._place = url.host.strip("[]"), url.port or PORTS[url.scheme]
+        self._stream = _Stream(sock)
+        self._state: Any = None  # httpcore's HTTP2Connection
+        self._user: User | None = None
+        self._pieces: Iterator[bytes] = iter(())
+        self._busy = self._paused = self._closed = False
+
+    def _run(self, work: Callable[[], object], done: Callable[[Any], None]) -> None:
+        def back(result: object, failure: BaseException | None) -> None:
+            self._busy = False
+            user = self._user
+            if self._closed:
+                self._stream.close()
+            elif failure is None:
+                done(result)
+            else:
+                # Of all kinds: what a stranger sends is no fault of ours.
+                self.close()
+                if user is not None:
+                    user.broken()
+
+        self._busy = True
+        self._home.workers.run(work, back)
+
+    def send(self, told: HttpRequest, cookie: bytes | None, user: User) -> None:
+        self._user = user
+        self._run(lambda: self._request(told, cookie), self._answered)
+
+    def _request(self, told: HttpRequest, cookie: bytes | None) -> tuple[int, Headers]:
+        """In a thread."""
+        import httpcore
+
+        host, port = self._place
+        if self._state is None:
+            origin = httpcore.Origin(b"https", host.encode(), port)
+            # It asks no more of a stream than ours has.
+            stream: Any = self._stream
+            self._state = httpcore.HTTP2Connection(origin, stream)
+        target = told.url.authority if told.method == "CONNECT" else told.url.target
+        url = httpcore.URL(scheme=b"https", host=host.encode(), port=port, target=target.encode())
+        kept = [one for one in told.wire_headers(cookie) if one[0] not in _OF_CONNECTION]
+        request = httpcore.Request(told.method.encode(), url, headers=kept, content=told.body)
+        response = self._state.handle_request(request)
+        if len(response.headers) > MAX_HEADERS:
+            raise OSError("too many headers")
+        self._pieces = _frames(response)
+        return response.status, [(name.lower(), value) for name, value in response.headers]
+
+    def _answered(self, result: tuple[int, Headers]) -> None:
+        user = self._user
+        assert user is not None
+        user.head(*result)
+        self._read()
+
+    def _read(self) -> None:
+        if self._user is not None and not (self._busy or self._paused):
+            self._run(lambda: next(self._pieces, b""), self._got)
+
+    def _got(self, piece: bytes) -> None:
+        user = self._user
+        assert user is not None
+        if piece:
+            user.data(piece)
+            self._read()
+            return
+        self._user = None
+        if self._state.is_idle():
+            self._home.give(self)
+        else:
+            self.close()
+        user.end()
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._read()
+
+    def is_alive(self) -> bool:
+        return not self._stream.is_readable()
+
+    def close(self) -> None:
+        self._user = None
+        if not self._closed:
+            self._closed = True
+            if self._busy:
+                self._stream.cut()
+            else:
+                self._stream.close()
+
+
+def _frames(response: Any) -> Iterator[bytes]:
+    try:
+        for piece in response.stream:
+            if piece:
+                yield piece
+    finally:
+        response.close()
