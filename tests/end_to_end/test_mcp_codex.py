@@ -107,11 +107,14 @@ def test_an_mcp_server_runs_on_the_executor_and_survives_a_cut_connection(stage:
         'env_vars = [{ name = "SERVER_MARK", source = "remote" }]'
     )
 
+    put(stage.cwd / "outfitter.toml", '[env]\nset = { NO_COLOR = "1" }\n')
+
     def has_answer(heard: Heard) -> bool:
         return heard.method == "process/output"
 
     def script() -> Script:
         yield [mcp_tool("place", "where", name="SERVER_MARK")]
+        yield [mcp_tool("place", "where", name="NO_COLOR")]
         yield [mcp_tool("place", "echo", text="before")]
         stage.tap.cut_at(has_answer)
         yield [mcp_tool("place", "echo", text="cut")]
@@ -121,6 +124,7 @@ def test_an_mcp_server_runs_on_the_executor_and_survives_a_cut_connection(stage:
     _, model = stage.play(script, PLACED.format(what=command))
     assert [result(out.text) for out in model.outputs] == [
         f"{stage.cwd} of the executor",
+        f"{stage.cwd} {'1' if stage.kind == 'outfitter' else None}",  # of the project: ours alone
         "1 before",
         "2 cut",
         "3 after",
