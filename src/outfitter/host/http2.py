@@ -7,7 +7,6 @@ import socket
 
 from ..core.http import MAX_HEADERS
 from ..core.url import PORTS
-from .httplink import READ_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class _Stream:
         self.socket = sock
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self.socket.recv(max(max_bytes, READ_BYTES))
+        return self.socket.recv(max_bytes)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if buffer:

@@ -10,7 +10,7 @@ from ..core.hosts import address_of
 from ..core.http1 import NotHttp, head_end, read_head, written
 from ..core.url import PORTS
 from ..errors import AddressRefused
-from .httplink import READ_BYTES, WAITS, HttpLink
+from .httplink import WAITS, HttpLink
 from .sandbox.upstream import Dial
 
 TYPE_CHECKING = False
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .httplink import Home, Kept, Key
 
     Opened = Callable[[Kept | AddressRefused | None], None]
+
+
+_ANSWER_BYTES = 16 << 10  # read at a time of what a proxy answers: a line
 
 
 def client_context() -> ssl.SSLContext:
@@ -207,7 +210,7 @@ class ProxyTunnel:
 
     def _readable(self) -> None:
         try:
-            data = self._socket.recv(READ_BYTES)
+            data = self._socket.recv(_ANSWER_BYTES)
             self._came += data
             if not data:
                 raise NotHttp("no answer")
