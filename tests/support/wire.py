@@ -79,7 +79,10 @@ class Wire:
                 return message
         deadline = time.monotonic() + seconds
         while True:
-            message = self.receive(max(0.0, deadline - time.monotonic()))
+            try:
+                message = self.receive(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                raise TimeoutError(f"not within {seconds:g} s; what came last: {self.notices[-6:]}") from None
             if "method" in message and wanted(message):
                 return message
 

@@ -29,6 +29,7 @@ class Machine:
         home = self.folder / path.lstrip("/")
         home.mkdir(parents=True, exist_ok=True)
         (home / "cgroup.controllers").write_text(controllers)
+        (home / "cgroup.subtree_control").touch()
         self.mounts, self.own = V2.format(root="/", place=self.folder), f"0::{path}\n"
         return home
 
@@ -103,7 +104,8 @@ def test_what_cannot_be_made_is_told(machine: Machine) -> None:
     machine.second("/", "pids")
     found = Groups({PIDS: 64, MEMORY: 1 << 20})
     assert not found.homes and found.why[PIDS].endswith("cgroup.type: No such file or directory")
-    assert os.listdir(machine.folder) == ["cgroup.controllers"]
+    assert sorted(os.listdir(machine.folder)) == ["cgroup.controllers", "cgroup.subtree_control"]
+    assert (machine.folder / "cgroup.subtree_control").read_text() == "-pids"  # as it was
 
 
 needs_groups = pytest.mark.skipif(

@@ -61,14 +61,17 @@ class Groups:
                 self.why[controller] = f"{named}{error.strerror}"
 
     def _try(self, controller: str, home: Home) -> None:
-        """Raises OSError if such a group cannot be made and entered."""
-        group = _group(home, 0)
+        """Raises OSError if such a group cannot be made and entered. All is as before then."""
+        group, control = _group(home, 0), f"{home.path}/cgroup.subtree_control"
+        divided = home.threaded and controller in read(control).split()
         try:
             self._make(controller, home, group)
             write(f"{group}/{home.threads}", "0")
             write(f"{home.path}/{home.threads}", "0")
         finally:
             _remove(group)
+            if home.threaded and not divided:
+                write(control, f"-{controller}")
 
     def _make(self, controller: str, home: Home, group: str) -> None:
         os.makedirs(group, exist_ok=True)
