@@ -111,3 +111,20 @@ def enrol_command(url: str, **flags: Any) -> int:
     from .enrol import enrol
 
     return enrol(url, flags)
+
+
+@click.command("up")
+@has(
+    Flag("--environment", "text", "What the executor is called.", "ID", "here"),
+    Flag("--listen", "text", "Where the rendezvous listens.", "URL", "ws://127.0.0.1:0"),
+    Flag("--store", "text", "The file that the rendezvous keeps its state in.", "FILE"),
+)
+def up_command(**flags: Any) -> int:
+    """Try remote executors on one machine.
+
+    Hosts a rendezvous, enrols this machine, serves, and runs a command through it. Each step is shown as the
+    command that you would type. Ctrl-C ends all of it.
+    """
+    from .up import up
+
+    return up(flags)

@@ -86,11 +86,17 @@ def _public_url(said: str | None, listening: str) -> str:
 
 
 def _store(flags: dict[str, Any]) -> Store:
-    path = flags["store"]
-    if path is None:
-        path = os.path.join(folder(os.environ), "rendezvous.sqlite")
+    return open_store(flags["store"] or default_store())
+
+
+def default_store() -> str:
+    """The path of this user's store, in a folder that exists. Raises SettingInvalid."""
+    path = os.path.join(folder(os.environ), "rendezvous.sqlite")
+    try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    return open_store(path)
+    except OSError as error:
+        raise SettingInvalid(f"{os.path.dirname(path)} cannot be made: {error.strerror}") from None
+    return path
 
 
 def _authority(flags: dict[str, Any]) -> Authority:
