@@ -39,6 +39,7 @@ def test_flags_follow_from_the_rows() -> None:
         "capabilityDiscoveryV2",
         "environmentConfigRead",
         "httpHeaderEnvVars",
+        "shellSnapshotV2",
     }
 
 

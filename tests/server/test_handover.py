@@ -311,8 +311,13 @@ def _sessions_alike(ours: Any, theirs: Any) -> None:
         assert getattr(theirs.watchdog, name) == getattr(ours.watchdog, name)
 
 
+# What says "up" has left the group of its command already.
+OWN_SESSION = "setsid sh -c 'echo up; exec sleep 1000' & wait"
+
+
 def test_what_was_to_be_killed_is_killed_by_the_next_version(client: Client, tmp_path: Any) -> None:
-    client.call("process/start", start_params("tree", ["sh", "-c", "setsid sleep 1000 & wait"]))
+    client.call("process/start", start_params("tree", ["sh", "-c", OWN_SESSION]))
+    client.until(lambda: _printed(client, "tree"))
     client.call("process/terminate", {"processId": "tree"})
     doomed = set(client.server.services.sessions.trees.doomed)
     assert len(doomed) == 1
@@ -324,7 +329,7 @@ def test_what_was_to_be_killed_is_killed_by_the_next_version(client: Client, tmp
 
 
 def test_session_that_was_to_be_ended_is_ended_by_the_next_version(client: Client, tmp_path: Any) -> None:
-    client.call("process/start", start_params("tree", ["sh", "-c", "setsid sleep 1000 & echo up; wait"]))
+    client.call("process/start", start_params("tree", ["sh", "-c", OWN_SESSION]))
     client.until(lambda: _printed(client, "tree"))
     ours = client.server.services.sessions
     [session] = ours._sessions.values()
