@@ -187,10 +187,16 @@ ASKS = "untrusted"
 
 def test_a_denied_command_runs_again_without_a_sandbox_once_a_person_agrees(stage: Stage) -> None:
     outside = stage.root / "outside.txt"
-    [said] = stage.turn("workspace-write", ASKS, "accept", exec_command(f"echo new > {outside}"))
+    # The reference calls a command denied only if its words came before its end was looked at: on a busy
+    # machine not always, so it may try again. Ours has to be right the first time.
+    for _ in range(1 if stage.server.kind == "outfitter" else 5):
+        [said] = stage.turn("workspace-write", ASKS, "accept", exec_command(f"echo new > {outside}"))
+        if said.exit_code == 0:
+            break
     assert said.exit_code == 0
     assert outside.read_text() == "new\n"
-    assert stage.profiles() == ["managed", None]
+    assert stage.profiles()[-2:] == ["managed", None]
+    assert stage.server.kind == "codex" or len(stage.profiles()) == 2
     assert len(stage.asked) >= 1
 
 
