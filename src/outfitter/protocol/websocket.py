@@ -239,8 +239,11 @@ def header(length: int, opcode: int = TEXT, *, final: bool = True) -> bytes:
 def framed(message: bytes) -> bytes:
     """A text message as one frame, for a short one."""
     length = len(message)
-    if length < 126:  # as most often: said here, a call less
+    # As `header` has it: said here, a call less for every answer.
+    if length < 126:
         return bytes((0x81, length)) + message
+    if length < 0x10000:
+        return bytes((0x81, 126, length >> 8, length & 0xFF)) + message
     return header(length) + message
 
 

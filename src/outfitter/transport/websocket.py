@@ -183,9 +183,11 @@ class WebSocketTransport(Outgoing):
     def send(self, *messages: bytes) -> None:
         if self._closing or self._gone:
             return
-        if not self._outbox and self._deferred is None and sum(map(len, messages)) < _SHORT:
+        alone = len(messages) == 1
+        size = len(messages[0]) if alone else sum(map(len, messages))
+        if size < _SHORT and not self._outbox and self._deferred is None:
             # The usual answer, or the end of a command: small frames, one system call, nothing to take apart.
-            frame = b"".join(map(ws.framed, messages)) if len(messages) > 1 else ws.framed(messages[0])
+            frame = ws.framed(messages[0]) if alone else b"".join(map(ws.framed, messages))
             try:
                 sent = self._sock.send(frame)
             except OSError:
