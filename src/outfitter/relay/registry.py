@@ -13,6 +13,7 @@ from ..protocol.jsontext import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import Callable
     from http.client import HTTPConnection
@@ -111,7 +112,7 @@ class _Desk:
         parts = urlsplit(base.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
             raise SettingInvalid(
-                f"`{base.partition('?')[0]}` is no registry: write https://HOST[:PORT][/PATH]"
+                f"`{base.partition('?')[0].rpartition('@')[2]}` is no registry: write https://HOST[:PORT][/PATH]"
             )
         if parts.scheme == "http" and not _is_loopback(parts.hostname):
             raise SettingInvalid("a registry on another machine must be reached with https://")
@@ -125,22 +126,8 @@ class _Desk:
         self.text = f"{parts.scheme}://{parts.netloc}{self._path}"
 
     def call(self, path: str, params: Json, decode: Callable[[Json], T], more: Headers | None = None) -> T:
-        from http.client import HTTPException
-
         headers = {"Content-Type": "application/json", "Accept": "*/*", **self._headers(), **(more or {})}
-        connection = self._connection()
-        try:
-            connection.request("POST", self._path + path, dumps(params), headers)
-            response = connection.getresponse()
-            status, body = response.status, response.read(wire.MAX_BODY + 1)
-        except TimeoutError:
-            text = f"{self.text} did not answer within {self._seconds:g} s"
-            raise DialFailed(text, retryable=True) from None
-        except (OSError, HTTPException) as error:
-            why = getattr(error, "strerror", None) or type(error).__name__
-            raise DialFailed(f"cannot reach {self.text}: {why}", retryable=True) from None
-        finally:
-            connection.close()
+        status, body = self._exchange(path, dumps(params), headers)
         if status != 200:
             raise self._refusal(path.rpartition("/")[2], status, body)
         self._guard(headers, body)
@@ -151,6 +138,38 @@ class _Desk:
         except (ValueError, InvalidParams) as error:
             text = f"the answer of {self.text} to `{path.rpartition('/')[2]}` cannot be used: {error}"
             raise DialFailed(text, retryable=False) from None
+
+    def _exchange(self, path: str, said: str, headers: Headers) -> tuple[int, bytes]:
+        """Status and body, which is cut behind what may be read. Raises DialFailed."""
+        from http.client import HTTPException, IncompleteRead
+        from threading import Timer
+
+        connection = self._connection()
+        late = Timer(self._seconds, lambda: None)
+        given_up: list[bool] = []
+        try:
+            connection.connect()
+            # The socket's own time is for each byte: who sends one now and then would never be given up.
+            late = Timer(self._seconds, _cut, (connection.sock, given_up))
+            late.daemon = True
+            late.start()
+            connection.request("POST", self._path + path, said, headers)
+            response = connection.getresponse()
+            body = response.read(wire.MAX_BODY + 1)
+            if given_up:
+                raise TimeoutError
+            if response.length and len(body) <= wire.MAX_BODY:
+                raise IncompleteRead(body)
+            return response.status, body
+        except (OSError, HTTPException) as error:
+            if isinstance(error, TimeoutError) or given_up:
+                text = f"{self.text} did not answer within {self._seconds:g} s"
+            else:
+                text = f"cannot reach {self.text}: {getattr(error, 'strerror', None) or type(error).__name__}"
+            raise DialFailed(text, retryable=True) from None
+        finally:
+            late.cancel()
+            connection.close()
 
     def _guard(self, headers: Headers, body: bytes) -> None:
         """An answer that repeats a token is not used: whatever is made of it could end in a log."""
@@ -181,6 +200,16 @@ class _Desk:
 
         tls = self._tls or client_context()
         return HTTPSConnection(self._host, self._port, timeout=self._seconds, context=tls)
+
+
+def _cut(sock: socket.socket, given_up: list[bool]) -> None:
+    import socket
+
+    given_up.append(True)
+    try:
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # of TLS, too, which has a way of its own
+    except OSError:
+        pass  # it has ended just now
 
 
 def _is_loopback(host: str) -> bool:
