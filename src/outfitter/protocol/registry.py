@@ -88,10 +88,12 @@ def _write_key(key: KeyObject) -> Json:
 
 @shape()
 class RegisterParams(Shape):
-    """An executor comes, with its key."""
+    """An executor comes, with its key. One that is kept will be the same the next time: see
+    `ConnectAnswer`."""
 
     security_profile: str = member(_profile, name="security_profile")
     executor: KeyObject = member(_key_object, _write_key, name="executor_public_key")
+    kept: bool = member(default=False, omit=True, name="executor_key_kept")
 
 
 @shape()
@@ -113,7 +115,8 @@ class ConnectParams(Shape):
 
 @shape()
 class ConnectAnswer(Shape):
-    """What a harness needs for one connection."""
+    """What a harness needs for one connection. `kept` is the executor's word that its key will not change:
+    whoever hears it remembers the key."""
 
     environment_id: str = member(_said, name="environment_id")
     url: str = member(_said)
@@ -121,6 +124,7 @@ class ConnectAnswer(Shape):
     registration_id: str = member(_said, name="executor_registration_id")
     executor: KeyObject = member(_key_object, _write_key, name="executor_public_key")
     authorization: str = member(_said, name="harness_key_authorization")
+    kept: bool = member(default=False, omit=True, name="executor_key_kept")
 
 
 @shape()
@@ -173,6 +177,21 @@ class EnrolAnswer(Shape):
     principal: str = member(_said)
     environment_id: str = member(_said, name="environment_id")
     role: str = member(_said)
+
+
+@shape()
+class RotateParams(Shape):
+    """Whoever asks wants another token in place of the one it shows."""
+
+
+@shape()
+class RotateAnswer(Shape):
+    """The new token, and for how many seconds the old one still works."""
+
+    hidden = ("token",)
+
+    token: str = member(_said)
+    grace: int
 
 
 def error_body(code: str, message: str) -> Json:

@@ -18,6 +18,7 @@ from ..protocol.registry import (
     EnrolAnswer,
     KeyObject,
     RegisterAnswer,
+    RotateAnswer,
     ValidateAnswer,
     is_environment_id,
 )
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 EXECUTE, USE = "execute", "use"  # what one may do with an environment: be its executor, run commands on it
 CODE_SECONDS = 15 * 60  # a person carries it to another machine by hand
 AUTHORIZATION_SECONDS = 60  # from the registry to the executor, through a connection that is being made
+GRACE_SECONDS = 10 * 60  # that an old token still works: whoever shares its file reads the new one by then
+_ROLES = {"environment": EXECUTE, "harness": USE}  # what a ticket's holder must be allowed to do
+_TOKENS = 16  # of one principal, old ones in their last minutes among them
 _TOKEN_BYTES = 32
 
 
@@ -111,19 +115,20 @@ class Authority:
         registration = _name()
         now = self._clock()
         self._store.change(
-            "INSERT INTO registrations (environment, id, executor_key, principal, created) "
-            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (environment) DO UPDATE SET id = excluded.id, "
+            "INSERT INTO registrations (environment, id, executor_key, principal, created, kept) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (environment) DO UPDATE SET id = excluded.id, "
             "executor_key = excluded.executor_key, principal = excluded.principal, "
-            "created = excluded.created",
+            "created = excluded.created, kept = excluded.kept",
             environment_id,
             registration,
             dumps(asked.executor.encode()),
             principal,
             now,
+            int(asked.kept),
         )
         self._store.change("UPDATE environments SET last_seen = ? WHERE id = ?", now, environment_id)
         self.record(principal, "registered", environment_id, f"registration {registration[:8]}")
-        url = self._ticket("environment", environment_id, registration)
+        url = self._ticket("environment", environment_id, registration, principal)
         return RegisterAnswer(environment_id, url, PROFILE, registration)
 
     def connect(self, token: str, environment_id: str, asked: ConnectParams) -> ConnectAnswer:
@@ -131,14 +136,14 @@ class Authority:
         principal = self.principal_of(token)
         self._may(principal, environment_id, USE)
         found = self._store.rows(
-            "SELECT registrations.id, executor_key FROM registrations "
+            "SELECT registrations.id, executor_key, kept FROM registrations "
             "JOIN attachments ON attachments.environment = registrations.environment "
             "WHERE registrations.environment = ?",
             environment_id,
         )
         if not found:
             raise NotGranted(409, OFFLINE, "the executor is not connected now")
-        registration, key = found[0]
+        registration, key, kept = found[0]
         authorization = _name()
         now = self._clock()
         self._store.change("DELETE FROM authorizations WHERE expires < ?", now)
@@ -153,9 +158,9 @@ class Authority:
             now + AUTHORIZATION_SECONDS,
         )
         self.record(principal, "connected", environment_id, "")
-        url = self._ticket("harness", environment_id, registration)
+        url = self._ticket("harness", environment_id, registration, principal)
         executor = KeyObject.decode(loads(key))
-        return ConnectAnswer(environment_id, url, PROFILE, registration, executor, authorization)
+        return ConnectAnswer(environment_id, url, PROFILE, registration, executor, authorization, bool(kept))
 
     def validate(self, token: str, environment_id: str, asked: ValidateParams) -> ValidateAnswer:
         """The executor asks whether a harness may; whatever the answer is, it is given once."""
@@ -181,30 +186,43 @@ class Authority:
 
     # Tickets: URLs that admit to the rendezvous
 
-    def _ticket(self, role: str, environment_id: str, registration: str) -> str:
-        signature = self._sign(role, environment_id, registration)
+    def _ticket(self, role: str, environment_id: str, registration: str, principal: str) -> str:
+        signature = self._sign(role, environment_id, registration, principal)
         path = f"{self._url}/cloud/environment/{environment_id}/rendezvous"
-        return f"{path}?role={role}&registration={registration}&sig={signature}"
+        return f"{path}?role={role}&registration={registration}&principal={principal}&sig={signature}"
 
-    def _sign(self, role: str, environment_id: str, registration: str) -> str:
-        said = "\n".join((role, environment_id, registration)).encode()
-        return hmac.digest(self._secret, said, "sha256").hex()
+    def _sign(self, *said: str) -> str:
+        return hmac.digest(self._secret, "\n".join(said).encode(), "sha256").hex()
 
-    def admission(self, environment_id: str, role: str, registration: str, signature: str) -> str | None:
-        """The service that has the executor, "" where none has; None unless the URL is one of ours and its
-        registration is still the current one."""
-        expected = self._sign(role, environment_id, registration)
-        if not hmac.compare_digest(expected.encode(), signature.encode()):
+    def admission(
+        self, environment_id: str, role: str, registration: str, principal: str, signature: str
+    ) -> str | None:
+        """The service that has the executor, "" where none has; None unless the URL is one of ours, its
+        registration is still the current one, and neither end was revoked."""
+        expected = self._sign(role, environment_id, registration, principal)
+        if role not in _ROLES or not hmac.compare_digest(expected.encode(), signature.encode()):
             return None
         found = self._store.rows(
             "SELECT attachments.instance FROM registrations "
-            "JOIN principals ON principals.id = registrations.principal "
+            "JOIN principals executors ON executors.id = registrations.principal "
+            "JOIN rights ON rights.environment = registrations.environment "
+            "JOIN principals ON principals.id = rights.principal "
             "LEFT JOIN attachments ON attachments.environment = registrations.environment "
-            "WHERE registrations.environment = ? AND registrations.id = ? AND revoked IS NULL",
+            "WHERE registrations.environment = ? AND registrations.id = ? AND rights.role = ? "
+            "AND principals.id = ? AND principals.revoked IS NULL AND executors.revoked IS NULL",
             environment_id,
             registration,
+            _ROLES[role],
+            principal,
         )
         return None if not found else found[0][0] or ""
+
+    def revoked_since(self, when: float) -> list[str]:
+        """The principals that were revoked at `when` or later."""
+        return [one for (one,) in self._store.rows("SELECT id FROM principals WHERE revoked >= ?", when)]
+
+    def now(self) -> float:
+        return self._clock()
 
     # Which service has which executor
 
@@ -291,16 +309,24 @@ class Authority:
             self._clock(),
         )
 
-    def rotate(self, token: str, grace: float) -> str:
-        """A new token for who has this one, which still works for `grace` seconds. Raises NotGranted."""
+    def rotate(self, token: str) -> RotateAnswer:
+        """A new token for who has this one, which still works for a while: an answer that is lost can be
+        asked for again. Raises NotGranted."""
         principal = self.principal_of(token)
         fresh = _name()
+        now = self._clock()
+        self._store.change("DELETE FROM tokens WHERE principal = ? AND expires <= ?", principal, now)
+        [(tokens,)] = self._store.rows("SELECT count(*) FROM tokens WHERE principal = ?", principal)
+        if tokens >= _TOKENS:
+            raise NotGranted(429, "too_many_tokens", "the token was rotated too often: wait ten minutes")
         self._add_token(principal, fresh)
         self._store.change(
-            "UPDATE tokens SET expires = ? WHERE digest = ?", self._clock() + grace, digest(token)
+            "UPDATE tokens SET expires = ? WHERE digest = ? AND expires IS NULL",
+            now + GRACE_SECONDS,
+            digest(token),
         )
         self.record(principal, "rotated", "", "")
-        return fresh
+        return RotateAnswer(fresh, GRACE_SECONDS)
 
     def revoke(self, principal: str) -> list[str]:
         """Ends what a principal may do; the environments whose executor it is. Raises NotGranted."""
@@ -311,6 +337,7 @@ class Authority:
             raise NotGranted(
                 404, "principal_not_found", f"there is no principal `{principal}`, or it was revoked"
             )
+        self._store.change("DELETE FROM authorizations WHERE principal = ?", principal)
         self.record(principal, "revoked", "", "")
         found = self._store.rows("SELECT environment FROM registrations WHERE principal = ?", principal)
         return [environment_id for (environment_id,) in found]

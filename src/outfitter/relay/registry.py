@@ -33,6 +33,14 @@ def enrol(base: str, code: str, *, tls: ssl.SSLContext | None = None) -> wire.En
     return desk.call("/enrol", wire.EnrolParams(code).encode(), wire.EnrolAnswer.decode)
 
 
+def rotate(
+    base: str, headers: Callable[[], Headers], *, tls: ssl.SSLContext | None = None
+) -> wire.RotateAnswer:
+    """Another token in place of the one that is shown. Raises DialFailed, SettingInvalid."""
+    desk = _Desk(base, headers, tls=tls, seconds=10.0, discreet=False)
+    return desk.call("/rotate", wire.RotateParams().encode(), wire.RotateAnswer.decode)
+
+
 class Registry:
     """A registry, for one environment. `headers` are asked for with every call: tokens change."""
 
@@ -58,11 +66,10 @@ class Registry:
         self._desk = _Desk(base, headers, tls=tls, seconds=seconds, discreet=discreet)
         self.text = self._desk.text
 
-    def register(self, key: wire.KeyObject) -> wire.RegisterAnswer:
+    def register(self, key: wire.KeyObject, *, kept: bool = False) -> wire.RegisterAnswer:
         """Raises DialFailed, whose `status` is what the registry answered."""
-        answer = self._call(
-            "register", wire.RegisterParams(wire.PROFILE, key).encode(), wire.RegisterAnswer.decode
-        )
+        params = wire.RegisterParams(wire.PROFILE, key, kept)
+        answer = self._call("register", params.encode(), wire.RegisterAnswer.decode)
         self._check(answer.environment_id)
         return answer
 

@@ -41,8 +41,11 @@ MAX_TUNNELS = 5_000  # to other services of the store; each takes two descriptor
 _QUEUED = 10_000  # questions that wait for the store; then whoever asks comes again later
 # A harness that takes nothing for so long is let go: all others of its executor wait for it.
 _SLOW_SECONDS = 5.0
+_REVOKED_SECONDS = 2.0  # until who was revoked by another process is let go
+_CLOCK_SECONDS = 60.0  # by which clocks of services on one store may differ
 _SETTLE_SECONDS = 5.0  # for the store, at the end
 _PREFIX = "/cloud/environment/"
+_DIRECT = "direct/register"
 _CALLS: dict[str, Callable[[Json], Any]] = {
     "register": wire.RegisterParams.decode,
     "connect": wire.ConnectParams.decode,
@@ -68,6 +71,7 @@ class Service(Listener):
         self._asking = StoreThread(loop)
         self._prefix = prefix.rstrip("/") + _PREFIX
         self._enrol = prefix.rstrip("/") + "/enrol"
+        self._rotate = prefix.rstrip("/") + "/rotate"
         self.routes = Routes()
         self._sockets: dict[int, RelaySocket] = {}
         self._api: set[ApiConnection] = set()
@@ -75,6 +79,8 @@ class Service(Listener):
         self._numbers = 0
         self.environments: dict[int, str] = {}  # of executors' sockets
         authority.forget_attachments()
+        self._looked = authority.now()
+        loop.call_later(_REVOKED_SECONDS, self._look_for_revoked)
 
     # What comes in
 
@@ -83,13 +89,14 @@ class Service(Listener):
         if parsed is None or "origin" in parsed[2]:
             return None
         path = parsed[1]
-        if not path.startswith(self._prefix) and path != self._enrol:
+        if not path.startswith(self._prefix) and path not in (self._enrol, self._rotate):
             return None
         environment_id, _, what = path.removeprefix(self._prefix).partition("/")
         if what == "rendezvous":
             return lambda sock, rest: self._admit(sock, head, rest, environment_id, caller)
         if len(self._api) >= MAX_API_CONNECTIONS:
-            return None
+            busy = Response(503, "the registry has too many connections; try again")
+            return lambda sock, rest: _refuse(sock, busy)
 
         def begin(sock: Stream, rest: bytes) -> None:
             self._api.add(
@@ -106,16 +113,19 @@ class Service(Listener):
                 request, reply, wire.EnrolParams.decode, lambda asked: self._authority.enrol(asked.code)
             )
             return
-        parts = request.path.removeprefix(self._prefix).split("/")
-        if request.method != "POST" or len(parts) != 2 or parts[1] not in _CALLS:
-            reply(refused(404, "not_found", "there is no such call"))
-            return
-        environment_id, what = parts
         token = _bearer(request.headers)
         if token is None:
             reply(refused(401, "unauthorized", "send a token as Authorization: Bearer TOKEN"))
             return
-        if not wire.is_environment_id(environment_id):
+        if request.path == self._rotate and request.method == "POST":
+            self._decide(request, reply, wire.RotateParams.decode, lambda _: self._authority.rotate(token))
+            return
+        environment_id, _, what = request.path.removeprefix(self._prefix).partition("/")
+        known = request.method == "POST" and wire.is_environment_id(environment_id)
+        if known and what == _DIRECT:
+            reply(refused(501, "direct_unsupported", "this service has no direct transport: use noise"))
+            return
+        if not known or what not in _CALLS:
             reply(refused(404, "not_found", "there is no such call"))
             return
         decide: Callable[..., Any] = getattr(self._authority, what)
@@ -152,23 +162,23 @@ class Service(Listener):
         parsed, asked = parse_head(head), query_of(head)
         assert parsed is not None
         method, _, headers = parsed
-        role = asked.get("role", "")
+        role, principal = asked.get("role", ""), asked.get("principal", "")
 
         def decided(holder: str | None, error: Exception | None) -> None:
             if error is not None:
                 response = Response(503, "the registry cannot answer now; try again")
-            elif holder is None or role not in ("environment", "harness"):
+            elif holder is None:
                 response = Response(401, "this URL does not admit any more: ask the registry for another")
             elif role == "harness" and holder not in ("", self._authority.instance):
                 dial(self._loop, holder, lambda far: self._join(sock, far, head + b"\r\n\r\n" + rest))
                 return
             else:
-                response = upgrade(method, headers, lambda *_: Admitted(environment_id), caller)
+                response = upgrade(method, headers, lambda *_: Admitted(principal), caller)
             self._answer_upgrade(sock, rest, response, environment_id, role, caller.address)
 
         self._asking.ask(
             lambda: self._authority.admission(
-                environment_id, role, asked.get("registration", ""), asked.get("sig", "")
+                environment_id, role, asked.get("registration", ""), principal, asked.get("sig", "")
             ),
             decided,
         )
@@ -211,6 +221,21 @@ class Service(Listener):
         one.receiver = _End(self, one)
         self._do(one, steps)
         one.begin(rest)
+
+    def _look_for_revoked(self) -> None:
+        """Lets go whoever was revoked since the last time, by this process or another."""
+        since, self._looked = self._looked, self._authority.now()
+
+        def done(revoked: list[str] | None, error: Exception | None) -> None:
+            self._loop.call_later(_REVOKED_SECONDS, self._look_for_revoked)
+            if revoked is None:
+                self._looked = since  # the store could not tell: it is asked again
+                return
+            for one in list(self._sockets.values()):
+                if one.principal in revoked:
+                    one.close(1008, "who opened this connection was revoked")
+
+        self._asking.ask(lambda: self._authority.revoked_since(since - _CLOCK_SECONDS), done)
 
     def _tell_store(self, change: Callable[[str], None], environment_id: str) -> None:
         def done(_: Any, error: Exception | None) -> None:

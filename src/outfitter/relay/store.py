@@ -69,6 +69,10 @@ MIGRATIONS: Sequence[str] = (
     );
     CREATE INDEX audit_at ON audit (at);
     """,
+    """
+    ALTER TABLE registrations ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX principals_revoked ON principals (revoked);
+    """,
 )
 _POSTGRES = ("postgresql://", "postgres://")
 _MIGRATING = 0x6F757466  # a lock of ours among those of the database
