@@ -7,9 +7,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outfitter.loop import EpollLoop
+from outfitter.protocol.registry import PROFILE, ConnectParams, KeyObject, RegisterParams
+from outfitter.relay.authority import Authority
+from outfitter.relay.keys import Keys
+from outfitter.relay.service import Service
+from outfitter.relay.store import SqliteStore, open_store
+from outfitter.transport.sockets import TcpPlace
 
 from .machine import SECOND, wait_until
 from .servers import command, end, environment
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection as Connection
+
+_PUBLIC = Keys().public
+KEY = KeyObject(_PUBLIC.x25519, _PUBLIC.mlkem)
 
 
 class Rendezvous:
@@ -28,9 +43,6 @@ class Rendezvous:
         """Makes a principal with a right, as an operator and a user together would."""
         import time
 
-        from outfitter.relay.authority import Authority
-        from outfitter.relay.store import open_store
-
         store = open_store(self._store)
         try:
             authority = Authority(store, time.time, "ws://unused")
@@ -39,8 +51,6 @@ class Rendezvous:
             store.close()
 
     def is_online(self, environment_id: str) -> bool:
-        from outfitter.relay.store import open_store
-
         store = open_store(self._store)
         try:
             return bool(store.rows("SELECT 1 FROM attachments WHERE environment = ?", environment_id))
@@ -99,3 +109,62 @@ def dialling(
         end(popen)
     said = (home / f"{kind}.stderr").read_text()
     assert "Traceback" not in said, said
+
+
+class Hosted:
+    """A service in a thread of this process: quick, and its clock and store are at hand."""
+
+    def __init__(self, store: SqliteStore, loop: EpollLoop, service: Service, authority: Authority) -> None:
+        self.store, self.loop, self.service, self.authority = store, loop, service, authority
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    url = ""
+
+    def token(self, environment_id: str, role: str) -> str:
+        return self.authority.enrol(self.authority.code("somebody", environment_id, role)).token
+
+    def executor(self, token: str, environment_id: str = "box") -> Connection:
+        """The socket of an executor that registers first."""
+        params = RegisterParams(PROFILE, KEY)
+        socket = open_socket(self.authority.register(token, environment_id, params).url)
+        wait_until(lambda: self.authority.holder(environment_id) is not None, "the executor is known")
+        return socket
+
+    def harness(self, token: str, environment_id: str = "box") -> Connection:
+        return open_socket(self.authority.connect(token, environment_id, ConnectParams(KEY)).url)
+
+
+def open_socket(url: str) -> Connection:
+    from websockets.sync.client import connect
+
+    return connect(url, max_size=None, compression=None, ping_interval=None, close_timeout=1)
+
+
+@contextlib.contextmanager
+def hosting(path: Path) -> Iterator[Hosted]:
+    import threading
+    import time
+
+    store = SqliteStore(str(path))
+    sock = TcpPlace("127.0.0.1", 0).listen()
+    url = f"127.0.0.1:{sock.getsockname()[1]}"
+    loop = EpollLoop()
+    authority = Authority(store, time.time, f"ws://{url}")
+    service = Service(loop, sock, authority)
+    hosted = Hosted(store, loop, service, authority)
+    hosted.url = f"http://{url}"
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    try:
+        yield hosted
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        service.stop()
+        service.leave("over")
+        service.drain(loop)
+        service.settle()
+        store.close()

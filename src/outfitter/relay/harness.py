@@ -35,14 +35,15 @@ _QUEUED = 128  # messages that came before anybody takes them
 
 
 class Harness:
-    """One end's keys, and the way to one environment. `check` may refuse the executor's key."""
+    """One end's keys, and the way to one environment. `check` may refuse the executor's key; it hears
+    whether that is kept."""
 
     def __init__(
         self,
         registry: Registry,
         *,
         tls: ssl.SSLContext | None = None,
-        check: Callable[[PublicKey], None] | None = None,
+        check: Callable[[PublicKey, bool], None] | None = None,
         keys: Keys | None = None,
     ) -> None:
         self._registry = registry
@@ -71,7 +72,7 @@ class Harness:
         told: ConnectAnswer = await asyncio.to_thread(self._registry.connect, key)
         executor = PublicKey(told.executor.x25519, told.executor.mlkem)
         if self._check is not None:
-            self._check(executor)
+            self._check(executor, told.kept)
         return Invitation(told.environment_id, told.registration_id, executor, told.url, told.authorization)
 
     async def _open(self, invitation: Invitation, seconds: float) -> RelayTransport:

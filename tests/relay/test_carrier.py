@@ -1,0 +1,364 @@
+"""Streams of one socket, each as a server's connection: turns, bounds, pieces, and a service with malice."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outfitter.core.calling import Calling, Invitation
+from outfitter.core.records import MAX_MESSAGE, cut
+from outfitter.core.streams import Streams, Validate
+from outfitter.errors import Disconnected, RemoteProtocolError
+from outfitter.protocol import relay
+from outfitter.protocol import websocket as ws
+from outfitter.relay.carrier import Carrier, StreamTransport, fingerprint
+from outfitter.relay.keys import Keys, encapsulate
+from tests.support.handloop import HandLoop
+
+STATIC, HARNESS = Keys(), Keys()
+
+
+class Server:
+    """What a server would be to one stream."""
+
+    def __init__(self, transport: StreamTransport) -> None:
+        self.transport = transport
+        transport.receiver = self
+        self.got: list[bytes] = []
+        self.lost_for: list[str] = []
+        self.drains = 0
+
+    def message(self, data: bytes) -> None:
+        self.got.append(data)
+
+    def drained(self) -> None:
+        self.drains += 1
+
+    def lost(self, reason: str) -> None:
+        self.lost_for.append(reason)
+
+
+class Service:
+    """The other end of an executor's socket: it sees frames, and sends what it wants."""
+
+    def __init__(self) -> None:
+        self.loop = HandLoop()
+        near, self.far = socket.socketpair()
+        near.setblocking(False)
+        self.far.setblocking(False)
+        self.servers: list[Server] = []
+        self.over: list[str] = []
+        self.asked: list[tuple[Validate, Callable[[bool, str], None]]] = []
+        streams = Streams(STATIC, "env", "reg", Keys, encapsulate)
+        self.carrier = Carrier(
+            self.loop,  # type: ignore[arg-type]
+            near,
+            streams,
+            lambda transport: self.servers.append(Server(transport)),
+            lambda asked, answered: self.asked.append((asked, answered)),
+            self.over.append,
+        )
+        self._frames = ws.FrameReader(masked=True, limit=1 << 26)
+        self.carrier.begin(b"")
+
+    def say(self, frame: bytes) -> None:
+        """Sends a frame and has the executor take it."""
+        self.write(ws.header(len(frame), ws.BINARY) + frame)
+
+    def write(self, data: bytes) -> None:
+        while data:
+            try:
+                data = data[self.far.send(data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return  # the executor has left
+            self.turn()
+
+    def turn(self) -> None:
+        for _ in range(4):
+            self.loop.tick()
+            self.loop.advance(0.0)
+
+    def heard(self) -> list[bytes]:
+        """The frames that have come, in order; the executor goes on writing."""
+        found: list[bytes] = []
+        while True:
+            self.turn()
+            try:
+                data = self.far.recv(1 << 20)
+            except BlockingIOError:
+                return found
+            if not data:
+                return found
+            found += [bytes(payload) for opcode, payload in self._frames.feed(data) if opcode == ws.BINARY]
+
+    def stream(self, name: str) -> tuple[Calling, Server]:
+        invitation = Invitation("env", "reg", STATIC.public, "ws://h/", "may")
+        calling = Calling(invitation, name, HARNESS, Keys(), encapsulate)
+        for frame in calling.opening:
+            self.say(frame)
+        _, answered = self.asked.pop()
+        answered(True, "ada")
+        for frame in self.heard():
+            calling.receive(frame)
+        assert calling.is_open
+        return calling, self.servers[-1]
+
+    def close(self) -> None:
+        self.far.close()
+        self.turn()
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    made = Service()
+    yield made
+    made.close()
+
+
+def data(calling: Calling, *messages: bytes) -> list[bytes]:
+    assert calling.sealer is not None
+    sealed = [calling.sealer.seal(piece) for piece in cut(*((message,) for message in messages))]
+    return [relay.DataWriter(calling.stream).head(seq, len(one)) + one for seq, one in sealed]
+
+
+def test_a_stream_is_a_connection_of_who_the_registry_says(service: Service) -> None:
+    calling, server = service.stream("s")
+    assert (server.transport.principal, server.transport.address) == ("relay:ada", "relay stream s")
+    [frame] = data(calling, b"question")
+    service.say(frame)
+    assert server.got == [b"question"]
+    server.transport.send(b"answer", b"and more")
+    assert [one for frame in service.heard() for one in calling.receive(frame)] == [b"answer", b"and more"]
+
+
+def test_without_a_name_from_the_registry_a_harness_is_its_key(service: Service) -> None:
+    calling = Calling(
+        Invitation("env", "reg", STATIC.public, "ws://h/", "may"), "s", HARNESS, Keys(), encapsulate
+    )
+    service.say(calling.opening[1])
+    service.asked.pop()[1](True, "")
+    assert service.servers[-1].transport.principal == f"relay:{fingerprint(HARNESS.public)}"
+    assert len(fingerprint(HARNESS.public)) == 32
+
+
+def test_who_streams_does_not_keep_another_from_answering(service: Service) -> None:
+    """With the socket full, an answer waits for one record of each other stream, not for all they have."""
+    (busy, streaming), (other, answering) = service.stream("busy"), service.stream("other")
+    streaming.transport.send(bytes(8 << 20))
+    assert streaming.transport.buffered > 4 << 20
+    answering.transport.send(b"answer")
+    names = [relay.stream_of(frame) for frame in service.heard()]
+    assert names.count("other") == 1
+    # Behind what the kernel and the socket's own bound hold, and far before the end.
+    assert names.index("other") < len(names) / 2
+    assert streaming.transport.buffered == 0 and streaming.transport.all_sent
+
+
+def test_a_server_hears_once_that_there_is_room_again(service: Service) -> None:
+    _, server = service.stream("s")
+    server.transport.send(bytes(8 << 20))
+    assert server.drains == 0
+    service.heard()
+    assert server.drains == 1
+
+
+def test_a_server_that_does_not_read_is_served_later(service: Service) -> None:
+    calling, server = service.stream("s")
+    server.transport.pause_reading()
+    for frame in data(calling, *(b"%d" % n for n in range(100))):
+        service.say(frame)
+    assert server.got == []
+    server.transport.resume_reading()
+    service.loop.advance(0.0)
+    service.turn()
+    assert server.got == [b"%d" % n for n in range(100)]
+
+
+def test_a_stream_whose_server_leaves_too_much_unread_ends_alone(service: Service) -> None:
+    (calling, server), (other, well) = service.stream("s"), service.stream("other")
+    server.transport.pause_reading()
+    for number in range(129):
+        [frame] = data(calling, b"%d" % number)
+        service.say(frame)
+    assert server.lost_for == ["the stream was ended"]
+    assert relay.reset("s") in service.heard()
+    [frame] = data(other, b"on")
+    service.say(frame)
+    assert well.got == [b"on"] and service.over == []
+
+
+def test_a_message_in_pieces_goes_whole_and_what_was_sent_meanwhile_behind_it(service: Service) -> None:
+    calling, server = service.stream("s")
+    transport = server.transport
+    transport.begin_message(b"one ", wake=lambda: None)
+    transport.send(b"meanwhile")
+    transport.send_fragment(b"two ", b"three ")
+    assert not transport.all_sent and service.heard() == []
+    transport.end_message(b"four")
+    got = [one for frame in service.heard() for one in calling.receive(frame)]
+    assert got == [b"one two three four", b"meanwhile"]
+    assert transport.all_sent
+
+
+def test_a_message_in_pieces_that_is_too_large_ends_the_stream(service: Service) -> None:
+    _, server = service.stream("s")
+    server.transport.begin_message(b"", wake=lambda: None)
+    piece = bytes(MAX_MESSAGE // 8 + 1)
+    for _ in range(8):
+        server.transport.send_fragment(piece)
+    server.transport.end_message()
+    assert server.lost_for == ["a message is larger than a stream can carry"]
+
+
+def test_what_was_queued_is_sent_before_a_stream_is_closed(service: Service) -> None:
+    calling, server = service.stream("s")
+    server.transport.send(bytes(2 << 20))
+    server.transport.close(1000, "done")
+    server.transport.send(b"too late")
+    frames = service.heard()
+    assert sum(len(one) for frame in frames[:-1] for one in calling.receive(frame)) == 2 << 20
+    assert frames[-1] == relay.reset("s")
+    assert server.lost_for == ["done"]
+
+
+def test_a_lost_socket_ends_every_stream_once(service: Service) -> None:
+    servers = [service.stream(name)[1] for name in ("s", "t")]
+    service.far.close()
+    service.turn()
+    assert [server.lost_for for server in servers] == [["the service closed the connection"]] * 2
+    assert service.over == ["the service closed the connection"]
+    servers[0].transport.send(b"nobody hears it")
+    servers[0].transport.close(1000, "")
+
+
+def test_who_wants_a_session_that_a_stream_holds_gets_it(service: Service) -> None:
+    _, server = service.stream("s")
+    server.transport.probe(5.0)
+    service.turn()
+    assert server.lost_for == ["the stream was ended"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ws.header(262_145, ws.BINARY) + bytes(262_145),
+        b"\x82\x85\x00\x00\x00\x00hello",  # masked, as no service does
+        b"\x83\x01x",  # an opcode that is none
+        b"\xf2\x01x",  # reserved bits
+    ],
+)
+def test_a_service_that_breaks_the_rules_of_the_socket_is_left(bad: bytes, service: Service) -> None:
+    service.write(bad)
+    assert len(service.over) == 1
+
+
+def test_text_is_dropped_and_262144_bytes_are_taken(service: Service) -> None:
+    calling, server = service.stream("s")
+    service.write(b"\x81\x02hi")
+    service.say(bytes(262_144))
+    [frame] = data(calling, b"on")
+    service.say(frame)
+    assert server.got == [b"on"] and service.over == []
+
+
+def frames_with_malice(honest: list[bytes]) -> st.SearchStrategy[list[bytes]]:
+    """What a service could send instead of what it was given: bits changed, cut, twice, on other streams."""
+    one = st.sampled_from(honest)
+
+    def changed(frame: bytes, at: int, bit: int) -> bytes:
+        at %= len(frame)
+        return frame[:at] + bytes([frame[at] ^ (1 << bit)]) + frame[at + 1 :]
+
+    return st.lists(
+        st.one_of(
+            one,
+            st.builds(changed, one, st.integers(0, 10_000), st.integers(0, 7)),
+            st.builds(lambda frame, size: frame[: size % (len(frame) + 1)], one, st.integers(0, 10_000)),
+            st.builds(lambda frame: frame.replace(b"victim", b"other!"), one),
+            st.binary(max_size=64),
+            st.just(relay.reset("nobody")),
+        ),
+        max_size=12,
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_no_service_crashes_or_confuses_an_executor(chosen: st.DataObject) -> None:
+    """Whatever it makes of what a harness sent: the server hears a beginning of it, unchanged, or nothing;
+    and another stream goes on."""
+    service = Service()
+    try:
+        (victim, heard), (other, well) = service.stream("victim"), service.stream("unhurt")
+        sent = [b"one", b"two", b"three", b"four"]
+        frames = [frame for message in sent for frame in data(victim, message)]
+        # Not the other one's name: a service can always reset a stream.
+        for frame in chosen.draw(frames_with_malice([*frames, *victim.opening])):
+            if relay.stream_of(frame) != "unhurt":
+                service.say(frame)
+        assert heard.got == sent[: len(heard.got)]
+        [frame] = data(other, b"on")
+        service.say(frame)
+        assert well.got == [b"on"] and service.over == []
+    finally:
+        service.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_no_service_confuses_a_harness(chosen: st.DataObject) -> None:
+    """A harness gets a beginning of what the executor said, unchanged, or the stream is over."""
+    service = Service()
+    try:
+        calling, server = service.stream("victim")
+        sent = [b"one", b"two", b"three"]
+        frames = []
+        for message in sent:
+            server.transport.send(message)
+            frames += service.heard()
+        got: list[bytes] = []
+        try:
+            for frame in chosen.draw(frames_with_malice(frames)):
+                got += calling.receive(frame)
+        except (Disconnected, RemoteProtocolError):
+            pass
+        assert got == sent[: len(got)]
+    finally:
+        service.close()
+
+
+def test_frames_of_one_stream_are_worth_nothing_on_another(service: Service) -> None:
+    """A service cannot mix streams of one harness: each has keys of its own."""
+    (one, first), (_, second) = service.stream("one"), service.stream("two")
+    [frame] = data(one, b"for one")
+    service.say(frame.replace(b"\x12\x03one", b"\x12\x03two"))
+    assert (first.got, second.got) == ([], [])
+    assert second.lost_for == ["the relay ended the stream"]
+    service.say(frame)
+    assert first.got == [b"for one"]
+
+
+def test_what_an_executor_sent_is_not_taken_back(service: Service) -> None:
+    """A service that sends an executor's own records back to it ends the stream: directions have keys."""
+    _, server = service.stream("s")
+    server.transport.send(b"mine")
+    [frame] = service.heard()
+    service.say(frame)
+    assert server.got == [] and len(server.lost_for) == 1
+
+
+@pytest.mark.parametrize(("ahead", "ends"), [(64, False), (65, True)])
+def test_sixty_four_records_may_be_missing(ahead: int, ends: bool, service: Service) -> None:
+    calling, server = service.stream("s")
+    small = [frame for n in range(ahead + 1) for frame in data(calling, b"%d" % n)]
+    service.say(small[ahead])
+    assert bool(server.lost_for) is ends
+    for frame in reversed(small[:ahead]):
+        service.say(frame)
+    assert server.got == ([] if ends else [b"%d" % n for n in range(ahead + 1)])
