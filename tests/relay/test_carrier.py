@@ -15,8 +15,8 @@ from outfitter.core.streams import Streams, Validate
 from outfitter.errors import Disconnected, RemoteProtocolError
 from outfitter.protocol import relay
 from outfitter.protocol import websocket as ws
-from outfitter.relay.carrier import Carrier, StreamTransport, fingerprint
-from outfitter.relay.keys import Keys, encapsulate
+from outfitter.relay.carrier import Carrier, StreamTransport
+from outfitter.relay.keys import Keys, encapsulate, fingerprint
 from tests.support.handloop import HandLoop
 
 STATIC, HARNESS = Keys(), Keys()
@@ -149,7 +149,7 @@ def test_without_a_name_from_the_registry_a_harness_is_its_key(service: Service)
 
 def test_who_streams_does_not_keep_another_from_answering(service: Service) -> None:
     """With the socket full, an answer waits for one record of each other stream, not for all they have."""
-    (busy, streaming), (other, answering) = service.stream("busy"), service.stream("other")
+    streaming, answering = service.stream("busy")[1], service.stream("other")[1]
     streaming.transport.send(bytes(8 << 20))
     assert streaming.transport.buffered > 4 << 20
     answering.transport.send(b"answer")

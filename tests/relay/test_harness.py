@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from outfitter.core.noise import PublicKey
 from outfitter.core.records import cut
 from outfitter.core.streams import Begun, Came, Send, Streams, Validate
 from outfitter.errors import DialFailed, SettingInvalid
 from outfitter.protocol import relay
 from outfitter.protocol.registry import PROFILE, KeyObject
 from outfitter.relay.harness import Harness, RelayTransport
-from outfitter.relay.keys import Keys, encapsulate
+from outfitter.relay.keys import Keys, encapsulate, fingerprint
+from outfitter.relay.known import Known
+from outfitter.relay.pinned import PinnedExecutor
 from outfitter.relay.registry import Registry
 from tests.support.machine import SECOND
 from tests.support.registries import answering, reply
@@ -273,20 +275,18 @@ def test_a_url_that_cannot_be_used_is_not_dialled(url: str) -> None:
         asyncio.run(scenario())
 
 
-def test_a_key_that_is_refused_ends_the_call_before_anything_is_sent() -> None:
-    seen: list[PublicKey] = []
-
-    def check(key: PublicKey, kept: bool) -> None:
-        seen.append(key)
-        raise DialFailed("another key", retryable=False)
+def test_a_key_that_is_not_the_known_one_ends_the_call_before_anything_is_sent(tmp_path: Path) -> None:
+    known = Known(str(tmp_path))
 
     async def scenario() -> None:
         with answering(told("ws://127.0.0.1:9/")) as registry:
-            await Harness(Registry(registry.url, "box", dict), check=check).dial(10)
+            known.keep(known.pin_file(registry.url, "box"), "0" * 32 + "\n")
+            pin = PinnedExecutor(known, registry.url, "box")
+            await Harness(Registry(registry.url, "box", dict), pin=pin).dial(10)
 
-    with pytest.raises(DialFailed, match="another key"):
+    with pytest.raises(DialFailed, match="has changed") as caught:
         asyncio.run(scenario())
-    assert seen == [STATIC.public]
+    assert not caught.value.retryable and fingerprint(STATIC.public) in str(caught.value)
 
 
 def test_a_key_that_is_none_is_a_person_s_matter() -> None:

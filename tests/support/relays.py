@@ -91,13 +91,13 @@ def meeting(home: Path, *args: str, port: int = 0, store: str = "") -> Iterator[
 
 @contextlib.contextmanager
 def dialling(
-    kind: str, home: Path, url: str, environment_id: str, token: str
+    kind: str, home: Path, url: str, environment_id: str, token: str, *args: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """An executor of this kind ("outfitter" or "codex") that dials out."""
     (home / ".codex").mkdir(parents=True, exist_ok=True)
     with (home / f"{kind}.stderr").open("ab") as stderr:
         popen = subprocess.Popen(
-            command(kind, "--remote", url, "--environment-id", environment_id),
+            command(kind, "--remote", url, "--environment-id", environment_id, *args),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,

@@ -27,6 +27,11 @@ _DETACH_KEYS = Flag(
     "KEYS",
     initial=detachkeys.DEFAULT,
 )
+# What `serve` takes only with --remote.
+_REMOTE_ONLY = (
+    *("environment_id", "credential_file", "executor_credential_stdin", "exit_on_stdin_close"),
+    *("key_file", "authorized_harnesses", "accept_first_harness"),
+)
 _EVENTS = Flag("--json", "flag", "Print one JSON line per event instead of the output.")
 
 
@@ -68,7 +73,7 @@ def serve_command(**flags: Any) -> int:
         from .relay.remote import serve_remote
 
         return serve_remote(flags)
-    for option in ("environment_id", "credential_file", "executor_credential_stdin", "exit_on_stdin_close"):
+    for option in _REMOTE_ONLY:
         if flags[option]:
             raise click.UsageError(f"--{option.replace('_', '-')} is only accepted with --remote")
     from .serve import serve

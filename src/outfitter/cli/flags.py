@@ -217,6 +217,24 @@ SERVE: tuple[Flag, ...] = (
         "flag",
         "With --remote: read tokens from standard input, one JSON line each.",
     ),
+    Flag(
+        "--key-file",
+        "text",
+        "With --remote: keep the executor's keys in this file, so that users can rely on them. Default: new "
+        "ones with each start.",
+        "FILE",
+    ),
+    Flag(
+        "--authorized-harnesses",
+        "text",
+        "With --remote: serve only users whose key is a line of this file, whatever the registry says.",
+        "FILE",
+    ),
+    Flag(
+        "--accept-first-harness",
+        "flag",
+        "With --authorized-harnesses: if the file is empty, write the key of the first user to it.",
+    ),
     Flag("--exit-on-stdin-close", "flag", "With --remote: end when standard input ends."),
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
 )

@@ -30,6 +30,7 @@ class Invitation:
     executor: PublicKey
     url: str
     authorization: str
+    kept: bool = False  # the executor's key, which will be the same the next time
 
 
 class Calling:

@@ -10,15 +10,15 @@ from ..core.records import MAX_MESSAGE, cut
 from ..core.streams import Begun, Came, Ended, Send, Validate
 from ..errors import RemoteProtocolError
 from ..protocol.relay import MAX_FRAME, DataWriter
-from ..stdlib import deque, sha256
+from ..stdlib import deque
 from ..transport.base import LOW
 from ..transport.outward import OutwardSocket
+from .keys import fingerprint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..core.noise import PublicKey
     from ..core.records import Sealer
     from ..core.streams import Action, Streams
     from ..loop import Loop
@@ -283,8 +283,3 @@ class StreamTransport:
         its session gets it."""
         if not self._told:
             self._loop.call_soon(self._carrier.end, self)
-
-
-def fingerprint(key: PublicKey) -> str:
-    """What a person compares of a public key, and what tells harnesses apart."""
-    return sha256(key.x25519 + key.mlkem).hexdigest()[:32]

@@ -1,7 +1,7 @@
 """An executor that dials out: it registers, keeps a socket to the rendezvous, and serves who comes through.
 
-Keys live as long as the process; a registration as long as the service admits its URL. Losing the socket
-loses no session: harnesses come back through the next one and resume.
+Keys live as long as the process, unless they are kept; a registration as long as the service admits its URL.
+Losing the socket loses no session: harnesses come back through the next one and resume.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..core.redialling import GIVE_UP, REGISTER, Redialling
 from ..core.streams import Streams
 from ..errors import DialFailed, OutfitterError, SettingInvalid
 from ..log import note, warn
-from ..protocol.registry import KeyObject, ValidateParams
+from ..protocol.registry import KeyObject, ValidateAnswer, ValidateParams
 from ..stdlib import start_new_thread
 from ..transport.address import parse_address
 from ..transport.outward import dial_outward
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from ..core.redialling import Next
     from ..core.streams import Validate
     from ..loop import Loop
-    from ..protocol.registry import RegisterAnswer, ValidateAnswer
+    from ..protocol.registry import RegisterAnswer
     from ..transport.sockets import Stream
     from .carrier import StreamTransport
+    from .pinned import AcceptedHarnesses
     from .registry import Registry
 
     T = TypeVar("T")
@@ -50,13 +51,18 @@ class RemoteExecutor:
         gave_up: Callable[[str], None],
         *,
         tls: ssl.SSLContext | None = None,
+        keys: Keys | None = None,
+        accepted: AcceptedHarnesses | None = None,
     ) -> None:
+        """`keys` are kept: they will be the same the next time, and users may rely on them."""
         self._loop = loop
         self._registry = registry
         self._connected = connected
         self._gave_up = gave_up
         self._tls = tls
-        self._keys = Keys()
+        self._kept = keys is not None
+        self._keys = keys or Keys()
+        self._accepted = accepted
         self._redialling = Redialling()
         self._registration: RegisterAnswer | None = None
         self._carrier: Carrier | None = None
@@ -78,7 +84,8 @@ class RemoteExecutor:
         public = self._keys.public
         key = KeyObject(public.x25519, public.mlkem)
         self._in_thread(
-            lambda: self._registry.register(key), lambda told, error: self._registered(told, error, again)
+            lambda: self._registry.register(key, kept=self._kept),
+            lambda told, error: self._registered(told, error, again),
         )
 
     def _registered(self, told: RegisterAnswer | None, error: OutfitterError | None, again: bool) -> None:
@@ -164,7 +171,16 @@ class RemoteExecutor:
                 warn("relay", "a harness could not be checked: %s", error)
             answered(told is not None and told.valid, "" if told is None else told.principal)
 
-        self._in_thread(lambda: self._registry.validate(params, asked.stream), done)
+        def validate() -> ValidateAnswer:
+            accepted = self._accepted
+            if accepted is not None and not accepted.may_ask(asked.harness):
+                return ValidateAnswer(False)
+            told = self._registry.validate(params, asked.stream)
+            if accepted is not None and told.valid and not accepted.accepts(asked.harness):
+                return ValidateAnswer(False)
+            return told
+
+        self._in_thread(validate, done)
 
     # Threads: one for what is under way, which is bounded by what may be pending.
 

@@ -23,32 +23,31 @@ from .keys import Keys, encapsulate
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
 
     from ..protocol.registry import ConnectAnswer
     from ..protocol.websocket import Payload
     from ..transport.base import Receiver
     from ..transport.dial import DialledTransport
+    from .pinned import PinnedExecutor
     from .registry import Registry
 
 _QUEUED = 128  # messages that came before anybody takes them
 
 
 class Harness:
-    """One end's keys, and the way to one environment. `check` may refuse the executor's key; it hears
-    whether that is kept."""
+    """One end's keys, and the way to one environment. `pin` may refuse the executor's key."""
 
     def __init__(
         self,
         registry: Registry,
         *,
         tls: ssl.SSLContext | None = None,
-        check: Callable[[PublicKey, bool], None] | None = None,
+        pin: PinnedExecutor | None = None,
         keys: Keys | None = None,
     ) -> None:
         self._registry = registry
         self._tls = tls
-        self._check = check
+        self._pin = pin
         self._keys = keys or Keys()
 
     async def dial(self, seconds: float) -> RelayTransport:
@@ -71,9 +70,11 @@ class Harness:
         key = KeyObject(public.x25519, public.mlkem)
         told: ConnectAnswer = await asyncio.to_thread(self._registry.connect, key)
         executor = PublicKey(told.executor.x25519, told.executor.mlkem)
-        if self._check is not None:
-            self._check(executor, told.kept)
-        return Invitation(told.environment_id, told.registration_id, executor, told.url, told.authorization)
+        if self._pin is not None:
+            self._pin.check(executor)
+        return Invitation(
+            told.environment_id, told.registration_id, executor, told.url, told.authorization, told.kept
+        )
 
     async def _open(self, invitation: Invitation, seconds: float) -> RelayTransport:
         address = parse_address(invitation.url)
@@ -89,6 +90,8 @@ class Harness:
         transport = RelayTransport(socket, calling)
         try:
             await transport.open()
+            if self._pin is not None:
+                self._pin.remember(invitation.executor, invitation.kept)
         except BaseException:
             socket.abort()
             raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..core.noise import PublicKey
 from ..errors import SettingInvalid
+from ..stdlib import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ def encapsulate(public: bytes) -> tuple[bytes, bytes]:
     """A secret for the owner of an ML-KEM key, and the ciphertext that carries it. Raises ValueError."""
     secret, ciphertext = _library()[1].MLKEM768PublicKey.from_public_bytes(public).encapsulate()
     return secret, ciphertext
+
+
+def fingerprint(key: PublicKey) -> str:
+    """What a person compares of a public key, and what tells harnesses apart."""
+    return sha256(key.x25519 + key.mlkem).hexdigest()[:32]
 
 
 def _load(x: Any, private: bytes) -> Any:

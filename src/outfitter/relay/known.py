@@ -40,14 +40,26 @@ class Known:
         """The path of a token, whether it exists or not."""
         return self._path(registry, environment_id, f"{role}.token")
 
+    def pin_file(self, registry: str, environment_id: str) -> str:
+        """The path of what is known of an executor's key."""
+        return self._path(registry, environment_id, "executor.pin")
+
+    @property
+    def key_file(self) -> str:
+        """The path of this user's own keys, as a harness."""
+        return os.path.join(self._place, "harness.key")
+
     def _path(self, registry: str, environment_id: str, name: str) -> str:
         assert is_environment_id(environment_id)
         # The registry as a digest: a URL is no file name. The environment for people who look.
         where = sha256(registry.rstrip("/").encode()).hexdigest()[:16]
         return os.path.join(self._place, where, f"{environment_id}.{name}")
 
-    def keep(self, path: str, text: str) -> None:
-        """Writes a private file, whole or not at all. Raises SettingInvalid."""
+    def keep(self, path: str, text: str, *, over: bool = True) -> None:
+        """Writes a private file, whole or not at all; without `over`, one that is there stays.
+
+        Raises SettingInvalid.
+        """
         partial = f"{path}.{os.getpid()}.new"
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -57,7 +69,14 @@ class Known:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-            os.replace(partial, path)
+            if over:
+                os.replace(partial, path)
+            else:
+                try:
+                    os.link(partial, path)
+                except FileExistsError:
+                    pass  # somebody was quicker
+                os.unlink(partial)
         except OSError as error:
             raise SettingInvalid(f"{path} cannot be written: {error.strerror}") from None
 

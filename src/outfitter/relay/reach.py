@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from ..errors import SettingInvalid
 from .credentials import FileCredential, bearer
 from .harness import Harness
+from .pinned import PinnedExecutor, kept_keys
 from .registry import Registry
 
 TYPE_CHECKING = False
@@ -25,7 +28,9 @@ class Reaching:
         self._base, self._environment_id = base, environment_id
         self._known = known
         registry = Registry(base, environment_id, self._headers, tls=tls, seconds=6.0)
-        self._harness = Harness(registry, tls=tls)
+        pin = PinnedExecutor(known, registry.text, environment_id)
+        own = kept_keys(known, known.key_file) if os.path.exists(known.key_file) else None
+        self._harness = Harness(registry, tls=tls, pin=pin, keys=own)
         self.text = f"{environment_id} at {registry.text}"
 
     def _headers(self) -> dict[str, str]:

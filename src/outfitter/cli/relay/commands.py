@@ -97,6 +97,39 @@ def rendezvous_revoke_command(principal: str, **flags: Any) -> int:
     return revoke(principal, flags)
 
 
+@rendezvous_group.command("rotate")
+@has(
+    Flag(
+        "--role",
+        "text",
+        "Which of your tokens: that of the executor, or that of a user.",
+        initial="use",
+        choices=("execute", "use"),
+    )
+)
+@click.argument("url", metavar="URL")
+@click.argument("environment", metavar="ENVIRONMENT")
+def rendezvous_rotate_command(url: str, environment: str, **flags: Any) -> int:
+    """Exchange your token for a new one; the old one works for ten minutes more.
+
+    The file that `outfitter enrol` wrote gets the new one. An executor that runs reads it there.
+    """
+    from .enrol import rotate
+
+    return rotate(url, environment, flags)
+
+
+@rendezvous_group.command("key")
+def rendezvous_key_command() -> int:
+    """Print your key as a user of remote executors, which is made if there is none.
+
+    Its owner adds the key to the file of `outfitter serve --authorized-harnesses`.
+    """
+    from .enrol import key
+
+    return key()
+
+
 @click.command("enrol")
 @has(
     Flag("--code", "text", "The one-time code; `-` reads it from standard input.", "CODE", "-"),

@@ -9,8 +9,31 @@ from typing import Any
 
 from ...errors import SettingInvalid
 from ...protocol.registry import is_environment_id
+from ...relay.credentials import FileCredential
+from ...relay.keys import fingerprint
 from ...relay.known import Known, folder
+from ...relay.pinned import kept_keys
 from ...relay.registry import enrol as ask
+from ...relay.registry import rotate as ask_to_rotate
+
+
+def key() -> int:
+    """Prints the key of this user as a harness."""
+    known = Known(folder(os.environ))
+    print(fingerprint(kept_keys(known, known.key_file).public))
+    return 0
+
+
+def rotate(url: str, environment_id: str, flags: dict[str, Any]) -> int:
+    """Keeps a new token in place of the old one. Raises SettingInvalid, DialFailed."""
+    if not is_environment_id(environment_id):
+        raise SettingInvalid(f"`{environment_id}` is no environment id")
+    known = Known(folder(os.environ))
+    path = known.token_file(url, environment_id, flags["role"])
+    answer = ask_to_rotate(url, FileCredential(path).headers)
+    known.keep(path, answer.token + "\n")
+    print(f"{path} has a new token; the old one works for {answer.grace // 60} minutes more")
+    return 0
 
 
 def enrol(url: str, flags: dict[str, Any]) -> int:

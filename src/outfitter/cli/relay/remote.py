@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ...errors import SettingInvalid
 from ...relay.credentials import FileCredential, StdinCredential, bearer
 from ...relay.executor import RemoteExecutor
+from ...relay.keys import fingerprint
 from ...relay.known import Known, folder
+from ...relay.pinned import AcceptedHarnesses, kept_keys
 from ...relay.registry import Registry
 from ...server.listen import serve_remote as serve
 from ..serve import begin_log, settings_of, watchers_of
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from ...loop import EpollLoop
     from ...relay.carrier import StreamTransport
+    from ...relay.keys import Keys
 
 _KEY_VARIABLE = "CODEX_API_KEY"  # what the reference takes
 
@@ -40,14 +43,17 @@ def serve_remote(flags: dict[str, Any]) -> int:
             loop.call_soon_threadsafe(loop.stop)
 
     headers = _headers(flags, environment_id, end)
+    keys, accepted = _keys(flags), _accepted(flags)
     registry = Registry(flags["remote"], environment_id, headers, discreet=flags["executor_credential_stdin"])
 
     def dial_out(
         loop: EpollLoop, connected: Callable[[StreamTransport], None], gave_up: Callable[[str], None]
     ) -> RemoteExecutor:
         loops.append(loop)
-        executor = RemoteExecutor(loop, registry, connected, gave_up)
-        executor.on_ready = lambda: _say(f"{environment_id} is connected to {registry.text}")
+        if ended:  # the credentials ended before there was anything to stop
+            loop.call_soon(loop.stop)
+        executor = RemoteExecutor(loop, registry, connected, gave_up, keys=keys, accepted=accepted)
+        executor.on_ready = lambda: _ready(environment_id, registry.text, keys)
         return executor
 
     if flags["exit_on_stdin_close"] and not flags["executor_credential_stdin"]:
@@ -57,6 +63,26 @@ def serve_remote(flags: dict[str, Any]) -> int:
     if ended and ended[0]:
         raise SettingInvalid(ended[0])
     return status
+
+
+def _keys(flags: dict[str, Any]) -> Keys | None:
+    path = flags["key_file"]
+    return None if path is None else kept_keys(Known(folder(os.environ)), os.path.abspath(path))
+
+
+def _accepted(flags: dict[str, Any]) -> AcceptedHarnesses | None:
+    path, first = flags["authorized_harnesses"], flags["accept_first_harness"]
+    if path is None:
+        if first:
+            raise SettingInvalid("--accept-first-harness needs --authorized-harnesses: where is it written?")
+        return None
+    return AcceptedHarnesses(os.path.abspath(path), first=first)
+
+
+def _ready(environment_id: str, registry: str, keys: Keys | None) -> None:
+    _say(f"{environment_id} is connected to {registry}")
+    if keys is not None:
+        _say(f"its key is {fingerprint(keys.public)}")
 
 
 def _headers(

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 _KEY_SIZE = 32
+_PIN = ".executor.pin"
+_RELAY_FILES = (".token", ".key", _PIN)
+_SHOWN = 20  # keys of executors
 
 
 @record
@@ -106,7 +109,47 @@ def state_folder(state: OwnFile) -> Finding:
     return Finding("ok", "private and writable", [state.path])
 
 
+def relays(machine: Machine) -> tuple[OwnFile, ...]:
+    """What is kept of relays: tokens, our own keys, and the keys of executors that are known."""
+    home = machine.environ.get("OUTFITTER_HOME", "")
+    folder = os.path.abspath(home) if home else installkey.state_folder(machine.environ, machine.home)
+    found = []
+    for place, _, names in os.walk(f"{folder}/relay"):
+        found += [_look(f"{place}/{name}", True) for name in names if name.endswith(_RELAY_FILES)]
+    return tuple(sorted(found, key=lambda one: one.path))
+
+
+def relay_files(files: tuple[OwnFile, ...]) -> Finding:
+    pins = [one for one in files if one.path.endswith(_PIN)]
+    # Others may read what is public, and change nothing.
+    wrong = [one for one in files if not one.ours or (one.mode or 0) & (0o022 if one in pins else 0o077)]
+    if wrong:
+        return Finding(
+            "error",
+            "other users can read or change tokens or keys of remote executors",
+            [f"{one.path}, mode {(one.mode or 0) & 0o777:o}" for one in wrong],
+            "Run `chmod 600 " + " ".join(quote(one.path) for one in wrong) + "`, and enrol again if another "
+            "user may have read a token.",
+        )
+    if not files:
+        return Finding("ok", "no remote executor was enrolled or used")
+    known = [f"{os.path.basename(one.path).removesuffix(_PIN)}: {_first_line(one.path)}" for one in pins]
+    others = len(files) - len(pins)
+    return Finding(
+        "ok", f"{others} private files; the keys of {len(pins)} executors are known", [*known][:_SHOWN]
+    )
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.readline(64).strip()
+    except OSError:
+        return "cannot be read"
+
+
 CHECKS = (
     Check("key.file", (key,), key_file),
     Check("state.folder", (state,), state_folder),
+    Check("relay.files", (relays,), relay_files),
 )
