@@ -37,7 +37,9 @@ class Server:
 
 
 def command(kind: str, *args: str) -> list[str]:
-    """The command line of a server of this kind: "outfitter" or "codex"."""
+    """The command line of a server of this kind: "outfitter" or "codex"; or of "forward", to one."""
+    if kind == "forward":
+        return [sys.executable, "-m", "outfitter", "forward", *args]
     if kind == "codex":
         return [str(codex_binary()), "exec-server", *args]
     return [sys.executable, "-m", "outfitter", "serve", *args]

@@ -18,7 +18,7 @@ from .env.commands import env_group
 from .flags import JSON, SANDBOX, SERVE, WHERE, WISHES, Flag
 from .hook.commands import hook_group
 from .options import has
-from .relay.commands import enrol_command, rendezvous_group, up_command
+from .relay.commands import enrol_command, forward_command, rendezvous_group, up_command
 
 _DETACH_KEYS = Flag(
     "--detach-keys",
@@ -293,6 +293,7 @@ cli.add_command(hook_group)
 cli.add_command(rendezvous_group)
 cli.add_command(enrol_command)
 cli.add_command(up_command)
+cli.add_command(forward_command)
 
 
 @cli.command("doctor")

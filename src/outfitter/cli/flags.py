@@ -49,6 +49,43 @@ class Flag:
         return () if self.kind in ("list", "pairs") else self.initial
 
 
+# Of an executor that dials out.
+DIALS_OUT: tuple[Flag, ...] = (
+    Flag("--remote", "text", "Dial out and serve through the relay of this registry (http(s)://...).", "URL"),
+    Flag("--environment-id", "text", "With --remote: the environment to be the executor of.", "ID"),
+    Flag("--name", "text", "With --remote: accepted for compatibility and ignored.", "NAME"),
+    Flag(
+        "--credential-file",
+        "text",
+        "With --remote: the file with the executor's token. Default: the one that `outfitter enrol` wrote.",
+        "FILE",
+    ),
+    Flag(
+        "--executor-credential-stdin",
+        "flag",
+        "With --remote: read tokens from standard input, one JSON line each.",
+    ),
+    Flag(
+        "--key-file",
+        "text",
+        "With --remote: keep the executor's keys in this file, so that users can rely on them. Default: new "
+        "ones with each start.",
+        "FILE",
+    ),
+    Flag(
+        "--authorized-harnesses",
+        "text",
+        "With --remote: serve only users whose key is a line of this file, whatever the registry says.",
+        "FILE",
+    ),
+    Flag(
+        "--accept-first-harness",
+        "flag",
+        "With --authorized-harnesses: if the file is empty, write the key of the first user to it.",
+    ),
+    Flag("--exit-on-stdin-close", "flag", "With --remote: end when standard input ends."),
+)
+
 SERVE: tuple[Flag, ...] = (
     Flag(
         "--listen",
@@ -203,39 +240,7 @@ SERVE: tuple[Flag, ...] = (
         choices=("digest", "full"),
     ),
     Flag("--metrics", "flag", "Answer GET /metrics, for Prometheus, to whoever may connect."),
-    Flag("--remote", "text", "Dial out and serve through the relay of this registry (http(s)://...).", "URL"),
-    Flag("--environment-id", "text", "With --remote: the environment to be the executor of.", "ID"),
-    Flag("--name", "text", "With --remote: accepted for compatibility and ignored.", "NAME"),
-    Flag(
-        "--credential-file",
-        "text",
-        "With --remote: the file with the executor's token. Default: the one that `outfitter enrol` wrote.",
-        "FILE",
-    ),
-    Flag(
-        "--executor-credential-stdin",
-        "flag",
-        "With --remote: read tokens from standard input, one JSON line each.",
-    ),
-    Flag(
-        "--key-file",
-        "text",
-        "With --remote: keep the executor's keys in this file, so that users can rely on them. Default: new "
-        "ones with each start.",
-        "FILE",
-    ),
-    Flag(
-        "--authorized-harnesses",
-        "text",
-        "With --remote: serve only users whose key is a line of this file, whatever the registry says.",
-        "FILE",
-    ),
-    Flag(
-        "--accept-first-harness",
-        "flag",
-        "With --authorized-harnesses: if the file is empty, write the key of the first user to it.",
-    ),
-    Flag("--exit-on-stdin-close", "flag", "With --remote: end when standard input ends."),
+    *DIALS_OUT,
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
 )
 

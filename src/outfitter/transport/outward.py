@@ -1,4 +1,4 @@
-"""A WebSocket that we dial from our own loop, for binary messages.
+"""A WebSocket that we dial from our own loop.
 
 Names, TLS and the upgrade are waited for in a thread (`dial_outward`); then the loop has the socket.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     class FrameReceiver(Protocol):
         def frame(self, data: bytes) -> None:
-            """A binary message."""
+            """A message: binary, or of either kind where texts are wanted."""
 
         def drained(self) -> None:
             """The kernel has taken some of what waited."""
@@ -123,8 +123,11 @@ def _check_answer(head: bytes, rest: bytes, key: str, address: Address) -> None:
 class OutwardSocket(Outgoing):
     """The client's end of one connection, on our loop."""
 
-    def __init__(self, loop: Loop, sock: Stream, limit: int, receiver: FrameReceiver) -> None:
+    def __init__(
+        self, loop: Loop, sock: Stream, limit: int, receiver: FrameReceiver, *, texts: bool = False
+    ) -> None:
         super().__init__(loop)
+        self._texts = texts
         self._sock = sock
         self._fd = sock.fileno()
         self._frames = ws.FrameReader(masked=False, limit=limit)
@@ -161,6 +164,9 @@ class OutwardSocket(Outgoing):
             if opcode == ws.BINARY:
                 assert isinstance(payload, bytes)
                 self._to.frame(payload)
+            elif opcode == ws.TEXT and self._texts:
+                assert isinstance(payload, str)
+                self._to.frame(payload.encode())
             elif opcode == ws.PING:
                 assert isinstance(payload, bytes)
                 self._write(ws.PONG, payload)
@@ -186,6 +192,23 @@ class OutwardSocket(Outgoing):
         """Queues one binary message of ciphertext given in parts, and passes on at once what can be."""
         if not self._closing:
             self._push(list(ws.sealed(*parts)))
+
+    def send_message(self, message: bytes, opcode: int) -> None:
+        """Queues one message that anybody may have chosen: masked, and in frames that every peer takes."""
+        if self._closing:
+            return
+        size, largest = len(message), ws.MAX_FRAME_OUT
+        for start in range(0, size or 1, largest):
+            kind = opcode if start == 0 else ws.CONTINUATION
+            part = message[start : start + largest]
+            self._push([ws.masked(part, os.urandom(4), kind, final=start + largest >= size)])
+
+    def pause_reading(self) -> None:
+        self._loop.remove_reader(self._fd)
+
+    def resume_reading(self) -> None:
+        if not self._over:
+            self._loop.add_reader(self._fd, self._readable)
 
     def _write(self, opcode: int, payload: bytes) -> None:
         if not self._closing:

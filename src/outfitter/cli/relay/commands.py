@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..flags import JSON, Flag
+from ..flags import DIALS_OUT, JSON, Flag
 from ..options import has
 
 _STORE = Flag("--store", "text", "What the service remembers: a file, or postgresql://... .", "FILE|URL")
@@ -128,6 +128,25 @@ def rendezvous_key_command() -> int:
     from .enrol import key
 
     return key()
+
+
+@click.command("forward")
+@has(
+    Flag("--connect", "text", "The server that the streams go to: ws://HOST:PORT or wss://HOST:PORT.", "URL"),
+    *DIALS_OUT,
+    Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
+)
+def forward_command(**flags: Any) -> int:
+    """Dial out for an exec-server that listens: its users reach it through a relay.
+
+    Messages are passed on and not looked at. The server must not ask for a token.
+    """
+    for option in ("connect", "remote"):
+        if flags[option] is None:
+            raise click.UsageError(f"--{option} is needed")
+    from .forward import forward
+
+    return forward(flags)
 
 
 @click.command("enrol")

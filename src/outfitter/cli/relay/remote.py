@@ -27,41 +27,59 @@ if TYPE_CHECKING:
 _KEY_VARIABLE = "CODEX_API_KEY"  # what the reference takes
 
 
-def serve_remote(flags: dict[str, Any]) -> int:
-    """Serves through a relay until it is told to end; returns the exit status. Raises SettingInvalid."""
-    environment_id = flags["environment_id"]
-    if environment_id is None:
-        raise SettingInvalid("--remote needs --environment-id: whose executor is this?")
-    begin_log(flags)
-    loops: list[EpollLoop] = []
-    ended: list[str] = []
+class Remote:
+    """What the flags of an executor that dials out come to."""
 
-    def end(why: str) -> None:
+    def __init__(self, flags: dict[str, Any]) -> None:
+        """Raises SettingInvalid."""
+        self._environment_id: str = flags["environment_id"]
+        if self._environment_id is None:
+            raise SettingInvalid("--remote needs --environment-id: whose executor is this?")
+        self._loop: EpollLoop | None = None
+        self._ended: list[str] = []
+        stdin = flags["executor_credential_stdin"]
+        self._keys, self._accepted = _keys(flags), _accepted(flags)
+        headers = _headers(flags, self._environment_id, self._end)
+        self._registry = Registry(flags["remote"], self._environment_id, headers, discreet=stdin)
+        if flags["exit_on_stdin_close"] and not stdin:
+            _watch_stdin(lambda: self._end(""))
+
+    def _end(self, why: str) -> None:
         """From a thread that reads standard input."""
-        ended.append(why)
-        for loop in loops:
-            loop.call_soon_threadsafe(loop.stop)
+        self._ended.append(why)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
 
-    headers = _headers(flags, environment_id, end)
-    keys, accepted = _keys(flags), _accepted(flags)
-    registry = Registry(flags["remote"], environment_id, headers, discreet=flags["executor_credential_stdin"])
-
-    def dial_out(
-        loop: EpollLoop, connected: Callable[[StreamTransport], None], gave_up: Callable[[str], None]
+    def executor(
+        self, loop: EpollLoop, connected: Callable[[StreamTransport], None], gave_up: Callable[[str], None]
     ) -> RemoteExecutor:
-        loops.append(loop)
-        if ended:  # the credentials ended before there was anything to stop
+        self._loop = loop
+        if self._ended:  # before there was anything to stop
             loop.call_soon(loop.stop)
-        executor = RemoteExecutor(loop, registry, connected, gave_up, keys=keys, accepted=accepted)
-        executor.on_ready = lambda: _ready(environment_id, registry.text, keys)
+        executor = RemoteExecutor(
+            loop, self._registry, connected, gave_up, keys=self._keys, accepted=self._accepted
+        )
+        executor.on_ready = self._ready
         return executor
 
-    if flags["exit_on_stdin_close"] and not flags["executor_credential_stdin"]:
-        _watch_stdin(lambda: end(""))
+    def _ready(self) -> None:
+        print(f"{self._environment_id} is connected to {self._registry.text}", flush=True)
+        if self._keys is not None:
+            print(f"its key is {fingerprint(self._keys.public)}", flush=True)
+
+    def check(self) -> None:
+        """Raises SettingInvalid, if it had to end for what came on standard input."""
+        if self._ended and self._ended[0]:
+            raise SettingInvalid(self._ended[0])
+
+
+def serve_remote(flags: dict[str, Any]) -> int:
+    """Serves through a relay until it is told to end; returns the exit status. Raises SettingInvalid."""
+    begin_log(flags)
+    remote = Remote(flags)
     # Whoever comes through a relay comes from another machine.
-    status = serve(settings_of(flags, private=False), dial_out, watchers_of(flags))
-    if ended and ended[0]:
-        raise SettingInvalid(ended[0])
+    status = serve(settings_of(flags, private=False), remote.executor, watchers_of(flags))
+    remote.check()
     return status
 
 
@@ -77,12 +95,6 @@ def _accepted(flags: dict[str, Any]) -> AcceptedHarnesses | None:
             raise SettingInvalid("--accept-first-harness needs --authorized-harnesses: where is it written?")
         return None
     return AcceptedHarnesses(os.path.abspath(path), first=first)
-
-
-def _ready(environment_id: str, registry: str, keys: Keys | None) -> None:
-    _say(f"{environment_id} is connected to {registry}")
-    if keys is not None:
-        _say(f"its key is {fingerprint(keys.public)}")
 
 
 def _headers(
@@ -117,7 +129,3 @@ def _watch_stdin(ended: Callable[[], None]) -> None:
         ended()
 
     Thread(target=read, daemon=True).start()
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)

@@ -51,7 +51,7 @@ def serve(flags: dict[str, Any]) -> int:
     authority = Authority(store, time.time, public, flags["instance"])
     secure = None if certificates is None else _secured(loop, certificates)
     service = Service(loop, sock, authority, prefix=urlsplit(public).path, secure=secure)
-    _stop_on_signals(loop)
+    stop_on_signals(loop)
     print(public.replace("ws", "http", 1), flush=True)
     loop.run()
     service.stop()
@@ -62,7 +62,7 @@ def serve(flags: dict[str, Any]) -> int:
     return 0
 
 
-def _stop_on_signals(loop: EpollLoop) -> None:
+def stop_on_signals(loop: EpollLoop) -> None:
     import signal
 
     for number in (signal.SIGINT, signal.SIGTERM):
