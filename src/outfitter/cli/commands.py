@@ -30,7 +30,7 @@ _DETACH_KEYS = Flag(
 # What `serve` takes only with --remote.
 _REMOTE_ONLY = (
     *("environment_id", "credential_file", "executor_credential_stdin", "exit_on_stdin_close"),
-    *("key_file", "authorized_harnesses", "accept_first_harness"),
+    *("key_file", "authorized_harnesses", "accept_first_harness", "aws_sigv4", "aws_region"),
 )
 _EVENTS = Flag("--json", "flag", "Print one JSON line per event instead of the output.")
 

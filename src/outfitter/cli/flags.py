@@ -83,6 +83,17 @@ DIALS_OUT: tuple[Flag, ...] = (
         "flag",
         "With --authorized-harnesses: if the file is empty, write the key of the first user to it.",
     ),
+    Flag(
+        "--remote-transport",
+        "text",
+        "With --remote: through a relay, end to end encrypted (noise), or on one socket that the service can "
+        "read (direct).",
+        initial="noise",
+        choices=("noise", "direct"),
+    ),
+    Flag("--aws-sigv4", "flag", "With --remote-transport direct: sign requests with AWS_ACCESS_KEY_ID."),
+    Flag("--aws-region", "text", "With --aws-sigv4: the region. Default: AWS_REGION.", "REGION"),
+    Flag("--aws-service", "text", "With --aws-sigv4: the service.", "SERVICE", "execute-api"),
     Flag("--exit-on-stdin-close", "flag", "With --remote: end when standard input ends."),
 )
 

@@ -20,8 +20,10 @@ _LASTED = 60.0  # a connection that held for so long was a good one: the next fa
 class Redialling:
     """The waits between attempts, twice as long each time, between half and all of that by chance."""
 
-    def __init__(self) -> None:
-        self._wait = _FIRST
+    def __init__(self, *, first: float = _FIRST, registers: bool = True) -> None:
+        """Without `registers`, who is refused gives up: the direct transport's way."""
+        self._first = self._wait = first
+        self._registers = registers
 
     def _delay(self, chance: float) -> float:
         wait, self._wait = self._wait, min(2 * self._wait, _LONGEST)
@@ -30,13 +32,13 @@ class Redialling:
     def lost(self, lasted: float, chance: float) -> Next:
         """A connection has ended after so many seconds."""
         if lasted >= _LASTED:
-            self._wait = _FIRST
+            self._wait = self._first
         return DIAL, self._delay(chance)
 
     def unreachable(self, status: int | None, chance: float) -> Next:
         """The URL could not be dialled, or was answered with a status."""
-        if status is not None and 400 <= status < 500:
-            return REGISTER, 0.0
+        if status is not None and 400 <= status < 500 and (self._registers or status != 429):
+            return (REGISTER, 0.0) if self._registers else (GIVE_UP, 0.0)
         return DIAL, self._delay(chance)
 
     def registered(self, again: bool, chance: float) -> Next:

@@ -6,13 +6,14 @@ turns, a record each: one that streams does not keep the others from answering.
 
 from __future__ import annotations
 
-from ..core.records import MAX_MESSAGE, cut
+from ..core.records import cut
 from ..core.streams import Begun, Came, Ended, Send, Validate
 from ..errors import RemoteProtocolError
 from ..protocol.relay import MAX_FRAME, DataWriter
 from ..stdlib import deque
 from ..transport.base import LOW
 from ..transport.outward import OutwardSocket
+from .joining import Joining
 from .keys import fingerprint
 
 TYPE_CHECKING = False
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..core.records import Sealer
     from ..core.streams import Action, Streams
     from ..loop import Loop
-    from ..transport.base import Receiver
     from ..transport.sockets import Stream
 
 # What the socket holds of all streams: enough for it never to run dry, little to wait behind.
@@ -136,15 +136,11 @@ class Carrier:
             one.end("the stream was ended")
 
 
-class StreamTransport:
+class StreamTransport(Joining):
     """A server's end of one stream: see `transport.base.Serving`."""
 
-    receiver: Receiver
-    close_code: int | None = None
-    expires: float | None = None
-    has_room = True  # of a message in pieces: it is joined, since its length goes first
-
     def __init__(self, loop: Loop, carrier: Carrier, begun: Begun, principal: str) -> None:
+        super().__init__()
         self._loop = loop
         self._carrier = carrier
         self.instance = begun.instance
@@ -160,8 +156,6 @@ class StreamTransport:
         self._delivering = False
         self._told = False
         self._ending: str | None = None  # once all that waits is sent
-        self._fragments: list[bytes] | None = None
-        self._deferred: list[tuple[bytes, ...]] = []
 
     # Receiving
 
@@ -194,14 +188,10 @@ class StreamTransport:
 
     # Sending
 
-    def send(self, *messages: bytes) -> None:
-        self.send_parts(*((message,) for message in messages))
-
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
         if self._told or self._ending is not None:
             return
-        if self._fragments is not None:
-            self._deferred += messages
+        if self._defers(messages):
             return
         pieces = cut(*messages)
         if not self._queue and self._carrier.has_room and len(pieces) == 1:
@@ -213,21 +203,6 @@ class StreamTransport:
         self.buffered += sum(map(len, pieces))
         self._crowded = self._crowded or self.buffered > LOW
         self._carrier.drained()
-
-    def begin_message(self, *parts: bytes, wake: Callable[[], None]) -> None:
-        self._fragments = list(parts)
-
-    def send_fragment(self, *parts: bytes) -> None:
-        if self._fragments is not None:
-            self._fragments += parts
-
-    def end_message(self, *parts: bytes) -> None:
-        whole = (*(self._fragments or ()), *parts)
-        deferred, self._deferred, self._fragments = self._deferred, [], None
-        if sum(map(len, whole)) > MAX_MESSAGE:
-            self.close(1009, "a message is larger than a stream can carry")
-            return
-        self.send_parts(whole, *deferred)
 
     @property
     def all_sent(self) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Headers = dict[str, str]
+    Sign = Callable[[str, str, str, str], Headers]  # from method, host, path with query, and body
 
 _SHOWN = 200  # characters of an error's text
 
@@ -53,8 +54,10 @@ class Registry:
         tls: ssl.SSLContext | None = None,
         seconds: float = 10.0,
         discreet: bool = False,
+        sign: Sign | None = None,
     ) -> None:
-        """With `discreet`, texts of the registry are not shown: they could contain a credential.
+        """`sign` adds headers that depend on the request. With `discreet`, texts of the registry are not
+        shown: they could contain a credential.
 
         Raises SettingInvalid.
         """
@@ -63,7 +66,7 @@ class Registry:
                 f"`{unbroken(environment_id)}` is no environment id: use letters, digits, `.`, `-` and `_`"
             )
         self.environment_id = environment_id
-        self._desk = _Desk(base, headers, tls=tls, seconds=seconds, discreet=discreet)
+        self._desk = _Desk(base, headers, tls=tls, seconds=seconds, discreet=discreet, sign=sign)
         self.text = self._desk.text
 
     def register(self, key: wire.KeyObject, *, kept: bool = False) -> wire.RegisterAnswer:
@@ -113,6 +116,7 @@ class _Desk:
         tls: ssl.SSLContext | None,
         seconds: float,
         discreet: bool,
+        sign: Sign | None = None,
     ) -> None:
         from urllib.parse import urlsplit
 
@@ -130,11 +134,18 @@ class _Desk:
         self._tls = tls
         self._seconds = seconds
         self._discreet = discreet
+        self._sign = sign
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        usual = (None, 443 if self._secure else 80)
+        self._named = host if parts.port in usual else f"{host}:{parts.port}"
         self.text = f"{parts.scheme}://{parts.netloc}{self._path}"
 
     def call(self, path: str, params: Json, decode: Callable[[Json], T], more: Headers | None = None) -> T:
         headers = {"Content-Type": "application/json", "Accept": "*/*", **self._headers(), **(more or {})}
-        status, body = self._exchange(path, dumps(params), headers)
+        said = dumps(params)
+        if self._sign is not None:
+            headers |= {"Host": self._named, **self._sign("POST", self._named, self._path + path, said)}
+        status, body = self._exchange(path, said, headers)
         if status != 200:
             raise self._refusal(path.rpartition("/")[2], status, body)
         self._guard(headers, body)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import SettingInvalid
 from ...relay.credentials import FileCredential, StdinCredential, bearer
+from ...relay.direct import DirectExecutor, signer_of
 from ...relay.executor import RemoteExecutor
 from ...relay.keys import fingerprint
 from ...relay.known import Known, folder
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...loop import EpollLoop
-    from ...relay.carrier import StreamTransport
+    from ...relay.direct import Signer
     from ...relay.keys import Keys
 
 _KEY_VARIABLE = "CODEX_API_KEY"  # what the reference takes
@@ -39,8 +40,11 @@ class Remote:
         self._ended: list[str] = []
         stdin = flags["executor_credential_stdin"]
         self._keys, self._accepted = _keys(flags), _accepted(flags)
-        headers = _headers(flags, self._environment_id, self._end)
-        self._registry = Registry(flags["remote"], self._environment_id, headers, discreet=stdin)
+        self._signer = _signer(flags)
+        headers = dict if self._signer else _headers(flags, self._environment_id, self._end)
+        self._registry = Registry(
+            flags["remote"], self._environment_id, headers, discreet=stdin, sign=self._signer
+        )
         if flags["exit_on_stdin_close"] and not stdin:
             _watch_stdin(lambda: self._end(""))
 
@@ -51,14 +55,21 @@ class Remote:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def executor(
-        self, loop: EpollLoop, connected: Callable[[StreamTransport], None], gave_up: Callable[[str], None]
-    ) -> RemoteExecutor:
+        self,
+        loop: EpollLoop,
+        connected: Callable[[Any], None],  # a transport of either kind
+        gave_up: Callable[[str], None],
+    ) -> RemoteExecutor | DirectExecutor:
         self._loop = loop
         if self._ended:  # before there was anything to stop
             loop.call_soon(loop.stop)
-        executor = RemoteExecutor(
-            loop, self._registry, connected, gave_up, keys=self._keys, accepted=self._accepted
-        )
+        executor: RemoteExecutor | DirectExecutor
+        if self._signer is not None:
+            executor = DirectExecutor(loop, self._registry, self._signer, connected, gave_up)
+        else:
+            executor = RemoteExecutor(
+                loop, self._registry, connected, gave_up, keys=self._keys, accepted=self._accepted
+            )
         executor.on_ready = self._ready
         return executor
 
@@ -95,6 +106,22 @@ def _accepted(flags: dict[str, Any]) -> AcceptedHarnesses | None:
             raise SettingInvalid("--accept-first-harness needs --authorized-harnesses: where is it written?")
         return None
     return AcceptedHarnesses(os.path.abspath(path), first=first)
+
+
+def _signer(flags: dict[str, Any]) -> Signer | None:
+    direct = flags["remote_transport"] == "direct"
+    if direct != flags["aws_sigv4"]:
+        raise SettingInvalid("--remote-transport direct and --aws-sigv4 need each other")
+    if not direct:
+        return None
+    others = ("credential_file", "executor_credential_stdin", "key_file", "authorized_harnesses")
+    for option in others:
+        if flags[option]:
+            raise SettingInvalid(f"--{option.replace('_', '-')} cannot be used with --aws-sigv4")
+    signer = signer_of(os.environ, flags["aws_region"], flags["aws_service"])
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        os.environ.pop(name, None)  # as with the key below
+    return signer
 
 
 def _headers(
