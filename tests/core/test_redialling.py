@@ -55,3 +55,19 @@ def test_a_registry_that_says_no_is_not_asked_for_ever(
     status: int | None, next_step: tuple[str, float]
 ) -> None:
     assert Redialling().unregistered(status, 1.0) == next_step
+
+
+@pytest.mark.parametrize(
+    ("status", "next_step"),
+    [(None, (DIAL, 0.5)), (503, (DIAL, 0.5)), (429, (DIAL, 0.5))]
+    + [(status, (GIVE_UP, 0.0)) for status in (400, 401, 403, 404)],
+)
+def test_without_a_relay_who_is_refused_gives_up(status: int | None, next_step: tuple[str, float]) -> None:
+    one = Redialling(first=0.5, registers=False)
+    assert one.unreachable(status, 1.0) == next_step
+
+
+def test_without_a_relay_the_waits_begin_with_half_a_second() -> None:
+    one = Redialling(first=0.5, registers=False)
+    assert [one.lost(0.0, 1.0)[1] for _ in range(3)] == [0.5, 1, 2]
+    assert one.lost(60.0, 1.0) == (DIAL, 0.5)

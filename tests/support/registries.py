@@ -30,8 +30,10 @@ class FakeRegistry:
                 peer, _ = self._listening.accept()
             except OSError:
                 return
-            with contextlib.suppress(OSError):
+            try:
                 self._one(peer)
+            except OSError:
+                peer.close()
 
     def _one(self, peer: socket.socket) -> None:
         peer.settimeout(20)

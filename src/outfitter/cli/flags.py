@@ -83,6 +83,11 @@ DIALS_OUT: tuple[Flag, ...] = (
         "flag",
         "With --authorized-harnesses: if the file is empty, write the key of the first user to it.",
     ),
+    Flag("--exit-on-stdin-close", "flag", "With --remote: end when standard input ends."),
+)
+
+# Of one that may do without a relay.
+DIRECTLY: tuple[Flag, ...] = (
     Flag(
         "--remote-transport",
         "text",
@@ -94,7 +99,6 @@ DIALS_OUT: tuple[Flag, ...] = (
     Flag("--aws-sigv4", "flag", "With --remote-transport direct: sign requests with AWS_ACCESS_KEY_ID."),
     Flag("--aws-region", "text", "With --aws-sigv4: the region. Default: AWS_REGION.", "REGION"),
     Flag("--aws-service", "text", "With --aws-sigv4: the service.", "SERVICE", "execute-api"),
-    Flag("--exit-on-stdin-close", "flag", "With --remote: end when standard input ends."),
 )
 
 SERVE: tuple[Flag, ...] = (
@@ -252,6 +256,7 @@ SERVE: tuple[Flag, ...] = (
     ),
     Flag("--metrics", "flag", "Answer GET /metrics, for Prometheus, to whoever may connect."),
     *DIALS_OUT,
+    *DIRECTLY,
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.contract.doctor.machine import Machine
-from outfitter.contract.doctor.state import OwnFile, key_file, state, state_folder
+from outfitter.contract.doctor.state import OwnFile, key_file, relay_files, relays, state, state_folder
 from outfitter.host import installkey, uids
 
 from .build import seen
@@ -50,3 +50,32 @@ def test_what_is_ours_belongs_to_the_user_whom_we_serve(
     assert state(machine).ours
     monkeypatch.setattr(uids, "assumed", uids.own() + 1)
     assert not state(machine).ours
+
+
+@pytest.mark.parametrize(
+    ("files", "status"),
+    [
+        ((), "ok"),
+        ((OwnFile("/r/box.use.token", 0o600),), "ok"),
+        ((OwnFile("/r/box.use.token", 0o640),), "error"),
+        ((OwnFile("/r/harness.key", 0o604),), "error"),
+        ((OwnFile("/r/harness.key", 0o600, ours=False),), "error"),
+        ((OwnFile("/r/box.executor.pin", 0o644),), "ok"),
+        ((OwnFile("/r/box.executor.pin", 0o664),), "error"),
+    ],
+)
+def test_tokens_are_private_and_pins_ours(files: tuple[OwnFile, ...], status: str) -> None:
+    assert seen(relay_files(files))[0] == status
+
+
+@pytest.mark.parametrize("variable", ["OUTFITTER_HOME", "XDG_STATE_HOME"])
+def test_the_keys_of_executors_are_listed(variable: str, tmp_path: Path) -> None:
+    from outfitter.relay.known import Known, folder
+
+    environ = {"HOME": "/nowhere", variable: str(tmp_path)}
+    known = Known(folder(environ))
+    known.keep(known.pin_file("https://relay.example", "box"), "0123456789abcdef\n")
+    known.keep(known.token_file("https://relay.example", "box", "use"), "secret\n")
+    finding = relay_files(relays(Machine(environ, "/", login=False)))
+    assert list(finding.details) == ["box: 0123456789abcdef"]
+    assert "1 private files; the keys of 1 executors are known" in finding.summary

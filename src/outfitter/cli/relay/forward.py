@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 def forward(flags: dict[str, Any]) -> int:
     """Forwards streams until it is told to end; returns the exit status. Raises SettingInvalid."""
     begin_log(flags)
-    if flags["remote_transport"] != "noise":
-        raise SettingInvalid("outfitter forward has no direct transport")
     destination = parse_address(flags["connect"])
     if destination.socket_path is not None:
         raise SettingInvalid("--connect takes ws://HOST:PORT or wss://HOST:PORT")
-    remote = Remote(flags)
+    remote = Remote({**flags, "remote_transport": "noise", "aws_sigv4": False})
     loop = EpollLoop()
     failed: list[str] = []
 
