@@ -63,9 +63,14 @@ class Place:
     def admits(self, url: str, **changes: str) -> bool:
         asked = {**dict(parse_qsl(urlsplit(url).query)), **changes}
         environment_id = asked.get("environment", "box")
-        return self.authority.admits(
-            environment_id, asked["role"], asked["registration"], asked["principal"], asked["sig"]
-        )
+        said = (asked["role"], asked["registration"], asked["principal"], asked["sig"])
+        return self.authority.admission(environment_id, *said) is not None
+
+    def holder(self, url: str) -> str | None:
+        """The service that a ticket leads to."""
+        asked = dict(parse_qsl(urlsplit(url).query))
+        said = (asked["role"], asked["registration"], asked["principal"], asked["sig"])
+        return self.authority.admission("box", *said)
 
 
 @pytest.fixture
@@ -222,14 +227,13 @@ def test_another_service_on_the_store_admits_the_same(place: Place) -> None:
     place.online()
     url = place.authority.connect(place.user, "box", ConnectParams(HARNESS)).url
     place.authority = Authority(place.store, lambda: place.now, "wss://relay.example", "two")
-    assert place.admits(url)
-    assert place.authority.holder("box") == "one"
+    assert place.holder(url) == "one"
     place.authority.detached("box")  # this one never had it
-    assert place.authority.holder("box") == "one"
+    assert place.holder(url) == "one"
     place.authority.attached("box")
-    assert place.authority.holder("box") == "two"
+    assert place.holder(url) == "two"
     place.authority.forget_attachments()
-    assert place.authority.holder("box") is None
+    assert place.holder(url) == ""
 
 
 def test_an_old_token_works_for_a_while_beside_the_new_one(place: Place) -> None:
@@ -269,8 +273,11 @@ def test_who_was_revoked_may_nothing(place: Place) -> None:
     assert refusal(place.authority.revoke, user) == (404, "principal_not_found")
     assert (place.authority.revoked_since(1005.0), place.authority.revoked_since(1005.1)) == ([user], [])
     own = place.authority.register(place.executor, "box", RegisterParams(PROFILE, EXECUTOR)).url
+    place.authority.attached("box")
+    another = place.authority.connect(place.token("box", USE), "box", ConnectParams(HARNESS)).url
+    assert place.admits(own) and place.admits(another)
     assert place.authority.revoke(executor) == ["box"]
-    assert not place.admits(own)
+    assert not place.admits(own) and not place.admits(another)
 
 
 def test_the_list_shows_who_may_what_and_nobody_who_was_revoked(place: Place) -> None:

@@ -115,7 +115,7 @@ class Place:
         self.registry = Registry(hosted.url, "box", lambda: bearer(token))
 
     def online(self) -> None:
-        wait_until(lambda: self.hosted.authority.holder("box") is not None, "the executor is connected")
+        wait_until(lambda: self.hosted.knows("box"), "the executor is connected")
 
     def answer(self, keys: Keys, **changes: Any) -> relay.Frame | relay.NoFrame:
         """What a harness hears to its handshake."""

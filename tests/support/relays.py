@@ -126,11 +126,15 @@ class Hosted:
     def token(self, environment_id: str, role: str) -> str:
         return self.authority.enrol(self.authority.code("somebody", environment_id, role)).token
 
+    def knows(self, environment_id: str) -> bool:
+        """Whether the store knows that an executor is connected."""
+        return bool(self.store.rows("SELECT 1 FROM attachments WHERE environment = ?", environment_id))
+
     def executor(self, token: str, environment_id: str = "box") -> Connection:
         """The socket of an executor that registers first."""
         params = RegisterParams(PROFILE, KEY)
         socket = open_socket(self.authority.register(token, environment_id, params).url)
-        wait_until(lambda: self.authority.holder(environment_id) is not None, "the executor is known")
+        wait_until(lambda: self.knows(environment_id), "the executor is known")
         return socket
 
     def harness(self, token: str, environment_id: str = "box") -> Connection:
