@@ -110,9 +110,9 @@ def rendezvous_revoke_command(principal: str, **flags: Any) -> int:
 @click.argument("url", metavar="URL")
 @click.argument("environment", metavar="ENVIRONMENT")
 def rendezvous_rotate_command(url: str, environment: str, **flags: Any) -> int:
-    """Exchange your token for a new one; the old one works for ten minutes more.
+    """Exchange your token for a new one.
 
-    The file that `outfitter enrol` wrote gets the new one. An executor that runs reads it there.
+    The old one works for ten minutes more. The file that `outfitter enrol` wrote gets the new one. An executor that runs reads it there.
     """
     from .enrol import rotate
 
@@ -121,9 +121,9 @@ def rendezvous_rotate_command(url: str, environment: str, **flags: Any) -> int:
 
 @rendezvous_group.command("key")
 def rendezvous_key_command() -> int:
-    """Print your key as a user of remote executors, which is made if there is none.
+    """Print your key as a user of remote executors.
 
-    Its owner adds the key to the file of `outfitter serve --authorized-harnesses`.
+    The key is made if there is none. The owner of an executor adds it to the file of `outfitter serve --authorized-harnesses`.
     """
     from .enrol import key
 
@@ -137,7 +137,7 @@ def rendezvous_key_command() -> int:
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
 )
 def forward_command(**flags: Any) -> int:
-    """Dial out for an exec-server that listens: its users reach it through a relay.
+    """Make an exec-server that listens reachable through a relay.
 
     Messages are passed on and not looked at. The server must not ask for a token.
     """
