@@ -14,7 +14,7 @@ import pytest
 import outfitter
 from outfitter.errors import SettingInvalid
 from outfitter.protocol.registry import ConnectParams, KeyObject, RegisterParams, ValidateParams
-from outfitter.relay.authority import Authority, NotGranted
+from outfitter.relay.authority import GRACE_SECONDS, Authority, NotGranted
 from outfitter.relay.keys import Keys
 from outfitter.relay.store import PostgresStore, SqliteStore, open_store
 from tests.support.relays import dialling, meeting
@@ -98,12 +98,13 @@ def test_both_stores_decide_the_same(store: Store) -> None:
     assert one.validate(executor, "box", asked).valid is False  # it has expired
     [mine] = [row for row in one.overview() if row["role"] == "use"]
     assert (mine["name"], mine["online"]) == ("me", True)
-    fresh = one.rotate(user.token, grace=5)
+    fresh = one.rotate(user.token).token
     assert one.principal_of(user.token) == one.principal_of(fresh) == user.principal
-    now[0] += 6
+    now[0] += GRACE_SECONDS
     with pytest.raises(NotGranted):
         one.principal_of(user.token)
     one.revoke(user.principal)
+    assert one.revoked_since(now[0]) == [user.principal]
     with pytest.raises(NotGranted):
         one.connect(fresh, "box", ConnectParams(harness))
 
