@@ -86,7 +86,10 @@ class Service:
 
     def heard(self) -> list[bytes]:
         """The frames that have come, in order; the executor goes on writing."""
-        found: list[bytes] = []
+        return [payload for opcode, payload in self.raw() if opcode == ws.BINARY]
+
+    def raw(self) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
         while True:
             self.turn()
             try:
@@ -95,7 +98,9 @@ class Service:
                 return found
             if not data:
                 return found
-            found += [bytes(payload) for opcode, payload in self._frames.feed(data) if opcode == ws.BINARY]
+            for opcode, payload in self._frames.feed(data):
+                assert isinstance(payload, bytes)
+                found.append((opcode, payload))
 
     def stream(self, name: str) -> tuple[Calling, Server]:
         invitation = Invitation("env", "reg", STATIC.public, "ws://h/", "may")
@@ -256,6 +261,25 @@ def test_who_wants_a_session_that_a_stream_holds_gets_it(service: Service) -> No
 def test_a_service_that_breaks_the_rules_of_the_socket_is_left(bad: bytes, service: Service) -> None:
     service.write(bad)
     assert len(service.over) == 1
+
+
+def test_a_service_that_stops_answering_pings_is_left(service: Service) -> None:
+    """Each half a minute a ping; a minute without a word after one, and the socket is given up."""
+    _, server = service.stream("s")
+    for _ in range(2):
+        service.loop.advance(30.0)
+        assert service.raw() == [(ws.PING, b"")]
+        service.write(ws.header(0, ws.PONG))
+    for _ in range(2):
+        service.loop.advance(30.0)
+    assert service.over == []
+    service.loop.advance(30.0)
+    assert service.over == ["the service stopped responding"] == server.lost_for
+
+
+def test_pings_of_a_service_are_answered(service: Service) -> None:
+    service.write(b"\x89\x02hi")
+    assert service.raw() == [(ws.PONG, b"hi")]
 
 
 def test_text_is_dropped_and_262144_bytes_are_taken(service: Service) -> None:

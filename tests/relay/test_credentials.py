@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from outfitter.errors import DialFailed, InvalidParams, SettingInvalid
+from outfitter.relay import credentials
 from outfitter.relay.credentials import (
     MAX_FRAME,
     CredentialFrame,
@@ -129,6 +130,15 @@ def test_without_a_good_first_frame_nothing_begins(said: bytes) -> None:
     pipe.close()
     with pytest.raises(SettingInvalid):
         pipe.credential.first()
+
+
+def test_the_first_frame_has_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert credentials.FIRST_SECONDS == 30.0
+    monkeypatch.setattr(credentials, "FIRST_SECONDS", 0.05)
+    pipe = Pipe()
+    with pytest.raises(SettingInvalid, match="no credential came on standard input within"):
+        pipe.credential.first()
+    pipe.close()
 
 
 def test_a_file_is_read_for_each_call(tmp_path: Path) -> None:
