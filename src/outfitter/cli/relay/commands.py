@@ -112,7 +112,8 @@ def rendezvous_revoke_command(principal: str, **flags: Any) -> int:
 def rendezvous_rotate_command(url: str, environment: str, **flags: Any) -> int:
     """Exchange your token for a new one.
 
-    The old one works for ten minutes more. The file that `outfitter enrol` wrote gets the new one. An executor that runs reads it there.
+    The old one works for ten minutes more. The file that `outfitter enrol` wrote gets the new one. An
+    executor that runs reads it there.
     """
     from .enrol import rotate
 
@@ -123,7 +124,8 @@ def rendezvous_rotate_command(url: str, environment: str, **flags: Any) -> int:
 def rendezvous_key_command() -> int:
     """Print your key as a user of remote executors.
 
-    The key is made if there is none. The owner of an executor adds it to the file of `outfitter serve --authorized-harnesses`.
+    The key is made if there is none. The owner of an executor adds it to the file of
+    `outfitter serve --authorized-harnesses`.
     """
     from .enrol import key
 
