@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ import outfitter
 from outfitter.errors import DialFailed
 from outfitter.relay.known import Known, folder
 from tests.support.machine import SECOND
+from tests.support.registries import answering
 from tests.support.relays import dialling, meeting
-from tests.support.servers import environment
+from tests.support.servers import command, environment
 
 
 def outfitter_command(home: Path, *args: str) -> str:
@@ -112,3 +114,25 @@ async def revoked(url: str, registry: str, base: tuple[str, str], home: Path) ->
     with pytest.raises(DialFailed, match="401"):
         async with outfitter.connect(url):
             pass
+
+
+@pytest.mark.parametrize("behind", [b"", b"{}\n"])
+def test_an_executor_ends_with_its_credentials(behind: bytes, tmp_path: Path) -> None:
+    """The end of the pipe, or a malformed frame, even before the registry has answered: status 1."""
+    frame = {"version": 1, "environment_id": "box", "token": "opaque", "expires_at": 1 << 40}
+    with answering(None) as registry:
+        done = subprocess.run(
+            command(
+                "outfitter",
+                *("--remote", registry.url, "--environment-id", "box", "--executor-credential-stdin"),
+            ),
+            input=json.dumps(frame).encode() + b"\n" + behind,
+            env=environment(tmp_path),
+            capture_output=True,
+            timeout=60 * SECOND,
+            check=False,
+        )
+    said = done.stderr.decode()
+    assert done.returncode == 1
+    assert ("credential frame" if behind else "standard input") in said
+    assert "opaque" not in said and "Traceback" not in said

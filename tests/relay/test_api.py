@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from outfitter.protocol.registry import MAX_BODY, PROFILE
 from outfitter.protocol.upgrade import MAX_HEAD
+from tests.support.machine import wait_until
 from tests.support.relays import KEY, Hosted, hosting
 
 REGISTER = {"security_profile": PROFILE, "executor_public_key": KEY.encode()}
@@ -182,9 +183,8 @@ def test_a_code_becomes_a_token_which_becomes_another(place: Hosted) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.binary(max_size=300), st.booleans())
-def test_any_bytes_are_survived(said: bytes, behind: bool) -> None:
-    place = _FUZZED[0]
+@given(said=st.binary(max_size=300), behind=st.booleans())
+def test_any_bytes_are_survived(place: Hosted, said: bytes, behind: bool) -> None:
     with Http(place) as http:
         http.send((register("x") if behind else b"") + said + b"\r\n\r\n")
         http._socket.shutdown(socket.SHUT_WR)
@@ -194,17 +194,7 @@ def test_any_bytes_are_survived(said: bytes, behind: bool) -> None:
         assert http.code() == (401, "unauthorized")
 
 
-_FUZZED: list[Hosted] = []
-
-
-@pytest.fixture(autouse=True, scope="module")
-def fuzzed(place: Hosted) -> None:
-    _FUZZED.append(place)
-
-
 def test_who_leaves_in_the_middle_of_a_body_leaves_nothing_behind(place: Hosted) -> None:
-    from tests.support.machine import wait_until
-
     with Http(place) as http:
         http.send(register("x")[:-10])
     wait_until(lambda: not place.service._api, "the connection is forgotten")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..transport.sockets import Stream
     from .registry import Registry
 
+_CLOSE_SECONDS = 2.0  # for what is queued, at the end
 _FIRST_SECONDS = 0.5  # until it dials again, the first time; the reference's
 
 
@@ -119,6 +120,7 @@ class DirectTransport(Joining):
         self._hold = False
         self._inbox: deque[bytes] = deque()  # what one read brought behind a pause
         self._crowded = False
+        self._ending: tuple[int, str] | None = None
 
     def begin(self, rest: bytes) -> None:
         self._socket.begin(rest)
@@ -134,7 +136,10 @@ class DirectTransport(Joining):
             self.receiver.message(self._inbox.popleft())
 
     def drained(self) -> None:
-        if self._crowded and self.buffered <= LOW:
+        if self._ending is not None:
+            if not self.buffered:
+                self._socket.close(*self._ending)
+        elif self._crowded and self.buffered <= LOW:
             self._crowded = False
             self.receiver.drained()
 
@@ -155,7 +160,7 @@ class DirectTransport(Joining):
         return not self.buffered and self._fragments is None
 
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
-        if self._defers(messages):
+        if self._ending is not None or self._defers(messages):
             return
         for parts in messages:
             self._socket.send_message(b"".join(parts), ws.TEXT)
@@ -176,4 +181,11 @@ class DirectTransport(Joining):
         self._loop.call_soon(self.close, 1001, "another connection wants the session")
 
     def close(self, code: int, reason: str) -> None:
-        self._socket.close(code, reason)
+        """Ends after what is queued, if the service takes it soon."""
+        if self._ending is not None:
+            return
+        self._ending = code, reason
+        if self.buffered:
+            self._loop.call_later(_CLOSE_SECONDS, self._socket.close, code, reason)
+        else:
+            self._socket.close(code, reason)
