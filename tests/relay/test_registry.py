@@ -182,7 +182,11 @@ def test_discreet_an_answer_that_repeats_the_token_is_not_used(where: str) -> No
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://h", "http://", "https://u:p@h", "https://h?x=1", "http://relay.example", "h:80"]
+    "url",
+    [
+        *("ftp://h", "http://", "https://u:p@h", "https://h?x=1", "http://relay.example", "h:80"),
+        *("https://h:99999", "https://h:x", "https://[::1"),
+    ],
 )
 def test_what_is_no_registry_is_refused_before_anything_is_sent(url: str) -> None:
     with pytest.raises(SettingInvalid) as caught:

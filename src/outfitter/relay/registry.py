@@ -120,15 +120,19 @@ class _Desk:
     ) -> None:
         from urllib.parse import urlsplit
 
-        parts = urlsplit(base.strip())
+        shown = unbroken(base.partition("?")[0].rpartition("@")[2])  # without what may be secret
+        none = SettingInvalid(f"`{shown}` is no registry: write https://HOST[:PORT][/PATH]")
+        try:
+            parts = urlsplit(base.strip())
+            port = parts.port
+        except ValueError:
+            raise none from None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise SettingInvalid(
-                f"`{base.partition('?')[0].rpartition('@')[2]}` is no registry: write https://HOST[:PORT][/PATH]"
-            )
+            raise none
         if parts.scheme == "http" and not _is_loopback(parts.hostname):
             raise SettingInvalid("a registry on another machine must be reached with https://")
         self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, parts.port
+        self._host, self._port = parts.hostname, port
         self._path = parts.path.rstrip("/")
         self._headers = headers
         self._tls = tls
@@ -137,7 +141,7 @@ class _Desk:
         self._sign = sign
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         usual = (None, 443 if self._secure else 80)
-        self._named = host if parts.port in usual else f"{host}:{parts.port}"
+        self._named = host if port in usual else f"{host}:{port}"
         self.text = f"{parts.scheme}://{parts.netloc}{self._path}"
 
     def call(self, path: str, params: Json, decode: Callable[[Json], T], more: Headers | None = None) -> T:
