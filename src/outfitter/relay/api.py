@@ -43,8 +43,10 @@ class ApiAnswer:
     more: tuple[tuple[str, str], ...] = ()
 
 
-def refused(status: int, code: str, message: str) -> ApiAnswer:
-    return ApiAnswer(status, error_body(code, message))
+def refused(status: int, code: str, message: str, retry_after: int = 0) -> ApiAnswer:
+    """`retry_after` are the seconds after which it is worth asking again, if somebody knows."""
+    more = (("retry-after", str(retry_after)),) if retry_after else ()
+    return ApiAnswer(status, error_body(code, message), more)
 
 
 class ApiConnection:
