@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from bench import procfs
 from bench.errors import BenchError
@@ -28,7 +29,7 @@ from outfitter.relay.authority import EXECUTE, USE, Authority
 from outfitter.relay.keys import Keys
 from outfitter.relay.store import SqliteStore
 
-__all__ = ["Crowd", "Turns", "crowd"]
+__all__ = ["Crowd", "Turns", "crowd", "upgraded"]
 
 FRAME: Final = 300  # bytes: the request for a short command, encrypted
 SETTLE: Final = 0.5
@@ -50,7 +51,6 @@ class Crowd:
     """Sockets of one service."""
 
     def __init__(self, port: int, pid: int, store: str, stack: ExitStack) -> None:
-        self._port = port
         self._pid = pid
         self._store = SqliteStore(store)
         stack.callback(self._store.close)
@@ -119,18 +119,24 @@ class Crowd:
         return str(said["url"])
 
     def _dial(self, url: str) -> socket.socket:
-        path = url.split(f":{self._port}", 1)[1]
-        sock = self._stack.enter_context(socket.create_connection(("127.0.0.1", self._port), timeout=60))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        key = base64.b64encode(os.urandom(16)).decode()
-        sock.sendall(
-            f"GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
-        )
-        head = sock.recv(4096)
-        if b" 101 " not in head:
-            raise BenchError(head.decode(errors="replace").partition("\r\n")[0])
-        return sock
+        return self._stack.enter_context(upgraded(url))
+
+
+def upgraded(url: str) -> socket.socket:
+    """A WebSocket to where a URL of a registry leads, on this machine."""
+    parts = urlsplit(url)
+    sock = socket.create_connection(("127.0.0.1", parts.port or 80), timeout=60)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    key = base64.b64encode(os.urandom(16)).decode()
+    sock.sendall(
+        f"GET {parts.path}?{parts.query} HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\n"
+        f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
+    )
+    head = sock.recv(4096)
+    if b" 101 " not in head:
+        sock.close()
+        raise BenchError(head.decode(errors="replace").partition("\r\n")[0])
+    return sock
 
 
 class _Round:

@@ -1,7 +1,7 @@
 """What a relay costs: a command and its output, beside a direct connection; many who wait; many at once.
 
-Both executors are reached through the same service with the same harness, ours: the reference has no client
-that runs a command and ends.
+Both executors are reached through the same service with the same harness: `bench.harness` for commands, our
+client for output.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from statistics import median
 from typing import Final
 
 import outfitter
 from bench.arms import ROOT, ExecArm
+from bench.client import ExecClient, Launch
 from bench.crowd import crowd
 from bench.errors import BenchError
+from bench.harness import RawHarness
 from bench.measure import Effort, Metric, Values, Workload
 from outfitter.relay.authority import EXECUTE, USE, Authority
 from outfitter.relay.store import SqliteStore
@@ -30,6 +32,7 @@ EXECUTORS: Final = 200
 STREAMS: Final = 10  # of each
 _NAME: Final = "box"
 _WARM_UP: Final = 20
+_TRUE: Final = Launch("true")
 _ENV: Final = {"PATH": "/usr/bin:/bin"}
 
 
@@ -62,42 +65,38 @@ def _relay(arm: ExecArm, effort: Effort) -> Values:
     with _service(arm) as service:
         executor, user = service.token(EXECUTE), service.token(USE)
         with arm.dialling(service.url, _NAME, executor):
-            host, port = arm.address
-            ways = {"direct": (f"ws://{host}:{port}", None), "relay": (f"noise+{service.url}/{_NAME}", user)}
-            times, rate = asyncio.run(_measure(ways, effort))
+            rate = asyncio.run(_output(f"noise+{service.url}/{_NAME}", user))
+            with (
+                RawHarness(service.url, _NAME, user) as harness,
+                ExecClient(arm.address, quickack=True) as client,
+            ):
+                pairs = [
+                    (harness.one_shot("true"), client.one_shot(_TRUE))
+                    for _ in range(_WARM_UP + effort.samples)
+                ][_WARM_UP:]
+    relayed, direct = (median(times) for times in zip(*pairs, strict=True))
     return {
-        "relay.true": times["relay"] * 1e3,
-        "relay.more": (times["relay"] - times["direct"]) * 1e3,
+        "relay.true": relayed * 1e3,
+        "relay.more": (relayed - direct) * 1e3,
         "relay.output": rate / 1e6,
     }
 
 
-async def _measure(ways: dict[str, tuple[str, str | None]], effort: Effort) -> tuple[dict[str, float], float]:
-    clients = {name: await _reach(url, token) for name, (url, token) in ways.items()}
-    found: dict[str, list[float]] = {name: [] for name in clients}
-    try:
-        for number in range(_WARM_UP + effort.samples):
-            for name, client in clients.items():
-                begin = time.perf_counter()
-                await client.run(["true"], env=_ENV, policy=None)
-                if number >= _WARM_UP:
-                    found[name].append(time.perf_counter() - begin)
+async def _output(url: str, token: str) -> float:
+    """Bytes per second to our client, which decrypts and decodes them."""
+    async with aclosing(await _reach(url, token)) as client:
         begin = time.perf_counter()
-        argv = ["head", "-c", str(OUTPUT), "/dev/zero"]
-        process = await clients["relay"].start(argv, env=_ENV, policy=None)
+        process = await client.start(["head", "-c", str(OUTPUT), "/dev/zero"], env=_ENV, policy=None)
         size = 0
         async for event in process:
             size += len(getattr(event, "data", b""))
-        rate = OUTPUT / (time.perf_counter() - begin)
-    finally:
-        for client in clients.values():
-            await client.aclose()
+        seconds = time.perf_counter() - begin
     if size != OUTPUT:
         raise BenchError(f"{size} bytes of output instead of {OUTPUT}")
-    return {name: median(values) for name, values in found.items()}, rate
+    return OUTPUT / seconds
 
 
-async def _reach(url: str, token: str | None) -> outfitter.Client:
+async def _reach(url: str, token: str) -> outfitter.Client:
     """A client as soon as the executor is there."""
     deadline = time.monotonic() + 30
     while True:
