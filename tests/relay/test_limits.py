@@ -10,7 +10,7 @@ from outfitter.relay.limits import (
     MAX_API_CONNECTIONS,
     MAX_SOCKETS,
     MAX_TUNNELS,
-    Room,
+    RelayRoom,
     raise_file_limit,
     room,
 )
@@ -26,8 +26,8 @@ def test_all_together_never_take_more_files_than_there_are(files: int) -> None:
 
 
 def test_a_usual_limit_is_mostly_for_sockets_and_a_large_one_is_not_used_up() -> None:
-    assert room(1024) == Room(1024, sockets=660, api=120, tunnels=60, strangers=60)
-    assert room(1 << 20) == Room(1 << 20, MAX_SOCKETS, MAX_API_CONNECTIONS, MAX_TUNNELS, PENDING)
+    assert room(1024) == RelayRoom(1024, sockets=660, api=120, tunnels=60, strangers=60)
+    assert room(1 << 20) == RelayRoom(1 << 20, MAX_SOCKETS, MAX_API_CONNECTIONS, MAX_TUNNELS, PENDING)
 
 
 def test_the_soft_limit_becomes_the_hard_one() -> None:

@@ -23,7 +23,7 @@ from outfitter.protocol.registry import PROFILE, ConnectParams, KeyObject, Regis
 from outfitter.relay import service as service_module
 from outfitter.relay.authority import EXECUTE, USE, Authority
 from outfitter.relay.keys import Keys
-from outfitter.relay.limits import Room
+from outfitter.relay.limits import RelayRoom
 from outfitter.relay.service import Service
 from outfitter.relay.store import SqliteStore
 from outfitter.transport.sockets import TcpPlace
@@ -38,7 +38,7 @@ CONNECT = ConnectParams(KEY).encode()
 class Place:
     """A service in a thread of its own, with the executor of `box` and a user of it."""
 
-    def __init__(self, path: Path, limits: Room | None = None) -> None:
+    def __init__(self, path: Path, limits: RelayRoom | None = None) -> None:
         self.loop = EpollLoop()
         place = TcpPlace("127.0.0.1", 0)
         sock = place.listen()
@@ -164,7 +164,7 @@ def test_one_has_only_so_many_sockets_and_gets_another_for_each_it_closes(
 def test_a_full_table_is_refused_with_503_and_the_log_names_the_remedy(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = Place(tmp_path / "store", Room(files=99, sockets=1, api=1, tunnels=1, strangers=8))
+    place = Place(tmp_path / "store", RelayRoom(files=99, sockets=1, api=1, tunnels=1, strangers=8))
     try:
         place.attach()
         head, _ = place.join()

@@ -45,7 +45,7 @@ PRUNE_SECONDS = 60.0  # between two looks for what has expired
 
 
 @record
-class Room:
+class RelayRoom:
     """How many of each kind there may be at a time."""
 
     files: int
@@ -55,14 +55,14 @@ class Room:
     strangers: int
 
 
-def room(files: int) -> Room:
+def room(files: int) -> RelayRoom:
     """What a process may have that may open so many files."""
     free = max(0, files - _OWN)
     strangers = max(1, min(PENDING, free // 16))
     api = max(1, min(MAX_API_CONNECTIONS, free // 8))
     tunnels = max(1, min(MAX_TUNNELS, free // 16))
     sockets = min(MAX_SOCKETS, free - strangers - api - 2 * tunnels)
-    return Room(files, max(1, sockets), api, tunnels, strangers)
+    return RelayRoom(files, max(1, sockets), api, tunnels, strangers)
 
 
 def raise_file_limit() -> int:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..transport.sockets import Stream
     from .api import ApiRequest
     from .authority import Authority
-    from .limits import Room
+    from .limits import RelayRoom
 
     Reply = Callable[[ApiAnswer], None]
 
@@ -65,7 +65,7 @@ class Service(Listener):
         *,
         prefix: str = "",
         secure: Callable[[socket, SocketCaller], Stream] | None = None,
-        limits: Room | None = None,
+        limits: RelayRoom | None = None,
     ) -> None:
         """`prefix` is the path below which a proxy shows the service."""
         self.limits = room(_FILES) if limits is None else limits
