@@ -169,17 +169,42 @@ def test_a_full_table_is_refused_with_503_and_the_log_names_the_remedy(
         place.attach()
         head, _ = place.join()
         assert head.startswith(b"HTTP/1.1 503 ")
-        idle = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
-        idle.request("POST", "/enrol", "{}")
-        assert idle.getresponse().status == 400
+        assert place.service.counts.refused == {"full": 1}
+        assert "99 open files allowed: raise the limit (ulimit -n" in caplog.text
+    finally:
+        place.close()
+
+
+def test_who_says_nothing_to_a_full_registry_gives_way_and_who_waits_for_an_answer_does_not(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path / "store", RelayRoom(files=99, sockets=1, api=1, tunnels=1, strangers=8))
+    release, begun = threading.Event(), threading.Event()
+
+    def block() -> None:
+        begun.set()
+        release.wait(60)
+
+    try:
+        with socket.create_connection(("127.0.0.1", place.port), timeout=30) as silent:
+            silent.sendall(b"POST /enrol HTTP/1.1\r\nContent-Length: 5\r\n\r\n")
+            wait_until(lambda: place.service.open_sockets["registry"] == 1, "it is there")
+            place.service._asking.tell(block, lambda *_: None)
+            assert begun.wait(60)
+            waits = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
+            waits.request("POST", "/enrol", json.dumps({"code": "wrong"}))
+            assert silent.recv(1) == b""
+        wait_until(lambda: place.service.waiting == 1, "the other one is asked for")
         other = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
         other.request("POST", "/enrol", "{}")
         assert other.getresponse().status == 503
-        idle.close()
+        release.set()
+        assert waits.getresponse().status == 403
+        waits.close()
         other.close()
-        assert place.service.counts.refused == {"full": 2, "request": 1}
-        assert "99 open files allowed: raise the limit (ulimit -n" in caplog.text
+        assert place.service.counts.refused == {"full": 1, "code": 1}
     finally:
+        release.set()
         place.close()
 
 

@@ -79,7 +79,7 @@ class Service(Listener):
         self._enrol = prefix.rstrip("/") + "/enrol"
         self.routes = Routes()
         self._sockets: dict[int, RelaySocket] = {}
-        self._api: set[ApiConnection] = set()
+        self._api: dict[ApiConnection, None] = {}  # in the order in which they came
         self._tunnels: set[Tunnel] = set()
         self._numbers = 0
         self.environments: dict[int, str] = {}  # of executors' sockets
@@ -99,16 +99,15 @@ class Service(Listener):
         environment_id, _, what = path.removeprefix(self._prefix).partition("/")
         if what == "rendezvous":
             return lambda sock, rest: self._admit(sock, head, rest, environment_id, caller)
-        if len(self._api) >= self.limits.api:
+        if len(self._api) >= self.limits.api and not self._drop_idle():
             return self._turn_away_full
 
         def answer(request: ApiRequest, reply: Reply) -> None:
             self._answer(request, lambda said: self._reply(said, reply, caller.source))
 
         def begin(sock: Stream, rest: bytes) -> None:
-            self._api.add(
-                ApiConnection(self._loop, sock, head + b"\r\n\r\n" + rest, answer, self._api.discard)
-            )
+            said = head + b"\r\n\r\n" + rest
+            self._api[ApiConnection(self._loop, sock, said, answer, self._api.pop)] = None
 
         return begin
 
@@ -231,6 +230,15 @@ class Service(Listener):
                 what,
                 self.limits.files,
             )
+
+    def _drop_idle(self) -> bool:
+        """Ends the oldest connection to the registry that waits for no answer, so that nobody fills the table
+        by saying nothing; whether there was one."""
+        for one in self._api:
+            if not one.busy:
+                one.close()
+                return True
+        return False
 
     def _turn_away_full(self, sock: Stream, rest: bytes) -> None:
         self.counts.refuse(FULL)
