@@ -208,6 +208,34 @@ class ExecArm:
         finally:
             self._workshop.stop(server)
 
+    @contextmanager
+    def dialling(self, url: str, environment_id: str, token: str) -> Iterator[Server]:
+        """A server that dials out to a registry instead of listening."""
+        argv = [
+            *self._argv[: self._argv.index("--listen")],
+            "--remote",
+            url,
+            "--environment-id",
+            environment_id,
+        ]
+        key = {"CODEX_API_KEY": token}
+        server = self._workshop.start(f"{self.name}-remote", argv, announces=False, env=key)
+        try:
+            yield server
+        finally:
+            self._workshop.stop(server)
+
+    @contextmanager
+    def beside(self, name: str, argv: Sequence[str]) -> Iterator[tuple[Server, str]]:
+        """Another program, with a home of its own that is empty."""
+        name = f"{self.name}-{name}"
+        server = self._workshop.start(name, argv)
+        try:
+            yield server, self._workshop.home(name)
+        finally:
+            self._workshop.stop(server)
+            shutil.rmtree(self._workshop.home(name), ignore_errors=True)
+
 
 class SwerexArm:
     """SWE-ReX's server, reached over HTTP."""

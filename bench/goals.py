@@ -124,6 +124,12 @@ GOALS: Final = (
     Goal("P22", "discovery.roots", "gain", 2),
     Goal("P22", "discovery.first", "gain", 2),
     Goal("P23", "observe.metrics.command", "value", 5, ()),
+    Goal("P24", "relay.true", "gain", 3),
+    Goal("P24", "relay.more", "value", 0.5, ()),
+    Goal("P24", "relay.output", "gain", 3),
+    Goal("P25", "relay.idle.rss", "value", 200, ()),
+    Goal("P25", "relay.stream.each", "value", 40, ()),
+    Goal("P25", "relay.turns.fair", "value", 1.5, ()),
 )
 
 

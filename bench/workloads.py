@@ -18,7 +18,19 @@ from functools import partial
 from statistics import median
 from typing import Final
 
-from bench import contract, discovery, gate, http, library, network, observe, procfs, projects, sandbox
+from bench import (
+    contract,
+    discovery,
+    gate,
+    http,
+    library,
+    network,
+    observe,
+    procfs,
+    projects,
+    relay,
+    sandbox,
+)
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -771,6 +783,8 @@ WORKLOADS: Final = (
     ),
     sandbox.COMMANDS,
     network.WORKLOAD,
+    relay.WORKLOAD,
+    relay.CROWD,
     Workload(
         "projects",
         ("P18",),

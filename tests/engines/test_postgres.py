@@ -109,6 +109,21 @@ def test_both_stores_decide_the_same(store: Store) -> None:
         one.connect(fresh, "box", ConnectParams(harness))
 
 
+def test_both_stores_forget_what_is_too_much(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    one = Authority(store, lambda: now, "ws://here")
+    one.code("box", "box", "execute")
+    now += 3600
+    for number in range(4):
+        one.record("", "something", "box", str(number))
+        now += 1
+    monkeypatch.setattr("outfitter.relay.authority.AUDIT_ROWS", 2)
+    one.prune()
+    assert [row["detail"] for row in one.audit(9)] == ["3", "2"]
+    assert [row["detail"] for row in one.audit(1)] == ["3"]
+    assert store.rows("SELECT * FROM codes") == []
+
+
 def test_a_store_of_a_newer_version_is_refused(database: str) -> None:
     clean(database)
     store = PostgresStore(database)

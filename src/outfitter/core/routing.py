@@ -53,6 +53,7 @@ class Routes:
     def __init__(self) -> None:
         self._executors: dict[str, _Executor] = {}
         self._environments: dict[int, str] = {}  # of every socket
+        self.streams_opened = 0
 
     def online(self, environment_id: str) -> bool:
         return environment_id in self._executors
@@ -112,6 +113,7 @@ class Routes:
                 return [Pass(socket, relay.reset(stream))]
             mine.add(stream)
             executor.streams[stream] = socket
+            self.streams_opened += 1
         elif holder != socket:
             return [Close(socket, 1008, "the stream belongs to another connection")]
         return [Pass(executor.socket, data)]

@@ -43,15 +43,17 @@ class ApiAnswer:
     more: tuple[tuple[str, str], ...] = ()
 
 
-def refused(status: int, code: str, message: str) -> ApiAnswer:
-    return ApiAnswer(status, error_body(code, message))
+def refused(status: int, code: str, message: str, retry_after: int = 0) -> ApiAnswer:
+    """`retry_after` are the seconds after which it is worth asking again, if somebody knows."""
+    more = (("retry-after", str(retry_after)),) if retry_after else ()
+    return ApiAnswer(status, error_body(code, message), more)
 
 
 class ApiConnection:
     """One connection; `gone` is called when it has ended."""
 
     def __init__(
-        self, loop: Loop, sock: Stream, said: bytes, answer: Answer, gone: Callable[[ApiConnection], None]
+        self, loop: Loop, sock: Stream, said: bytes, answer: Answer, gone: Callable[[ApiConnection], object]
     ) -> None:
         """`said` is what has come so far, from the beginning of a request."""
         self._loop = loop
@@ -59,7 +61,7 @@ class ApiConnection:
         self._said = said
         self._answer = answer
         self._gone = gone
-        self._busy = False  # with a request
+        self.busy = False  # with a request
         self._last = False  # the peer wants no other one
         self._over = False
         self._unsent = b""
@@ -82,7 +84,7 @@ class ApiConnection:
 
     def _next(self) -> None:
         """Begins with the next request, if it is there whole."""
-        if self._busy or self._over or self._last:
+        if self.busy or self._over or self._last:
             return
         head, blank, rest = self._said.partition(b"\r\n\r\n")
         if not blank:
@@ -107,7 +109,7 @@ class ApiConnection:
                 self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
             return
         self._said = rest[size:]
-        self._busy = True
+        self.busy = True
         self._last = headers.get("connection", "").lower() == "close"
         self._timer.cancel()
         try:
@@ -123,7 +125,7 @@ class ApiConnection:
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Answers a request whose end cannot be found: nothing can follow it."""
-        self._busy = self._last = True
+        self.busy = self._last = True
         self._reply(refused(status, code, message))
 
     def _reply(self, answer: ApiAnswer) -> None:
@@ -135,7 +137,7 @@ class ApiConnection:
         lines += [f"content-length: {len(body)}", f"connection: {'close' if self._last else 'keep-alive'}"]
         if body:
             lines.append("content-type: application/json")
-        self._busy = False
+        self.busy = False
         self._timer = self._loop.call_later(_IDLE_SECONDS, self.close)
         self._send("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
         self._loop.call_soon(self._next)
@@ -157,7 +159,7 @@ class ApiConnection:
             self._loop.add_writer(self._sock.fileno(), self._flush)
         else:
             self._loop.remove_writer(self._sock.fileno())
-            if self._last and not self._busy:
+            if self._last and not self.busy:
                 self._end_politely()
 
     def _end_politely(self) -> None:

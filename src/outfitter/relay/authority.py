@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import os
 
+from ..core.rates import Rates
 from ..errors import OutfitterError, SettingInvalid
 from ..protocol.jsontext import dumps, loads
 from ..protocol.registry import (
@@ -23,6 +24,7 @@ from ..protocol.registry import (
     is_environment_id,
 )
 from ..stdlib import sha256
+from .limits import AUDIT_ROWS, AUDIT_SECONDS, RATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +48,9 @@ class NotGranted(OutfitterError):
 
     slug = "registry-refused"
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, retry_after: int = 0) -> None:
         super().__init__(status, code, message)
+        self.retry_after = retry_after  # seconds, where it is worth asking again
         self.status = status
         self.code = code
         self.message = message
@@ -69,6 +72,7 @@ class Authority:
         self._clock = clock
         self._url = url.rstrip("/")
         self.instance = instance
+        self._rates = {call: Rates(rate) for call, rate in RATES.items()}
         self._secret = self._signing_secret()
 
     def _signing_secret(self) -> bytes:
@@ -96,6 +100,17 @@ class Authority:
         principal: str = found[0][0]
         return principal
 
+    def _caller(self, token: str, call: str) -> str:
+        """Who has this token, if it may call now. Raises NotGranted."""
+        principal = self.principal_of(token)
+        wait = self._rates[call].take(principal, self._clock())
+        if wait:
+            seconds = int(wait) + 1
+            raise NotGranted(
+                429, "too_many_calls", f"too many `{call}` calls: wait {seconds} s", retry_after=seconds
+            )
+        return principal
+
     def _may(self, principal: str, environment_id: str, role: str) -> None:
         allowed = self._store.rows(
             "SELECT 1 FROM rights WHERE principal = ? AND environment = ? AND role = ?",
@@ -110,7 +125,7 @@ class Authority:
 
     def register(self, token: str, environment_id: str, asked: RegisterParams) -> RegisterAnswer:
         """An executor comes, or comes again: the registration before it does not count any more."""
-        principal = self.principal_of(token)
+        principal = self._caller(token, "register")
         self._may(principal, environment_id, EXECUTE)
         registration = _name()
         now = self._clock()
@@ -133,7 +148,7 @@ class Authority:
 
     def connect(self, token: str, environment_id: str, asked: ConnectParams) -> ConnectAnswer:
         """A harness wants to begin a stream: it gets what admits it once, with this key."""
-        principal = self.principal_of(token)
+        principal = self._caller(token, "connect")
         self._may(principal, environment_id, USE)
         found = self._store.rows(
             "SELECT registrations.id, executor_key, kept FROM registrations "
@@ -146,7 +161,6 @@ class Authority:
         registration, key, kept = found[0]
         authorization = _name()
         now = self._clock()
-        self._store.change("DELETE FROM authorizations WHERE expires < ?", now)
         self._store.change(
             "INSERT INTO authorizations (digest, environment, registration, harness_key, principal, expires) "
             "VALUES (?, ?, ?, ?, ?, ?)",
@@ -164,7 +178,7 @@ class Authority:
 
     def validate(self, token: str, environment_id: str, asked: ValidateParams) -> ValidateAnswer:
         """The executor asks whether a harness may; whatever the answer is, it is given once."""
-        principal = self.principal_of(token)
+        principal = self._caller(token, "validate")
         self._may(principal, environment_id, EXECUTE)
         used = self._store.rows(
             "DELETE FROM authorizations WHERE digest = ? AND environment = ? AND registration = ? "
@@ -264,7 +278,6 @@ class Authority:
             "INSERT INTO environments (id, created) VALUES (?, ?) ON CONFLICT DO NOTHING", environment_id, now
         )
         code = _name()
-        self._store.change("DELETE FROM codes WHERE expires < ?", now)
         self._store.change(
             "INSERT INTO codes (digest, name, environment, role, expires) VALUES (?, ?, ?, ?, ?)",
             digest(code),
@@ -353,6 +366,27 @@ class Authority:
         )
         names = ("environment", "role", "name", "principal", "lastSeen")
         return [dict(zip(names, row, strict=False)) | {"online": row[5] is not None} for row in found]
+
+    def audit(self, limit: int) -> list[dict[str, Any]]:
+        """What has happened, the newest first. A name stands beside the id of each principal."""
+        found = self._store.rows(
+            "SELECT at, audit.principal, principals.name, what, environment, detail FROM audit "
+            "LEFT JOIN principals ON principals.id = audit.principal ORDER BY at DESC LIMIT ?",
+            limit,
+        )
+        names = ("at", "principal", "name", "what", "environment", "detail")
+        return [dict(zip(names, row, strict=True)) for row in found]
+
+    def prune(self) -> None:
+        """Forgets what has expired, and of what has happened all but the newest."""
+        now = self._clock()
+        for table in ("authorizations", "codes", "tokens"):
+            self._store.change(f"DELETE FROM {table} WHERE expires < ?", now)
+        self._store.change("DELETE FROM audit WHERE at < ?", now - AUDIT_SECONDS)
+        self._store.change(
+            "DELETE FROM audit WHERE at <= (SELECT at FROM audit ORDER BY at DESC LIMIT 1 OFFSET ?)",
+            AUDIT_ROWS,
+        )
 
     def record(self, principal: str, what: str, environment_id: str, detail: str) -> None:
         self._store.change(

@@ -7,15 +7,17 @@ that a slow disk or database holds up no stream.
 from __future__ import annotations
 
 from ..core.routing import GONE, Pass, Routes
-from ..errors import InvalidParams, OutfitterError
-from ..log import fault, note, warn
+from ..errors import InvalidParams
+from ..log import note, warn
 from ..protocol import registry as wire
 from ..protocol.upgrade import Admitted, Response, parse_head, query_of, upgrade
-from ..stdlib import SimpleQueue, allocate_lock, start_new_thread
 from ..transport.base import HIGH
 from ..transport.listener import Listener
 from .api import ApiAnswer, ApiConnection, refused
+from .asking import StoreThread
 from .authority import NotGranted
+from .counting import FULL, SHARE, URL, RelayCounts
+from .limits import OTHER_STORE_SECONDS, PRUNE_SECONDS, SOCKETS_PER_PRINCIPAL, STORE_SECONDS, room
 from .sockets import RelaySocket
 from .tunnel import Tunnel, dial
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.routing import Step
-    from ..loop import EpollLoop, Loop
+    from ..loop import EpollLoop
     from ..protocol.jsontext import Json
     from ..protocol.upgrade import Headers
     from ..protocol.websocket import Payload
@@ -34,23 +36,26 @@ if TYPE_CHECKING:
     from ..transport.sockets import Stream
     from .api import ApiRequest
     from .authority import Authority
+    from .limits import RelayRoom
 
-MAX_SOCKETS = 20_000  # each takes a descriptor and about 10 kB
-MAX_API_CONNECTIONS = 2_000
-MAX_TUNNELS = 5_000  # to other services of the store; each takes two descriptors
-_QUEUED = 10_000  # questions that wait for the store; then whoever asks comes again later
+    Reply = Callable[[ApiAnswer], None]
+
 # A harness that takes nothing for so long is let go: all others of its executor wait for it.
 _SLOW_SECONDS = 5.0
+_SAY_AGAIN_SECONDS = 10.0  # between two lines about a table that is full
+_FILES = 1024  # that a process may open where nobody says more
 _REVOKED_SECONDS = 2.0  # until who was revoked by another process is let go
 _CLOCK_SECONDS = 60.0  # by which clocks of services on one store may differ
-_SETTLE_SECONDS = 5.0  # for the store, at the end
 _PREFIX = "/cloud/environment/"
 _DIRECT = "direct/register"
 _CALLS: dict[str, Callable[[Json], Any]] = {
     "register": wire.RegisterParams.decode,
     "connect": wire.ConnectParams.decode,
     "validate": wire.ValidateParams.decode,
+    "enrol": wire.EnrolParams.decode,
+    "rotate": wire.RotateParams.decode,
 }
+_ENVIRONMENT_CALLS = ("register", "connect", "validate")
 
 
 class Service(Listener):
@@ -64,9 +69,14 @@ class Service(Listener):
         *,
         prefix: str = "",
         secure: Callable[[socket, SocketCaller], Stream] | None = None,
+        limits: RelayRoom | None = None,
     ) -> None:
         """`prefix` is the path below which a proxy shows the service."""
-        super().__init__(loop, sock, _nobody, _unused, MAX_SOCKETS, secure=secure)
+        self.limits = room(_FILES) if limits is None else limits
+        super().__init__(loop, sock, _nobody, _unused, self.limits.sockets, secure=secure)
+        self.attempts.narrow(self.limits.strangers)
+        self.counts = RelayCounts()
+        self._full_said = -_SAY_AGAIN_SECONDS
         self._authority = authority
         self._asking = StoreThread(loop)
         self._prefix = prefix.rstrip("/") + _PREFIX
@@ -74,11 +84,13 @@ class Service(Listener):
         self._rotate = prefix.rstrip("/") + "/rotate"
         self.routes = Routes()
         self._sockets: dict[int, RelaySocket] = {}
-        self._api: set[ApiConnection] = set()
+        self._api: dict[ApiConnection, None] = {}  # in the order in which they came
         self._tunnels: set[Tunnel] = set()
         self._numbers = 0
         self.environments: dict[int, str] = {}  # of executors' sockets
+        self._held: dict[str, int] = {}  # harness sockets of each principal
         authority.forget_attachments()
+        self._prune()
         self._looked = authority.now()
         loop.call_later(_REVOKED_SECONDS, self._look_for_revoked)
 
@@ -94,65 +106,78 @@ class Service(Listener):
         environment_id, _, what = path.removeprefix(self._prefix).partition("/")
         if what == "rendezvous":
             return lambda sock, rest: self._admit(sock, head, rest, environment_id, caller)
-        if len(self._api) >= MAX_API_CONNECTIONS:
-            busy = Response(503, "the registry has too many connections; try again")
-            return lambda sock, rest: _refuse(sock, busy)
+        if len(self._api) >= self.limits.api and not self._drop_idle():
+            return self._turn_away_full
+
+        def answer(request: ApiRequest, reply: Reply) -> None:
+            self._answer(request, lambda said: self._reply(said, reply, caller.source))
 
         def begin(sock: Stream, rest: bytes) -> None:
-            self._api.add(
-                ApiConnection(self._loop, sock, head + b"\r\n\r\n" + rest, self._answer, self._api.discard)
-            )
+            said = head + b"\r\n\r\n" + rest
+            self._api[ApiConnection(self._loop, sock, said, answer, self._api.pop)] = None
 
         return begin
 
+    def judge(self, head: bytes, caller: SocketCaller) -> Response:
+        parsed = parse_head(head)
+        if parsed is not None and parsed[1] == "/":
+            return Response(404)  # the gate is for /metrics alone
+        self.draining = self._asking.slow
+        return super().judge(head, caller)
+
     # The registry
 
-    def _answer(self, request: ApiRequest, reply: Callable[[ApiAnswer], None]) -> None:
+    def _reply(self, said: ApiAnswer, reply: Reply, source: str) -> None:
+        """A refusal of who is not known comes later and later, for each source."""
+        if said.status != 200:
+            self.counts.refuse_call(said.status)
+        wait = self.attempts.failed(source) if said.status in (401, 403) else 0.0
+        if wait:
+            self._loop.call_later(wait, reply, said)
+        else:
+            reply(said)
+
+    def _answer(self, request: ApiRequest, reply: Reply) -> None:
         if request.path == self._enrol and request.method == "POST":
-            self._decide(
-                request, reply, wire.EnrolParams.decode, lambda asked: self._authority.enrol(asked.code)
-            )
+            self._decide("enrol", request, reply, lambda asked: self._authority.enrol(asked.code))
             return
         token = _bearer(request.headers)
         if token is None:
             reply(refused(401, "unauthorized", "send a token as Authorization: Bearer TOKEN"))
             return
         if request.path == self._rotate and request.method == "POST":
-            self._decide(request, reply, wire.RotateParams.decode, lambda _: self._authority.rotate(token))
+            self._decide("rotate", request, reply, lambda _: self._authority.rotate(token))
             return
         environment_id, _, what = request.path.removeprefix(self._prefix).partition("/")
         known = request.method == "POST" and wire.is_environment_id(environment_id)
         if known and what == _DIRECT:
             reply(refused(501, "direct_unsupported", "this service has no direct transport: use noise"))
             return
-        if not known or what not in _CALLS:
+        if not known or what not in _ENVIRONMENT_CALLS:
             reply(refused(404, "not_found", "there is no such call"))
             return
         decide: Callable[..., Any] = getattr(self._authority, what)
-        self._decide(request, reply, _CALLS[what], lambda params: decide(token, environment_id, params))
+        self._decide(what, request, reply, lambda params: decide(token, environment_id, params))
 
-    def _decide(
-        self,
-        request: ApiRequest,
-        reply: Callable[[ApiAnswer], None],
-        decode: Callable[[Json], Any],
-        decide: Callable[[Any], Any],
-    ) -> None:
+    def _decide(self, what: str, request: ApiRequest, reply: Reply, decide: Callable[[Any], Any]) -> None:
         try:
-            params = decode(request.body)
+            params = _CALLS[what](request.body)
         except InvalidParams as error:
             reply(refused(400, "bad_request", str(error)))
             return
 
         def done(result: Any, error: Exception | None) -> None:
             if isinstance(error, NotGranted):
-                reply(refused(error.status, error.code, error.message))
+                reply(refused(error.status, error.code, error.message, error.retry_after))
             elif error is not None:
                 reply(refused(503, "unavailable", "the registry cannot answer now; try again"))
             else:
+                self.counts.granted(what)
+                if isinstance(result, wire.ValidateAnswer) and not result.valid:
+                    self.counts.validations_refused += 1
                 reply(ApiAnswer(200, result.encode()))
 
-        self._asking.ask(lambda: decide(params), done)
+        self._asking.ask(lambda: decide(params), done, STORE_SECONDS.get(what, OTHER_STORE_SECONDS))
 
     # The rendezvous
 
@@ -166,7 +191,7 @@ class Service(Listener):
 
         def decided(holder: str | None, error: Exception | None) -> None:
             if error is not None:
-                response = Response(503, "the registry cannot answer now; try again")
+                response = Response(503, "the registry cannot answer now; try again", cause="store")
             elif holder is None:
                 response = Response(401, "this URL does not admit any more: ask the registry for another")
             elif role == "harness" and holder not in ("", self._authority.instance):
@@ -174,7 +199,15 @@ class Service(Listener):
                 return
             else:
                 response = upgrade(method, headers, lambda *_: Admitted(principal), caller)
-            self._answer_upgrade(sock, rest, response, environment_id, role, caller.address)
+            response = self._fitting(response, role)
+            wait = 0.0
+            if response.admitted is None:
+                self.counts.refuse(response.cause or URL)
+                wait = self.attempts.failed(caller.source) if response.status == 401 else 0.0
+            if wait:
+                self._loop.call_later(wait, _refuse, sock, response)
+            else:
+                self._answer_upgrade(sock, rest, response, environment_id, role, caller.address)
 
         self._asking.ask(
             lambda: self._authority.admission(
@@ -183,9 +216,48 @@ class Service(Listener):
             decided,
         )
 
+    def _fitting(self, response: Response, role: str) -> Response:
+        """The same, or a refusal where there is no room."""
+        if response.admitted is None:
+            return response
+        if len(self._sockets) >= self.limits.sockets:
+            self._say_full("sockets", self.limits.sockets)
+            return Response(503, "this service has all the connections it may have; try again", cause=FULL)
+        held = self._held.get(response.admitted.principal, 0)
+        if role == "harness" and held >= SOCKETS_PER_PRINCIPAL:
+            return Response(429, f"you have {held} connections, the most you may: close some", cause=SHARE)
+        return response
+
+    def _say_full(self, what: str, limit: int) -> None:
+        now = self._loop.time()
+        if now - self._full_said >= _SAY_AGAIN_SECONDS:
+            self._full_said = now
+            warn(
+                "relay",
+                "all %s of %s are taken, with %s open files allowed: raise the limit (ulimit -n, or "
+                "LimitNOFILE= in a systemd unit), or add a service on the same store",
+                limit,
+                what,
+                self.limits.files,
+            )
+
+    def _drop_idle(self) -> bool:
+        """Ends the oldest connection to the registry that waits for no answer, so that nobody fills the table
+        by saying nothing; whether there was one."""
+        for one in self._api:
+            if not one.busy:
+                one.close()
+                return True
+        return False
+
+    def _turn_away_full(self, sock: Stream, rest: bytes) -> None:
+        self.counts.refuse(FULL)
+        self._say_full("connections to the registry", self.limits.api)
+        _refuse(sock, Response(503, "the registry has too many connections; try again"))
+
     def _join(self, near: Stream, far: Stream | None, said: bytes) -> None:
         """The executor is connected to another service: the harness is, too, through this one."""
-        if far is None or len(self._tunnels) >= MAX_TUNNELS:
+        if far is None or len(self._tunnels) >= self.limits.tunnels:
             _refuse(near, Response(503, "the service that has the executor does not answer; try again"))
             if far is not None:
                 far.close()
@@ -215,8 +287,11 @@ class Service(Listener):
             self.environments[one.number] = environment_id
             steps = self.routes.attach(environment_id, one.number)
             self._tell_store(self._authority.attached, environment_id)
+            self.counts.executors += 1
             note("relay", "=", "an executor of %s is connected from %s", environment_id, address)
         else:
+            self.counts.harnesses += 1
+            self._held[one.principal] = self._held.get(one.principal, 0) + 1
             steps = self.routes.join(environment_id, one.number)
         one.receiver = _End(self, one)
         self._do(one, steps)
@@ -242,7 +317,15 @@ class Service(Listener):
             if error is not None:
                 warn("relay", "the store does not know where %s is: %s", environment_id, type(error).__name__)
 
-        self._asking.ask(lambda: change(environment_id), done)
+        self._asking.tell(lambda: change(environment_id), done)
+
+    def _prune(self) -> None:
+        """The store forgets what has expired, now and every minute."""
+
+        def done(_: Any, error: Exception | None) -> None:
+            self._loop.call_later(PRUNE_SECONDS, self._prune)
+
+        self._asking.tell(self._authority.prune, done)
 
     def _do(self, source: RelaySocket, steps: list[Step]) -> None:
         for step in steps:
@@ -290,6 +373,7 @@ class Service(Listener):
         if target is None:
             self._do(one, self.routes.received(one.number, data))
             return
+        self.counts.bytes += len(data)
         target.send_frame(data)
         if target.buffered > HIGH and one.waits_for is None:
             self._hold(one, target)
@@ -297,12 +381,38 @@ class Service(Listener):
     def lost(self, one: RelaySocket) -> None:
         self._sockets.pop(one.number, None)
         environment_id = self.environments.pop(one.number, None)
+        if environment_id is None:
+            self._let_go(one.principal)
         steps = self.routes.lost(one.number)
         self._do(one, steps)
         self.drained(one)
         if environment_id is not None and not self.routes.online(environment_id):
             self._tell_store(self._authority.detached, environment_id)
             note("relay", "=", "the executor of %s is gone", environment_id)
+
+    def _let_go(self, principal: str) -> None:
+        left = self._held.get(principal, 0) - 1
+        if left > 0:
+            self._held[principal] = left
+        else:
+            self._held.pop(principal, None)
+
+    @property
+    def open_sockets(self) -> dict[str, int]:
+        """How many there are of each kind."""
+        executors, harnesses, _ = self.routes.counts
+        return {
+            "executor": executors,
+            "harness": harnesses,
+            "registry": len(self._api),
+            "tunnel": 2 * len(self._tunnels),
+            "stranger": len(self.attempts),
+        }
+
+    @property
+    def waiting(self) -> int:
+        """Questions that the store has not answered."""
+        return len(self._asking)
 
     def leave(self, reason: str) -> None:
         """Tells everybody that the service ends; they come back, to this one or another."""
@@ -333,52 +443,6 @@ class _End:
 
     def lost(self, reason: str) -> None:
         self._service.lost(self._one)
-
-
-class StoreThread:
-    """Calls that block, one after the other in a thread, and their results on the loop."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self._queue: SimpleQueue[tuple[Callable[[], Any], Callable[..., None]] | None] = SimpleQueue()
-        self._begun = False
-        self._ended = allocate_lock()
-
-    def ask(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
-        if not self._begun:
-            self._begun = True
-            self._ended.acquire()
-            start_new_thread(self._serve, ())
-        if self._queue.qsize() >= _QUEUED:
-            self._loop.call_soon(done, None, OutfitterError("too many questions wait for the store"))
-            return
-        self._queue.put((work, done))
-
-    def stop(self) -> None:
-        """Returns when all that was asked is done, or takes too long."""
-        self._queue.put(None)
-        if self._begun:
-            self._ended.acquire(timeout=_SETTLE_SECONDS)
-
-    def _serve(self) -> None:
-        try:
-            self._answer_all()
-        finally:
-            self._ended.release()
-
-    def _answer_all(self) -> None:
-        while (one := self._queue.get()) is not None:
-            work, done = one
-            result: Any = None
-            error: Exception | None = None
-            try:
-                result = work()
-            except NotGranted as refusal:
-                error = refusal
-            except Exception as caught:
-                fault("relay", "the store failed", caught)
-                error = caught
-            self._loop.call_soon_threadsafe(done, result, error)
 
 
 def _bearer(headers: Headers) -> str | None:

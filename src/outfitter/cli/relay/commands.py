@@ -38,6 +38,13 @@ def rendezvous_group() -> None:
     ),
     Flag("--tls-cert", "text", "For wss://: the certificate and its chain (PEM).", "FILE"),
     Flag("--tls-key", "text", "For wss://: the private key of the certificate (PEM).", "FILE"),
+    Flag("--metrics", "flag", "Answer GET /metrics, for Prometheus, to this user on this machine."),
+    Flag(
+        "--metrics-token-file",
+        "text",
+        "With --metrics: answer whoever shows a token of this file (one a line) instead, from anywhere.",
+        "FILE",
+    ),
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
 )
 def rendezvous_serve_command(**flags: Any) -> int:
@@ -82,6 +89,22 @@ def rendezvous_list_command(**flags: Any) -> int:
     from .rendezvous import list_all
 
     return list_all(flags)
+
+
+@rendezvous_group.command("audit")
+@has(
+    _STORE,
+    Flag("--limit", "count", "How many, the newest first.", "N", 100),
+    JSON,
+)
+def rendezvous_audit_command(**flags: Any) -> int:
+    """Show who did what, and when.
+
+    Who has enrolled, registered, connected, been refused and been revoked: 100,000 rows and 90 days are kept.
+    """
+    from .rendezvous import audit
+
+    return audit(flags)
 
 
 @rendezvous_group.command("revoke")

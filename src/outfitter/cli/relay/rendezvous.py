@@ -13,12 +13,14 @@ from ...errors import OutfitterError, SettingInvalid
 from ...loop import EpollLoop
 from ...relay.authority import Authority
 from ...relay.known import folder
+from ...relay.limits import raise_file_limit, room
 from ...relay.service import Service
 from ...relay.store import open_store
 from ...transport.sockets import TcpPlace
 from ..console import say
 from ..serve import begin_log, certificates_of
 from ..table import ago, table
+from .watching import metrics_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,13 +46,19 @@ def serve(flags: dict[str, Any]) -> int:
             "other machines would send their tokens in the clear: add --tls-cert and --tls-key with "
             "--listen wss://..., or --url https://... of the proxy in front"
         )
+    watching = metrics_gate(flags)
     store = _store(flags)
     sock = place.listen()
     public = _public_url(flags["url"], place.url)
     loop = EpollLoop()
     authority = Authority(store, time.time, public, flags["instance"])
     secure = None if certificates is None else _secured(loop, certificates)
-    service = Service(loop, sock, authority, prefix=urlsplit(public).path, secure=secure)
+    limits = room(raise_file_limit())
+    service = Service(loop, sock, authority, prefix=urlsplit(public).path, secure=secure, limits=limits)
+    if watching is not None:
+        from ...observe.relaying import relay_metrics
+
+        service.gate, service.metrics = watching, relay_metrics(service).text
     stop_on_signals(loop)
     print(public.replace("ws", "http", 1), flush=True)
     loop.run()
@@ -127,6 +135,20 @@ def list_all(flags: dict[str, Any]) -> int:
         for one in found
     ]
     print(table(("ENVIRONMENT", "MAY", "NAME", "PRINCIPAL", "SEEN"), rows))
+    return 0
+
+
+def audit(flags: dict[str, Any]) -> int:
+    """Prints what has happened."""
+    found = _authority(flags).audit(flags["limit"])
+    if flags["json"]:
+        print(dumps(found))
+        return 0
+    rows = [
+        (ago(one["at"]), one["what"], one["environment"], one["name"] or one["principal"], one["detail"])
+        for one in found
+    ]
+    print(table(("WHEN", "WHAT", "ENVIRONMENT", "WHO", "MORE"), rows))
     return 0
 
 

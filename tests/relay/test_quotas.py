@@ -1,0 +1,245 @@
+"""What the service refuses to give anybody more of, over real sockets, and what it counts."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outfitter.core.rates import Rate, Rates
+from outfitter.loop import EpollLoop
+from outfitter.observe.relaying import relay_metrics
+from outfitter.protocol import relay
+from outfitter.protocol.registry import PROFILE, ConnectParams, KeyObject, RegisterParams, ValidateParams
+from outfitter.relay import service as service_module
+from outfitter.relay.authority import EXECUTE, USE, Authority
+from outfitter.relay.keys import Keys
+from outfitter.relay.limits import RelayRoom
+from outfitter.relay.service import Service
+from outfitter.relay.store import SqliteStore
+from outfitter.transport.sockets import TcpPlace
+from tests.support.machine import wait_until
+
+_PUBLIC = Keys().public
+KEY = KeyObject(_PUBLIC.x25519, _PUBLIC.mlkem)
+REGISTER = RegisterParams(PROFILE, KEY).encode()
+CONNECT = ConnectParams(KEY).encode()
+
+
+class Place:
+    """A service in a thread of its own, with the executor of `box` and a user of it."""
+
+    def __init__(self, path: Path, limits: RelayRoom | None = None) -> None:
+        self.loop = EpollLoop()
+        place = TcpPlace("127.0.0.1", 0)
+        sock = place.listen()
+        self.port = sock.getsockname()[1]
+        self.store = SqliteStore(str(path))
+        self.authority = Authority(self.store, time.time, f"ws://127.0.0.1:{self.port}")
+        self.executor, self.user = self.token(EXECUTE), self.token(USE)
+        self.service = Service(self.loop, sock, self.authority, limits=limits)
+        self._thread = threading.Thread(target=self.loop.run)
+        self._thread.start()
+        self._open: list[socket.socket] = []
+
+    def token(self, role: str) -> str:
+        return self.authority.enrol(self.authority.code("somebody", "box", role)).token
+
+    def call(self, what: str, token: str, body: Any) -> tuple[int, dict[str, str], Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        headers = {"Authorization": f"Bearer {token}"}
+        connection.request("POST", f"/cloud/environment/box/{what}", json.dumps(body), headers)
+        response = connection.getresponse()
+        said = json.loads(response.read())
+        connection.close()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, said
+
+    def dial(self, url: str) -> tuple[bytes, socket.socket]:
+        """The head of the answer to an upgrade, and the socket."""
+        path = url.split(str(self.port), 1)[1]
+        one = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        self._open.append(one)
+        key = base64.b64encode(os.urandom(16)).decode()
+        one.sendall(
+            f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
+        )
+        return one.recv(4096), one
+
+    def attach(self) -> socket.socket:
+        """The executor's socket."""
+        head, one = self.dial(self.call("register", self.executor, REGISTER)[2]["url"])
+        assert head.startswith(b"HTTP/1.1 101 "), head
+        attached = "SELECT 1 FROM attachments WHERE environment = 'box'"
+        wait_until(lambda: bool(self.store.rows(attached)), "the store knows the executor")
+        return one
+
+    def join(self) -> tuple[bytes, socket.socket]:
+        """A harness's socket."""
+        return self.dial(self.call("connect", self.user, CONNECT)[2]["url"])
+
+    def close(self) -> None:
+        for one in self._open:
+            one.close()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.service.stop()
+        self.service.leave("over")
+        self.service.settle()
+        self.store.close()
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request("GET", path)
+        response = connection.getresponse()
+        found = response.status, response.read()
+        connection.close()
+        return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    one = Place(tmp_path / "store")
+    yield one
+    one.close()
+
+
+def test_a_principal_that_calls_too_often_is_told_when_to_come_again(place: Place) -> None:
+    place.authority._rates["register"] = Rates(Rate(minute=1, burst=1))
+    assert place.call("register", place.executor, REGISTER)[0] == 200
+    status, headers, said = place.call("register", place.executor, REGISTER)
+    assert (status, said["error"]["code"]) == (429, "too_many_calls")
+    assert 58 <= int(headers["retry-after"]) <= 61
+    assert place.call("connect", place.user, CONNECT)[0] == 409, "another principal, another call"
+    assert place.service.counts.refused == {"rate": 1, "offline": 1}
+
+
+def test_wrong_tokens_are_answered_later_and_later_and_right_ones_at_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    failed = place.service.attempts.failed
+    monkeypatch.setattr(place.service.attempts, "failed", lambda source: waits.append(failed(source)) or 0.0)
+    for _ in range(6):
+        assert place.call("register", "wrong", REGISTER)[0] == 401
+    assert place.call("register", place.executor, REGISTER)[0] == 200
+    assert waits == [0.0, 0.0, 0.0, 0.05, 0.1, 0.2]
+    assert place.service.counts.refused == {"token": 6}
+
+
+def test_urls_that_are_made_up_count_as_failures_of_their_source(place: Place) -> None:
+    for _ in range(4):
+        head, _one = place.dial(
+            f"ws://127.0.0.1:{place.port}/cloud/environment/box/rendezvous?role=harness&sig=x"
+        )
+        assert head.startswith(b"HTTP/1.1 401 ")
+    assert place.service.attempts.failed("127.0.0.1") == 0.1, "the fourth has waited already"
+    assert place.service.counts.refused == {"url": 4}
+
+
+def test_one_has_only_so_many_sockets_and_gets_another_for_each_it_closes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "SOCKETS_PER_PRINCIPAL", 2)
+    place.attach()
+    (_, first), (head, _second) = place.join(), place.join()
+    assert head.startswith(b"HTTP/1.1 101 ")
+    head, _third = place.join()
+    assert head.startswith(b"HTTP/1.1 429 ") and b"you have 2 connections" in head
+    first.close()
+    wait_until(lambda: place.service.open_sockets["harness"] == 1, "the service has noticed")
+    assert place.join()[0].startswith(b"HTTP/1.1 101 ")
+    assert place.service.counts.refused == {"share": 1}
+
+
+def test_a_full_table_is_refused_with_503_and_the_log_names_the_remedy(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Place(tmp_path / "store", RelayRoom(files=99, sockets=1, api=1, tunnels=1, strangers=8))
+    try:
+        place.attach()
+        head, _ = place.join()
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert place.service.counts.refused == {"full": 1}
+        assert "99 open files allowed: raise the limit (ulimit -n" in caplog.text
+    finally:
+        place.close()
+
+
+def test_who_says_nothing_to_a_full_registry_gives_way_and_who_waits_for_an_answer_does_not(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path / "store", RelayRoom(files=99, sockets=1, api=1, tunnels=1, strangers=8))
+    release, begun = threading.Event(), threading.Event()
+
+    def block() -> None:
+        begun.set()
+        release.wait(60)
+
+    try:
+        with socket.create_connection(("127.0.0.1", place.port), timeout=30) as silent:
+            silent.sendall(b"POST /enrol HTTP/1.1\r\nContent-Length: 5\r\n\r\n")
+            wait_until(lambda: place.service.open_sockets["registry"] == 1, "it is there")
+            place.service._asking.tell(block, lambda *_: None)
+            assert begun.wait(60)
+            waits = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
+            waits.request("POST", "/enrol", json.dumps({"code": "wrong"}))
+            assert silent.recv(1) == b""
+        wait_until(lambda: place.service.waiting == 1, "the other one is asked for")
+        other = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
+        other.request("POST", "/enrol", "{}")
+        assert other.getresponse().status == 503
+        release.set()
+        assert waits.getresponse().status == 403
+        waits.close()
+        other.close()
+        assert place.service.counts.refused == {"full": 1, "code": 1}
+    finally:
+        release.set()
+        place.close()
+
+
+def test_what_was_counted_is_told_with_words_of_ours_alone(place: Place) -> None:
+    executor = place.attach()
+    validate = ValidateParams("none", KEY, "made up").encode()
+    assert place.call("validate", place.executor, validate)[2] == {"valid": False}
+    _, harness = place.join()
+    frame = relay.resume("a stream")
+    harness.sendall(b"\x82" + bytes((0x80 | len(frame),)) + bytes(4) + frame)
+    assert executor.recv(4096).endswith(frame)
+    text = relay_metrics(place.service).text()
+    for line in (
+        "outfitter_relay_registrations_total 1",
+        'outfitter_relay_calls_total{call="connect"} 1',
+        "outfitter_relay_handshakes_failed_total 1",
+        'outfitter_relay_sockets_opened_total{role="executor"} 1',
+        'outfitter_relay_sockets{kind="executor"} 1',
+        'outfitter_relay_sockets{kind="harness"} 1',
+        "outfitter_relay_streams_opened_total 1",
+        "outfitter_relay_streams 1",
+        "outfitter_relay_store_waiting 0",
+    ):
+        assert line in text.splitlines(), text
+    assert "box" not in text and "somebody" not in text and "127.0.0.1" not in text
+
+
+def test_a_service_whose_store_is_slow_is_not_ready(place: Place) -> None:
+    assert place.get("/readyz") == (200, b"")
+    place.service._asking.slow = "the store has not answered for 5 s"
+    assert place.get("/readyz") == (503, b"the store has not answered for 5 s")
+    place.call("register", place.executor, REGISTER)
+    assert place.get("/readyz") == (200, b"")
+
+
+def test_nobody_gets_metrics_that_were_not_asked_for(place: Place) -> None:
+    assert place.get("/metrics")[0] == 404
+    assert place.get("/")[0] == 404
