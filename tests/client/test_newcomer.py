@@ -269,7 +269,7 @@ def test_files_take_paths_and_text(tmp_path: Path) -> None:
     async def main() -> None:
         async with client_here() as client:
             files, path = client.files, tmp_path / "a" / "b.txt"
-            with pytest.raises(FileNotFoundError, match="b.txt"):
+            with pytest.raises(FileNotFoundError, match=r"b\.txt"):
                 await files.write(path, "x")
             await files.write(path, "one\ntwo\r\nthrée", parents=True)
             assert await files.read_text(path) == "one\ntwo\r\nthrée"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @record
-class Launch:
+class Prepared:
     """A command that is to be started: checked, and in the words of the wire."""
 
     argv: list[str]
@@ -151,7 +151,7 @@ class CommandCalls:
         detach: bool | float = False,
         on_waiting: Callable[[str], object] | None = None,
         decide: Decide | None = None,
-    ) -> Launch:
+    ) -> Prepared:
         """Checks what is asked for, before anything is sent. Raises TypeError, InvalidParams and so on."""
         session = self._session
         command = self.shell_argv(argv) if shell else words(argv)
@@ -179,9 +179,9 @@ class CommandCalls:
             told = {**told, **start_members(session, sandbox, params.cwd, asks=decide is not None)}
         elif decide is not None:
             raise SettingInvalid("`decide` is about a command in a sandbox: give it one")
-        return Launch(command, params.cwd.text, feed, told, tty is not None, detached is not None)
+        return Prepared(command, params.cwd.text, feed, told, tty is not None, detached is not None)
 
-    async def _begin(self, launch: Launch) -> RemoteProcess:
+    async def _begin(self, launch: Prepared) -> RemoteProcess:
         session, feed = self._session, launch.feed
         # Registered first: output may overtake the answer.
         process = session.processes[feed.process_id] = RemoteProcess(session, feed, tty=launch.tty)

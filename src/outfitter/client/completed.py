@@ -6,14 +6,17 @@ import signal
 from typing import TYPE_CHECKING
 
 from ..errors import CommandFailed
-from ..record import record
+from ..record import fields, record
 
 if TYPE_CHECKING:
     from ..protocol.documents import EnvironmentSummary, StartupReport
 
 
-class Ended:
-    """What both kinds of results can be asked."""
+class Finished:
+    """What both kinds of results can be asked.
+
+    Two are equal if the commands did the same; what they were and how long they took does not matter.
+    """
 
     __slots__ = ()
 
@@ -49,7 +52,7 @@ class Ended:
 
 
 @record
-class Completed(Ended):
+class Completed(Finished):
     """The result of `run`: the exit code and all output.
 
         done = await client.run(["git", "rev-parse", "HEAD"])
@@ -70,6 +73,12 @@ class Completed(Ended):
     args: tuple[str, ...] = ()
     duration: float = 0.0
     dropped: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and _done(self) == _done(other)
+
+    def __hash__(self) -> int:
+        return hash((self.exit_code, self.stdout, self.stderr))
 
     @property
     def text(self) -> str:
@@ -95,7 +104,7 @@ class Completed(Ended):
 
 
 @record
-class CompletedText(Ended):
+class CompletedText(Finished):
     """The result of `run(..., text=True)`: as `Completed`, with text for bytes."""
 
     exit_code: int
@@ -107,6 +116,12 @@ class CompletedText(Ended):
     args: tuple[str, ...] = ()
     duration: float = 0.0
     dropped: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and _done(self) == _done(other)
+
+    def __hash__(self) -> int:
+        return hash((self.exit_code, self.stdout, self.stderr))
 
     @property
     def text(self) -> str:
@@ -124,3 +139,8 @@ class CompletedText(Ended):
             out, err = self.stdout.encode(), self.stderr.encode()
             raise CommandFailed(self.args, self.exit_code, out, err)
         return self
+
+
+def _done(one: object) -> list[object]:
+    """What counts when two results are compared."""
+    return [getattr(one, name) for name in fields(one) if name not in ("args", "duration")]

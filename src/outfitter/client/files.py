@@ -20,7 +20,7 @@ from ..protocol.search import SearchParams, SearchResult
 from ..protocol.watching import WatchParams
 from ..record import record
 from .arguments import octets, place
-from .naming import file_failure
+from .naming import directory_failure, file_failure
 from .naming import native as native
 from .openfile import BLOCK_BYTES as BLOCK_BYTES
 from .openfile import RemoteFile as RemoteFile
@@ -94,6 +94,15 @@ class Files(Transfers):
 
         Raises NotFound, IsADirectory, PermissionDenied or another RequestFailed.
         """
+        try:
+            return await self._read(path, follow=follow, limit=limit)
+        except RequestFailed as error:
+            # Servers say of a directory only that it is no file.
+            if error.errno is None and (await self.stat(path)).is_directory:
+                raise directory_failure(error, place(path)) from None
+            raise
+
+    async def _read(self, path: Place, *, follow: bool, limit: int | None) -> bytes:
         if limit is not None:
             return await self._read_head(path, limit, follow=follow)
         if follow and self._streams and (await self.stat(path)).size > AT_ONCE_BYTES:
@@ -106,7 +115,7 @@ class Files(Transfers):
         if limit < 0:
             raise InvalidParams(f"limit is a number of bytes, not {limit!r}")
         if not follow or not self._streams:
-            return (await self.read(path, follow=follow))[:limit]
+            return (await self._read(path, follow=follow, limit=None))[:limit]
         parts: list[bytes] = []
         async with await self.open(path) as file:
             while limit > 0 and (block := await file.read_at(sum(map(len, parts)), min(limit, BLOCK_BYTES))):

@@ -30,6 +30,11 @@ def file_failure(error: RequestFailed, path: str) -> RequestFailed:
     return _made(kind, error, symbol, path=path)
 
 
+def directory_failure(error: RequestFailed, path: str) -> RequestFailed:
+    """The error of a request for a file that is a directory."""
+    return _made(errors.IsADirectory, error, "EISDIR", path=path)
+
+
 def launch_failure(error: RequestFailed, program: str, cwd: str) -> RequestFailed:
     """The error of a command that was not started: its program or its directory is named."""
     symbol = _symbol(error)
