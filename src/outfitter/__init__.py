@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .client.completed import Completed, CompletedText
     from .client.environment import CONTRACT, EnvContract, EnvPolicy
     from .client.process import RemoteProcess
+    from .client.transcript import Transcript
     from .core.events import Exited, Output
     from .core.sandbox import Sandbox
     from .errors import (
@@ -89,6 +90,7 @@ __all__ = [
     "SessionExpired",
     "SettingInvalid",
     "TimedOut",
+    "Transcript",
     "VariableInvalid",
     "connect",
     "local",
@@ -108,6 +110,7 @@ _HOMES = {
     "Output": ".core.events",
     "RemoteProcess": ".client.process",
     "Sandbox": ".core.sandbox",
+    "Transcript": ".client.transcript",
     "connect": ".opening",
     "local": ".local",
     "open": ".opening",

@@ -313,3 +313,29 @@ def test_trees_go_there_and_back(tmp_path: Path) -> None:
     assert (back / "deep" / "er" / "large").read_bytes() == large
     assert (back / "tool").stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "one").read_text() == "#!/bin/sh\n"
+
+
+def test_transcript_keeps_the_newest_text_in_whole_characters() -> None:
+    async def main() -> None:
+        async with client_here() as client, client.start(["cat"], stdin=True) as process:
+            transcript = outfitter.Transcript(process, limit=8)
+            await process.write("who? é".encode()[:-1])
+            assert await transcript.find(["nobody", "who?"]) == "who?"
+            assert transcript.take() == "who? "
+            await process.write(b"\xa9nd more")
+            assert await transcript.find(["more"]) == "more"
+            assert transcript.text() == "nd more"
+            assert not await transcript.wait(0)
+            await process.close_stdin()
+            assert await transcript.find(["never"]) is None
+            assert await transcript.wait()
+            assert transcript.closed
+
+    run(main())
+
+
+def test_completion_shows_public_names_and_nothing_else() -> None:
+    assert sorted(dir(outfitter)) == sorted([*outfitter.__all__, "__version__"])
+    for kind in (outfitter.Client, outfitter.RemoteProcess, sync.Client, sync.Files):
+        for name in dir(kind):
+            assert name.startswith("_") or getattr(kind, name).__doc__, f"{kind.__name__}.{name}"

@@ -27,7 +27,7 @@ from outfitter import (
     connect,
 )
 from outfitter.client import link
-from outfitter.client.commands import feed
+from outfitter.client.running import feed
 from tests.client.peer import Peer, events, with_a_peer
 from tests.client.ways import NAMES, Way, opened
 from tests.support.machine import SECOND, alive, running, wait_gone
