@@ -57,7 +57,7 @@ LAYERS: dict[str, set[str]] = {
     | {"protocol", "env", "core", "transport", "host", "providers", "contract", "observe"},
 }
 # Composition lives at the edge: these may import everything.
-EDGE = {"__init__", "__main__", "adapters", "local", "opening", "sync", "cli"}
+EDGE = {"__init__", "__main__", "adapters", "local", "opening", "sharing", "sync", "cli"}
 
 # What pure code may not touch, from the standard library.
 EFFECTS = {

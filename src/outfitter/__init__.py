@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
     from .local import local
     from .opening import connect, open, open_local
+    from .sharing import shared
 
 __all__ = [
     "CONTRACT",
@@ -96,6 +97,7 @@ __all__ = [
     "local",
     "open",
     "open_local",
+    "shared",
     "sync",
 ]
 
@@ -115,6 +117,7 @@ _HOMES = {
     "local": ".local",
     "open": ".opening",
     "open_local": ".opening",
+    "shared": ".sharing",
     "sync": ".sync",
 }
 
