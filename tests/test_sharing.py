@@ -70,7 +70,11 @@ def test_whatever_the_client_can_do(shared: SharedClient) -> None:
 
 def test_closed_client_says_so() -> None:
     client = outfitter.shared()
-    waiting = client.do(lambda it: it.run(["cat", "/dev/zero"], max_output=1, overflow="tail"))
+
+    async def for_ever(_: Client) -> None:
+        await asyncio.Event().wait()
+
+    waiting = client.do(for_ever)
     client.close()
     with pytest.raises(outfitter.SessionExpired):
         waiting.result(30)

@@ -151,8 +151,9 @@ class RunCalls(CommandCalls):
         """What a command is given to read. Raises TypeError or CapabilityMissing."""
         if input is None:
             return None
+        given = octets(input)
         self._session.require("processStdinEof", "end a command's input")
-        return octets(input)
+        return given
 
     @overload
     async def shell(
