@@ -15,16 +15,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Everything that completion may show.
 CLIENT = (
-    "attach base call compare drop_overlay environment explain failed files http info offers overlay "
-    "overlay_event processes put_overlay require resolve run session_id start state status where"
+    "attach base call close compare download drop_overlay environment explain failed files http info lines "
+    "offers overlay overlay_event processes put_overlay require resolve run session_id shell shell_argv "
+    "start state status upload where"
 )
 PROCESS = (
-    "close_stdin closed discard end environment exit_code interrupt keep missed process_id resize "
-    "sandbox_denied startup terminate tty wait warnings write"
+    "close_stdin closed discard end environment exit_code interrupt keep missed pid process_id resize "
+    "sandbox_denied signal startup stderr stdout terminate tty wait warnings write"
 )
 FILES = (
-    "canonicalize chmod copy exists list make_directory open read remove rename search stat walk watch "
-    "within write"
+    "canonicalize chmod copy download exists list make_directory open read read_lines read_text remove "
+    "rename search stat upload walk watch within write"
 )
 FILE = "abandon blocks close mode read_at uri write_at"
 WATCH = "close watch_id"
@@ -60,7 +61,7 @@ def test_completion_shows_what_is_documented_and_no_more(kind: type, public: str
 def test_completion_of_the_async_handles_shows_no_plumbing() -> None:
     with sync.local() as client:
         process = client.start(["true"])
-        assert names(client._wrapped) == f"aclose {CLIENT}"
+        assert names(client._wrapped) == f"aclose {CLIENT.replace('close ', '')}"
         assert names(process._wrapped) == PROCESS
         with client.files.open(__file__) as file, client.files.watch(str(ROOT), recursive=False) as watch:
             assert (names(file._wrapped), names(watch._wrapped)) == (FILE, WATCH)

@@ -18,50 +18,72 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import sync
     from .client.client import Client
-    from .client.commands import Completed
-    from .client.connect import connect
+    from .client.completed import Completed, CompletedText
     from .client.environment import CONTRACT, EnvContract, EnvPolicy
     from .client.process import RemoteProcess
+    from .client.transcript import Transcript
     from .core.events import Exited, Output
     from .core.sandbox import Sandbox
     from .errors import (
+        AlreadyExists,
         CapabilityMissing,
+        CommandFailed,
         ConnectionLost,
         ContractViolated,
         DialFailed,
         Disconnected,
+        EnvironmentUnknown,
         HostUnsupported,
+        InvalidParams,
+        IsADirectory,
+        NotADirectory,
+        NotFound,
         OutfitterError,
         OutputLost,
         OutputTooLarge,
         Overloaded,
+        PermissionDenied,
+        ProgramNotFound,
         ProtocolError,
         RequestFailed,
         SessionExpired,
         SettingInvalid,
         TimedOut,
+        VariableInvalid,
     )
     from .local import local
+    from .opening import connect, open, open_local
+    from .sharing import shared
 
 __all__ = [
     "CONTRACT",
     "VERSION",
+    "AlreadyExists",
     "CapabilityMissing",
     "Client",
+    "CommandFailed",
     "Completed",
+    "CompletedText",
     "ConnectionLost",
     "ContractViolated",
     "DialFailed",
     "Disconnected",
     "EnvContract",
     "EnvPolicy",
+    "EnvironmentUnknown",
     "Exited",
     "HostUnsupported",
+    "InvalidParams",
+    "IsADirectory",
+    "NotADirectory",
+    "NotFound",
     "OutfitterError",
     "Output",
     "OutputLost",
     "OutputTooLarge",
     "Overloaded",
+    "PermissionDenied",
+    "ProgramNotFound",
     "ProtocolError",
     "RemoteProcess",
     "RequestFailed",
@@ -69,14 +91,20 @@ __all__ = [
     "SessionExpired",
     "SettingInvalid",
     "TimedOut",
+    "Transcript",
+    "VariableInvalid",
     "connect",
     "local",
+    "open",
+    "open_local",
+    "shared",
     "sync",
 ]
 
 _HOMES = {
     "Client": ".client.client",
-    "Completed": ".client.commands",
+    "Completed": ".client.completed",
+    "CompletedText": ".client.completed",
     "CONTRACT": ".client.environment",
     "EnvContract": ".client.environment",
     "EnvPolicy": ".client.environment",
@@ -84,8 +112,12 @@ _HOMES = {
     "Output": ".core.events",
     "RemoteProcess": ".client.process",
     "Sandbox": ".core.sandbox",
-    "connect": ".client.connect",
+    "Transcript": ".client.transcript",
+    "connect": ".opening",
     "local": ".local",
+    "open": ".opening",
+    "open_local": ".opening",
+    "shared": ".sharing",
     "sync": ".sync",
 }
 
@@ -100,3 +132,7 @@ def __getattr__(name: str) -> object:
     # Importing a submodule of the same name (`local`) has set it; the public name wins.
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -12,27 +12,28 @@ import math
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from .client.client import ClientState
-from .client.commands import MAX_OUTPUT, Completed, feed
-from .client.environment import CONTRACT
-from .client.process import ProcessState, octets
+from .client.process import ProcessState
+from .client.running import RunCalls, check_limits, completed, feed
+from .core.collecting import Collected
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from typing import Literal, Unpack
 
+    from .client.arguments import Command
     from .client.client import Client
-    from .client.environment import ByContract, EnvContract, EnvPolicy
+    from .client.completed import Completed, CompletedText
+    from .client.feed import Events
     from .client.process import RemoteProcess
+    from .client.running import RunOptions
     from .core.events import Exited
-    from .core.sandbox import Sandbox
-
-    Events = AsyncGenerator[Output | Exited, None]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,6 +46,7 @@ W = TypeVar("W", covariant=True)  # of the async client, kept and never replaced
 _BATCH_BYTES = 1 << 20
 # For the clean-up of a call or a block that was interrupted: closing takes 2 s at most where all is well.
 _CLEAN_UP_SECONDS = 5.0
+_LIMITS = ("overflow", "max_output")  # of what `run` collects
 # A signal that comes just before a wait begins does not end it: how long until Ctrl-C is noticed then.
 _LOOK_SECONDS = 1.0
 
@@ -79,6 +81,31 @@ def opening(
         return Block(reach(*args, **named), kind)
 
     return _described(begin, reach)
+
+
+def opened(
+    kind: Callable[[Background, Client], S], reach: Callable[P, Coroutine[Any, Any, Client]]
+) -> Callable[P, S]:
+    """A way to a client without a block: its `close()` ends it."""
+
+    def begin(*args: P.args, **named: P.kwargs) -> S:
+        return Block(_Closing(lambda: reach(*args, **named)), kind).__enter__()
+
+    return _described(begin, reach)
+
+
+class _Closing:
+    """A client that is to be closed, for `async with`."""
+
+    def __init__(self, reach: Callable[[], Coroutine[Any, Any, Client]]) -> None:
+        self._reach = reach
+
+    async def __aenter__(self) -> Client:
+        self._client = await self._reach()
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
 
 
 class Blocking(Generic[W]):
@@ -131,58 +158,81 @@ class BlockingClient(ClientState, Blocking["Client"]):
         super().__init__(background, client)
         self._session = client._session
 
+    @overload
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | ByContract | None = CONTRACT,
-        contract: EnvContract | None = None,
-        sandbox: Sandbox | None = None,
-        input: bytes | str | None = None,
-        timeout: float | None = None,
-        max_output: int = MAX_OUTPUT,
-        on_output: Callable[[Output], object] | None = None,
-    ) -> Completed:
-        """Runs a command to its end and collects its output. `on_output` is called in this thread.
+        self, argv: Command, *, text: Literal[False] = ..., **options: Unpack[RunOptions]
+    ) -> Completed: ...
 
-        See `outfitter.Client.run`.
+    @overload
+    def run(self, argv: Command, *, text: Literal[True], **options: Unpack[RunOptions]) -> CompletedText: ...
+
+    def run(
+        self, argv: Command, *, text: bool = False, **options: Unpack[RunOptions]
+    ) -> Completed | CompletedText:
+        on_output = options.pop("on_output", None)
+        if on_output is not None:
+            done = self._run_telling(argv, on_output, options)
+        else:
+            done = self._background.call(lambda: self._wrapped.run(argv, **options))
+        return done.as_text() if text else done
+
+    @overload
+    def shell(
+        self, command: str, *, login: bool = ..., text: Literal[False] = ..., **options: Unpack[RunOptions]
+    ) -> Completed: ...
+
+    @overload
+    def shell(
+        self, command: str, *, login: bool = ..., text: Literal[True], **options: Unpack[RunOptions]
+    ) -> CompletedText: ...
+
+    def shell(
+        self, command: str, *, login: bool = False, text: bool = False, **options: Unpack[RunOptions]
+    ) -> Completed | CompletedText:
+        argv = self._wrapped.shell_argv(command, login=login)
+        options = {**options, "shell": False}
+        return self.run(argv, text=True, **options) if text else self.run(argv, **options)
+
+    def close(self) -> None:
+        """Ends every command that this client started, except kept ones, and closes the connection.
+
+        At the end of a `with` block nothing is left to do.
         """
-        client = self._wrapped
-        given = None if input is None else octets(input)
-        if on_output is None:
-            return self._background.call(
-                lambda: client.run(
-                    argv,
-                    cwd=cwd,
-                    env=env,
-                    policy=policy,
-                    contract=contract,
-                    sandbox=sandbox,
-                    input=given,
-                    timeout=timeout,
-                    max_output=max_output,
-                )
-            )
-        if given is not None:
-            client.require("processStdinEof", "end a command's input")
+        self._background.close()
+
+    def _run_telling(
+        self, argv: Command, on_output: Callable[[Output], object], options: RunOptions
+    ) -> Completed:
+        """Runs a command whose output this thread gets, at its own pace."""
+        wanted: dict[str, Any] = dict(options)
+        check_limits(**{name: wanted.pop(name) for name in _LIMITS if name in wanted})
+        check, linger, timeout = (wanted.pop(name, None) for name in ("check", "linger", "timeout"))
+        client, room = self._wrapped, self._session.room
+        given = client._input(wanted.pop("input", None))
+        wanted.pop("merge", None)  # it gets all of it as it comes
+        launch = client._launch(argv, stdin=given is not None, **wanted)
         started: list[RemoteProcess] = []  # filled over there: an interruption here cannot lose it
+        entered: list[asyncio.Semaphore] = []
         feeding = None
 
         async def begin() -> RemoteProcess:
-            stdin = given is not None
-            started.append(
-                await client.start(
-                    argv, cwd=cwd, env=env, policy=policy, contract=contract, sandbox=sandbox, stdin=stdin
-                )
-            )
+            if room is not None:
+                await room.acquire()
+                entered.append(room)
+            started.append(await client._begin(launch))
+            if linger is not None:
+                started[0]._feed.linger(linger)
             return started[0]
 
         def end() -> None:
             for one in started:
-                one._feed.end()
+                one.end()
 
+        def leave() -> None:
+            for one in entered:
+                one.release()
+
+        began = time.monotonic()
         try:
             process = self._background.call(begin)
             if given is not None:
@@ -196,9 +246,13 @@ class BlockingClient(ClientState, Blocking["Client"]):
         finally:
             if feeding is not None:
                 self._background.post(feeding.drop)
-        assert process.exit_code is not None
-        denied = bool(process.sandbox_denied)
-        return Completed(process.exit_code, b"", b"", denied, process.environment, process.startup)
+            self._background.post(leave)
+        done = completed(process, launch.argv, Collected(0), time.monotonic() - began)
+        return done.check() if check else done
+
+
+_described(BlockingClient.run, RunCalls.run)
+_described(BlockingClient.shell, RunCalls.shell)
 
 
 class BlockingProcess(ProcessState, Blocking["RemoteProcess"]):

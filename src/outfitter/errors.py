@@ -5,19 +5,27 @@ OutfitterError
 │   ├── LocalProtocolError      this side was about to break a rule
 │   └── RemoteProtocolError     the other side broke a rule
 │       └── Malformed           one message could not be read; the connection stays open
-├── ConnectionLost
+├── ConnectionLost              (a ConnectionError too)
 │   ├── Disconnected            the connection ended during this call; the session goes on or is being resumed
 │   ├── SessionExpired          the session cannot be resumed; this client is unusable
 │   ├── DialFailed              no connection could be made; `retryable` says whether it may work later
 │   ├── OutputLost              some output of one process is no longer available
 │   └── FileChanged             a file was replaced during a read, while the connection was down
 ├── RequestFailed               the server answered with an error (client side; keeps the code)
+│   ├── NotFound                a path does not exist (a FileNotFoundError too)
+│   │   └── ProgramNotFound     the program of a command does not exist
+│   ├── PermissionDenied        the executor's system does not allow it (a PermissionError too)
+│   ├── AlreadyExists           a path exists already (a FileExistsError too)
+│   ├── IsADirectory            a file is wanted (an IsADirectoryError too)
+│   └── NotADirectory           a directory is wanted (a NotADirectoryError too)
 ├── CapabilityMissing           the server does not offer what the call needs (client side)
 ├── Overloaded                  a limit of this client is reached; wait for a call to finish
 ├── TimedOut                    a command took longer than its caller allowed (a TimeoutError too)
 ├── OutputTooLarge              a command printed more than its caller allowed
+├── CommandFailed               a command that was to succeed (`check`) exited with another code than 0
 ├── Refused                     a server refuses a request in its present state
 │   ├── InvalidParams           the parameters cannot be read or are not allowed
+│   │   ├── VariableInvalid     a variable that no command can be given
 │   │   ├── LimitExceeded       they have more of something than this server takes
 │   │   ├── SandboxUnavailable  they ask for a sandbox, which this machine cannot make
 │   │   └── AddressRefused      they ask for an address that this server does not connect to
@@ -84,6 +92,9 @@ if TYPE_CHECKING:
         subject: str  # what was at fault then: "cwd", "program", "interpreter", "sandbox"
 
 
+_SAID_BYTES = 2000  # of a failed command's last words in a message: a screen full
+
+
 class LocalProtocolError(ProtocolError):
     slug = "local-protocol-error"
 
@@ -99,7 +110,7 @@ class Malformed(RemoteProtocolError):
         self.request_id = request_id
 
 
-class ConnectionLost(OutfitterError):
+class ConnectionLost(OutfitterError, ConnectionError):
     slug = "connection-lost"
 
 
@@ -134,21 +145,67 @@ class FileChanged(ConnectionLost):
 class RequestFailed(OutfitterError):
     """The server answered a request with an error; `code`, `message` and `data` are what it sent.
 
-    `data` is None if the server sent no object. Anything else that it sent instead is in `args`.
+    `data` is None if the server sent no object; `sent` has all three as they came. `errno` is the number of
+    the operating system's error on this machine, and `path` or `program` what the request was about, where
+    they are known.
     """
 
     slug = "request-failed"
+    errno: int | None
+    path: str | None
+    program: str | None
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(code, message, data)
+        self.args = self.sent = (code, message, data)  # an OSError would read them in its own way
         self.code = code
         self.message = message
         self.data: ErrorData | None = data if isinstance(data, dict) else None  # type: ignore[assignment]
+        self.errno = self.path = self.program = None
 
     def __str__(self) -> str:
         reason = None if self.data is None else self.data.get("reason")
         said = f"{self.message}: {reason}" if isinstance(reason, str) else self.message
+        named = self.path if self.path is not None else self.program
+        if named is not None and named not in said:
+            said = f"{named}: {said}"
         return f"{said} (code {self.code})"
+
+
+class NotFound(RequestFailed, FileNotFoundError):
+    """`path` does not exist on the executor."""
+
+    slug = "not-found"
+
+
+class ProgramNotFound(NotFound):
+    """`program` does not exist on the executor, or not in the command's PATH."""
+
+    slug = "program-not-found"
+
+
+class PermissionDenied(RequestFailed, PermissionError):
+    """The executor's operating system does not allow it."""
+
+    slug = "permission-denied"
+
+
+class AlreadyExists(RequestFailed, FileExistsError):
+    """`path` exists already on the executor."""
+
+    slug = "already-exists"
+
+
+class IsADirectory(RequestFailed, IsADirectoryError):
+    """`path` is a directory, and a file is wanted."""
+
+    slug = "is-a-directory"
+
+
+class NotADirectory(RequestFailed, NotADirectoryError):
+    """`path`, or something on the way to it, is not a directory."""
+
+    slug = "not-a-directory"
 
 
 class CapabilityMissing(OutfitterError):
@@ -199,6 +256,24 @@ class OutputTooLarge(OutfitterError):
         return f"the command was ended after {self.limit} bytes of output: stream it, or raise max_output"
 
 
+class CommandFailed(OutfitterError):
+    """A command that was to succeed did not: its `command`, `exit_code`, `stdout` and `stderr`."""
+
+    slug = "command-failed"
+
+    def __init__(self, command: tuple[str, ...], exit_code: int, stdout: bytes, stderr: bytes) -> None:
+        super().__init__(command, exit_code, stdout, stderr)
+        self.command = command
+        self.exit_code = exit_code
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        program = self.command[0] if self.command else "the command"
+        said = self.stderr[-_SAID_BYTES:].decode(errors="replace").strip()
+        return f"{program} exited with {self.exit_code}" + (f": {said}" if said else "")
+
+
 class AdapterMissing(OutfitterError, ImportError):
     """`peer` is the package that an adapter is for, and the extra that brings it."""
 
@@ -220,6 +295,16 @@ class Refused(OutfitterError):
 
 class InvalidParams(Refused):
     slug = "invalid-params"
+
+
+class VariableInvalid(InvalidParams):
+    """`variable` cannot be given to a command."""
+
+    slug = "variable-invalid"
+
+    def __init__(self, message: str, variable: str) -> None:
+        super().__init__(message)
+        self.variable = variable
 
 
 class LimitExceeded(InvalidParams):

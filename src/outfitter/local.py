@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
-from .client.client import Client
+from .client.connect import Opening
 from .client.session import RemoteSession
 from .providers import inherited
 from .server.server import Server
@@ -14,41 +13,52 @@ from .server.settings import ServerSettings
 from .transport.memory import pair
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
     from .transport.base import Dialled
 
 
-@contextlib.asynccontextmanager
-async def local(
-    *, environment: Mapping[str, str] | None = None, summaries: bool = False
-) -> AsyncIterator[Client]:
-    """A client of a server inside this process.
+def local(
+    *,
+    environment: Mapping[str, str] | None = None,
+    summaries: bool = False,
+    max_concurrency: int | None = None,
+) -> Opening:
+    """A client of a server inside this process, for `async with`; awaited, one that you close yourself.
+
+        async with outfitter.local(max_concurrency=64) as client:
+            await asyncio.gather(*(client.run(argv) for argv in many))
 
     `environment` is what commands inherit from; by default, the environment of this process. With
-    `summaries`, each command reports where its environment came from. At the end of the block, every command
-    and all its descendants are ended. Raises FileInvalid.
+    `summaries`, each command reports where its environment came from. At most `max_concurrency` commands of
+    `run`, `shell` and `lines` run at once; others wait for their turn. At the end of the block, or with
+    `aclose()`, every command and all its descendants are ended. Raises FileInvalid.
     """
-    loop = asyncio.get_running_loop()
-    executor = inherited.load() if environment is None else dict(environment)
-    server = Server(loop, ServerSettings(), executor, retain=False, base="launcher")
-    near, far = pair(loop)
+    servers: list[Server] = []
 
     async def reach() -> Dialled:
+        loop = asyncio.get_running_loop()
+        executor = inherited.load() if environment is None else dict(environment)
+        server = Server(loop, ServerSettings(), executor, retain=False, base="launcher")
+        servers.append(server)
+        if server.contract.settings(None).snapshot != "none":
+            # A login shell takes its time, which is not the loop's.
+            await asyncio.to_thread(server.contract.prepare)
+        near, far = pair(loop)
+        server.connect(far)  # at once before the client is at the other end: only then can it be closed
         return near
 
-    session = RemoteSession(
-        reach, where="this machine", resumable=False, same_machine=True, summaries=summaries
-    )
-    try:
-        contract = server.contract
-        if contract.settings(None).snapshot != "none":
-            await asyncio.to_thread(contract.prepare)  # a login shell takes its time, which is not the loop's
-        server.connect(far)  # at once before the client is at the other end: only then can it be closed
-        await session.open()
-        yield Client(session)
-    finally:
-        try:
-            await session.aclose()
-        finally:  # also when that is cancelled
+    def closed() -> None:
+        for server in servers:
             server.stop("the local executor is closed")
+
+    session = RemoteSession(
+        reach,
+        where="this machine",
+        resumable=False,
+        same_machine=True,
+        summaries=summaries,
+        max_concurrency=max_concurrency,
+        closed=closed,
+    )
+    return Opening(session)

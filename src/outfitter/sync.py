@@ -13,20 +13,26 @@ from typing import TYPE_CHECKING
 
 # First: importing the module of that name would put it in the place of the public function.
 from . import local as _public  # noqa: F401
-from .blocking import Blocking, BlockingClient, BlockingProcess, blocking, making, opening
+from .blocking import Blocking, BlockingClient, BlockingProcess, blocking, making, opened, opening
 from .client.client import Client as AsyncClient
-from .client.connect import connect as connect_async
+from .client.environment import CONTRACT
 from .client.files import Files as AsyncFiles
-from .client.files import RemoteFile as AsyncRemoteFile
 from .client.http import Http as AsyncHttp
 from .client.http import HttpStream as AsyncHttpStream
+from .client.openfile import RemoteFile as AsyncRemoteFile
 from .client.process import RemoteProcess as AsyncRemoteProcess
+from .client.reader import OutputReader as AsyncOutputReader
 from .client.watch import Watch as AsyncWatch
 from .local import local as local_async
+from .opening import connect as connect_async
+from .opening import open as open_async
+from .opening import open_local as open_local_async
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from .client.arguments import Command, Place
+    from .client.environment import ByContract, EnvContract, EnvPolicy
     from .client.watch import FileChanges
     from .core.sandbox import Sandbox
     from .protocol.uri import FileUri
@@ -36,11 +42,14 @@ __all__ = [
     "Files",
     "Http",
     "HttpStream",
+    "OutputReader",
     "RemoteFile",
     "RemoteProcess",
     "Watch",
     "connect",
     "local",
+    "open",
+    "open_local",
 ]
 
 
@@ -112,20 +121,27 @@ class RemoteFile(Blocking[AsyncRemoteFile]):
 class Files(Blocking[AsyncFiles]):
     """`outfitter.Client.files` in plain calls; see there."""
 
-    def within(self, sandbox: Sandbox, cwd: str | None = None) -> Files:
+    def within(self, sandbox: Sandbox, cwd: Place | None = None) -> Files:
         """The same files, as a command in this sandbox may read and write them."""
         return Files(self._background, self._wrapped.within(sandbox, cwd))
 
     read = blocking(AsyncFiles.read)
-    """The whole content of a file. Raises RequestFailed (`not_found` is the most frequent reason)."""
+    """The whole content of a file; with `limit`, at most its first so many bytes."""
+
+    read_text = blocking(AsyncFiles.read_text)
+    """The whole content of a file as text. Raises UnicodeDecodeError, and what `read` raises."""
+
+    read_lines = blocking(AsyncFiles.read_lines)
+    """`count` lines of a text file from the line `start`, which counts from 0, without their ends."""
 
     write = blocking(AsyncFiles.write)
-    """Replaces the content of a file, or creates the file; its directory must exist."""
+    """Replaces the content of a file, or creates the file. Text is written as UTF-8."""
 
     open = making(RemoteFile, AsyncFiles.open, lambda made: made._wrapped.abandon())
     """Opens a file to read or write it in blocks; close it, or use it in `with`."""
 
     stat = blocking(AsyncFiles.stat)
+    """What a path is: its kind, size, times and mode. Without `follow`, of a symbolic link itself."""
 
     exists = blocking(AsyncFiles.exists)
     """Whether the path exists; a broken symbolic link does not."""
@@ -159,6 +175,12 @@ class Files(Blocking[AsyncFiles]):
 
     search = blocking(AsyncFiles.search)
     """Finds the lines that match a pattern in the text files of a directory, like `grep -r`."""
+
+    upload = blocking(AsyncFiles.upload)
+    """Copies a file or a tree of this machine to the path `remote`, with modes where the server can."""
+
+    download = blocking(AsyncFiles.download)
+    """Copies a file or a tree of the executor to the path `local` of this machine."""
 
 
 class HttpStream(Blocking[AsyncHttpStream]):
@@ -198,6 +220,19 @@ class Http(Blocking[AsyncHttp]):
     """Sends a request and returns when its headers are there: `with http.stream(...)`."""
 
 
+class OutputReader(Blocking[AsyncOutputReader]):
+    """One stream of a command's output. Iterate over it for its lines."""
+
+    read = blocking(AsyncOutputReader.read)
+    """At most `limit` bytes, as soon as there are some, or all to the end; b"" at the end."""
+
+    readline = blocking(AsyncOutputReader.readline)
+    """The next line with its end; without one if the output ends with it; b"" at the end."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._background.iterate(self._wrapped.__aiter__())
+
+
 class RemoteProcess(BlockingProcess):
     """`outfitter.RemoteProcess` in plain calls; see there. Iterate over it for its events."""
 
@@ -205,6 +240,26 @@ class RemoteProcess(BlockingProcess):
     def tty(self) -> bool:
         """Whether it has a terminal: known of a command that this client started."""
         return self._wrapped.tty
+
+    @property
+    def stdout(self) -> OutputReader:
+        """What it prints, to be read by lines; with a terminal, all of it."""
+        return OutputReader(self._background, self._wrapped.stdout)
+
+    @property
+    def stderr(self) -> OutputReader:
+        """The same for its standard error."""
+        return OutputReader(self._background, self._wrapped.stderr)
+
+    def __enter__(self) -> RemoteProcess:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.closed or self._feed.kept:
+            return
+        if kind is None:
+            self.terminate()
+        self.end()
 
     def discard(self) -> None:
         """Drops output that waits or is still to come, so that it does not slow the command down."""
@@ -218,6 +273,9 @@ class RemoteProcess(BlockingProcess):
 
     interrupt = blocking(AsyncRemoteProcess.interrupt)
     """Sends SIGINT, like Ctrl-C. Raises Disconnected if it may not have arrived."""
+
+    signal = blocking(AsyncRemoteProcess.signal)
+    """Sends a signal to the command's process group, or to the job in the foreground of its terminal."""
 
     terminate = blocking(AsyncRemoteProcess.terminate)
     """Ends the command and everything it started; returns True if it was still running."""
@@ -247,14 +305,50 @@ class Client(BlockingClient):
         """HTTP requests that the executor sends."""
         return Http(self._background, self._wrapped.http)
 
+    upload = blocking(AsyncClient.upload)
+    """Copies a file or a tree of this machine to the executor: see `files.upload`."""
+
+    download = blocking(AsyncClient.download)
+    """Copies a file or a tree of the executor to this machine: see `files.download`."""
+
     call = blocking(AsyncClient.call)
     """Sends any request of the protocol and returns its result."""
 
     status = blocking(AsyncClient.status)
     """Asks the server for its status now ("ready"). Never waits for a recovery."""
 
+    def lines(
+        self,
+        argv: Command,
+        *,
+        shell: bool = False,
+        cwd: Place | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
+        contract: EnvContract | None = None,
+        sandbox: Sandbox | None = None,
+        check: bool = True,
+    ) -> Iterator[str]:
+        """The lines that a command prints on stdout and stderr, as they come, without their ends."""
+        return self._background.iterate(
+            self._wrapped.lines(
+                argv,
+                shell=shell,
+                cwd=cwd,
+                env=env,
+                policy=policy,
+                contract=contract,
+                sandbox=sandbox,
+                check=check,
+            )
+        )
+
     start = making(RemoteProcess, AsyncClient.start, lambda made: made._wrapped._feed.end())
-    """Starts a command."""
+    """Starts a command: `await` it, or use it in `with`, which ends the command with the block."""
+
+    def shell_argv(self, command: Command, *, login: bool = False) -> list[str]:
+        """The program and the arguments with which the executor's shell runs a text."""
+        return self._wrapped.shell_argv(command, login=login)
 
     processes = blocking(AsyncClient.processes)
     """The processes of this session, oldest first, including closed ones that the server still keeps."""
@@ -292,3 +386,9 @@ connect = opening(Client, connect_async)
 
 local = opening(Client, local_async)
 """`outfitter.local` for a `with` block."""
+
+open = opened(Client, open_async)
+"""`outfitter.open` in a plain call: `close()` of the client ends it."""
+
+open_local = opened(Client, open_local_async)
+"""`outfitter.open_local` in a plain call: `close()` of the client ends it."""

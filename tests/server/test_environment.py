@@ -16,6 +16,7 @@ OURS = {
     "processResize": True,
     "processStdinEof": True,
     "processTerminateGrace": True,
+    "processSignals": True,
     "environmentExplain": True,
     "environmentContract": True,
 }

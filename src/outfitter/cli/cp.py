@@ -40,11 +40,11 @@ def cp(source: str, destination: str, flags: dict[str, Any]) -> int:
     except KeyboardInterrupt:
         say("interrupted; run the same command again to continue")
         return 130
-    except OSError as error:
-        say(f"{error.filename or 'cannot copy'}: {error.strerror}")
-        return FAILED
     except OutfitterError as error:
         say(str(error))
+        return FAILED
+    except OSError as error:
+        say(f"{error.filename or 'cannot copy'}: {error.strerror}")
         return FAILED
 
 

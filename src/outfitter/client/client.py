@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 from ..errors import TimedOut
 from ..protocol.session import StatusResult
-from .commands import CommandCalls
 from .environment import EnvironmentCalls
 from .files import Files
 from .http import Http
 from .overlays import OverlayCalls
+from .running import RunCalls
 
 if TYPE_CHECKING:
     from ..errors import OutfitterError
     from ..protocol.jsontext import Json
     from ..protocol.session import EnvironmentInfo
     from ..protocol.uri import FileUri
+    from .arguments import Place
     from .session import RemoteSession
 
 _STATUS_SECONDS = 10.0  # the reference's limit for environment/status
@@ -69,7 +70,7 @@ class ClientState:
         """Raises CapabilityMissing if the server does not have the capability."""
         self._session.require(capability, what)
 
-    def resolve(self, path: str | None) -> FileUri:
+    def resolve(self, path: Place | None) -> FileUri:
         """The URI of a path on the executor. Relative paths and None start at its working directory.
 
         The working directory of this process is used only if the executor is this machine. Raises
@@ -78,7 +79,7 @@ class ClientState:
         return self._session.resolve(path)
 
 
-class Client(ClientState, CommandCalls, EnvironmentCalls, OverlayCalls):
+class Client(ClientState, RunCalls, EnvironmentCalls, OverlayCalls):
     """Runs commands on one server. Created by `outfitter.connect()` and `outfitter.local()`."""
 
     def __init__(self, session: RemoteSession) -> None:
@@ -99,6 +100,14 @@ class Client(ClientState, CommandCalls, EnvironmentCalls, OverlayCalls):
     def http(self) -> Http:
         """HTTP requests that the executor sends."""
         return self._http
+
+    async def upload(self, local: Place, remote: Place) -> None:
+        """Copies a file or a tree of this machine to the executor: see `files.upload`."""
+        await self._files.upload(local, remote)
+
+    async def download(self, remote: Place, local: Place) -> None:
+        """Copies a file or a tree of the executor to this machine: see `files.download`."""
+        await self._files.download(remote, local)
 
     async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
         """Sends any request of the protocol and returns its result.

@@ -1,52 +1,74 @@
-"""Running commands: the part of a client that starts them, runs them to their end, and finds them again."""
+"""Starting commands: the part of a client that starts them, and finds them again."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
-from ..core.events import Output
-from ..errors import (
-    ConnectionLost,
-    InvalidParams,
-    OutfitterError,
-    OutputTooLarge,
-    SettingInvalid,
-    TimedOut,
-)
+from ..errors import ConnectionLost, InvalidParams, OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.process import DetachedParams, ListResult, StartParams, StartResult, TerminalSize
 from ..record import record
+from .arguments import encodable, words
 from .environment import CONTRACT, wire_env, wire_policy
-from .process import ProcessFeed, RemoteProcess, octets
+from .feed import ProcessFeed
+from .naming import launch_failure
+from .process import RemoteProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping
+    from types import TracebackType
 
     from ..core.sandbox import Sandbox
-    from ..protocol.documents import EnvironmentSummary, StartupReport
+    from ..protocol.jsontext import Json
     from ..protocol.network import DecisionNotice
     from ..protocol.process import ProcessSummary
+    from .arguments import Command, Place
     from .environment import ByContract, EnvContract, EnvPolicy
     from .session import Decide, RemoteSession
 
-# What `run` collects unless told otherwise: a log that nobody reads fits, a runaway command does not.
-MAX_OUTPUT = 256 << 20
-
 
 @record
-class Completed:
-    """The result of `run`: the exit code and all output.
+class Prepared:
+    """A command that is to be started: checked, and in the words of the wire."""
 
-    `environment` is the server's summary of the command's environment, and `startup` what a shell's startup
-    files changed, if the client asked for summaries.
-    """
+    argv: list[str]
+    cwd: str
+    feed: ProcessFeed
+    told: Json
+    tty: bool = False
+    detached: bool = False
 
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-    sandbox_denied: bool = False
-    environment: EnvironmentSummary | None = None
-    startup: StartupReport | None = None
+
+class Starting(Coroutine[Any, Any, RemoteProcess]):
+    """A command that starts when this is awaited; in `async with`, one that ends with the block."""
+
+    def __init__(self, work: Coroutine[Any, Any, RemoteProcess]) -> None:
+        self._work = work
+        self._process: RemoteProcess | None = None
+
+    def __await__(self) -> Generator[Any, Any, RemoteProcess]:
+        return self._work.__await__()
+
+    # As a coroutine, for `asyncio.create_task`.
+
+    def send(self, value: Any) -> Any:
+        return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    async def __aenter__(self) -> RemoteProcess:
+        self._process = await self._work
+        return self._process
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            await self._process.__aexit__(kind, error, trace)
 
 
 class CommandCalls:
@@ -54,11 +76,12 @@ class CommandCalls:
 
     _session: RemoteSession
 
-    async def start(
+    def start(
         self,
-        argv: Sequence[str],
+        argv: Command,
         *,
-        cwd: str | None = None,
+        shell: bool = False,
+        cwd: Place | None = None,
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
@@ -70,9 +93,13 @@ class CommandCalls:
         on_waiting: Callable[[str], object] | None = None,
         decide: Decide | None = None,
         on_network: Callable[[DecisionNotice], object] | None = None,
-    ) -> RemoteProcess:
-        """Starts a command.
+    ) -> Starting:
+        """Starts a command: `await` it, or use it in `async with`, which ends the command with the block.
 
+            async with client.start(["python", "-m", "http.server"]) as process:
+                print(await process.stderr.readline())
+
+        `argv` is the program and its arguments; with `shell`, one text that the executor's shell runs.
         `cwd` is a path on the executor; a relative path, or None, starts at the executor's working directory.
         `env` is added on top of what `policy` passes; with `policy=None` it is the whole environment.
         `contract` says who wrote `env`, which variables to remove, and what a shell may do. `sandbox` says
@@ -88,131 +115,107 @@ class CommandCalls:
         `decide`.
 
         If the connection is lost during a start, the call raises Disconnected. The start is not repeated, and
-        what it may have started is ended.
+        what it may have started is ended. Raises ProgramNotFound and other RequestFailed.
         """
+        launch = self._launch(
+            argv,
+            shell=shell,
+            cwd=cwd,
+            env=env,
+            policy=policy,
+            contract=contract,
+            sandbox=sandbox,
+            tty=tty,
+            stdin=stdin,
+            arg0=arg0,
+            detach=detach,
+            on_waiting=on_waiting,
+            decide=decide,
+        )
+        launch.feed.on_network = on_network
+        return Starting(self._begin(launch))
+
+    def _launch(
+        self,
+        argv: Command,
+        *,
+        shell: bool = False,
+        cwd: Place | None = None,
+        env: Mapping[str, str] | None = None,
+        policy: EnvPolicy | ByContract | None = CONTRACT,
+        contract: EnvContract | None = None,
+        sandbox: Sandbox | None = None,
+        tty: tuple[int, int] | None = None,
+        stdin: bool = False,
+        arg0: str | None = None,
+        detach: bool | float = False,
+        on_waiting: Callable[[str], object] | None = None,
+        decide: Decide | None = None,
+    ) -> Prepared:
+        """Checks what is asked for, before anything is sent. Raises TypeError, InvalidParams and so on."""
         session = self._session
+        command = self.shell_argv(argv) if shell else words(argv)
         detached = _detached(session, detach)
         feed = ProcessFeed(session, session.new_process_id(), on_waiting)
         wire, contract = wire_policy(session, policy, contract)
         params = StartParams(
             feed.process_id,
-            list(argv),
+            command,
             session.resolve(cwd),
             wire_env(env),
             tty is not None,
             wire,
             stdin,
-            arg0,
+            arg0 if arg0 is None else encodable("arg0", arg0),
             size=TerminalSize(*tty) if tty is not None and session.offers("processResize") else None,
             contract=contract,
             detached=detached,
         )
         told = params.encode()
-        feed.decide, feed.on_network = decide, on_network
+        feed.decide = decide
         if sandbox is not None:
             from .sandbox import start_members
 
             told = {**told, **start_members(session, sandbox, params.cwd, asks=decide is not None)}
         elif decide is not None:
             raise SettingInvalid("`decide` is about a command in a sandbox: give it one")
+        return Prepared(command, params.cwd.text, feed, told, tty is not None, detached is not None)
+
+    async def _begin(self, launch: Prepared) -> RemoteProcess:
+        session, feed = self._session, launch.feed
         # Registered first: output may overtake the answer.
-        process = session.processes[feed.process_id] = RemoteProcess(session, feed, tty=tty is not None)
+        process = session.processes[feed.process_id] = RemoteProcess(session, feed, tty=launch.tty)
         try:
-            result = await session.call("process/start", told)
+            result = await session.call("process/start", launch.told)
         except BaseException as error:
             session.processes.pop(feed.process_id, None)
             # Refused is refused; anything else, and it may have started.
             if not isinstance(error, OutfitterError) or isinstance(error, ConnectionLost):
                 session.end(feed.process_id)
+            if isinstance(error, RequestFailed):
+                raise launch_failure(error, launch.argv[0], launch.cwd) from None
             raise
         feed.started = True
-        if detached is not None:
+        if launch.detached:
             process.keep()
         try:
             answer = StartResult.decode(result)
             feed.environment, feed.warnings = answer.environment, list(answer.warnings)
+            feed.pid = answer.pid
         except InvalidParams:
             pass  # it runs all the same
         if feed.closed:
             session.processes.pop(feed.process_id, None)
         return process
 
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        policy: EnvPolicy | ByContract | None = CONTRACT,
-        contract: EnvContract | None = None,
-        sandbox: Sandbox | None = None,
-        input: bytes | str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - it also ends the command
-        max_output: int = MAX_OUTPUT,
-        on_output: Callable[[Output], object] | None = None,
-    ) -> Completed:
-        """Runs a command to its end and collects its output.
+    def shell_argv(self, command: Command, *, login: bool = False) -> list[str]:
+        """The program and the arguments with which the executor's shell runs a text.
 
-        With `sandbox`, `sandbox_denied` of the result says whether something was probably denied. `input` is
-        what the command reads from stdin, text as UTF-8; without it, stdin is empty. `on_output`
-        gets each piece of output as it comes, and the output is then not collected. The command and
-        everything it started are ended if the call is cancelled, after `timeout` seconds (TimedOut, which is
-        a TimeoutError), or if there are more than `max_output` bytes to collect (OutputTooLarge).
+        client.shell_argv("make test")  # ["/bin/bash", "-c", "make test"]
         """
-        given = None if input is None else octets(input)
-        if given is not None:
-            self._session.require("processStdinEof", "end a command's input")
-        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        try:
-            # A server that does not answer takes of the same time.
-            async with asyncio.timeout_at(deadline):
-                process = await self.start(
-                    argv,
-                    cwd=cwd,
-                    env=env,
-                    policy=policy,
-                    contract=contract,
-                    sandbox=sandbox,
-                    stdin=given is not None,
-                )
-        except TimeoutError:
-            raise TimedOut(timeout or 0.0) from None
-        parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
-        feeding = None if given is None else asyncio.create_task(feed(process, given))
-        collected = 0
-        try:
-            async with asyncio.timeout_at(deadline) as time_limit:
-                async for event in process:
-                    if not isinstance(event, Output):
-                        continue
-                    if on_output is not None:
-                        on_output(event)
-                        continue
-                    collected += len(event.data)
-                    parts[event.stream].append(event.data)
-                    if collected > max_output:
-                        raise OutputTooLarge(max_output)
-        except BaseException as error:
-            process._feed.end()
-            stdout, stderr = b"".join(parts["stdout"]), b"".join(parts["stderr"])
-            if isinstance(error, OutputTooLarge):
-                raise OutputTooLarge(max_output, stdout, stderr) from None
-            if isinstance(error, TimeoutError) and timeout is not None and time_limit.expired():
-                raise TimedOut(timeout, stdout, stderr) from None
-            raise
-        finally:
-            if feeding is not None:
-                feeding.cancel()
-                await asyncio.gather(feeding, return_exceptions=True)
-        assert process.exit_code is not None
-        return Completed(
-            process.exit_code,
-            b"".join(parts["stdout"]),
-            b"".join(parts["stderr"]),
-            bool(process.sandbox_denied),
-            process.environment,
-            process.startup,
-        )
+        info = self._session.info
+        argv = words(command, shell=True, shell_path=None if info is None else info.shell_path)
+        return [argv[0], "-lc", *argv[2:]] if login else argv
 
     async def processes(self) -> list[ProcessSummary]:
         """The processes of this session, oldest first, including closed ones that the server still keeps.
@@ -251,17 +254,3 @@ def _detached(session: RemoteSession, detach: bool | float) -> DetachedParams | 
         return None
     session.require("processDetach", "keep a command running without its client")
     return DetachedParams(None if detach is True else int(detach * 1000))
-
-
-async def feed(process: RemoteProcess, data: bytes) -> None:
-    """Gives a command its input; one that does not want it is not an error.
-
-    Another failure fails the process: it would wait for ever for the rest.
-    """
-    try:
-        if await process.write(data) == "accepted":
-            await process.close_stdin()
-    except OutfitterError:
-        pass  # the stream of its output tells
-    except Exception as error:
-        process._feed.fail(error)

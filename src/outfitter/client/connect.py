@@ -26,7 +26,12 @@ RELAYS = ("noise+https://", "noise+http://")  # URLs of a registry, and the envi
 
 
 class Opening:
-    """A client for an `async with` block; awaited, one that the caller closes with `aclose()`."""
+    """A client for an `async with` block; awaited, one that the caller closes with `aclose()`.
+
+    client = await outfitter.connect("ws://127.0.0.1:8765")
+    ...
+    await client.aclose()
+    """
 
     def __init__(self, session: RemoteSession, resume: str | None = None, take_over: bool = False) -> None:
         self._session = session
@@ -64,27 +69,9 @@ def connect(
     tls: SSLContext | None = None,
     summaries: bool = False,
     operate: bool = False,
+    max_concurrency: int | None = None,
 ) -> Opening:
-    """A client of the server at a `ws://`, `wss://` or `unix:` URL: Outfitter's or `codex exec-server`.
-
-    `noise+https://REGISTRY/ENVIRONMENT` reaches an executor through its relay, end to end encrypted; without
-    `token`, the one that `outfitter enrol` has kept is used. `token` is sent as a bearer token, only over
-    TLS or to this machine: text, the path of a file that has it (a PathLike), or a function that gives it,
-    async or not. Files and functions are asked again whenever the client dials, so a token can be renewed.
-    `resume` is the id of a session to resume; with `take_over`, also a session that another client still
-    uses. A lost connection is dialled again for `recovery_timeout` seconds; the default is a little less
-    than the server keeps sessions, or 25 s if the server does not say. `on_state` is called with
-    "recovering", "connected" and "failed". With `summaries`, each command reports where its environment came
-    from. With `operate`, the client only looks after the server: it can start nothing, and a server that
-    drains accepts it. At the end of the block, every command that this client started is ended, unless
-    `keep()` was called on its handle.
-
-    For `wss://`, `ca` is a file with the certificates of the CAs to trust, instead of the machine's or those
-    of SSL_CERT_FILE. `client_cert` and `client_key` are files for a server that asks for a certificate. `tls`
-    is a context of your own, instead of all three.
-
-    Raises DialFailed, RequestFailed or SettingInvalid.
-    """
+    """A client of the server at a URL: see `outfitter.connect`, which also knows names."""
     if url.startswith(RELAYS):
         dial_it, where = _relay(url, token, connect_timeout, ca, tls)
     else:
@@ -98,6 +85,7 @@ def connect(
         on_state=on_state,
         summaries=summaries,
         operate=operate,
+        max_concurrency=max_concurrency,
     )
     return Opening(session, resume, take_over)
 
@@ -160,6 +148,7 @@ def open_program(
     initialize_timeout: float = 10.0,
     on_state: Callable[[str], None] | None = None,
     summaries: bool = False,
+    max_concurrency: int | None = None,
 ) -> Opening:
     """A client of a program that it starts, with `env` on top of the environment of this process.
 
@@ -178,5 +167,6 @@ def open_program(
         initialize_timeout=initialize_timeout,
         on_state=on_state,
         summaries=summaries,
+        max_concurrency=max_concurrency,
     )
     return Opening(session)

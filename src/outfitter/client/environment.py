@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidParams
+from ..errors import InvalidParams, VariableInvalid
 from ..protocol import environment as wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..protocol.documents import BaseAnswer, Change, Explanation, ResolutionDocument
+    from .arguments import Place
     from .session import RemoteSession
 
 #: Which of the executor's variables a command inherits: inherit ("all", "core", "none"),
@@ -44,7 +45,7 @@ class EnvironmentCalls:
 
     def _question(
         self,
-        cwd: str | None,
+        cwd: Place | None,
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
@@ -57,7 +58,7 @@ class EnvironmentCalls:
     async def environment(
         self,
         *,
-        cwd: str | None = None,
+        cwd: Place | None = None,
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
@@ -77,7 +78,7 @@ class EnvironmentCalls:
     async def explain(
         self,
         *,
-        cwd: str | None = None,
+        cwd: Place | None = None,
         env: Mapping[str, str] | None = None,
         policy: EnvPolicy | ByContract | None = CONTRACT,
         contract: EnvContract | None = None,
@@ -97,7 +98,7 @@ class EnvironmentCalls:
         result = await self._session.ask(wire.ExplainResult, "environment/explain", params, repeat=True)
         return result.told
 
-    async def compare(self, cwd: str, other: str) -> list[Change]:
+    async def compare(self, cwd: Place, other: Place) -> list[Change]:
         """The differences between the environments of two directories, without values."""
         self._session.require("environmentExplain", "compare environments")
         params = wire.DiffParams(self._question(cwd), self._question(other))
@@ -136,15 +137,17 @@ def wire_policy(
 
 
 def wire_env(env: Mapping[str, str] | None) -> dict[str, str]:
-    """A request's variables. Raises InvalidParams for what no command can be given."""
+    """A request's variables. Raises VariableInvalid for what no command can be given, and TypeError."""
     told = dict(env or {})
     for name, value in told.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"env: {name!r} is {value!r}: names and values of variables are text")
         if not name or "=" in name or "\0" in name:
-            raise InvalidParams(
-                f"env: {name!r} cannot be the name of a variable: it is empty, or contains `=` or NUL"
+            raise VariableInvalid(
+                f"env: {name!r} cannot be the name of a variable: it is empty, or contains `=` or NUL", name
             )
         if "\0" in value:
-            raise InvalidParams(
-                f"env: the value of {name} contains a NUL byte, which no command can be given"
+            raise VariableInvalid(
+                f"env: the value of {name} contains a NUL byte, which no command can be given", name
             )
     return told

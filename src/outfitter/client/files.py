@@ -8,33 +8,36 @@ the same; a whole write is repeated.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections import deque
+import posixpath
 from typing import TYPE_CHECKING
 
-from ..errors import Disconnected, FileChanged, InvalidParams, RequestFailed
+from ..core.lines import Lines
+from ..errors import Disconnected, InvalidParams, NotFound, RequestFailed
 from ..protocol import fileresults as results
 from ..protocol import filesystem as fs
-from ..protocol.codes import NOT_FOUND
 from ..protocol.search import SearchParams, SearchResult
-from ..protocol.uri import parse
 from ..protocol.watching import WatchParams
 from ..record import record
+from .arguments import octets, place
+from .naming import directory_failure, file_failure
+from .naming import native as native
+from .openfile import BLOCK_BYTES as BLOCK_BYTES
+from .openfile import RemoteFile as RemoteFile
 from .sandbox import confined, wire_sandbox
+from .transfer import Transfers
 from .watch import Watch, WatchFeed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..core.sandbox import Sandbox
     from ..protocol.jsontext import Json
     from ..protocol.uri import FileUri
+    from .arguments import Place
     from .session import Params, R, RemoteSession
 
 AT_ONCE_BYTES = 4 << 20  # one message; above, blocks are quicker to begin with and never held whole twice
-BLOCK_BYTES = 1 << 20  # the largest the protocol has
-IN_FLIGHT = 4  # blocks under way: hides a round trip, holds four megabytes
 
 FileInfo = results.MetadataResult
 Found = SearchResult
@@ -59,8 +62,12 @@ class Walked:
     truncated: bool
 
 
-class Files:
-    """The files of one executor."""
+class Files(Transfers):
+    """The files of one executor. Paths are text or PathLike.
+
+    await client.files.write("notes/today.md", "# Today\n", parents=True)
+    print(await client.files.read_text("notes/today.md"))
+    """
 
     def __init__(
         self, session: RemoteSession, sandbox: Json = None, handles: Iterator[int] | None = None
@@ -69,7 +76,7 @@ class Files:
         self._sandbox = sandbox
         self._handles = handles or itertools.count(1)
 
-    def within(self, sandbox: Sandbox, cwd: str | None = None) -> Files:
+    def within(self, sandbox: Sandbox, cwd: Place | None = None) -> Files:
         """The same files, as a command in this sandbox may read and write them.
 
         `cwd` is the directory that such a command would run in: the workspace, and where relative patterns
@@ -80,20 +87,94 @@ class Files:
 
     # One file
 
-    async def read(self, path: str, *, follow: bool = True) -> bytes:
-        """The whole content of a file. Raises RequestFailed (`not_found` is the most frequent reason)."""
+    async def read(self, path: Place, *, follow: bool = True, limit: int | None = None) -> bytes:
+        """The whole content of a file; with `limit`, at most its first so many bytes.
+
+            head = await client.files.read("build.log", limit=10_000)
+
+        Raises NotFound, IsADirectory, PermissionDenied or another RequestFailed.
+        """
+        try:
+            return await self._read(path, follow=follow, limit=limit)
+        except RequestFailed as error:
+            # Servers say of a directory only that it is no file.
+            if error.errno is None and (await self.stat(path)).is_directory:
+                raise directory_failure(error, place(path)) from None
+            raise
+
+    async def _read(self, path: Place, *, follow: bool, limit: int | None) -> bytes:
+        if limit is not None:
+            return await self._read_head(path, limit, follow=follow)
         if follow and self._streams and (await self.stat(path)).size > AT_ONCE_BYTES:
             async with await self.open(path) as file:
                 return b"".join([block async for block in file])
         params = fs.FileParams(self._uri(path), follow)
-        return (await self._ask(results.FileResult, "fs/readFile", params)).data
+        return (await self._ask(results.FileResult, "fs/readFile", params, path)).data
 
-    async def write(self, path: str, data: bytes, *, follow: bool = True) -> None:
-        """Replaces the content of a file, or creates the file; its directory must exist."""
+    async def _read_head(self, path: Place, limit: int, *, follow: bool) -> bytes:
+        if limit < 0:
+            raise InvalidParams(f"limit is a number of bytes, not {limit!r}")
+        if not follow or not self._streams:
+            return (await self._read(path, follow=follow, limit=None))[:limit]
+        parts: list[bytes] = []
+        async with await self.open(path) as file:
+            while limit > 0 and (block := await file.read_at(sum(map(len, parts)), min(limit, BLOCK_BYTES))):
+                parts.append(block)
+                limit -= len(block)
+        return b"".join(parts)
+
+    async def read_text(self, path: Place, *, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The whole content of a file as text. Raises UnicodeDecodeError, and what `read` raises.
+
+        config = await client.files.read_text("pyproject.toml")
+        """
+        return (await self.read(path)).decode(encoding, errors)
+
+    async def read_lines(
+        self, path: Place, start: int = 0, count: int | None = None, *, errors: str = "replace"
+    ) -> list[str]:
+        """`count` lines of a text file from the line `start`, which counts from 0, without their ends.
+
+            await client.files.read_lines("main.py", 10, 20)  # the lines 11 to 30
+
+        A file is read no further than is needed.
+        """
+        if start < 0 or (count is not None and count < 0):
+            raise InvalidParams("start and count must not be below 0")
+        lines, found = Lines(), list[bytes]()
+        end = None if count is None else start + count
+        if not self._streams:
+            found = lines.add(await self.read(path))
+        else:
+            async with await self.open(path) as file:
+                async for block in file:
+                    found += lines.add(block)
+                    if end is not None and len(found) >= end:
+                        break
+        found += lines.rest()
+        return [line.decode(errors=errors) for line in found[start:end]]
+
+    async def write(
+        self, path: Place, data: bytes | str, *, follow: bool = True, parents: bool = False
+    ) -> None:
+        """Replaces the content of a file, or creates the file. Text is written as UTF-8.
+
+        Its directory must exist; with `parents`, missing directories are made.
+        """
+        data = octets(data)
+        try:
+            await self._write(path, data, follow=follow)
+        except NotFound:
+            if not parents:
+                raise
+            await self.make_directory(posixpath.dirname(native(self._uri(path).text)))
+            await self._write(path, data, follow=follow)
+
+    async def _write(self, path: Place, data: bytes, *, follow: bool) -> None:
         streams = self._streams and self._session.offers("fileWriteStreaming")
         if len(data) <= AT_ONCE_BYTES or not follow or not streams:
             # Writing the same content twice is the same as once, so it may be repeated.
-            await self._call("fs/writeFile", fs.WriteFileParams(self._uri(path), data, follow))
+            await self._call("fs/writeFile", fs.WriteFileParams(self._uri(path), data, follow), path)
             return
         while True:
             try:
@@ -102,13 +183,13 @@ class Files:
             except Disconnected:
                 continue  # half of it went nowhere; begin again when there is a connection
 
-    async def _write_blocks(self, path: str, data: bytes) -> None:
+    async def _write_blocks(self, path: Place, data: bytes) -> None:
         async with await self.open(path, "replace") as file:
             view = memoryview(data)
             for place in range(0, len(data), BLOCK_BYTES):
                 await file.write_at(bytes(view[place : place + BLOCK_BYTES]), place)
 
-    async def open(self, path: str, mode: str = "read") -> RemoteFile:
+    async def open(self, path: Place, mode: str = "read") -> RemoteFile:
         """Opens a file to read or write it in blocks; close it, or use it in `async with`.
 
         With "replace", the new content replaces the file when it is closed; with "update" (if the server
@@ -126,35 +207,34 @@ class Files:
         await file._begin()
         return file
 
-    async def stat(self, path: str, *, follow: bool = True) -> FileInfo:
-        return await self._ask(FileInfo, "fs/getMetadata", fs.FileParams(self._uri(path), follow))
+    async def stat(self, path: Place, *, follow: bool = True) -> FileInfo:
+        """What a path is: its kind, size, times and mode. Without `follow`, of a symbolic link itself."""
+        return await self._ask(FileInfo, "fs/getMetadata", fs.FileParams(self._uri(path), follow), path)
 
-    async def exists(self, path: str) -> bool:
+    async def exists(self, path: Place) -> bool:
         """Whether the path exists; a broken symbolic link does not."""
         try:
             await self.stat(path)
-        except RequestFailed as error:
-            if error.code == NOT_FOUND:
-                return False
-            raise
+        except NotFound:
+            return False
         return True
 
-    async def canonicalize(self, path: str) -> str:
+    async def canonicalize(self, path: Place) -> str:
         """The path without symbolic links and dots. It must exist."""
-        result = await self._ask(results.PathResult, "fs/canonicalize", fs.PathParams(self._uri(path)))
+        result = await self._ask(results.PathResult, "fs/canonicalize", fs.PathParams(self._uri(path)), path)
         return native(result.path)
 
     # Folders
 
-    async def make_directory(self, path: str, *, recursive: bool = True) -> None:
+    async def make_directory(self, path: Place, *, recursive: bool = True) -> None:
         """Creates a directory. With `recursive`, also its parents, and an existing directory is accepted."""
         params = fs.CreateDirectoryParams(self._uri(path), recursive)
-        await self._call("fs/createDirectory", params, repeat=recursive)
+        await self._call("fs/createDirectory", params, path, repeat=recursive)
 
-    async def list(self, path: str) -> list[FolderEntry]:
+    async def list(self, path: Place) -> list[FolderEntry]:
         """The entries of a directory; symbolic links are described by their targets."""
         uri = self._uri(path)
-        result = await self._ask(results.EntriesResult, "fs/readDirectory", fs.PathParams(uri))
+        result = await self._ask(results.EntriesResult, "fs/readDirectory", fs.PathParams(uri), path)
         folder = native(uri.text).rstrip("/")
         found = []
         for one in result.entries:
@@ -164,7 +244,7 @@ class Files:
 
     async def walk(
         self,
-        path: str,
+        path: Place,
         *,
         depth: int = 64,
         directories: int = 10_000,
@@ -177,7 +257,7 @@ class Files:
         With `hidden=False`, hidden directories are listed but not entered.
         """
         params = fs.WalkParams(self._uri(path), depth, directories, entries, follow, not hidden)
-        result = await self._ask(results.WalkResult, "fs/walk", params)
+        result = await self._ask(results.WalkResult, "fs/walk", params, path)
         return Walked(
             [(native(path), kind) for path, kind in result.entries],
             [(native(path), message) for path, message in result.errors],
@@ -186,38 +266,38 @@ class Files:
 
     # Changing names
 
-    async def copy(self, source: str, destination: str, *, recursive: bool = False) -> None:
+    async def copy(self, source: Place, destination: Place, *, recursive: bool = False) -> None:
         """Copies within the executor: a file, a symbolic link, or with `recursive` a directory."""
         params = fs.CopyParams(self._uri(source), self._uri(destination), recursive)
-        await self._call("fs/copy", params, repeat=False)
+        await self._call("fs/copy", params, source, repeat=False)
 
-    async def remove(self, path: str, *, recursive: bool = False, force: bool = False) -> None:
+    async def remove(self, path: Place, *, recursive: bool = False, force: bool = False) -> None:
         """Removes a file, a symbolic link or an empty directory; with `recursive`, a full directory.
 
         With `force`, a path that does not exist is accepted.
         """
         params = fs.RemoveParams(self._uri(path), recursive, force)
-        await self._call("fs/remove", params, repeat=force)
+        await self._call("fs/remove", params, path, repeat=force)
 
-    async def rename(self, source: str, destination: str, *, replace: bool = False) -> None:
+    async def rename(self, source: Place, destination: Place, *, replace: bool = False) -> None:
         """Renames a path.
 
         Raises RequestFailed if the destination exists, unless `replace`; or CapabilityMissing.
         """
         self._session.require("fsRename", "rename files")
         params = fs.RenameParams(self._uri(source), self._uri(destination), replace)
-        await self._call("fs/rename", params, repeat=False)
+        await self._call("fs/rename", params, source, repeat=False)
 
-    async def chmod(self, path: str, mode: int, *, follow: bool = True) -> None:
+    async def chmod(self, path: Place, mode: int, *, follow: bool = True) -> None:
         """Sets the permissions of a path. Raises RequestFailed or CapabilityMissing."""
         self._session.require("fsChmod", "change the mode of files")
-        await self._call("fs/chmod", fs.ChmodParams(self._uri(path), mode, follow))
+        await self._call("fs/chmod", fs.ChmodParams(self._uri(path), mode, follow), path)
 
     # Following and finding
 
     async def watch(
         self,
-        path: str,
+        path: Place,
         *,
         recursive: bool = True,
         debounce: float = 0.05,
@@ -238,7 +318,7 @@ class Files:
 
     async def search(
         self,
-        path: str,
+        path: Place,
         pattern: str,
         *,
         regex: bool = True,
@@ -268,11 +348,11 @@ class Files:
             honour_ignore_files=honour_ignore_files,
             timeout_ms=int(timeout * 1000),
         )
-        return await self._ask(Found, "fs/search", params)
+        return await self._ask(Found, "fs/search", params, path)
 
     # Calls
 
-    def _uri(self, path: str) -> FileUri:
+    def _uri(self, path: Place) -> FileUri:
         return self._session.resolve(path)
 
     @property
@@ -280,186 +360,14 @@ class Files:
         """Whether files go in blocks."""
         return self._sandbox is None or self._session.offers("sandboxedFileStreaming")
 
-    async def _ask(self, kind: type[R], method: str, params: Params) -> R:
-        return await self._session.ask(kind, method, confined(params, self._sandbox), repeat=True)
-
-    async def _call(self, method: str, params: Params, *, repeat: bool = True) -> None:
-        await self._session.call(method, confined(params, self._sandbox).encode(), repeat=repeat)
-
-
-class RemoteFile:
-    """An open file. Iterate over it to get its blocks, or read and write at any position."""
-
-    uri: FileUri
-    """Where the file is."""
-    mode: str
-    """ "read", "replace" or "update"."""
-
-    def __init__(
-        self, session: RemoteSession, uri: FileUri, mode: str, handles: Iterator[int], sandbox: Json
-    ) -> None:
-        self.uri = uri
-        self.mode = mode
-        self._session = session
-        self._handles = handles
-        self._sandbox = sandbox
-        self._handle = ""
-        self._generation = 0  # of the connection that the handle belongs to
-        self._identity: tuple[int, int, int] | None = None
-        self._opening = asyncio.Lock()
-        self._writes: set[asyncio.Task[None]] = set()
-        self._failure: BaseException | None = None
-        self._closed = False
-
-    async def _begin(self) -> None:
-        self._handle = await self._open()
-        if self.mode == "read":
-            self._identity = await self._identify()
-
-    async def _open(self) -> str:
-        handle = f"f{next(self._handles)}"
-        self._generation = self._session.link.generation
+    async def _ask(self, kind: type[R], method: str, params: Params, path: Place) -> R:
         try:
-            params = confined(fs.OpenParams(handle, self.uri, self.mode), self._sandbox)
-            await self._session.call("fs/open", params.encode())
-        except BaseException as error:
-            # It may be open all the same; the server forgets it with the connection at the latest.
-            if not isinstance(error, RequestFailed | Disconnected):
-                self._session.later("fs/close", fs.CloseParams(handle).encode())
-            raise
-        return handle
+            return await self._session.ask(kind, method, confined(params, self._sandbox), repeat=True)
+        except RequestFailed as error:
+            raise file_failure(error, place(path)) from None
 
-    async def _identify(self) -> tuple[int, int, int]:
-        """What tells this file from another one that takes its name."""
-        params = confined(fs.FileParams(self.uri), self._sandbox)
-        info = await self._session.ask(FileInfo, "fs/getMetadata", params, repeat=True)
-        return info.size, info.modified_ms, info.created_ms
-
-    async def __aenter__(self) -> RemoteFile:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            await self.close()
-        else:
-            self.abandon()
-
-    # Reading
-
-    async def read_at(self, offset: int, length: int = BLOCK_BYTES) -> bytes:
-        """Up to `length` bytes (at most one block); fewer only at the end of the file.
-
-        After a lost connection the file is opened again. Raises FileChanged if it is then a different file.
-        """
-        while True:
-            handle = self._handle
-            try:
-                params = fs.ReadBlockParams(handle, offset, length)
-                return (await self._session.ask(results.BlockResult, "fs/readBlock", params)).chunk
-            except Disconnected:
-                await self._reopen(handle)
-            except RequestFailed as error:
-                # A call that waited for the next connection finds no handle there.
-                if error.code != NOT_FOUND or self._generation == self._session.link.generation:
-                    raise
-                await self._reopen(handle)
-
-    async def _reopen(self, lost: str) -> None:
-        async with self._opening:
-            if self._handle != lost:
-                return  # another reader has done it
-            self._handle = await self._open()
-            if await self._identify() != self._identity:
-                raise FileChanged(f"{native(self.uri.text)} changed while the connection was down")
-
-    def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        return self.blocks()
-
-    async def blocks(self, offset: int = 0) -> AsyncGenerator[bytes, None]:
-        """The blocks from this position to the end; a few are requested ahead."""
-        ahead: deque[asyncio.Task[bytes]] = deque()
+    async def _call(self, method: str, params: Params, path: Place, *, repeat: bool = True) -> None:
         try:
-            while True:
-                while len(ahead) < IN_FLIGHT:
-                    ahead.append(asyncio.ensure_future(self.read_at(offset)))
-                    offset += BLOCK_BYTES
-                block = await ahead.popleft()
-                if block:
-                    yield block
-                if len(block) < BLOCK_BYTES:
-                    return
-        finally:
-            for task in ahead:
-                task.cancel()
-            await asyncio.gather(*ahead, return_exceptions=True)
-
-    # Writing
-
-    async def write_at(self, data: bytes, offset: int) -> None:
-        """Writes a block (at most 1 MiB). Returns when there is room for the next one.
-
-        Raises the error of an earlier write, if any.
-        """
-        if self._failure is not None:
-            raise self._failure
-        while len(self._writes) >= IN_FLIGHT:
-            await asyncio.wait(self._writes, return_when=asyncio.FIRST_COMPLETED)
-        if self._failure is not None:
-            raise self._failure
-        task = asyncio.ensure_future(self._write(data, offset))
-        self._writes.add(task)
-        task.add_done_callback(self._written)
-
-    async def _write(self, data: bytes, offset: int) -> None:
-        params = fs.WriteBlockParams(self._handle, offset, data).encode()
-        try:
-            await self._session.call("fs/writeBlock", params)
-        except RequestFailed:
-            self._check_connection()
-            raise
-
-    def _check_connection(self) -> None:
-        """Raises Disconnected when the handle went with an earlier connection, and what it had with it."""
-        if self._generation != self._session.link.generation:
-            raise Disconnected("the connection was lost before the file was written")
-
-    def _written(self, task: asyncio.Task[None]) -> None:
-        self._writes.discard(task)
-        if not task.cancelled() and task.exception() is not None and self._failure is None:
-            self._failure = task.exception()
-
-    # The end
-
-    async def close(self) -> None:
-        """Closes the file. The new content replaces the file when this returns, and not before."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._writes:
-            await asyncio.wait(self._writes)
-        if self._failure is not None:
-            self.abandon()
-            raise self._failure
-        if self.mode == "read":
-            self._session.later("fs/close", fs.CloseParams(self._handle).encode())
-            return
-        self._check_connection()
-        await self._session.call("fs/close", fs.CloseParams(self._handle).encode())
-        # Closing a handle that is not there is no error; it only means that nothing was written.
-        self._check_connection()
-
-    def abandon(self) -> None:
-        """Closes the file without keeping what was written."""
-        self._closed = True
-        for task in self._writes:
-            task.cancel()
-        if self._handle and self._generation == self._session.link.generation:
-            self._session.later("fs/close", fs.CloseParams(self._handle, discard=True).encode())
-
-
-def native(text: str) -> str:
-    """A path as programs of the executor know it; its URI if it has no such form."""
-    try:
-        return parse(text).local_path()
-    except (InvalidParams, ValueError):
-        return text
+            await self._session.call(method, confined(params, self._sandbox).encode(), repeat=repeat)
+        except RequestFailed as error:
+            raise file_failure(error, place(path)) from None

@@ -20,6 +20,7 @@ from ..protocol.network import ALLOW, DENY, PolicyAnswer, PolicyRequestParams
 from ..protocol.process import TerminateParams
 from ..protocol.session import EnvironmentInfo
 from ..protocol.watching import ChangedNotice
+from .arguments import place, positive
 from .link import Link
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..protocol.network import Wanted
     from ..protocol.notices import Notice, ProcessNotice
     from ..protocol.results import Result
+    from .arguments import Place
     from .connection import ClientConnection
     from .link import Dial
 
@@ -103,7 +105,14 @@ class RemoteSession:
         same_machine: bool = False,
         summaries: bool = False,
         operate: bool = False,
+        max_concurrency: int | None = None,
+        closed: Callable[[], None] | None = None,
     ) -> None:
+        """`closed` is called after the end of the session, however that came."""
+        if max_concurrency is not None:
+            positive("max_concurrency", max_concurrency)
+        self.room = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
+        self._closed = closed
         self.where = where  # for people
         self.info: EnvironmentInfo | None = None
         self.processes: dict[str, ProcessHandle] = {}
@@ -151,6 +160,13 @@ class RemoteSession:
 
     async def aclose(self) -> None:
         """Ends what this client started and still runs, except kept processes, and the connection."""
+        try:
+            await self._aclose()
+        finally:  # also when that is cancelled
+            if self._closed is not None:
+                self._closed()
+
+    async def _aclose(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
         feeds = self._feeds()
@@ -245,8 +261,9 @@ class RemoteSession:
     def new_process_id(self) -> str:
         return f"{self._prefix}-{next(self._names)}"
 
-    def resolve(self, path: str | None) -> uri.FileUri:
+    def resolve(self, path: Place | None) -> uri.FileUri:
         """See `Client.resolve`."""
+        path = None if path is None else place(path)
         if path is not None and path.startswith("file:"):
             return uri.parse(path)
         base = None if self._same_machine or self.info is None else self.info.cwd

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ..client.client import Client
+    from ..client.connect import Opening
     from .file import Configuration, Declared
 
     #: Connects to an environment, or to this machine without one.
@@ -294,9 +295,26 @@ async def open_declared(
 
     Raises DialFailed, RequestFailed or SettingInvalid.
     """
+    return await opening(
+        declared, resume=resume, take_over=take_over, on_state=on_state, summaries=summaries, operate=operate
+    )
+
+
+def opening(
+    declared: Declared,
+    *,
+    resume: str | None = None,
+    take_over: bool = False,
+    recovery_timeout: float | None = None,
+    on_state: Callable[[str], None] | None = None,
+    summaries: bool = False,
+    operate: bool = False,
+    max_concurrency: int | None = None,
+) -> Opening:
+    """The same for `async with`; nothing is dialled before. Raises SettingInvalid."""
     if declared.url is not None:
         file = declared.token_file
-        return await connect(
+        return connect(
             declared.url,
             token=declared.token if file is None else lambda: read_token(file),
             ca=declared.tls_ca,
@@ -306,15 +324,18 @@ async def open_declared(
             take_over=take_over,
             connect_timeout=declared.connect_timeout,
             initialize_timeout=declared.initialize_timeout,
+            recovery_timeout=recovery_timeout,
             on_state=on_state,
             summaries=summaries,
             operate=operate,
+            max_concurrency=max_concurrency,
         )
-    return await open_program(
+    return open_program(
         [declared.program or "", *declared.args],
         env=dict(declared.env),
         cwd=declared.cwd,
         initialize_timeout=declared.initialize_timeout,
         on_state=on_state,
         summaries=summaries,
+        max_concurrency=max_concurrency,
     )

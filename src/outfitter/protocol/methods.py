@@ -69,7 +69,7 @@ METHODS: dict[str, Method] = {
         Method("process/start", "process.StartParams", "process.StartResult", "exec", "process.start", "environmentContract", "processResize", "processDetach", "networkProxyLaunch", "shellSnapshotV2"),
         Method("process/read", "process.ReadParams", "process.ReadResult", "exec", "process.read"),
         Method("process/write", "process.WriteParams", "process.WriteResult", "exec", "process.write", "processStdinEof"),
-        Method("process/signal", "process.SignalParams", "results.Done", "exec", "process.signal"),
+        Method("process/signal", "process.SignalParams", "results.Done", "exec", "process.signal", "processSignals"),
         Method("process/terminate", "process.TerminateParams", "process.TerminateResult", "exec", "process.terminate", "processTerminateGrace"),
         Method("process/resize", "process.ResizeParams", "results.Done", "exec", "process.resize", "processResize"),
         Method("process/list", "environment.NoParams", "process.ListResult", "exec", "process.list_processes", "processList"),

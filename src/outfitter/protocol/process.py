@@ -13,7 +13,7 @@ from .environment import ContractParams, EnvPolicyParams, ShellSnapshotParams
 from .fields import Fields, unsigned, wrong
 from .jsontext import dumps, quote
 from .results import Result, flag
-from .shape import Shape, choice, member, shape
+from .shape import Shape, member, shape
 from .uri import FileUri
 
 TYPE_CHECKING = False
@@ -267,10 +267,21 @@ class WriteParams:
         return params
 
 
+# What a client may send beside "interrupt" (ours): what programs wait for, and job control.
+SIGNALS = ("HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "ALRM", "TERM", "CONT", "STOP", "TSTP", "WINCH")
+
+
+def _signal(fields: Fields, name: str) -> str:
+    found = fields.members.get(name)
+    if found in SIGNALS:
+        return str(found)
+    return fields.choice(name, ("interrupt",))  # the reference's words for anything else
+
+
 @shape()
 class SignalParams(Shape):
     process_id: str = member(Fields.ident)
-    signal: str = member(choice("interrupt"), default="interrupt", required=True)
+    signal: str = member(_signal, default="interrupt", required=True)
 
 
 @shape()
@@ -391,13 +402,14 @@ class ClosedNotice:
 
 @quick_record
 class StartResult(Result):
-    """process/start. Ours: `warnings` about the project's environment, for a client that sent a `contract`,
-    and a summary of the command's `environment`, for one that asked for summaries."""
+    """process/start. Ours: `warnings` about the project's environment and the `pid`, for a client that sent a
+    `contract`, and a summary of the command's `environment`, for one that asked for summaries."""
 
     process_id: str
     sandbox_type: str = "none"
     warnings: tuple[str, ...] = ()
     environment: EnvironmentSummary | None = None
+    pid: int | None = None
 
     @classmethod
     def decode(cls, result: Json) -> StartResult:
@@ -407,10 +419,13 @@ class StartResult(Result):
             fields.text_or_none("sandboxType") or "none",
             tuple(fields.texts("warnings")) if "warnings" in fields else (),
             fields.document("environment"),
+            fields.unsigned_or_none("pid"),
         )
 
     def wire(self) -> str:
         more = f',"warnings":{dumps(list(self.warnings))}' if self.warnings else ""
+        if self.pid is not None:
+            more += f',"pid":{self.pid}'
         if self.environment is not None:
             more += f',"environment":{dumps(self.environment)}'
         return f'{{"processId":{quote(self.process_id)},"sandboxType":"{self.sandbox_type}"{more}}}'

@@ -238,7 +238,7 @@ class _Start:
         if params.contract is not None:
             if params.env and (resolved.refused or "PATH" in params.env):
                 warnings = (*warnings, *_not_set(resolved, params.env))
-            return StartResult(params.process_id, kind, warnings, told)
+            return StartResult(params.process_id, kind, warnings, told, process.pid)
         result = StartResult(params.process_id, kind, environment=told)
         return self._said_beside(result, process) if warnings or self.flags else result
 

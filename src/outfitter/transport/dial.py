@@ -79,6 +79,8 @@ async def dial(
 
         text, retryable = explain(error, address.host)
         raise DialFailed(f"cannot connect to {address.text}: {text}", retryable=retryable) from None
+    except DialFailed:
+        raise
     except OSError as error:
         reason = _reason(error)
         if address.secure and transport is None and isinstance(error, ConnectionResetError):

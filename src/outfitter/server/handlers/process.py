@@ -113,8 +113,14 @@ def _decoded_first(call: Call, params: WriteParams) -> Later:
 
 def signal(call: Call, params: SignalParams) -> Done:
     process = call.session.processes.get(params.process_id)
-    if process is not None:
+    if process is None:
+        return DONE
+    if params.signal == "interrupt":
         process.interrupt()
+    else:
+        import signal as numbers  # only for who sends another one
+
+        process.signal(numbers.Signals[f"SIG{params.signal}"])
     return DONE
 
 

@@ -1,0 +1,91 @@
+"""What callers give, checked at the call and in the words of the wire. Pure."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from ..errors import InvalidParams
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    #: A path on the executor: text or a PathLike; relative ones start at its working directory.
+    Place = str | os.PathLike[str]
+    #: A command: its program and arguments; with `shell`, one text.
+    Command = Sequence[str | os.PathLike[str]] | str
+
+_SHELL = "/bin/sh"  # of an executor that does not say
+
+
+def words(command: Command, *, shell: bool = False, shell_path: str | None = None) -> list[str]:
+    """The argv of a command. Raises TypeError, or InvalidParams for what no command can be given."""
+    if shell:
+        if not isinstance(command, str):
+            raise TypeError(f"with shell=True a command is one text, not {type(command).__name__}")
+        return [shell_path or _SHELL, "-c", _word("the command", command)]
+    if isinstance(command, str | bytes | bytearray | os.PathLike):
+        raise TypeError(
+            f"a command is a list of its program and arguments, not {command!r}: write [...], or give "
+            "shell=True for a text that the executor's shell runs"
+        )
+    argv = [_word(f"argument {place}", part) for place, part in enumerate(command)]
+    if not argv or not argv[0]:
+        raise InvalidParams(
+            "a command has at least a program: the list is empty, or begins with an empty text"
+        )
+    return argv
+
+
+def _word(what: str, part: object) -> str:
+    text = part if isinstance(part, str) else os.fspath(part) if isinstance(part, os.PathLike) else None
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is {part!r}: text or a path is wanted, not {type(part).__name__}")
+    if "\0" in text:
+        raise InvalidParams(f"{what} contains a NUL byte, which no command can be given")
+    return encodable(what, text)
+
+
+def encodable(what: str, text: str) -> str:
+    """The text, if it can be sent. Raises InvalidParams."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidParams(f"{what} is not UTF-8, which cannot be sent: {text!r}") from None
+    return text
+
+
+def place(path: Place) -> str:
+    """A path as text. Raises TypeError or InvalidParams."""
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"a path is text or a PathLike of text, not {type(path).__name__}")
+    if "\0" in text:
+        raise InvalidParams(f"the path {text!r} contains a NUL byte")
+    return text
+
+
+def octets(data: bytes | str) -> bytes:
+    """Input as a command reads it: text becomes UTF-8. Raises TypeError."""
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise TypeError(f"a command's input is bytes or text, not {type(data).__name__}")
+
+
+def signal_name(given: str | int) -> str:
+    """ "TERM" for "TERM", "SIGTERM" or 15. Raises InvalidParams."""
+    try:
+        if isinstance(given, int):
+            return signal.Signals(given).name.removeprefix("SIG")
+        return signal.Signals["SIG" + given.upper().removeprefix("SIG")].name.removeprefix("SIG")
+    except (KeyError, ValueError):
+        raise InvalidParams(f"{given!r} is no signal: give a name such as TERM, or its number") from None
+
+
+def positive(what: str, value: float) -> None:
+    """Raises InvalidParams unless the number is above zero."""
+    if not value > 0:
+        raise InvalidParams(f"{what} must be above 0, and is {value!r}")

@@ -1,0 +1,68 @@
+"""One stream of a command's output, to be read by lines or by bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.events import Output
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from .feed import ProcessFeed
+
+
+class OutputReader:
+    """The stdout or the stderr of a command, as it comes.
+
+        async with client.start(["server"]) as process:
+            print(await process.stdout.readline())
+
+    It takes its bytes from the events of the process: read either the readers or the events. What the other
+    stream prints meanwhile waits for its reader, and slows the command down when 8 MiB wait.
+    """
+
+    def __init__(self, feed: ProcessFeed, stream: str) -> None:
+        self._feed = feed
+        self._stream = stream
+
+    async def read(self, limit: int = -1) -> bytes:
+        """At most `limit` bytes, as soon as there are some, or all to the end; b"" at the end."""
+        while limit < 0 or not self._kept:
+            if limit == 0 or not await self._more():
+                break
+        return self._take(len(self._kept) if limit < 0 else limit)
+
+    async def readline(self) -> bytes:
+        """The next line with its end; without one if the output ends with it; b"" at the end."""
+        looked = 0
+        while (end := self._kept.find(b"\n", looked)) < 0:
+            looked = len(self._kept)
+            if not await self._more():
+                return self._take(looked)
+        return self._take(end + 1)
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        while line := await self.readline():
+            yield line
+
+    @property
+    def _kept(self) -> bytearray:
+        return self._feed.kept_output.setdefault(self._stream, bytearray())
+
+    def _take(self, size: int) -> bytes:
+        kept = self._kept
+        taken = bytes(kept[:size])
+        del kept[:size]
+        self._feed.count(-len(taken))
+        return taken
+
+    async def _more(self) -> bool:
+        """Takes the next event; False at the end. Cancelled, it has taken nothing."""
+        before = len(self._kept)
+        event = await self._feed.next(lambda: len(self._kept) > before)
+        if isinstance(event, Output):
+            self._feed.kept_output.setdefault(event.stream, bytearray()).extend(event.data)
+            self._feed.count(len(event.data))  # it still waits for its reader
+            self._feed.news.set()  # who may be another one
+        return event is not None or len(self._kept) > before

@@ -1,0 +1,176 @@
+"""Copies between this machine and an executor: files and trees. Part of `client.files`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from ..errors import InvalidParams, RemoteProtocolError
+from .arguments import place
+from .openfile import BLOCK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any, BinaryIO, Protocol
+
+    from .arguments import Place
+    from .openfile import RemoteFile
+    from .session import RemoteSession
+
+    class Stored(Protocol):
+        """A file or a folder of the executor."""
+
+        @property
+        def is_directory(self) -> bool: ...
+        @property
+        def is_file(self) -> bool: ...
+        @property
+        def mode(self) -> int | None: ...
+
+    class Entry(Protocol):
+        @property
+        def name(self) -> str: ...
+        @property
+        def path(self) -> str: ...
+        @property
+        def is_directory(self) -> bool: ...
+        @property
+        def is_file(self) -> bool: ...
+
+
+_AT_A_TIME = 8  # files of a tree: hides the round trips of small ones
+
+
+class Transfers:
+    """The part of `Files` that copies from and to this machine. Disks here are used in a thread."""
+
+    _session: RemoteSession
+
+    if TYPE_CHECKING:
+        # What `Files` has.
+        async def write(self, path: Place, data: bytes | str) -> None: ...
+        async def open(self, path: Place, mode: str = "read") -> RemoteFile: ...
+        async def make_directory(self, path: Place, *, recursive: bool = True) -> None: ...
+        async def chmod(self, path: Place, mode: int) -> None: ...
+        async def stat(self, path: Place) -> Stored: ...
+        async def list(self, path: Place) -> Sequence[Entry]: ...
+
+    async def upload(self, local: Place, remote: Place) -> None:
+        """Copies a file or a tree of this machine to the path `remote`, with modes where the server can.
+
+            await client.files.upload("src", "/w/src")
+
+        `remote` is the copy itself, never a directory to put it into. Files that are there are replaced,
+        others stay. Symbolic links are followed; links to directories inside a tree, and what is neither a
+        file nor a directory, are errors. Raises OSError for what is wrong here and RequestFailed for there.
+        """
+        folders, files = await asyncio.to_thread(_tree, place(local), place(remote))
+        for folder in folders:
+            await self.make_directory(folder)
+        await _all([lambda one=one: self._send(*one) for one in files])  # type: ignore[misc]
+
+    async def download(self, remote: Place, local: Place) -> None:
+        """Copies a file or a tree of the executor to the path `local` of this machine.
+
+            await client.files.download("/w/dist", "dist")
+
+        The rules are those of `upload`.
+        """
+        pending = [(place(remote), place(local))]
+        files: list[tuple[str, str]] = []
+        while pending:
+            there, here = pending.pop()
+            found = await self.stat(there)
+            if not found.is_directory:
+                files.append((there, here))
+                continue
+            await asyncio.to_thread(os.makedirs, here, exist_ok=True)
+            for one in await self.list(there):
+                _check_name(one.name)
+                pending.append((one.path, os.path.join(here, one.name)))
+        await _all([lambda one=one: self._fetch(*one) for one in files])  # type: ignore[misc]
+
+    async def _send(self, here: str, there: str, mode: int) -> None:
+        source = await asyncio.to_thread(open, here, "rb")
+        try:
+            block = await asyncio.to_thread(source.read, BLOCK_BYTES)
+            if len(block) < BLOCK_BYTES or not self._session.offers("fileWriteStreaming"):
+                await self.write(there, block + await asyncio.to_thread(source.read))
+            else:
+                await self._send_blocks(source, block, there)
+        finally:
+            source.close()
+        if self._session.offers("fsChmod"):
+            await self.chmod(there, mode)
+
+    async def _send_blocks(self, source: BinaryIO, block: bytes, there: str) -> None:
+        offset = 0
+        async with await self.open(there, "replace") as file:
+            while block:
+                await file.write_at(block, offset)
+                offset += len(block)
+                block = await asyncio.to_thread(source.read, BLOCK_BYTES)
+
+    async def _fetch(self, there: str, here: str) -> None:
+        """Beside its place first: a file that is there is replaced by a whole one, or not at all."""
+        partial = f"{here}.{os.getpid()}.partial"
+        try:
+            async with await self.open(there) as file:
+                target = await asyncio.to_thread(open, partial, "wb")
+                try:
+                    async for block in file:
+                        await asyncio.to_thread(target.write, block)
+                finally:
+                    await asyncio.to_thread(target.close)
+            mode = (await self.stat(there)).mode
+            if mode is not None:
+                os.chmod(partial, mode)
+            os.replace(partial, here)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(partial)
+            raise
+
+
+def _tree(here: str, there: str) -> tuple[list[str], list[tuple[str, str, int]]]:
+    """The folders that are to be there, each after its own, and the files: from where, to where, mode."""
+    folders: list[str] = []
+    files: list[tuple[str, str, int]] = []
+    pending = [(here, there)]
+    while pending:
+        source, target = pending.pop()
+        found = os.stat(source)
+        if stat.S_ISREG(found.st_mode):
+            files.append((source, target, stat.S_IMODE(found.st_mode)))
+        elif stat.S_ISDIR(found.st_mode) and (source == here or not os.path.islink(source)):
+            folders.append(target)
+            pending += [(os.path.join(source, name), f"{target}/{name}") for name in os.listdir(source)]
+        else:
+            raise InvalidParams(f"{source} is a link to a directory, or no file: it cannot be uploaded")
+    return folders, files
+
+
+def _check_name(name: str) -> None:
+    """A name of an executor, which nobody here need trust."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise RemoteProtocolError(f"the executor names an entry {name!r}, which no directory can have")
+
+
+async def _all(work: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    """Does all of it, a few at a time. The first failure ends the rest."""
+    left = iter(work)
+
+    async def some() -> None:
+        for one in left:
+            await one()
+
+    tasks = [asyncio.ensure_future(some()) for _ in range(min(_AT_A_TIME, len(work)))]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

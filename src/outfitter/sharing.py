@@ -1,0 +1,199 @@
+"""One client for any asyncio loop, or none: it lives on a loop of its own, in a background thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from .client.files import Files
+from .environments.file import LOCAL
+from .errors import SessionExpired
+from .opening import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+    from concurrent.futures import Future
+    from typing import Literal, Unpack
+
+    from .client.arguments import Command
+    from .client.client import Client
+    from .client.completed import Completed, CompletedText
+    from .client.connect import Opening
+    from .client.running import RunOptions
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Pending(Generic[T]):
+    """The result of a call that is under way: `await` it in any loop, or ask for `result()` without one."""
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    def __await__(self) -> Generator[Any, None, T]:
+        # A cancelled wait cancels the call, with the effects that this has there.
+        return asyncio.wrap_future(self._future).__await__()
+
+    def result(self, timeout: float | None = None) -> T:
+        """Waits for the result in this thread. Raises TimeoutError; the call then goes on."""
+        return self._future.result(timeout)
+
+    def cancel(self) -> None:
+        """Cancels the call."""
+        self._future.cancel()
+
+
+def _shared(
+    method: Callable[Concatenate[Files, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SharedFiles, P], Pending[T]]:
+    def call(self: SharedFiles, /, *args: P.args, **named: P.kwargs) -> Pending[T]:
+        return self._client.do(lambda client: method(client.files, *args, **named))
+
+    call.__doc__ = method.__doc__
+    call.__name__ = method.__name__
+    return call
+
+
+class SharedFiles:
+    """The executor's files: the calls of `Client.files`, each of which gives a `Pending`."""
+
+    def __init__(self, client: SharedClient) -> None:
+        self._client = client
+
+    read = _shared(Files.read)
+    read_text = _shared(Files.read_text)
+    read_lines = _shared(Files.read_lines)
+    write = _shared(Files.write)
+    stat = _shared(Files.stat)
+    exists = _shared(Files.exists)
+    list = _shared(Files.list)
+    make_directory = _shared(Files.make_directory)
+    walk = _shared(Files.walk)
+    copy = _shared(Files.copy)
+    remove = _shared(Files.remove)
+    rename = _shared(Files.rename)
+    upload = _shared(Files.upload)
+    download = _shared(Files.download)
+
+
+class SharedClient:
+    """A client for any loop or none. Made by `outfitter.shared()`."""
+
+    def __init__(self, opening: Callable[[], Opening]) -> None:
+        self._opening = opening
+        self._client: Client | None = None
+        self._closed = False
+        self._opens = asyncio.Lock()
+        self._lock = threading.Lock()  # a call and the close do not meet
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="outfitter.shared", daemon=True)
+        self._thread.start()
+        self.files = SharedFiles(self)
+
+    def do(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> Pending[T]:
+        """Calls `work` with the client, on its own loop: whatever the client can do.
+
+            exit_code = await shared.do(talk)  # async def talk(client): ...
+
+        Raises SessionExpired after the close.
+        """
+        with self._lock:
+            if self._closed:
+                raise self._gone()
+            return self._begin(work)
+
+    def _gone(self) -> SessionExpired:
+        return SessionExpired("the client is closed")
+
+    @overload
+    def run(
+        self, argv: Command, *, text: Literal[False] = ..., **options: Unpack[RunOptions]
+    ) -> Pending[Completed]: ...
+
+    @overload
+    def run(
+        self, argv: Command, *, text: Literal[True], **options: Unpack[RunOptions]
+    ) -> Pending[CompletedText]: ...
+
+    def run(
+        self, argv: Command, *, text: bool = False, **options: Unpack[RunOptions]
+    ) -> Pending[Completed] | Pending[CompletedText]:
+        """`Client.run`: await it, or ask for its `result()`."""
+        if text:
+            return self.do(lambda client: client.run(argv, text=True, **options))
+        return self.do(lambda client: client.run(argv, **options))
+
+    def shell(
+        self, command: str, *, login: bool = False, **options: Unpack[RunOptions]
+    ) -> Pending[Completed]:
+        """`Client.shell`: await it, or ask for its `result()`."""
+        return self.do(lambda client: client.shell(command, login=login, **options))
+
+    def close(self) -> None:
+        """Ends every command of this client, its connection and its thread. Waits for that."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            ending = self._begin(None)
+        try:
+            ending.result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    async def aclose(self) -> None:
+        """The same, awaited."""
+        await asyncio.to_thread(self.close)
+
+    def _begin(self, work: Callable[[Client], Coroutine[Any, Any, T]] | None) -> Pending[Any]:
+        told = self._end() if work is None else self._do(work)
+        return Pending(asyncio.run_coroutine_threadsafe(told, self._loop))
+
+    # On the thread
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _do(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        try:
+            async with self._opens:
+                if self._client is None:
+                    self._client = await self._opening()
+            return await work(self._client)
+        except asyncio.CancelledError:
+            if self._closed:
+                raise self._gone() from None
+            raise
+
+    async def _end(self) -> None:
+        """Ends what is under way, then the client."""
+        mine = asyncio.current_task()
+        others = [task for task in asyncio.all_tasks() if task is not mine]
+        client = self._client
+        if client is not None:
+            await client.aclose()  # who waits for a call gets SessionExpired
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_default_executor()
+
+
+def shared(
+    target: str = LOCAL, *, summaries: bool = False, max_concurrency: int | None = None
+) -> SharedClient:
+    """One client for any asyncio loop or none, for programs that begin a new loop for each call.
+
+        client = outfitter.shared("build")
+        asyncio.run(use(client))                      # await client.run([...]) in any loop
+        asyncio.run(use(client))
+        print(client.run(["true"]).result().ok)       # or wait for it without a loop
+        client.close()
+
+    `target` is a URL, the name of an environment, or `local` for this machine. The connection is made with
+    the first call, which raises what `connect` raises; the next call tries again then.
+    """
+    return SharedClient(lambda: connect(target, summaries=summaries, max_concurrency=max_concurrency))

@@ -1,0 +1,341 @@
+"""What people type first: each call works as it is written in the documentation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import outfitter
+from outfitter import sync
+from outfitter.client.client import Client
+from outfitter.errors import InvalidParams
+
+Body = Coroutine[Any, Any, None]
+
+
+@contextlib.asynccontextmanager
+async def client_here() -> AsyncIterator[Client]:
+    async with outfitter.local(environment={"PATH": os.environ["PATH"]}) as client:
+        yield client
+
+
+def run(work: Body) -> None:
+    asyncio.run(asyncio.wait_for(work, 60))
+
+
+def test_run_takes_what_subprocess_takes(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            done = await client.run("pwd; echo $0", shell=True, check=True, text=True, cwd=tmp_path)
+            assert (done.ok, done.returncode, done.stdout) == (True, 0, done.text)
+            assert done.text.splitlines()[0] == str(tmp_path)
+            assert done.duration > 0
+            assert done.args[1:] == ("-c", "pwd; echo $0")
+            assert (await client.run([Path("/bin/echo"), tmp_path])).text == f"{tmp_path}\n"
+            assert (await client.shell("cat", input="hi")).stdout == b"hi"
+            assert (await client.shell("echo hi", text=True)).stdout == "hi\n"
+
+    run(main())
+
+
+def test_failed_command_is_an_error_if_asked_for() -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            with pytest.raises(outfitter.CommandFailed, match=r"exited with 3: sorry") as raised:
+                await client.shell("echo sorry >&2; exit 3", check=True)
+            assert (raised.value.exit_code, raised.value.stderr) == (3, b"sorry\n")
+            killed = await client.shell("kill -9 $$")
+            assert (killed.ok, killed.exit_code, killed.signal) == (False, 137, "KILL")
+            assert (await client.shell("exit 3")).signal is None
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("overflow", "kept"), [("head", b"012345"), ("tail", b"6789ab"), ("ends", b"0129ab")]
+)
+def test_too_much_output_is_cut_to_the_byte(overflow: str, kept: bytes) -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            told = "printf 0123456789ab; printf err >&2"
+            done = await client.shell(told, max_output=6, overflow=overflow)
+            assert (done.stdout, done.stderr, done.truncated, done.dropped) == (kept, b"err", True, 6)
+            with pytest.raises(outfitter.OutputTooLarge) as raised:
+                await client.shell(told, max_output=6)
+            assert raised.value.stdout == b"012345"
+            assert not (await client.shell(told, max_output=12)).truncated
+
+    run(main())
+
+
+def test_streams_are_merged_as_they_came() -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            # Each word waits until the one before has been read, which keeps the pipes in order.
+            process = await client.run(
+                ["sh", "-c", "echo a; read x; echo b >&2; read x; echo c"], merge=True, input="\n\n"
+            )
+            assert sorted(process.output.split()) == [b"a", b"b", b"c"]
+            assert process.stderr == b""
+
+    run(main())
+
+
+def test_what_a_command_left_in_the_background_is_not_waited_for() -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            # It would hold the pipe for ever; the client's end ends it.
+            done = await client.shell("cat /dev/zero >/dev/null & echo $!; exit 4", linger=0.05)
+            assert (done.exit_code, done.stdout.strip().isdigit()) == (4, True)
+
+    run(main())
+
+
+def test_lines_come_whole_and_a_failure_is_told() -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            found = []
+            with pytest.raises(outfitter.CommandFailed):
+                async for line in client.lines(
+                    "printf 'one\\ntwo\\r\\nthr'; printf 'ee'; exit 1", shell=True
+                ):
+                    found.append(line)
+            assert found == ["one", "two", "three"]
+            async for line in client.lines(["yes"]):
+                assert line == "y"
+                break  # and the command is ended
+
+    run(main())
+
+
+def test_block_ends_its_command() -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            told = "trap 'echo bye; exit 0' TERM; echo $$; while :; do read x; done"
+            async with client.start(["sh", "-c", told], stdin=True) as process:
+                assert int(await process.stdout.readline()) == process.pid
+                await process.signal("TERM")
+                await process.write("\n")
+                assert await process.stdout.readline() == b"bye\n"
+                assert await process.stdout.readline() == b""
+                assert await process.stderr.read() == b""
+            async with client.start(["cat"], stdin=True) as other:
+                pass
+            assert await other.wait() == 137
+            task = asyncio.create_task(client.start(["true"]))
+            assert await (await task).wait() == 0
+
+    run(main())
+
+
+def test_two_readers_get_each_its_stream() -> None:
+    async def main() -> None:
+        async with (
+            client_here() as client,
+            client.start("for i in 1 2 3; do echo o$i; echo e$i >&2; done", shell=True) as process,
+        ):
+            both = await asyncio.gather(process.stdout.read(), process.stderr.read())
+            assert both == [b"o1\no2\no3\n", b"e1\ne2\ne3\n"]
+
+    run(main())
+
+
+def test_a_cancelled_anext_loses_nothing() -> None:
+    async def main() -> None:
+        async with client_here() as client, client.start(["cat"], stdin=True) as process:
+            events = aiter(process)
+            waiting = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(0)  # it waits now
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await process.write("hi")
+            assert await anext(events) == outfitter.Output("stdout", b"hi")
+
+    run(main())
+
+
+def test_commands_wait_for_their_turn() -> None:
+    async def main() -> None:
+        async with outfitter.local(max_concurrency=8) as client:
+            done = await asyncio.gather(*(client.run(["true"]) for _ in range(1100)))
+            assert all(one.ok for one in done)
+
+    run(main())
+
+
+def test_client_without_a_block() -> None:
+    async def main() -> None:
+        client = await outfitter.open_local()
+        assert (await client.run(["true"])).ok
+        await client.aclose()
+        with pytest.raises(outfitter.SessionExpired):
+            await client.run(["true"])
+        other = await outfitter.open()
+        await other.aclose()
+
+    run(main())
+
+
+def test_plain_client_has_all_of_it() -> None:
+    client = sync.open_local()
+    assert client.run("echo hi", shell=True, text=True, check=True).stdout == "hi\n"
+    with client.start(["sh", "-c", "echo hi; cat"], stdin=True) as process:
+        assert process.stdout.readline() == b"hi\n"
+        assert process.pid is not None
+        process.signal("KILL")
+    assert list(client.lines(["seq", "2"])) == ["1", "2"]
+    with pytest.raises(outfitter.CommandFailed):
+        client.shell("exit 1", check=True, on_output=print)
+    client.close()
+    with pytest.raises(outfitter.SessionExpired):
+        client.run(["true"])
+
+
+def test_environment_is_reached_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Path(__file__).parents[2] / ".venv" / "bin" / "outfitter"
+    told = f'[[environments]]\nid = "build"\nprogram = "{program}"\nargs = ["serve", "--listen", "stdio"]\n'
+    (tmp_path / "environments.toml").write_text(told)
+    monkeypatch.setenv("OUTFITTER_HOME", str(tmp_path))
+
+    async def main() -> None:
+        async with outfitter.connect("build") as client:
+            assert (await client.run(["true"])).ok
+        with pytest.raises(outfitter.EnvironmentUnknown, match="build"):
+            outfitter.connect("biuld")
+        with pytest.raises(outfitter.SettingInvalid, match="environments"):
+            outfitter.connect("build", token="secret")
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "kind", "word"),
+    [
+        ("echo hi", {}, TypeError, "shell=True"),
+        (["echo", b"hi"], {}, TypeError, "argument 1"),
+        (["echo", 7], {}, TypeError, "argument 1"),
+        (["echo"], {"shell": True}, TypeError, "one text"),
+        ([], {}, InvalidParams, "at least a program"),
+        (["a\0b"], {}, InvalidParams, "NUL"),
+        (["a", "\udcff"], {}, InvalidParams, "argument 1 is not UTF-8"),
+        (["true"], {"env": {"A=B": "1"}}, outfitter.VariableInvalid, "A=B"),
+        (["true"], {"env": {"A": 1}}, TypeError, "text"),
+        (["true"], {"cwd": "a\0b"}, InvalidParams, "NUL"),
+        (["true"], {"cwd": b"/"}, TypeError, "path"),
+        (["true"], {"input": 7}, TypeError, "bytes or text"),
+        (["true"], {"overflow": "middle"}, InvalidParams, "head"),
+        (["true"], {"max_output": -1}, InvalidParams, "max_output"),
+        (["true"], {"linger": -1}, InvalidParams, "linger"),
+    ],
+)
+def test_bad_argument_is_refused_at_the_call(
+    command: Any, options: dict[str, Any], kind: type[Exception], word: str
+) -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            with pytest.raises(kind, match=word):
+                await client.run(command, **options)
+
+    run(main())
+
+
+def test_errors_name_the_thing_and_are_pythons_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            with pytest.raises(outfitter.ProgramNotFound, match="nosuch") as missing:
+                await client.run(["nosuch"])
+            assert (missing.value.program, missing.value.errno) == ("nosuch", 2)
+            assert isinstance(missing.value, FileNotFoundError)
+            with pytest.raises(FileNotFoundError, match="/nope") as nowhere:
+                await client.run(["true"], cwd="/nope")
+            assert nowhere.value.filename == "/nope"
+            assert not isinstance(nowhere.value, outfitter.ProgramNotFound)
+            with pytest.raises(outfitter.NotFound, match="/nope") as unread:
+                await client.files.read("/nope")
+            assert (unread.value.path, unread.value.errno) == ("/nope", 2)
+            with pytest.raises(IsADirectoryError):
+                await client.files.read(tmp_path)
+
+    run(main())
+
+
+def test_files_take_paths_and_text(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            files, path = client.files, tmp_path / "a" / "b.txt"
+            with pytest.raises(FileNotFoundError, match=r"b\.txt"):
+                await files.write(path, "x")
+            await files.write(path, "one\ntwo\r\nthrée", parents=True)
+            assert await files.read_text(path) == "one\ntwo\r\nthrée"
+            assert await files.read(path, limit=5) == b"one\nt"
+            assert await files.read(path, limit=500) == path.read_bytes()
+            assert await files.read_lines(path) == ["one", "two", "thrée"]
+            assert await files.read_lines(path, 1, 1) == ["two"]
+            with pytest.raises(TypeError):
+                await files.write(path, 7)  # type: ignore[arg-type]
+            with pytest.raises(InvalidParams, match="limit"):
+                await files.read(path, limit=-1)
+
+    run(main())
+
+
+def test_trees_go_there_and_back(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "empty").mkdir(parents=True)
+    (tree / "deep" / "er").mkdir(parents=True)
+    large = os.urandom(3 << 20)
+    (tree / "deep" / "er" / "large").write_bytes(large)
+    (tree / "tool").write_text("#!/bin/sh\n")
+    (tree / "tool").chmod(0o755)
+
+    async def main() -> None:
+        async with client_here() as client:
+            for _ in range(2):  # a repeat does not nest
+                await client.upload(tree, tmp_path / "there")
+                await client.download(tmp_path / "there", tmp_path / "back")
+            await client.files.upload(tree / "tool", tmp_path / "one")
+            (tree / "loop").symlink_to(tree)
+            with pytest.raises(InvalidParams, match="loop"):
+                await client.upload(tree, tmp_path / "other")
+            with pytest.raises(FileNotFoundError):
+                await client.download(tmp_path / "nothing", tmp_path / "back")
+
+    run(main())
+    back = tmp_path / "back"
+    found = sorted(str(one.relative_to(back)) for one in back.rglob("*"))
+    assert found == ["deep", "deep/er", "deep/er/large", "empty", "tool"]
+    assert (back / "deep" / "er" / "large").read_bytes() == large
+    assert (back / "tool").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "one").read_text() == "#!/bin/sh\n"
+
+
+def test_transcript_keeps_the_newest_text_in_whole_characters() -> None:
+    async def main() -> None:
+        async with client_here() as client, client.start(["cat"], stdin=True) as process:
+            transcript = outfitter.Transcript(process, limit=8)
+            await process.write("who? é".encode()[:-1])
+            assert await transcript.find(["nobody", "who?"]) == "who?"
+            assert transcript.take() == "who? "
+            await process.write(b"\xa9nd more")
+            assert await transcript.find(["more"]) == "more"
+            assert transcript.text() == "nd more"
+            assert not await transcript.wait(0)
+            await process.close_stdin()
+            assert await transcript.find(["never"]) is None
+            assert await transcript.wait()
+            assert transcript.closed
+
+    run(main())
+
+
+def test_completion_shows_public_names_and_nothing_else() -> None:
+    assert sorted(dir(outfitter)) == sorted([*outfitter.__all__, "__version__"])
+    for kind in (outfitter.Client, outfitter.RemoteProcess, sync.Client, sync.Files):
+        for name in dir(kind):
+            assert name.startswith("_") or getattr(kind, name).__doc__, f"{kind.__name__}.{name}"

@@ -1,0 +1,83 @@
+"""One client for any loop or none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import outfitter
+from outfitter.client.client import Client
+from outfitter.sharing import SharedClient
+from tests.support.machine import wait_until
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedClient]:
+    client = outfitter.shared()
+    yield client
+    client.close()
+
+
+def test_calls_are_awaited_in_any_loop_and_waited_for_in_none(shared: SharedClient, tmp_path: Path) -> None:
+    async def use() -> bytes:
+        await shared.files.write(tmp_path / "a", "text")
+        both = await asyncio.gather(shared.run(["echo", "hi"]), shared.shell("echo ho"))
+        return both[0].stdout + both[1].stdout
+
+    assert [asyncio.run(use()), asyncio.run(use())] == [b"hi\nho\n"] * 2
+    assert shared.run(["echo", "hi"], text=True).result().stdout == "hi\n"
+    assert shared.files.read_text(tmp_path / "a").result() == "text"
+
+
+def test_errors_are_those_of_the_client(shared: SharedClient) -> None:
+    with pytest.raises(outfitter.ProgramNotFound):
+        shared.run(["nosuch"]).result()
+
+    async def use() -> None:
+        with pytest.raises(TypeError, match="shell=True"):
+            await shared.run("echo hi")
+
+    asyncio.run(use())
+
+
+def test_cancelled_wait_ends_the_command(shared: SharedClient, tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+
+    async def use() -> None:
+        run = asyncio.ensure_future(
+            shared.shell(f"echo $$ > {mark}.new; mv {mark}.new {mark}; cat /dev/zero >/dev/null")
+        )
+        await asyncio.to_thread(wait_until, mark.exists, "the command runs")
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    asyncio.run(use())
+    wait_until(lambda: not Path(f"/proc/{mark.read_text().strip()}").exists(), "the command is ended")
+
+
+def test_whatever_the_client_can_do(shared: SharedClient) -> None:
+    async def talk(client: Client) -> bytes:
+        async with client.start(["cat"], stdin=True) as process:
+            await process.write("hi\n")
+            return await process.stdout.readline()
+
+    assert shared.do(talk).result() == b"hi\n"
+
+
+def test_closed_client_says_so() -> None:
+    client = outfitter.shared()
+
+    async def for_ever(_: Client) -> None:
+        await asyncio.Event().wait()
+
+    waiting = client.do(for_ever)
+    client.close()
+    with pytest.raises(outfitter.SessionExpired):
+        waiting.result(30)
+    with pytest.raises(outfitter.SessionExpired):
+        client.run(["true"])
+    client.close()
