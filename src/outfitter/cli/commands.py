@@ -12,22 +12,13 @@ from .. import VERSION
 from ..errors import OutfitterError
 from ..plain import plain
 from ..protocol.operating import SIGNALS
-from . import detachkeys
 from .agents.commands import agent_group, contract_group
 from .env.commands import env_group
-from .flags import JSON, SANDBOX, SERVE, WHERE, WISHES, Flag
+from .flags import JSON, SANDBOX, SERVE, WHERE, Flag
 from .hook.commands import hook_group
 from .options import has
 from .relay.commands import enrol_command, rendezvous_group, up_command
-
-_DETACH_KEYS = Flag(
-    "--detach-keys",
-    "text",
-    "On a terminal, the keys that leave the command running; `none` turns them off.",
-    "KEYS",
-    initial=detachkeys.DEFAULT,
-)
-_EVENTS = Flag("--json", "flag", "Print one JSON line per event instead of the output.")
+from .runflags import DETACH_KEYS, EVENTS, RUN
 
 
 def run(args: list[str]) -> int:
@@ -77,37 +68,7 @@ def serve_command(**flags: Any) -> int:
 
 
 @cli.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@has(
-    *WHERE,
-    Flag("--tty", "flag", "Allocate a terminal; if stdin is one, put it in raw mode.", short="-t"),
-    Flag("--detach", "flag", "Leave the command running on the server and print its ID.", short="-d"),
-    Flag(
-        "--detach-for",
-        "seconds",
-        "Like --detach, for at most this long while no client is attached.",
-        "SECONDS",
-    ),
-    Flag("--explain", "flag", "Afterwards, show on stderr where the environment came from."),
-    *WISHES,
-    Flag("--login", "text", "What to do with a shell's login flag.", choices=("allow", "strip", "reject")),
-    Flag(
-        "--startup",
-        "text",
-        "What to do with a shell's startup files.",
-        choices=("enforce", "repair", "report"),
-    ),
-    Flag(
-        "--from",
-        "text",
-        "Whose environment to start from, if --on names an Outfitter server on this machine.",
-        choices=("client", "daemon", "merge"),
-    ),
-    *SANDBOX,
-    Flag("--cwd", "text", "Run the command in this directory of the executor.", "PATH"),
-    Flag("--timeout", "seconds", "End the command after this many seconds.", "SECONDS"),
-    _DETACH_KEYS,
-    _EVENTS,
-)
+@has(*RUN)
 @click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:
     """Run a command here or on another machine.
@@ -154,8 +115,8 @@ def ps_command(**flags: Any) -> int:
     *WHERE,
     Flag("--session", "text", "Look for the process ID in this session of the server --on.", "ID"),
     Flag("--take-over", "flag", "Take the command over from the client that is attached to it now."),
-    _DETACH_KEYS,
-    _EVENTS,
+    DETACH_KEYS,
+    EVENTS,
 )
 @click.argument("ident", required=False, metavar="[ID]")
 def attach_command(ident: str | None, **flags: Any) -> int:
