@@ -12,7 +12,9 @@ from .. import VERSION
 from ..errors import OutfitterError
 from ..plain import plain
 from ..protocol.operating import SIGNALS
+from . import completion
 from .agents.commands import agent_group, contract_group
+from .completion import SHELLS
 from .env.commands import env_group
 from .flags import JSON, SANDBOX, SERVE, WHERE, Flag
 from .hook.commands import hook_group
@@ -46,7 +48,7 @@ def _have_standard_streams() -> None:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(VERSION, prog_name="outfitter")
+@click.version_option(VERSION, "-V", "--version", prog_name="outfitter")
 def cli() -> None:
     """Run commands for coding agents, in environments that Outfitter can explain."""
 
@@ -171,7 +173,7 @@ def kill_command(ident: str, **flags: Any) -> int:
 
 
 @cli.command("drain")
-@has(*WHERE[1:])
+@has(*WHERE[1:], JSON)
 @click.argument("server", metavar="NAME|URL")
 def drain_command(server: str, **flags: Any) -> int:
     """Have a server take no new sessions, and end when it can.
@@ -184,7 +186,7 @@ def drain_command(server: str, **flags: Any) -> int:
 
 
 @cli.command("upgrade")
-@has(*WHERE[1:])
+@has(*WHERE[1:], JSON)
 @click.argument("server", metavar="PID|NAME|URL")
 def upgrade_command(server: str, **flags: Any) -> int:
     """Have a server replace itself by the installed version.
@@ -240,6 +242,27 @@ def sandbox_explain_command(argv: tuple[str, ...], **flags: Any) -> int:
     from .sandbox import explain
 
     return explain(argv, flags)
+
+
+@cli.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> int:
+    """Print what a shell needs to complete our command lines.
+
+    bash: add `eval "$(outfitter completion bash)"` to ~/.bashrc. zsh: the same with zsh in ~/.zshrc. fish:
+    write it to ~/.config/fish/completions/outfitter.fish. Commands, flags and named environments are
+    completed.
+    """
+    click.echo(completion.script(shell, cli), nl=False)
+    return 0
+
+
+@cli.command("help")
+@click.argument("command", nargs=-1, metavar="[COMMAND]...")
+def help_command(command: tuple[str, ...]) -> int:
+    """Show the help of a command, or the list of commands."""
+    click.echo(completion.page(cli, command, cli.context_settings))
+    return 0
 
 
 cli.add_command(agent_group)
