@@ -124,6 +124,9 @@ GOALS: Final = (
     Goal("P22", "discovery.roots", "gain", 2),
     Goal("P22", "discovery.first", "gain", 2),
     Goal("P23", "observe.metrics.command", "value", 5, ()),
+    Goal("P24", "commandline.version", "value", 2, ()),
+    Goal("P24", "commandline.run", "value", 5, ()),
+    Goal("P24", "commandline.on", "value", 5, ()),
 )
 
 

@@ -18,7 +18,19 @@ from functools import partial
 from statistics import median
 from typing import Final
 
-from bench import contract, discovery, gate, http, library, network, observe, procfs, projects, sandbox
+from bench import (
+    commandline,
+    contract,
+    discovery,
+    gate,
+    http,
+    library,
+    network,
+    observe,
+    procfs,
+    projects,
+    sandbox,
+)
 from bench.arms import ROOT, BareArm, ExecArm, Server, SwerexArm
 from bench.client import Address, ExecClient, Launch, LineClient
 from bench.errors import BenchError
@@ -769,6 +781,7 @@ WORKLOADS: Final = (
         ),
         _contract,
     ),
+    commandline.WORKLOAD,
     sandbox.COMMANDS,
     network.WORKLOAD,
     Workload(
