@@ -295,6 +295,25 @@ def doctor_command(**flags: Any) -> int:
     return doctor(flags)
 
 
+@cli.command("init")
+@click.argument("directory", required=False, type=click.Path(), metavar="[DIR]")
+@has(
+    Flag("--agent", "list", "Set up this agent, installed or not (repeatable).", choices=("codex", "claude")),
+    Flag("--yes", "flag", "Make what is shown without asking."),
+    Flag("--json", "flag", "Print the edits as a JSON object and change nothing."),
+)
+def init_command(directory: str | None, **flags: Any) -> int:
+    """Set up a project, and the agents of this user.
+
+    Writes outfitter.toml, unless the project has one; Codex's environments.toml, so that its commands run
+    through Outfitter; and the hooks in Claude Code's settings.json. Each change is shown first. What a file
+    had before stays beside it. The exit status is 1 if something is left to do.
+    """
+    from .init import init
+
+    return init(directory, flags)
+
+
 @cli.command("trust")
 @click.argument("directory", required=False, type=click.Path(), metavar="[DIR]")
 @has(

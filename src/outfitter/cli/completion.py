@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -11,7 +11,7 @@ from click.shell_completion import get_completion_class
 from ..errors import SettingInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_OUTFITTER_COMPLETE"
@@ -38,9 +38,9 @@ def environments(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return [name for name in (*names, *(one.id for one in found.environments)) if name.startswith(incomplete)]
 
 
-def page(root: click.Command, words: Sequence[str], settings: dict[str, object]) -> str:
+def page(root: click.Command, words: Sequence[str], settings: Mapping[str, Any]) -> str:
     """The help of a command, given by its words. Raises click.UsageError."""
-    with click.Context(root, info_name="outfitter", **settings) as top:  # type: ignore[arg-type]
+    with click.Context(root, info_name="outfitter", **settings) as top:
         return _page(root, top, words)
 
 
