@@ -84,6 +84,7 @@ def test_command_begins_where_click_sees_it(args: list[str], argv: list[str]) ->
         ["--sandbox", "read-only"],
         ["--from", "client"],
         ["--token-file", "x"],
+        ["--detach-keys", "none"],
     ],
 )
 def test_what_needs_more_is_not_plain(

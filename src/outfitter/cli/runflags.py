@@ -55,7 +55,7 @@ RUN: tuple[Flag, ...] = (
     EVENTS,
 )
 # What only `cli.run` does, by the flags that ask for it.
-_MORE = ("tty", "detach", "detach_for", "explain", "json", "from")
+_MORE = ("tty", "detach", "detach_for", "detach_keys", "explain", "json", "from")
 _CONFINED = ("sandbox", "allow_domain", "allow_write", "deny_read")
 _ELSEWHERE = ("on", "codex_home", "token_file", "tls_ca", "tls_cert", "tls_key")
 
