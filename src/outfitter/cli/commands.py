@@ -280,6 +280,8 @@ cli.add_command(up_command)
     Flag("--no-login", "flag", "Do not start the login shell, so its startup files do not run."),
     Flag("--summary", "flag", "Show only the problems, one line each."),
     Flag("--all", "flag", "Show all details, also of checks that pass."),
+    Flag("--fix", "flag", "Afterwards, make the edits that can be made, one by one, after a question."),
+    Flag("--yes", "flag", "With --fix: make them without asking."),
     JSON,
     Flag("--no-color", "flag", "Print without colours."),
     Flag("--ascii", "flag", "Print only ASCII characters."),
@@ -290,6 +292,10 @@ def doctor_command(**flags: Any) -> int:
     Each problem comes with the command to type or the line to edit. The exit status is 1 if a check finds
     an error; warnings do not count.
     """
+    if flags["yes"] and not flags["fix"]:
+        raise click.UsageError("--yes needs --fix")
+    if flags["fix"] and flags["json"]:
+        raise click.UsageError("--fix cannot be used with --json: it asks")
     from .doctor import doctor
 
     return doctor(flags)

@@ -55,7 +55,7 @@ def text_of(path: str) -> str | None:
 def offer(edit: Edit, *, yes: bool) -> bool:
     """Shows an edit, and makes it after a yes; returns whether it was made. Raises SettingInvalid."""
     emit("\n".join([f"{printable(edit.path)}: {edit.why}", *edit.difference]))
-    if not yes and not _answered(edit):
+    if not yes and not agreed(edit.path):
         return False
     make(edit)
     return True
@@ -78,9 +78,10 @@ def make(edit: Edit) -> None:
     say(f"wrote {edit.path}{kept}")
 
 
-def _answered(edit: Edit) -> bool:
+def agreed(path: str) -> bool:
+    """Whether somebody at the terminal wants this file changed."""
     if sys.stdin is None or not sys.stdin.isatty():
-        say(f"{edit.path} was not changed: nobody can be asked here; --yes does it without a question")
+        say(f"{path} was not changed: nobody can be asked here; --yes does it without a question")
         return False
-    print(f"Write {printable(edit.path)}? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"Change {printable(path)}? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -62,7 +62,8 @@ def run(argv: Sequence[str], flags: Flags) -> int | None:
         loop.stall_seconds = float("inf")  # nobody else is served
         server = Server(loop, ServerSettings(), inherited.load(), retain=False, base="launcher")
         if server.contract.settings(None).snapshot != "none":
-            return None
+            _settle()
+            return None  # a login shell takes its time, which is not the loop's
         near, far = pair(loop)
         one = _Run(loop, near, argv, flags)
         server.connect(far)
