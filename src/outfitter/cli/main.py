@@ -82,12 +82,10 @@ def _quick_run(args: list[str]) -> Callable[[], int | None] | None:
 
     gc.disable()  # as above; a command that takes longer has it looked for
     from .flags import read_with_words
-    from .runflags import RUN
+    from .runflags import RUN, is_plain
 
     read = read_with_words(args, RUN, command=True)
     if read is not None:
-        from .runflags import is_plain
-
         flags, argv = read
         if is_plain(argv, flags):
             from .quickrun import run
