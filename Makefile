@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup tools run test test-engines chaos check bench clean
+.PHONY: help setup tools run test test-engines test-installs chaos check bench clean
 
 help:
 	@echo "make run     set up, then run a command and show where its environment came from"
 	@echo "make test    set up, then run all tests (installs the tools they need when it can)"
 	@echo "make test-engines   the tests with PostgreSQL, which is installed when it can be"
+	@echo "make test-installs  the wheel with pip, pipx and uv, in every supported Python that is here"
 	@echo "make chaos   every system call fails in turn, crowds, 10,000 sessions, a soak: about an hour"
 	@echo "make setup   prepare .venv with the outfitter command"
 	@echo "make check   format, lint, types, layers"
@@ -39,6 +40,10 @@ test: setup tools
 test-engines: setup tools
 	@scripts/engines
 	@OUTFITTER_ENGINES=1 scripts/test tests/engines $(ARGS)
+
+# A minute or more: a virtual environment for each.
+test-installs: setup
+	@OUTFITTER_INSTALLS=1 scripts/test tests/installs $(ARGS)
 
 # The same tests as in the suite, with every call, large crowds and long runs; it says how far it is.
 chaos: setup

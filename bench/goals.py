@@ -130,6 +130,9 @@ GOALS: Final = (
     Goal("P25", "relay.idle.rss", "value", 200, ()),
     Goal("P25", "relay.stream.each", "value", 40, ()),
     Goal("P25", "relay.turns.fair", "value", 1.5, ()),
+    Goal("P26", "commandline.version", "value", 2, ()),
+    Goal("P26", "commandline.run", "value", 5, ()),
+    Goal("P26", "commandline.on", "value", 5, ()),
 )
 
 

@@ -19,6 +19,7 @@ from statistics import median
 from typing import Final
 
 from bench import (
+    commandline,
     contract,
     discovery,
     gate,
@@ -781,6 +782,7 @@ WORKLOADS: Final = (
         ),
         _contract,
     ),
+    commandline.WORKLOAD,
     sandbox.COMMANDS,
     network.WORKLOAD,
     relay.WORKLOAD,

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 
 # `make test-engines` runs these: they need PostgreSQL.
 collect_ignore = [] if os.environ.get("OUTFITTER_ENGINES") else ["engines"]
+# `make test-installs` runs these: they build virtual environments.
+collect_ignore += [] if os.environ.get("OUTFITTER_INSTALLS") else ["installs"]
 
 # On a busy machine an example may take any time to be made up or tried: that says nothing about what is
 # tested, and each test has a time limit of its own.

@@ -104,6 +104,7 @@ class EpollLoop:
         self.can_wait: set[int] = set()  # descriptors whose input nobody waits for piece by piece
         self.turn: list[str] = []  # what was done in this turn, in words, for the log
         self.on_stall: Callable[[float], object] | None = None  # gets the seconds of every such turn
+        self.stall_seconds = STALL_SECONDS
         self._watches: dict[int, _Watch] = {}
         self._amiss: set[int] = set()  # descriptors of which the kernel does not know what is wanted
         self._timers: list[_Handle] = []
@@ -315,11 +316,12 @@ class EpollLoop:
         now = time.monotonic
         watches = self._watches
         turn = self.turn
+        stall = self.stall_seconds
         began = now()
         while not self._stopping:
             # Written out rather than called: this runs twice for every round trip.
             over = now()
-            if over - began > STALL_SECONDS:
+            if over - began > stall:
                 self._stalled(over - began)
             if self._ready:
                 timeout = 0.0

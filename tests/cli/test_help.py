@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -51,3 +54,9 @@ def test_every_option_is_described_by_sentences(typed: str) -> None:
     texts = {param.name: param.help or "" for param in PAGES[typed].params if isinstance(param, click.Option)}
     wrong = {name: text for name, text in texts.items() if not (text[:1].isupper() and text.endswith("."))}
     assert wrong == {}
+
+
+def test_the_manual_page_is_up_to_date() -> None:
+    script = Path(__file__).resolve().parents[2] / "scripts" / "man-page"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), "run scripts/man-page"

@@ -8,11 +8,14 @@ import pty
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from outfitter.cli.follow import _JsonLines
+from outfitter.core.events import Output
 from tests.support.machine import SECOND, alive, running, wait_gone, wait_until
 from tests.support.servers import environment
 
@@ -130,11 +133,29 @@ def test_reader_that_leaves_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_json_lines_are_the_events(tmp_path: Path) -> None:
-    done = run(tmp_path, "--json", "--", "sh", "-c", "printf 'h\\351 h\\303\\251'; exit 3")
+    done = run(tmp_path, "--json", "--", "sh", "-c", "printf 'h\\303\\251'; exit 3")
     assert (done.returncode, done.stderr) == (3, b"")
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
-        {"event": "output", "stream": "stdout", "text": "h\ufffd hé"},
+        {"event": "output", "stream": "stdout", "text": "hé"},
         {"event": "exited", "exitCode": 3},
+    ]
+
+
+def test_json_lines_lose_no_byte(tmp_path: Path) -> None:
+    done = run(tmp_path, "--json", "--", "printf", r"\377a\303")
+    *pieces, last = [json.loads(line) for line in done.stdout.splitlines()]
+    assert last == {"event": "exited", "exitCode": 0}
+    assert b"".join(b64decode(one["base64"]) for one in pieces) == b"\377a\303"
+
+
+def test_json_lines_join_a_character_and_tell_what_is_left_of_one() -> None:
+    lines = _JsonLines()
+    told = [lines.line(Output("stdout", data)) for data in (b"h\303", b"\251", b"\303", b"\377", b"\342\202")]
+    assert [json.loads(line) for line in (*told, lines.rest()) if line] == [
+        {"event": "output", "stream": "stdout", "text": "h"},
+        {"event": "output", "stream": "stdout", "text": "é"},
+        {"event": "output", "stream": "stdout", "base64": "w/8="},
+        {"event": "output", "stream": "stdout", "base64": "4oI="},
     ]
 
 

@@ -203,7 +203,7 @@ def test_character_that_comes_in_two_pieces_is_whole_in_json(user: User, tmp_pat
     assert [json.loads(line) for line in stdout.splitlines()] == [
         {"event": "output", "stream": "stdout", "text": "é"},
         {"event": "exited", "exitCode": 0},
-        {"event": "output", "stream": "stdout", "text": "\ufffd"},
+        {"event": "output", "stream": "stdout", "base64": "ww=="},
     ]
 
 

@@ -10,9 +10,10 @@ from ..errors import OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.codes import SESSION_ATTACHED
 from . import detachkeys
 from .console import say
-from .follow import NOT_STARTED, LeftRunning
+from .follow import LeftRunning
 from .records import Records
 from .run import follow
+from .statuses import NOT_STARTED
 from .target import named, reach, recorded
 
 if TYPE_CHECKING:

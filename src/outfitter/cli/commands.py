@@ -12,27 +12,21 @@ from .. import VERSION
 from ..errors import OutfitterError
 from ..plain import plain
 from ..protocol.operating import SIGNALS
-from . import detachkeys
+from . import completion
 from .agents.commands import agent_group, contract_group
+from .completion import SHELLS
 from .env.commands import env_group
-from .flags import JSON, SANDBOX, SERVE, WHERE, WISHES, Flag
+from .flags import JSON, SANDBOX, SERVE, WHERE, Flag
 from .hook.commands import hook_group
 from .options import has
 from .relay.commands import enrol_command, forward_command, rendezvous_group, up_command
+from .runflags import DETACH_KEYS, EVENTS, RUN
 
-_DETACH_KEYS = Flag(
-    "--detach-keys",
-    "text",
-    "On a terminal, the keys that leave the command running; `none` turns them off.",
-    "KEYS",
-    initial=detachkeys.DEFAULT,
-)
 # What `serve` takes only with --remote.
 _REMOTE_ONLY = (
     *("environment_id", "credential_file", "executor_credential_stdin", "exit_on_stdin_close"),
     *("key_file", "authorized_harnesses", "accept_first_harness", "aws_sigv4", "aws_region"),
 )
-_EVENTS = Flag("--json", "flag", "Print one JSON line per event instead of the output.")
 
 
 def run(args: list[str]) -> int:
@@ -60,7 +54,7 @@ def _have_standard_streams() -> None:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(VERSION, prog_name="outfitter")
+@click.version_option(VERSION, "-V", "--version", prog_name="outfitter")
 def cli() -> None:
     """Run commands for coding agents, in environments that Outfitter can explain."""
 
@@ -82,37 +76,7 @@ def serve_command(**flags: Any) -> int:
 
 
 @cli.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@has(
-    *WHERE,
-    Flag("--tty", "flag", "Allocate a terminal; if stdin is one, put it in raw mode.", short="-t"),
-    Flag("--detach", "flag", "Leave the command running on the server and print its ID.", short="-d"),
-    Flag(
-        "--detach-for",
-        "seconds",
-        "Like --detach, for at most this long while no client is attached.",
-        "SECONDS",
-    ),
-    Flag("--explain", "flag", "Afterwards, show on stderr where the environment came from."),
-    *WISHES,
-    Flag("--login", "text", "What to do with a shell's login flag.", choices=("allow", "strip", "reject")),
-    Flag(
-        "--startup",
-        "text",
-        "What to do with a shell's startup files.",
-        choices=("enforce", "repair", "report"),
-    ),
-    Flag(
-        "--from",
-        "text",
-        "Whose environment to start from, if --on names an Outfitter server on this machine.",
-        choices=("client", "daemon", "merge"),
-    ),
-    *SANDBOX,
-    Flag("--cwd", "text", "Run the command in this directory of the executor.", "PATH"),
-    Flag("--timeout", "seconds", "End the command after this many seconds.", "SECONDS"),
-    _DETACH_KEYS,
-    _EVENTS,
-)
+@has(*RUN)
 @click.argument("argv", nargs=-1, required=True, metavar="-- CMD [ARG]...")
 def run_command(argv: tuple[str, ...], **flags: Any) -> int:
     """Run a command here or on another machine.
@@ -159,8 +123,8 @@ def ps_command(**flags: Any) -> int:
     *WHERE,
     Flag("--session", "text", "Look for the process ID in this session of the server --on.", "ID"),
     Flag("--take-over", "flag", "Take the command over from the client that is attached to it now."),
-    _DETACH_KEYS,
-    _EVENTS,
+    DETACH_KEYS,
+    EVENTS,
 )
 @click.argument("ident", required=False, metavar="[ID]")
 def attach_command(ident: str | None, **flags: Any) -> int:
@@ -215,7 +179,7 @@ def kill_command(ident: str, **flags: Any) -> int:
 
 
 @cli.command("drain")
-@has(*WHERE[1:])
+@has(*WHERE[1:], JSON)
 @click.argument("server", metavar="NAME|URL")
 def drain_command(server: str, **flags: Any) -> int:
     """Have a server take no new sessions, and end when it can.
@@ -228,7 +192,7 @@ def drain_command(server: str, **flags: Any) -> int:
 
 
 @cli.command("upgrade")
-@has(*WHERE[1:])
+@has(*WHERE[1:], JSON)
 @click.argument("server", metavar="PID|NAME|URL")
 def upgrade_command(server: str, **flags: Any) -> int:
     """Have a server replace itself by the installed version.
@@ -286,6 +250,27 @@ def sandbox_explain_command(argv: tuple[str, ...], **flags: Any) -> int:
     return explain(argv, flags)
 
 
+@cli.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> int:
+    """Print what a shell needs to complete our command lines.
+
+    bash: add `eval "$(outfitter completion bash)"` to ~/.bashrc. zsh: the same with zsh in ~/.zshrc. fish:
+    write it to ~/.config/fish/completions/outfitter.fish. Commands, flags and named environments are
+    completed.
+    """
+    click.echo(completion.script(shell, cli), nl=False)
+    return 0
+
+
+@cli.command("help")
+@click.argument("command", nargs=-1, metavar="[COMMAND]...")
+def help_command(command: tuple[str, ...]) -> int:
+    """Show the help of a command, or the list of commands."""
+    click.echo(completion.page(cli, command, cli.context_settings))
+    return 0
+
+
 cli.add_command(agent_group)
 cli.add_command(contract_group)
 cli.add_command(env_group)
@@ -302,6 +287,8 @@ cli.add_command(forward_command)
     Flag("--no-login", "flag", "Do not start the login shell, so its startup files do not run."),
     Flag("--summary", "flag", "Show only the problems, one line each."),
     Flag("--all", "flag", "Show all details, also of checks that pass."),
+    Flag("--fix", "flag", "Afterwards, make the edits that can be made, one by one, after a question."),
+    Flag("--yes", "flag", "With --fix: make them without asking."),
     JSON,
     Flag("--no-color", "flag", "Print without colours."),
     Flag("--ascii", "flag", "Print only ASCII characters."),
@@ -312,9 +299,32 @@ def doctor_command(**flags: Any) -> int:
     Each problem comes with the command to type or the line to edit. The exit status is 1 if a check finds
     an error; warnings do not count.
     """
+    if flags["yes"] and not flags["fix"]:
+        raise click.UsageError("--yes needs --fix")
+    if flags["fix"] and flags["json"]:
+        raise click.UsageError("--fix cannot be used with --json: it asks")
     from .doctor import doctor
 
     return doctor(flags)
+
+
+@cli.command("init")
+@click.argument("directory", required=False, type=click.Path(), metavar="[DIR]")
+@has(
+    Flag("--agent", "list", "Set up this agent, installed or not (repeatable).", choices=("codex", "claude")),
+    Flag("--yes", "flag", "Make what is shown without asking."),
+    Flag("--json", "flag", "Print the edits as a JSON object and change nothing."),
+)
+def init_command(directory: str | None, **flags: Any) -> int:
+    """Set up a project, and the agents of this user.
+
+    Writes outfitter.toml, unless the project has one; Codex's environments.toml, so that its commands run
+    through Outfitter; and the hooks in Claude Code's settings.json. Each change is shown first. What a file
+    had before stays beside it. The exit status is 1 if something is left to do.
+    """
+    from .init import init
+
+    return init(directory, flags)
 
 
 @cli.command("trust")

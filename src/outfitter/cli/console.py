@@ -6,18 +6,15 @@ is left on a line of the command's, and nothing of the command's is wiped out.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import itertools
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from ..plain import plain
 from .env.output import write_error
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import asyncio
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
@@ -81,6 +78,8 @@ class Spinner:
 
     def start(self, text: str) -> None:
         if self._task is None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            import asyncio  # late: a plain `outfitter run` says a word without it
+
             self._task = asyncio.get_running_loop().create_task(self._turn(plain(text)))
 
     def stop(self) -> None:
@@ -90,6 +89,9 @@ class Spinner:
             _line.wipe()
 
     async def _turn(self, text: str) -> None:
+        import asyncio
+        import itertools
+
         await asyncio.sleep(_PATIENCE_SECONDS)
         encoding = (sys.stderr.encoding or "ascii").lower()
         for frame in itertools.cycle(_FRAMES if encoding.startswith("utf") else _PLAIN_FRAMES):
@@ -97,15 +99,18 @@ class Spinner:
             await asyncio.sleep(_FRAME_SECONDS)
 
 
-@contextlib.contextmanager
-def waiting(text: str) -> Iterator[None]:
+class waiting:
     """Shows a spinner for as long as the block takes."""
-    spinner = Spinner()
-    spinner.start(text)
-    try:
-        yield
-    finally:
-        spinner.stop()
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._spinner = Spinner()
+
+    def __enter__(self) -> None:
+        self._spinner.start(self._text)
+
+    def __exit__(self, *error: object) -> None:
+        self._spinner.stop()
 
 
 class LinkWatch:
@@ -117,6 +122,8 @@ class LinkWatch:
         self._since = 0.0
 
     def __call__(self, state: str) -> None:
+        import asyncio
+
         now = asyncio.get_running_loop().time()
         if state == "recovering":
             self._since = now

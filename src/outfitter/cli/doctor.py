@@ -16,6 +16,8 @@ from .env.output import emit, emit_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..contract.doctor.fixes import Fix
+
     Report = dict[str, Any]  # as `examine` makes it
 
 _MARKS = {"ok": "✓", "warning": "!", "error": "✗", "skipped": "·"}
@@ -27,7 +29,8 @@ _MANY = 8  # details of one check that are shown without --all
 def doctor(flags: dict[str, Any]) -> int:
     """Prints the report; returns the exit status."""
     cwd = flags["cwd"] or facts.working_directory() or "/"
-    report = examine(inherited.load(), cwd, login=not flags["no_login"])
+    fixes: list[tuple[str, Fix]] = []
+    report = examine(inherited.load(), cwd, login=not flags["no_login"], fixes=fixes)
     if flags["json"]:
         emit_json(report)
     else:
@@ -35,7 +38,13 @@ def doctor(flags: dict[str, Any]) -> int:
         plain = flags["ascii"] or not _can_show(_MARKS["ok"] + _MARKS["error"])
         marks = _PLAIN_MARKS if plain else _MARKS
         emit("\n".join(_lines(report, marks, paint, summary=flags["summary"], everything=flags["all"])))
-    return 1 if report["overallStatus"] == "error" else 0
+    mended = set()
+    if flags["fix"]:
+        from .fixes import mend
+
+        mended = mend(fixes, yes=flags["yes"])
+    left = [ident for ident, one in report["checks"].items() if one["status"] == "error"]
+    return 1 if set(left) - mended else 0
 
 
 def _lines(

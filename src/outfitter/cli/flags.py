@@ -355,15 +355,25 @@ def read_plain(args: list[str], table: tuple[Flag, ...] = SERVE) -> dict[str, ob
     return None if read is None or read[1] else read[0]
 
 
-def read_with_words(args: list[str], table: tuple[Flag, ...]) -> tuple[dict[str, object], list[str]] | None:
-    """The same for a command that also takes words, which may stand between its flags."""
+def read_with_words(
+    args: list[str], table: tuple[Flag, ...], *, command: bool = False
+) -> tuple[dict[str, object], list[str]] | None:
+    """The same for a command that also takes words, which may stand between its flags.
+
+    With `command`, the first word and all that follows, or all that follows `--`, is another command.
+    """
     by_option = {flag.option: flag for flag in table}
     values: dict[str, object] = {flag.name: flag.default for flag in table}
     words: list[str] = []
     rest = iter(args)
     for arg in rest:
+        if command and arg == "--":
+            words += rest
+            break
         if arg and not arg.startswith("-"):
             words.append(arg)
+            if command:
+                words += rest
             continue
         option, equals, text = arg.partition("=")
         flag = by_option.get(option)

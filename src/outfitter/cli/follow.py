@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING
 
 from ..core.events import Exited, Output
 from ..errors import CapabilityMissing, Disconnected, OutfitterError
+from ..protocol.base64 import encode_text
 from . import terminal
 from .console import make_way, say
 from .detachkeys import DetachKeys
+from .statuses import INTERRUPTED, NOT_STARTED, READER_GONE, TIMED_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from ..client.client import Client
     from ..client.process import RemoteProcess
-
-TIMED_OUT, NOT_STARTED, NOT_EXECUTABLE, NOT_FOUND, READER_GONE = 124, 125, 126, 127, 141
-INTERRUPTED = 128 + signal.SIGINT
 
 _END_SECONDS = 2.0  # for a server to say that it has ended a command
 _SILENT_SECONDS = 2.0  # after which a server that has not answered may be given up with Ctrl-C
@@ -306,7 +305,10 @@ class Follower:
 
 
 class _JsonLines:
-    """Events as lines of JSON. A character whose bytes come in two pieces is whole in the second."""
+    """Events as lines of JSON. A character whose bytes come in two pieces is whole in the second.
+
+    What is not UTF-8 is told in base64, so that no byte is lost.
+    """
 
     def __init__(self) -> None:
         self._decoders: dict[str, codecs.IncrementalDecoder] = {}
@@ -316,16 +318,23 @@ class _JsonLines:
             return _line({"event": "exited", "exitCode": event.code})
         decoder = self._decoders.get(event.stream)
         if decoder is None:
-            decoder = self._decoders[event.stream] = codecs.getincrementaldecoder("utf-8")("replace")
-        return _output(event.stream, decoder.decode(event.data))
+            decoder = self._decoders[event.stream] = codecs.getincrementaldecoder("utf-8")()
+        begun = decoder.getstate()[0]
+        try:
+            text = decoder.decode(event.data)
+        except UnicodeDecodeError:
+            decoder.reset()
+            return _bytes(event.stream, begun + event.data)
+        return _line({"event": "output", "stream": event.stream, "text": text}) if text else b""
 
     def rest(self) -> bytes:
         """What is left of characters that never became whole."""
-        return b"".join(_output(stream, one.decode(b"", True)) for stream, one in self._decoders.items())
+        left = [(stream, one.getstate()[0]) for stream, one in self._decoders.items()]
+        return b"".join(_bytes(stream, data) for stream, data in left if data)
 
 
-def _output(stream: str, text: str) -> bytes:
-    return _line({"event": "output", "stream": stream, "text": text}) if text else b""
+def _bytes(stream: str, data: bytes) -> bytes:
+    return _line({"event": "output", "stream": stream, "base64": encode_text(data)})
 
 
 def _line(fields: dict[str, object]) -> bytes:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 def main() -> int:
     """Runs the command line; returns the exit status."""
     args = sys.argv[1:]
+    if args in (["--version"], ["-V"]):
+        return _version()
     quick = _quick(args) if args else None
     if quick is None:
         from .commands import run
@@ -20,7 +22,12 @@ def main() -> int:
     from ..earlyerrors import OutfitterError
 
     try:
-        return quick()
+        status = quick()
+        if status is None:
+            from .commands import run
+
+            return run(args)
+        return status
     except OutfitterError as error:
         from ..plain import plain
 
@@ -30,11 +37,24 @@ def main() -> int:
         return 130
 
 
-def _quick(args: list[str]) -> Callable[[], int] | None:
+def _version() -> int:
+    from .. import VERSION
+
+    try:
+        sys.stdout.write(f"outfitter, version {VERSION}\n")
+        sys.stdout.flush()
+    except (OSError, AttributeError):  # nobody reads it
+        return 1
+    return 0
+
+
+def _quick(args: list[str]) -> Callable[[], int | None] | None:
     """The way around click, for plain command lines of commands that must be quick; see cli.flags."""
     match args[0]:
         case "serve":
             return _quick_serve(args[1:])
+        case "run" if None not in (sys.stdin, sys.stdout, sys.stderr):
+            return _quick_run(args[1:])
         # Who asks for a completion, or has closed a stream, is not in a hurry.
         case "env" | "hook" if None not in (sys.stdin, sys.stdout, sys.stderr):
             return _quick_env(args[1:]) if args[0] == "env" else _quick_hook(args[1:])
@@ -55,6 +75,29 @@ def _quick_serve(args: list[str]) -> Callable[[], int] | None:
     from .serve import serve
 
     return lambda: serve(flags)
+
+
+def _quick_run(args: list[str]) -> Callable[[], int | None] | None:
+    import gc
+
+    gc.disable()  # as above; a command that takes longer has it looked for
+    from .flags import read_with_words
+    from .runflags import RUN, is_plain
+
+    read = read_with_words(args, RUN, command=True)
+    if read is not None:
+        flags, argv = read
+        if is_plain(argv, flags):
+            from .quickrun import run
+
+            return lambda: run(argv, flags)
+        if argv and not flags["detach"] and flags["detach_for"] is None:
+            from .run import run as run_anywhere
+
+            gc.enable()
+            return lambda: run_anywhere(argv, flags)
+    gc.enable()
+    return None
 
 
 def _quick_env(args: list[str]) -> Callable[[], int] | None:

@@ -206,6 +206,9 @@ async def _drain(server: str, flags: dict[str, Any]) -> int:
     async with reach(_server(server, flags), operate=True) as client:
         client.require("serverDrain", "drain a server")
         told = DrainResult.decode(await client.call("server/drain", None, repeat=True))
+    if flags["json"]:
+        print(dumps({"draining": True, "sessions": told.sessions}))
+        return 0
     count = f"{told.sessions or 'no'} session{'' if told.sessions == 1 else 's'}"
     print(f"the server takes no new sessions and ends when none is in use; {count} in use now")
     return 0

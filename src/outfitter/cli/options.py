@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .completion import environments
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -67,6 +69,7 @@ def option(flag: Flag) -> click.Option:
         show_default=flag.default not in (None, False, ()),
         metavar=flag.metavar or None,
         help=flag.help,
+        shell_complete=environments if flag.metavar == "NAME|URL" else None,
     )
 
 

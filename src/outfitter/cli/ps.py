@@ -13,8 +13,8 @@ from ..protocol.codes import SESSION_ATTACHED
 from ..protocol.process import ReadParams, ReadResult
 from . import operating
 from .console import say, waiting
-from .follow import NOT_STARTED
 from .records import Records
+from .statuses import NOT_STARTED
 from .table import ago, table
 from .target import named, reach, recorded
 

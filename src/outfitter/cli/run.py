@@ -14,8 +14,10 @@ from ..errors import OutfitterError, RequestFailed
 from . import base, detachkeys, explain, terminal
 from .colour import Paint, wants_colour
 from .console import say
-from .follow import NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, Follower, LeftRunning
+from .follow import Follower, LeftRunning
 from .records import Records
+from .runflags import not_text
+from .statuses import DENIED, NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, not_started
 from .target import named, reach
 from .wishes import launch_kind, sandbox, wire_contract, wire_policy
 
@@ -39,6 +41,9 @@ _TAIL_BYTES = 8 << 10  # of what a command says last: a traceback of Python fits
 
 def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
     """Runs the command; returns the exit status of the command line."""
+    if (what := not_text(argv, flags)) is not None:
+        say(f"{what} is not UTF-8, which is all that can be sent to a server: convert or rename it")
+        return NOT_STARTED
     try:
         target = named(flags)
         return asyncio.run(_Run(argv, flags, target).run())
@@ -100,7 +105,7 @@ class _Run:
                     on_waiting=lambda what: say(f"waiting for {what}"),
                 )
             except RequestFailed as error:
-                return not_started(self._argv[0], error)
+                return not_started(self._argv[0], error.message, error.data)
             for warning in process.warnings:
                 say(warning)
             started = self._record(client, process)
@@ -132,10 +137,7 @@ class _Run:
             return
         if self._sandbox is None or tail is None:
             if process.sandbox_denied:
-                say(
-                    "the sandbox of the configuration denied something: see `outfitter sandbox explain`; "
-                    "--sandbox takes the place of your own [sandbox]"
-                )
+                say(DENIED)
             return
         from ..core.remedies import guess, sentence
 
@@ -320,12 +322,3 @@ def _is_null_input() -> bool:
     except OSError:
         return True
     return given.st_rdev == null.st_rdev and given.st_mode == null.st_mode
-
-
-def not_started(program: str, error: RequestFailed) -> int:
-    data = error.data or {}
-    say(f"cannot start {program}: {data.get('reason') or error.message}")
-    if data.get("subject") in ("cwd", "sandbox"):
-        return NOT_STARTED
-    known = {"ENOENT": NOT_FOUND, "EACCES": NOT_EXECUTABLE, "ENOEXEC": NOT_EXECUTABLE}
-    return known.get(str(data.get("errno")), NOT_STARTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OutfitterError, SettingInvalid
@@ -26,6 +27,9 @@ def upgrade(server: str, flags: dict[str, Any]) -> int:
     """Asks a server, by its process id, name or URL; returns the exit status. Raises SettingInvalid."""
     if server.isdecimal():
         _signal(int(server))
+        if flags["json"]:
+            print(dumps({"outcome": "asked", "pid": int(server)}))
+            return 0
         say(f"asked the server with process id {server} to replace itself; its log says if it refuses")
         return 0
     target = named({**flags, "on": server})
@@ -43,6 +47,9 @@ def upgrade(server: str, flags: dict[str, Any]) -> int:
     except OutfitterError as error:
         say(str(error))
         return 1
+    if flags["json"]:
+        print(dumps({**told.encode(), "before": before.version}))
+        return 0 if told.outcome == "upgraded" else 1
     if told.outcome != "upgraded":
         say(f"the server goes on as version {told.version}: {told.reason}")
         return 1

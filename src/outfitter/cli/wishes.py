@@ -49,9 +49,9 @@ def asked(flags: Flags, cwd: str) -> Asked:
 
 def wire_policy(flags: Flags) -> EnvPolicy | None:
     """For a client; None when there is none."""
-    from ..client.environment import EnvPolicy
+    from ..protocol.environment import EnvPolicyParams
 
-    return EnvPolicy(*_policy(flags)) if has_policy(flags) else None
+    return EnvPolicyParams(*_policy(flags)) if has_policy(flags) else None
 
 
 def launch_kind() -> str:
@@ -68,7 +68,7 @@ def wire_contract(flags: Flags, inherited: str = "") -> EnvContract | None:
 
     `inherited` is the kind of launch where the flags name none.
     """
-    from ..client.environment import EnvContract
+    from ..protocol.environment import ContractParams
 
     unset = tuple(flags["unset"])
     # Only `run` starts shells, and only it has `startup`: `login` of `env explain` is another word.
@@ -77,7 +77,7 @@ def wire_contract(flags: Flags, inherited: str = "") -> EnvContract | None:
     kind = flags["kind"] or inherited or None
     if flags["author"] == "user" and not (scope or unset or login or startup or overlays or kind):
         return None
-    return EnvContract(flags["author"], unset, login, startup, scope, overlays, kind)
+    return ContractParams(flags["author"], unset, login, startup, scope, overlays, kind)
 
 
 def sandbox(flags: Flags) -> Sandbox | None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 USER_FILE = "config.toml"
+ENVIRONMENTS_FILE = "environments.toml"
 
 
 def user_file(environ: Mapping[str, str]) -> str:
@@ -25,6 +26,11 @@ def user_file(environ: Mapping[str, str]) -> str:
     raise SettingInvalid(
         "no directory for configuration is known: set HOME, XDG_CONFIG_HOME or OUTFITTER_HOME"
     )
+
+
+def environments_file(environ: Mapping[str, str]) -> str:
+    """The path of the user's named environments, whether it exists or not. Raises SettingInvalid."""
+    return os.path.join(os.path.dirname(user_file(environ)), ENVIRONMENTS_FILE)
 
 
 def codex_file(environ: Mapping[str, str]) -> str:

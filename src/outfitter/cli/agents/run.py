@@ -20,9 +20,10 @@ from ...env.redact import Secrets
 from ...errors import OutfitterError, RequestFailed
 from .. import base, terminal
 from ..console import say
-from ..follow import NOT_STARTED, LeftRunning
+from ..follow import LeftRunning
 from ..records import Records
-from ..run import follow, not_started
+from ..run import follow
+from ..statuses import NOT_STARTED, not_started
 from ..target import named, reach
 from .contracts import read
 from .sessions import AgentSession, AgentSessions
@@ -115,7 +116,7 @@ class _Launch:
             confined = None if self._flags["confine"] is None else Sandbox(self._flags["confine"])
             process = await start(client, spec, tty=tty, stdin=tty is not None, sandbox=confined)
         except RequestFailed as error:
-            return not_started(spec.argv[0], error)
+            return not_started(spec.argv[0], error.message, error.data)
         flags = {**self._flags, "json": False, "timeout": None}
         return await follow(
             client,

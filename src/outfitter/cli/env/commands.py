@@ -118,6 +118,7 @@ def export_command(**flags: Any) -> int:
     Flag("--layers", "list", "Lock project (default), all, or L0 to L6 (repeatable).", "LAYER"),
     Flag("--only", "list", "Lock variables that match this pattern only (repeatable).", "PATTERN"),
     Flag("--tool", "list", "Record the version of this program only (repeatable).", "NAME"),
+    JSON,
 )
 def lock_command(**flags: Any) -> int:
     """Record the environment in outfitter.lock, without values.

@@ -8,7 +8,7 @@ from ...errors import SettingInvalid
 from ...formats.lockfile import encode
 from . import asking
 from .lockfile import TOOLS, make, salt_of, tools_of, versions
-from .output import emit, printable, say, write_whole
+from .output import emit, emit_json, printable, say, write_whole
 from .places import lock_file
 from .text import count
 
@@ -34,6 +34,9 @@ def lock(flags: Flags) -> int:
     tools = versions(names, resolved, folder)
     made = make(resolved, contract, folder, salt_of(path), tools=tools, levels=levels, only=flags["only"])
     write_whole(path, encode(made).encode())
+    if flags["json"]:
+        emit_json({"file": path, "variables": list(made.variables), "tools": list(made.tools)})
+        return 0
     emit(f"{path}: {count(len(made.variables), 'variable')}, {count(len(made.tools), 'tool')}")
     if not made.layers and levels == PROJECT_LEVELS:
         say("this project brings no layer: to lock what this machine has, add --layers all")

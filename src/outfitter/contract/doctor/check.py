@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .fixes import Fix
     from .machine import Machine
 
 STATUSES = ("error", "warning", "ok", "skipped")
@@ -21,6 +22,7 @@ class Finding:
     summary: str
     details: Sequence[str] = ()
     remedy: str = ""
+    fix: Fix | None = None  # what of it `--fix` does
 
 
 @record

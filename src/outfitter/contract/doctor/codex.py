@@ -7,6 +7,7 @@ from ...record import KW_ONLY, record
 from ..config import known_place, read_file
 from ..places import codex_file
 from .check import Check, Finding
+from .fixes import Setting
 from .machine import Configured, configured
 
 TYPE_CHECKING = False
@@ -65,6 +66,7 @@ def codex_config(configured: Configured, codex: Codex) -> Finding:
         [codex.path],
         f"Write codex = true under [import] in {configured.file}; "
         "`outfitter config import-codex` prints the result.",
+        Setting(configured.file, "import", "codex", "true"),
     )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .check import Check, Finding
+    from .fixes import Fix
 
 SCHEMA_VERSION = 1
 _FAMILIES = (config, path, login, shell, base, policy, limits, state, codex, providers, sandbox, agents)
@@ -27,16 +28,25 @@ _FAMILIES = (config, path, login, shell, base, policy, limits, state, codex, pro
 CHECKS = tuple(check for family in _FAMILIES for check in family.CHECKS)
 
 
-def examine(environ: Mapping[str, str], cwd: str, *, login: bool = True) -> dict[str, Any]:
+def examine(
+    environ: Mapping[str, str],
+    cwd: str,
+    *,
+    login: bool = True,
+    fixes: list[tuple[str, Fix]] | None = None,
+) -> dict[str, Any]:
     """The report as an object for JSON. `environ` is the environment that we were started in.
 
     `login` asks the login shell what it would make of a command's environment: that runs startup files.
+    `fixes` gets what can be done about each problem, with the id of its check.
     """
     machine = Machine(environ, cwd, login=login)
     checks = {}
     for check in CHECKS:
         begun = time.perf_counter()
         finding = check.decide(*[machine.part(gather) for gather in check.needs])
+        if fixes is not None and finding.fix is not None:
+            fixes.append((check.id, finding.fix))
         checks[check.id] = _entry(check, finding, time.perf_counter() - begun, machine)
     found = {entry["status"] for entry in checks.values()}
     overall = next(status for status in STATUSES if status in {*found, "ok"})

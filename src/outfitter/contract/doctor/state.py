@@ -10,6 +10,7 @@ from ...host import installkey
 from ...host.uids import own
 from ...record import KW_ONLY, record
 from .check import Check, Finding
+from .fixes import Mode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def key_file(key: OwnFile) -> Finding:
             "compared",
             [f"{key.path}, mode {key.mode & 0o777:o}"],
             f"Run `chmod 600 {path}`, or `rm {path}` if another user may have read it.",
+            Mode(key.path, key.mode & 0o7777, 0o600),
         )
     return Finding("ok", "private", [key.path])
 
@@ -105,6 +107,7 @@ def state_folder(state: OwnFile) -> Finding:
             f"Run `chmod 700 {path}`."
             if state.ours
             else f"Run `sudo chown $(id -u) {path} && chmod 700 {path}`.",
+            Mode(state.path, state.mode & 0o7777, 0o700) if state.ours else None,
         )
     return Finding("ok", "private and writable", [state.path])
 

@@ -1,0 +1,99 @@
+"""What one command line costs: CPU of `outfitter` and its children, beside tools that people know.
+
+In units of `python -c pass`, so that machines can be compared. Tools that are not installed have no row; ssh
+takes part where `ssh localhost` works without a question, over a connection that is shared.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Final
+
+from bench.arms import ExecArm
+from bench.errors import BenchError
+from bench.measure import Effort, Metric, Values, Workload
+
+__all__ = ["WORKLOAD"]
+
+ROWS: Final = {
+    "version": "`outfitter --version`",
+    "run": "`outfitter run -- true`",
+    "on": "`outfitter run --on URL -- true`",
+    "direnv": "`direnv exec . true`",
+    "uv": "`uv run true`",
+    "ssh": "`ssh localhost true`, connection shared",
+}
+
+
+def _cpu(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> float:
+    """Seconds of user and system time of a command line."""
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        child = subprocess.Popen(argv, cwd=cwd, env=env, stdin=null, stdout=null, stderr=null)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        os.close(null)
+    if child.returncode:
+        raise BenchError(f"{' '.join(argv)} ended with status {child.returncode}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def _others(folder: str, env: Mapping[str, str]) -> dict[str, list[str]]:
+    """The other tools that are here."""
+    found: dict[str, list[str]] = {}
+    path = env["PATH"]
+    if direnv := shutil.which("direnv", path=path):
+        found["direnv"] = [direnv, "exec", ".", "/bin/true"]
+    if uv := shutil.which("uv", path=path):
+        found["uv"] = [uv, "run", "-q", "--offline", "--no-project", "--", "/bin/true"]
+    if ssh := shutil.which("ssh", path=path):
+        shared = [ssh, "-oBatchMode=yes", "-oConnectTimeout=2", "-oControlMaster=auto", "-oControlPersist=60"]
+        words = [*shared, f"-oControlPath={folder}/ssh", "localhost", "true"]
+        if not subprocess.run(words, env=dict(env), capture_output=True, stdin=subprocess.DEVNULL).returncode:
+            found["ssh"] = words
+    return found
+
+
+def _command_lines(arm: ExecArm, effort: Effort) -> Values:
+    if arm.name != "ours":
+        return {}
+    env = arm.environment
+    with tempfile.TemporaryDirectory() as folder:  # outside of any project
+        return _measure(arm, env, folder, effort)
+
+
+def _measure(arm: ExecArm, env: Mapping[str, str], folder: str, effort: Effort) -> Values:
+    python = os.path.join(os.path.dirname(arm.program), "python")
+    host, port = arm.address
+    ways = {
+        "python": [python, "-c", "pass"],
+        "version": [arm.program, "--version"],
+        "run": [arm.program, "run", "--", "true"],
+        "on": [arm.program, "run", "--on", f"ws://{host}:{port}", "--", "true"],
+        **_others(folder, env),
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(max(3, effort.starts)):
+        for name, argv in ways.items():
+            times[name].append(_cpu(argv, folder, env))
+    base = median(times.pop("python"))
+    values = {f"commandline.{name}": median(found) / base for name, found in times.items()}
+    return {"commandline.python": base * 1e3, **values}
+
+
+WORKLOAD: Final = Workload(
+    "commandline",
+    ("P26",),
+    (
+        Metric("commandline.python", "CPU of `python -c pass`", "ms"),
+        *(Metric(f"commandline.{name}", f"CPU of {label}, in such", "x") for name, label in ROWS.items()),
+    ),
+    _command_lines,
+    servers=("ours",),
+)

@@ -1,0 +1,87 @@
+"""Edits of people's files: shown as a difference first, made after a yes, with a backup of what was there."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from difflib import unified_diff
+
+from ..errors import SettingInvalid
+from ..record import record
+from .console import say
+from .env.output import emit, printable, write_whole
+
+_LARGEST = 1 << 20  # of a file that is edited; settings have some kilobytes
+BACKUP = ".before-outfitter"
+
+
+@record
+class Edit:
+    """A file that shall have another text; `before` is None where there is none yet."""
+
+    path: str
+    before: str | None
+    after: str
+    why: str
+
+    @property
+    def difference(self) -> list[str]:
+        """As `diff -u` shows it."""
+        before = "" if self.before is None else self.before
+        name = "/dev/null" if self.before is None else self.path
+        lines = unified_diff(before.splitlines(), self.after.splitlines(), name, self.path, lineterm="")
+        return [printable(line) for line in lines]
+
+
+def text_of(path: str) -> str | None:
+    """The text of a file; None if there is none. Raises SettingInvalid."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise SettingInvalid(f"{path} is larger than {_LARGEST} bytes: edit it yourself")
+        return data.decode()
+    except FileNotFoundError:
+        if os.path.islink(path):
+            raise SettingInvalid(f"{path} is a broken symbolic link: correct or remove it") from None
+        return None
+    except OSError as error:
+        raise SettingInvalid(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingInvalid(f"{path} is not UTF-8: edit it yourself") from None
+
+
+def offer(edit: Edit, *, yes: bool) -> bool:
+    """Shows an edit, and makes it after a yes; returns whether it was made. Raises SettingInvalid."""
+    emit("\n".join([f"{printable(edit.path)}: {edit.why}", *edit.difference]))
+    if not yes and not agreed(edit.path):
+        return False
+    make(edit)
+    return True
+
+
+def make(edit: Edit) -> None:
+    """Makes an edit, unless the file has changed meanwhile. Raises SettingInvalid."""
+    if text_of(edit.path) != edit.before:
+        raise SettingInvalid(f"{edit.path} has changed meanwhile: run the same command again")
+    private = False
+    if edit.before is not None:
+        private = not stat.S_IMODE(os.stat(edit.path).st_mode) & 0o077
+        write_whole(edit.path + BACKUP, edit.before.encode(), private=private)
+    try:
+        os.makedirs(os.path.dirname(edit.path), exist_ok=True)
+    except OSError as error:
+        raise SettingInvalid(f"cannot make {os.path.dirname(edit.path)}: {error.strerror}") from None
+    write_whole(edit.path, edit.after.encode(), private=private)
+    kept = f"; what was there is in {edit.path}{BACKUP}" if edit.before is not None else ""
+    say(f"wrote {edit.path}{kept}")
+
+
+def agreed(path: str) -> bool:
+    """Whether somebody at the terminal wants this file changed."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        say(f"{path} was not changed: nobody can be asked here; --yes does it without a question")
+        return False
+    print(f"Change {printable(path)}? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

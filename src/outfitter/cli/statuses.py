@@ -1,0 +1,26 @@
+"""Exit statuses of `run` and `attach` that are not the command's own."""
+
+from __future__ import annotations
+
+from .console import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TIMED_OUT, NOT_STARTED, NOT_EXECUTABLE, NOT_FOUND, READER_GONE = 124, 125, 126, 127, 141
+INTERRUPTED = 128 + 2
+DENIED = (  # by a sandbox that is not of this command line
+    "the sandbox of the configuration denied something: see `outfitter sandbox explain`; "
+    "--sandbox takes the place of your own [sandbox]"
+)
+
+
+def not_started(program: str, message: str, data: Mapping[str, object] | None) -> int:
+    """Says why a server did not start a program; returns the exit status."""
+    data = data or {}
+    say(f"cannot start {program}: {data.get('reason') or message}")
+    if data.get("subject") in ("cwd", "sandbox"):
+        return NOT_STARTED
+    known = {"ENOENT": NOT_FOUND, "EACCES": NOT_EXECUTABLE, "ENOEXEC": NOT_EXECUTABLE}
+    return known.get(str(data.get("errno")), NOT_STARTED)

@@ -1,0 +1,60 @@
+"""What `outfitter doctor --fix` can do by itself, described; `cli.fixes` shows it, asks and does it."""
+
+from __future__ import annotations
+
+from ...errors import SettingInvalid
+from ...record import record
+
+
+@record
+class Mode:
+    """A file or directory of ours that others can read or change."""
+
+    path: str
+    before: int
+    after: int
+
+
+@record
+class Setting:
+    """A line that the user's configuration lacks: `key = value` under [table]."""
+
+    path: str
+    table: str
+    key: str
+    value: str
+
+
+Fix = Mode | Setting
+
+
+def with_setting(text: str, wanted: Setting) -> str:
+    """The text of a file with that line, below the table's own heading. Raises SettingInvalid."""
+    lines = text.splitlines()
+    line, heading = f"{wanted.key} = {wanted.value}", f"[{wanted.table}]"
+    places = [at for at, one in enumerate(lines) if one.partition("#")[0].strip() == heading]
+    if places:
+        lines.insert(places[0] + 1, line)
+    else:
+        lines += ["", heading, line] if lines else [heading, line]
+    after = "\n".join(lines) + "\n"
+    _check(text, after, wanted)
+    return after
+
+
+def _check(before: str, after: str, wanted: Setting) -> None:
+    """Whether the line is the only difference that a reader sees. Raises SettingInvalid."""
+    from tomllib import TOMLDecodeError, loads
+
+    try:
+        old, new = loads(before), loads(after)
+        new[wanted.table].pop(wanted.key)
+    except (TOMLDecodeError, KeyError, AttributeError):
+        new, old = {"": 1}, {}
+    if new.get(wanted.table) == {} and wanted.table not in old:
+        del new[wanted.table]
+    if new != old:
+        raise SettingInvalid(
+            f"{wanted.path} cannot be edited safely: write {wanted.key} = {wanted.value} under "
+            f"[{wanted.table}] yourself"
+        )

@@ -1,0 +1,70 @@
+"""What a shell and a person ask about the commands: completion, help."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import click
+import pytest
+
+from outfitter.cli import completion
+from outfitter.cli.commands import cli
+
+from .commandline import User
+
+# How a shell reads a script without running it.
+SYNTAX = {"bash": ("bash", "-n"), "zsh": ("zsh", "-n"), "fish": ("fish", "--no-execute")}
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_script_is_one_of_that_shell(shell: str) -> None:
+    text = completion.script(shell, cli)
+    assert "_OUTFITTER_COMPLETE" in text
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed here")
+    assert subprocess.run(SYNTAX[shell], input=text.encode(), capture_output=True).returncode == 0
+
+
+def test_bash_completes_names_of_environments_flags_and_commands(user: User) -> None:
+    user.declare('[[environments]]\nid = "build"\nurl = "ws://127.0.0.1:9"\n')
+    outfitter = os.path.join(os.path.dirname(sys.executable), "outfitter")
+    code = (
+        'eval "$("$0" completion bash)"\n'
+        'ask() { COMPREPLY=(); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _outfitter_completion "$0"\n'
+        'echo "${COMPREPLY[@]}"; }\n'
+        "ask outfitter run --on b; ask outfitter run --detach-k; ask outfitter comp"
+    )
+    done = subprocess.run(
+        ["bash", "-c", code, outfitter], cwd=user.home, env=user.env(), capture_output=True, check=True
+    )
+    assert done.stdout.decode().splitlines() == ["build", "--detach-keys", "completion"]
+
+
+def test_names_are_those_of_the_file_and_this_machine(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTFITTER_HOME", str(user.home))
+    context = click.Context(cli)
+
+    def found(incomplete: str) -> list[str]:
+        return completion.environments(context, cli.params[0], incomplete)
+
+    assert found("") == ["local"]
+    user.declare('[[environments]]\nid = "build"\nurl = "ws://127.0.0.1:9"\n', user.home)
+    assert (found(""), found("b"), found("x")) == (["local", "build"], ["build"], [])
+    user.declare("nonsense", user.home)
+    assert found("") == []
+
+
+def test_help_of_a_command_is_its_own_page() -> None:
+    assert completion.page(cli, (), cli.context_settings).startswith("Usage: outfitter [OPTIONS] COMMAND")
+    assert completion.page(cli, ("env", "explain"), cli.context_settings).startswith(
+        "Usage: outfitter env explain [OPTIONS]"
+    )
+
+
+@pytest.mark.parametrize("words", [("nosuch",), ("run", "more"), ("env", "nosuch")])
+def test_help_of_no_command_is_a_usage_error(words: tuple[str, ...]) -> None:
+    with pytest.raises(click.UsageError):
+        completion.page(cli, words, cli.context_settings)

@@ -1,0 +1,71 @@
+"""outfitter doctor --fix: only what can be mended safely, after a question."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from outfitter.cli.fixes import mend
+from outfitter.contract.doctor.fixes import Mode, Setting, with_setting
+from outfitter.errors import SettingInvalid
+
+from .commandline import User
+
+WANTED = Setting("config.toml", "import", "codex", "true")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "[import]\ncodex = true\n"),
+        ("a = 1\n", "a = 1\n\n[import]\ncodex = true\n"),
+        ("[import]  # why\nx = 1\n\n[b]\n", "[import]  # why\ncodex = true\nx = 1\n\n[b]\n"),
+        ("[b]\nc = 1", "[b]\nc = 1\n\n[import]\ncodex = true\n"),
+    ],
+)
+def test_line_goes_below_its_heading(before: str, after: str) -> None:
+    assert with_setting(before, WANTED) == after
+    assert tomllib.loads(after)["import"]["codex"] is True
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["[import]\ncodex = false\n", "import = { codex = false }\n", "nonsense\n", 'a = """\n[import]\n"""\n'],
+)
+def test_file_that_would_mean_something_else_is_left_alone(before: str) -> None:
+    with pytest.raises(SettingInvalid, match="cannot be edited safely"):
+        with_setting(before, WANTED)
+
+
+def test_mode_is_changed_only_from_what_was_seen(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.touch(0o644)
+    path.chmod(0o644)
+    assert mend([("key.file", Mode(str(path), 0o640, 0o600))], yes=True) == set()
+    assert os.stat(path).st_mode & 0o777 == 0o644
+    assert mend([("key.file", Mode(str(path), 0o644, 0o600))], yes=True) == {"key.file"}
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_doctor_mends_what_codex_says_and_keeps_what_was_there(user: User) -> None:
+    codex = user.home / ".codex" / "config.toml"
+    codex.parent.mkdir()
+    codex.write_text("allow_login_shell = false\n")
+    user.config.mkdir(parents=True)
+    ours = user.config / "config.toml"
+    ours.write_text("[env]\nunset = []\n")
+    asked = user.run("doctor", "--no-login", "--fix")
+    assert b"+codex = true" in asked.stdout and b"nobody can be asked here" in asked.stderr
+    assert ours.read_text() == "[env]\nunset = []\n"
+    done = user.run("doctor", "--no-login", "--fix", "--yes")
+    assert ours.read_text() == "[env]\nunset = []\n\n[import]\ncodex = true\n", done.stderr
+    assert (user.config / "config.toml.before-outfitter").read_text() == "[env]\nunset = []\n"
+    assert b"nothing here can be mended" in user.run("doctor", "--no-login", "--fix").stderr
+
+
+@pytest.mark.parametrize("args", [("--yes",), ("--fix", "--json")])
+def test_flags_that_do_not_fit_are_usage_errors(args: tuple[str, ...], user: User) -> None:
+    assert user.run("doctor", *args).returncode == 2

@@ -1,0 +1,108 @@
+"""outfitter init: what it would write, that it asks, and that nothing of the user's is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from outfitter.agents.hooks import claude_settings
+from outfitter.cli.edits import BACKUP, Edit, make, text_of
+from outfitter.cli.init import claude, codex, merged, project
+from outfitter.environments.file import read
+from outfitter.errors import SettingInvalid
+
+from .commandline import Terminal, User
+
+OURS = claude_settings("outfitter hook claude")
+
+
+def test_settings_keep_what_is_there_and_get_our_hooks_once() -> None:
+    other = {"hooks": [{"type": "command", "command": "true"}]}
+    before = json.dumps({"model": "x", "hooks": {"SessionStart": [other], "Stop": [other]}})
+    after = merged(before, OURS, "settings.json")
+    assert after is not None
+    told = json.loads(after)
+    assert (told["model"], told["hooks"]["Stop"]) == ("x", [other])
+    assert told["hooks"]["SessionStart"] == [other, *OURS["hooks"]["SessionStart"]]  # type: ignore[index]
+    assert merged(after, OURS, "settings.json") is None
+
+
+@pytest.mark.parametrize("before", ["{,}", "[]", '{"hooks": []}', '{"hooks": {"SessionStart": {}}}'])
+def test_settings_that_cannot_be_merged_are_left_alone(before: str) -> None:
+    with pytest.raises(SettingInvalid, match=r"settings\.json"):
+        merged(before, OURS, "settings.json")
+
+
+def test_environments_of_codex_are_kept_and_ours_is_one_of_them(tmp_path: Path) -> None:
+    environ = {"CODEX_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    first = codex(environ)
+    assert first is not None and first.before is None
+    path = tmp_path / "environments.toml"
+    path.write_text('default = "build"\n\n[[environments]]\nid = "build"\nurl = "ws://127.0.0.1:9"\n')
+    edit = codex(environ)
+    assert edit is not None
+    make(edit)
+    known = read(str(path))
+    assert known is not None
+    assert (known.default, [one.id for one in known.environments]) == ("build", ["build", "outfitter"])
+
+
+def test_environment_of_that_name_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "environments.toml").write_text(
+        '[[environments]]\nid = "outfitter"\nurl = "ws://127.0.0.1:9"\n'
+    )
+    with pytest.raises(SettingInvalid, match="named `outfitter` already"):
+        codex({"CODEX_HOME": str(tmp_path), "HOME": str(tmp_path)})
+
+
+def test_project_with_a_file_gets_no_other(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub").mkdir()
+    assert project(str(tmp_path / "sub")) is not None
+    (tmp_path / "outfitter.toml").write_text("")
+    assert project(str(tmp_path / "sub")) is None
+
+
+def test_edit_keeps_a_backup_the_mode_and_what_others_wrote_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text("{}\n")
+    path.chmod(0o600)
+    edit = Edit(str(path), "{}\n", '{"a": 1}\n', "why")
+    assert edit.difference[-2:] == ["-{}", '+{"a": 1}']
+    make(edit)
+    assert path.read_text() == '{"a": 1}\n'
+    assert text_of(f"{path}{BACKUP}") == "{}\n"
+    assert [os.stat(one).st_mode & 0o777 for one in (path, f"{path}{BACKUP}")] == [0o600, 0o600]
+    with pytest.raises(SettingInvalid, match="has changed meanwhile"):
+        make(edit)
+    assert path.read_text() == '{"a": 1}\n'
+
+
+def test_nothing_is_written_where_nobody_can_be_asked(user: User) -> None:
+    (user.home / ".claude").mkdir()
+    done = user.run("init")
+    assert done.returncode == 1
+    assert b"+[env]" in done.stdout and b"hook claude" in done.stdout
+    assert b"--yes does it without a question" in done.stderr
+    assert not (user.home / "outfitter.toml").exists()
+
+
+def test_yes_writes_it_all_and_a_second_time_there_is_nothing_to_do(user: User) -> None:
+    done = user.run("init", "--yes", "--agent", "codex", "--agent", "claude")
+    assert (done.returncode, user.run("config", "show").returncode) == (0, 0), done.stderr
+    assert claude({"HOME": str(user.home)}) is None
+    known = read(str(user.home / ".codex" / "environments.toml"))
+    assert known is not None and known.default == "outfitter"
+    again = user.run("init", "--json", "--agent", "codex", "--agent", "claude")
+    assert (again.returncode, json.loads(again.stdout)) == (0, {"edits": []})
+
+
+def test_a_no_at_the_terminal_leaves_the_file(user: User, screen: Terminal) -> None:
+    running = screen.start(user, "init")
+    screen.until(b"[y/N]")
+    screen.type(b"n\n")
+    assert running.wait() == 1
+    assert not (user.home / "outfitter.toml").exists()
