@@ -33,6 +33,8 @@ def test_lock_is_beside_the_projects_file_and_check_finds_it(user: User, project
     assert (done.returncode, done.stderr) == (0, b"")
     lock = project / "outfitter.lock"
     assert done.stdout.decode() == f"{lock}: 8 variables, 0 tools\n"
+    told = json.loads(user.run("env", "lock", "--json", "--cwd", "project", *ALL, env=SECRETS).stdout)
+    assert (told["file"], len(told["variables"]), told["tools"]) == (str(lock), 8, [])
     for folder in ("project", "project/sub"):
         done = user.run("env", "check", "--cwd", folder, env=SECRETS)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"same as {lock}\n".encode(), b"")

@@ -178,6 +178,8 @@ def test_drained_server_refuses_new_commands_and_ends_with_the_last(server: Serv
     assert read_line(popen) == b"one\n"
     expected = "the server takes no new sessions and ends when none is in use; 1 session in use now\n"
     assert seen(user.run("drain", server.url)) == (0, expected, "")
+    status, told, _ = seen(user.run("drain", "--json", server.url))
+    assert (status, json.loads(told)) == (0, {"draining": True, "sessions": 1})
     status, _, told = seen(user.run("run", "--on", server.url, "--", "true"))
     assert status == 125
     assert re.search(r"has been draining since \S+Z and takes no new sessions: use another one", told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -60,6 +61,8 @@ def test_named_environment_is_upgraded(server: Server) -> None:
     (folder / "environments.toml").write_text(f'[[environments]]\nid = "build"\nurl = "{server.url}"\n')
     done = upgrade(server.home, "build")
     assert done.stdout.startswith("upgraded build from ")
+    told = json.loads(upgrade(server.home, "build", "--json").stdout)
+    assert (told["outcome"], told["before"], told["pid"]) == ("upgraded", outfitter.VERSION, server.pid)
     assert done.returncode == 0
 
 
