@@ -16,17 +16,11 @@ from . import completion
 from .agents.commands import agent_group, contract_group
 from .completion import SHELLS
 from .env.commands import env_group
-from .flags import JSON, SANDBOX, SERVE, WHERE, Flag
+from .flags import JSON, REMOTE_ONLY, SANDBOX, SERVE, WHERE, Flag
 from .hook.commands import hook_group
 from .options import has
 from .relay.commands import enrol_command, forward_command, rendezvous_group, up_command
 from .runflags import DETACH_KEYS, EVENTS, RUN
-
-# What `serve` takes only with --remote.
-_REMOTE_ONLY = (
-    *("environment_id", "credential_file", "executor_credential_stdin", "exit_on_stdin_close"),
-    *("key_file", "authorized_harnesses", "accept_first_harness", "aws_sigv4", "aws_region"),
-)
 
 
 def run(args: list[str]) -> int:
@@ -67,7 +61,7 @@ def serve_command(**flags: Any) -> int:
         from .relay.remote import serve_remote
 
         return serve_remote(flags)
-    for option in _REMOTE_ONLY:
+    for option in REMOTE_ONLY:
         if flags[option]:
             raise click.UsageError(f"--{option.replace('_', '-')} is only accepted with --remote")
     from .serve import serve

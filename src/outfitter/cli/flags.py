@@ -260,6 +260,12 @@ SERVE: tuple[Flag, ...] = (
     Flag("--log-level", "text", "Write a log to stderr.", choices=("debug", "info", "warning")),
 )
 
+# What `serve` takes only with --remote.
+REMOTE_ONLY = (
+    *("environment_id", "credential_file", "executor_credential_stdin", "exit_on_stdin_close"),
+    *("key_file", "authorized_harnesses", "accept_first_harness", "aws_sigv4", "aws_region"),
+)
+
 # On which environment.
 WHERE: tuple[Flag, ...] = (
     Flag(

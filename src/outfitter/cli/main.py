@@ -62,13 +62,11 @@ def _quick(args: list[str]) -> Callable[[], int | None] | None:
 
 
 def _quick_serve(args: list[str]) -> Callable[[], int] | None:
-    from .flags import read_plain
+    from .flags import REMOTE_ONLY, read_plain
 
     flags = read_plain(args)
-    if flags is None or flags["remote"] is not None or flags["environment_id"] is not None:
+    if flags is None or flags["remote"] is not None or any(flags[name] for name in REMOTE_ONLY):
         return None
-    if flags["exit_on_stdin_close"] or flags["executor_credential_stdin"] or flags["credential_file"]:
-        return None  # they belong to --remote
     import gc
 
     gc.disable()  # what is loaded from here on stays; `server.listen` looks for garbage later
