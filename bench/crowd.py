@@ -14,7 +14,8 @@ import resource
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,12 +38,13 @@ SETTLE: Final = 0.5
 
 @dataclass(frozen=True)
 class Turns:
-    """What a busy time has brought: answers of all executors, of the least and the most, and their times."""
+    """What a busy time has brought: how many answers, how long they took, and how many times as many the
+    executor and the stream with most got as those with least."""
 
     answers: int
     seconds: float
-    least: int
-    most: int
+    executors: float
+    streams: float
     p50: float
     p99: float
 
@@ -148,7 +150,7 @@ class _Round:
         }
         self._harnesses = {one[0].fileno(): one for one in harnesses}
         self._asked = {one[0].fileno(): 0.0 for one in harnesses}
-        self._answers = [0] * len(executors)
+        self._answers = {one[0].fileno(): 0 for one in harnesses}
         self._times: list[float] = []
 
     def run(self, poll: select.epoll, seconds: float) -> Turns:
@@ -166,11 +168,14 @@ class _Round:
         times = sorted(self._times)
         if not times:
             raise BenchError("nobody was answered")
+        of_executors: Counter[int] = Counter()
+        for fd, (_, executor, _) in self._harnesses.items():
+            of_executors[executor] += self._answers[fd]
         return Turns(
             len(times),
             now - begin,
-            min(self._answers),
-            max(self._answers),
+            _spread(of_executors.values()),
+            _spread(self._answers.values()),
             times[len(times) // 2],
             times[len(times) * 99 // 100],
         )
@@ -192,12 +197,16 @@ class _Round:
             sock.sendall(b"".join(said))
 
     def _answered(self, fd: int) -> None:
-        sock, executor, _ = self._harnesses[fd]
+        sock = self._harnesses[fd][0]
         if not sock.recv(65536):
             raise BenchError("a harness was let go")
         self._times.append(time.perf_counter() - self._asked[fd])
-        self._answers[executor] += 1
+        self._answers[fd] += 1
         self._say(fd)
+
+
+def _spread(answers: Collection[int]) -> float:
+    return max(answers) / max(1, min(answers))
 
 
 @contextmanager

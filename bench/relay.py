@@ -125,7 +125,8 @@ def _crowd(arm: ExecArm, effort: Effort) -> Values:
         "relay.stream.each": (busy - few) / (EXECUTORS * STREAMS),
         "relay.turns": turns.answers / turns.seconds,
         "relay.turns.p99": turns.p99 * 1e3,
-        "relay.turns.fair": turns.most / max(1, turns.least),
+        "relay.turns.executors": turns.executors,
+        "relay.turns.streams": turns.streams,
     }
 
 
@@ -148,7 +149,8 @@ CROWD: Final = Workload(
         Metric("relay.stream.each", "RSS for each of 2,000 streams of 200 executors, all busy", "kB"),
         Metric("relay.turns", "requests and answers of all of them", "1/s", "higher"),
         Metric("relay.turns.p99", "the same, p99 of one", "ms"),
-        Metric("relay.turns.fair", "answers of the executor that got most, over the one that got least", "x"),
+        Metric("relay.turns.executors", "answers of the executor that got most, over the least", "x"),
+        Metric("relay.turns.streams", "answers of the stream that got most, over the least", "x"),
     ),
     _crowd,
     servers=("ours",),

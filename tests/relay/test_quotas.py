@@ -87,6 +87,17 @@ class Place:
         """A harness's socket."""
         return self.dial(self.call("connect", self.user, CONNECT)[2]["url"])
 
+    def block(self, release: threading.Event) -> None:
+        """The store answers nobody until it is released."""
+        begun = threading.Event()
+
+        def work() -> None:
+            begun.set()
+            release.wait(600)
+
+        self.service._asking.tell(work, lambda *_: None)
+        assert begun.wait(600)
+
     def close(self) -> None:
         for one in self._open:
             one.close()
@@ -176,25 +187,20 @@ def test_a_full_table_is_refused_with_503_and_the_log_names_the_remedy(
 
 
 def test_who_says_nothing_to_a_full_registry_gives_way_and_who_waits_for_an_answer_does_not(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(service_module, "OTHER_STORE_SECONDS", 600.0)
     place = Place(tmp_path / "store", RelayRoom(files=99, sockets=1, api=1, tunnels=1, strangers=8))
-    release, begun = threading.Event(), threading.Event()
-
-    def block() -> None:
-        begun.set()
-        release.wait(60)
-
+    release = threading.Event()
     try:
         with socket.create_connection(("127.0.0.1", place.port), timeout=30) as silent:
             silent.sendall(b"POST /enrol HTTP/1.1\r\nContent-Length: 5\r\n\r\n")
             wait_until(lambda: place.service.open_sockets["registry"] == 1, "it is there")
-            place.service._asking.tell(block, lambda *_: None)
-            assert begun.wait(60)
+            place.block(release)
             waits = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
             waits.request("POST", "/enrol", json.dumps({"code": "wrong"}))
             assert silent.recv(1) == b""
-        wait_until(lambda: place.service.waiting == 1, "the other one is asked for")
+        wait_until(lambda: any(one.busy for one in list(place.service._api)), "the other one waits")
         other = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
         other.request("POST", "/enrol", "{}")
         assert other.getresponse().status == 503
@@ -226,16 +232,21 @@ def test_what_was_counted_is_told_with_words_of_ours_alone(place: Place) -> None
         'outfitter_relay_sockets{kind="harness"} 1',
         "outfitter_relay_streams_opened_total 1",
         "outfitter_relay_streams 1",
-        "outfitter_relay_store_waiting 0",
+        "# TYPE outfitter_relay_store_waiting gauge",
     ):
         assert line in text.splitlines(), text
     assert "box" not in text and "somebody" not in text and "127.0.0.1" not in text
 
 
 def test_a_service_whose_store_is_slow_is_not_ready(place: Place) -> None:
-    assert place.get("/readyz") == (200, b"")
-    place.service._asking.slow = "the store has not answered for 5 s"
-    assert place.get("/readyz") == (503, b"the store has not answered for 5 s")
+    release = threading.Event()
+    place.block(release)
+    try:
+        place.get("/readyz")  # the loop has heard all earlier answers of the store
+        place.service._asking.slow = "the store has not answered for 5 s"
+        assert place.get("/readyz") == (503, b"the store has not answered for 5 s")
+    finally:
+        release.set()
     place.call("register", place.executor, REGISTER)
     assert place.get("/readyz") == (200, b"")
 
