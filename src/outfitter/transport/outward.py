@@ -72,6 +72,8 @@ def dial_outward(
         raw.setblocking(False)
         raw = None
         return stream, rest
+    except DialFailed:
+        raise  # it is a ConnectionError, too
     except TimeoutError:
         raise DialFailed(f"{address.text} did not answer within {seconds:g} s", retryable=True) from None
     except ssl.SSLError as error:
