@@ -163,6 +163,11 @@ class RequestFailed(OutfitterError):
         self.data: ErrorData | None = data if isinstance(data, dict) else None  # type: ignore[assignment]
         self.errno = self.path = self.program = None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # As an OSError it has some of them in places that nobody would copy.
+        more = {name: getattr(self, name) for name in ("errno", "filename") if hasattr(self, name)}
+        return type(self), self.sent, {**self.__dict__, **more}
+
     def __str__(self) -> str:
         reason = None if self.data is None else self.data.get("reason")
         said = f"{self.message}: {reason}" if isinstance(reason, str) else self.message

@@ -259,7 +259,9 @@ class RemoteProcess(BlockingProcess):
             return
         if kind is None:
             self.terminate()
-        self.end()
+            self.discard()
+        else:
+            self.end()
 
     def discard(self) -> None:
         """Drops output that waits or is still to come, so that it does not slow the command down."""

@@ -162,9 +162,18 @@ def test_a_cancelled_anext_loses_nothing() -> None:
 
 def test_commands_wait_for_their_turn() -> None:
     async def main() -> None:
-        async with outfitter.local(max_concurrency=8) as client:
-            done = await asyncio.gather(*(client.run(["true"]) for _ in range(1100)))
-            assert all(one.ok for one in done)
+        running: list[int] = []
+
+        def look(_: outfitter.Output) -> None:
+            running.append(len(client._session.processes))
+
+        async with outfitter.local(max_concurrency=2) as client:
+            done = await asyncio.gather(*(client.run(["echo"], on_output=look) for _ in range(12)))
+        assert all(one.ok for one in done)
+        assert len(running) == 12
+        assert max(running) <= 2
+        with pytest.raises(InvalidParams, match="max_concurrency"):
+            outfitter.local(max_concurrency=0)
 
     run(main())
 

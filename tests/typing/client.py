@@ -15,13 +15,13 @@ async def results() -> list[str]:
             done = await client.run(["bash", "-lc", "true"])
         except outfitter.RequestFailed as error:
             if error.data is not None:
-                words += [error.data["reason"], error.data.get("errno", "")]
+                words += [error.data.get("reason", ""), error.data.get("errno", "")]
             raise
         if done.environment is not None:
             words += [done.environment["base"], *(one["state"] for one in done.environment["layers"])]
             assert_type(done.environment["rejected"], int)
         if done.startup is not None:
-            words += [change["name"] for change in done.startup["changes"] if "file" in change]
+            words += [change["name"] for change in done.startup.get("changes", []) if "file" in change]
         sandbox = outfitter.Sandbox.workspace_write(domains=["pypi.org"])
         assert_type((await client.run(["true"], sandbox=sandbox)).sandbox_denied, bool)
         assert_type(await client.files.within(sandbox, "/srv").read("a"), bytes)

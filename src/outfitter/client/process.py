@@ -108,7 +108,9 @@ class RemoteProcess(ProcessState):
             return
         if kind is None:
             await self.terminate()
-        self.end()
+            self.discard()
+        else:
+            self.end()
 
     # Events
 
