@@ -15,7 +15,7 @@ from outfitter.host import capture as host_capture
 from outfitter.host.tree import new_nonce
 from outfitter.providers.login import PROBES, Capture, capture
 from outfitter.shell.snapshot import ListChange, difference
-from tests.support.machine import SECOND, alive
+from tests.support.machine import SECOND, alive, own_children
 from tests.support.tools import program
 
 from .hostile.corpus import AFTER, CASES, Case
@@ -65,12 +65,10 @@ class Account:
 @pytest.fixture
 def account(tmp_path: Path) -> Iterator[Account]:
     account = Account(tmp_path)
-    before = os.listdir("/proc/self/fd")
+    before = os.listdir("/proc/self/fd"), own_children()
     yield account
     assert account.left_behind() == []
-    assert os.listdir("/proc/self/fd") == before
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert (os.listdir("/proc/self/fd"), own_children()) == before
 
 
 # Startup files that misbehave

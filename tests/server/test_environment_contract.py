@@ -277,10 +277,11 @@ def test_a_login_shell_that_is_asked_ends_with_who_asked(tmp_path: Path, what: s
 def test_a_summary_comes_only_to_who_asked_for_it(place: Place, wire: Wire, hearing: Wire) -> None:
     place.says('[env]\nset = { A = "hush-a", BASH_ENV = "x" }\n')
     params = {"cwd": place.project.as_uri(), "contract": {}, "env": {"MINE": "hush-mine"}}
-    assert wire.start("p", ENV, **params) == {"processId": "p", "sandboxType": "none"}
+    told = wire.start("p", ENV, **params)
+    assert told == {"processId": "p", "sandboxType": "none", "pid": told["pid"]}
     told = hearing.start("p", ENV, **params)
     environment = told.pop("environment")
-    assert told == {"processId": "p", "sandboxType": "none"}
+    assert told == {"processId": "p", "sandboxType": "none", "pid": told["pid"]}
     resolved = hearing.call("environment/resolve", question(place, env={"MINE": "hush-mine"}))
     assert environment == {
         "base": "daemon",

@@ -381,7 +381,7 @@ def test_nothing_is_told_to_who_did_not_ask(place: Place, server: Server) -> Non
         greet(wire, summaries=False)
         for startup in ("enforce", "repair", "report"):
             ran = Ran(wire, place, [program("bash"), "-lc", ":"], contract={"startup": startup})
-            assert sorted(ran.started) == ["processId", "sandboxType"]
+            assert sorted(ran.started) == ["pid", "processId", "sandboxType"]
             assert sorted(ran.exited) == ["exitCode", "processId", "sandboxDenied", "seq"]
     wait_until(lambda: place.pipes() == [], "every pipe is removed")
 

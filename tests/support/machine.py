@@ -134,3 +134,8 @@ def free_port() -> int:
 
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
+
+
+def own_children() -> set[str]:
+    """The pids of all children of this process, zombies included: those of other tests, too."""
+    return {pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}

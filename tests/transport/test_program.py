@@ -17,7 +17,7 @@ import pytest
 from outfitter.client.connect import open_program
 from outfitter.errors import DialFailed, RequestFailed
 from outfitter.transport.program import ProgramTransport, launch
-from tests.support.machine import SECOND, alive, wait_gone
+from tests.support.machine import SECOND, alive, own_children, wait_gone
 
 Scenario = Callable[[], Coroutine[Any, Any, None]]
 
@@ -280,19 +280,14 @@ async def test_what_a_killed_program_leaves_behind_is_ended() -> None:
     await asyncio.to_thread(wait_gone, pids)
 
 
-def children() -> set[str]:
-    """Of this process: those of other tests, too."""
-    return {pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}
-
-
 @in_a_loop
 async def test_no_zombie_and_no_descriptor_is_left() -> None:
-    before = len(os.listdir("/proc/self/fd")), children()
+    before = len(os.listdir("/proc/self/fd")), own_children()
     for _ in range(3):
         program = await script("echo ready; cat")
         await program.said(1)
         await program.close()
-    assert (len(os.listdir("/proc/self/fd")), children()) == before
+    assert (len(os.listdir("/proc/self/fd")), own_children()) == before
 
 
 # A client that cannot use it
