@@ -115,7 +115,8 @@ def test_a_helper_without_descriptors_answers(opener: Opener) -> None:
         helper = opener.opener.pid
         most = descriptors(helper)
         resource.prlimit(helper, resource.RLIMIT_NOFILE, (most, most))
-        with pytest.raises(LaunchFailed, match="namespace: Too many open files"):
+        # Which step is the first without one depends on what the helper has closed by now.
+        with pytest.raises(LaunchFailed, match="(namespace|listening): Too many open files"):
             opener.open(pid, PLACES[:1])
 
 
