@@ -116,7 +116,7 @@ def test_a_helper_without_descriptors_answers(opener: Opener) -> None:
         most = descriptors(helper)
         resource.prlimit(helper, resource.RLIMIT_NOFILE, (most, most))
         # Which step is the first without one depends on what the helper has closed by now.
-        with pytest.raises(LaunchFailed, match="(namespace|listening): Too many open files"):
+        with pytest.raises(LaunchFailed, match=r"(namespace|listening): Too many open files"):
             opener.open(pid, PLACES[:1])
 
 
