@@ -132,5 +132,6 @@ async def open_local(
     """`local()` without a block, as in a notebook: close it with `aclose()`.
 
     client = await outfitter.open_local()
+    await client.aclose()
     """
     return await local(environment=environment, summaries=summaries, max_concurrency=max_concurrency)
