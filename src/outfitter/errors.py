@@ -8,6 +8,7 @@ OutfitterError
 ├── ConnectionLost              (a ConnectionError too)
 │   ├── Disconnected            the connection ended during this call; the session goes on or is being resumed
 │   ├── SessionExpired          the session cannot be resumed; this client is unusable
+│   │   └── LeaseLost           the executor of a lease is gone; `reason` says why
 │   ├── DialFailed              no connection could be made; `retryable` says whether it may work later
 │   ├── OutputLost              some output of one process is no longer available
 │   └── FileChanged             a file was replaced during a read, while the connection was down
@@ -18,6 +19,8 @@ OutfitterError
 │   ├── AlreadyExists           a path exists already (a FileExistsError too)
 │   ├── IsADirectory            a file is wanted (an IsADirectoryError too)
 │   └── NotADirectory           a directory is wanted (a NotADirectoryError too)
+├── LeaseRefused                a pool gives no executor to this caller; `reason` says why
+├── EngineFailed                a pool's engine cannot be reached or says no
 ├── CapabilityMissing           the server does not offer what the call needs (client side)
 ├── Overloaded                  a limit of this client is reached; wait for a call to finish
 ├── TimedOut                    a command took longer than its caller allowed (a TimeoutError too)
@@ -120,6 +123,64 @@ class Disconnected(ConnectionLost):
 
 class SessionExpired(ConnectionLost):
     slug = "session-expired"
+
+
+class LeaseLost(SessionExpired):
+    """The executor of a lease is gone, and what ran there with it.
+
+    `reason` is "node-lost", "executor-ended", "out-of-memory", "silent" or "engine-lost"; `node` is the
+    engine's name of its node. After `fenced_after` more seconds nothing of it can run any more.
+    """
+
+    slug = "lease-lost"
+
+    def __init__(self, reason: str, node: str, detail: str, *, fenced_after: float) -> None:
+        super().__init__(reason, node, detail)
+        self.reason = reason
+        self.node = node
+        self.detail = detail
+        self.fenced_after = fenced_after
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _lease_lost, (self.reason, self.node, self.detail, self.fenced_after)
+
+    def __str__(self) -> str:
+        where = f" on {self.node}" if self.node else ""
+        said = f"the executor{where} is lost ({self.reason}): {self.detail}"
+        if self.fenced_after:
+            said += f"; its commands have ended for certain in {self.fenced_after:.0f} s"
+        return said
+
+
+def _lease_lost(reason: str, node: str, detail: str, fenced_after: float) -> LeaseLost:
+    return LeaseLost(reason, node, detail, fenced_after=fenced_after)
+
+
+class LeaseRefused(OutfitterError):
+    """A lease was never given, so nothing ran.
+
+    `reason` is "queue-full", "timed-out", "impossible", "setup-failed", "draining" or "start-failed".
+    """
+
+    slug = "lease-refused"
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"no executor ({self.reason}): {self.detail}"
+
+
+class EngineFailed(OutfitterError):
+    """The engine of a pool cannot be reached, or said no. `retryable`: the same call may work later."""
+
+    slug = "engine-failed"
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
 
 
 class DialFailed(ConnectionLost):
