@@ -6,7 +6,7 @@ project's providers, 4 its setup, 5 the session's overlay, 6 the user's override
 
 from __future__ import annotations
 
-from ..record import EMPTY, KW_ONLY, fill, record
+from ..record import EMPTY, KW_ONLY, fill, quick_record, record
 from .names import HARMLESS
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ class Operation:
     origin: Origin | None = None
 
 
-@record
+@quick_record
 class Layer:
     """What one producer contributes.
 

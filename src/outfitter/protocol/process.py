@@ -207,7 +207,7 @@ def _metadata(metadata: Fields | None) -> tuple[str | None, str | None]:
 
 def _is_uuid(text: str) -> bool:
     digits = text.removeprefix("urn:uuid:").strip("{}").replace("-", "")
-    return len(digits) == 32 and all(mark in "0123456789abcdefABCDEF" for mark in digits)
+    return len(digits) == 32 and not digits.strip("0123456789abcdefABCDEF")
 
 
 def _network(fields: Fields) -> NetworkParams | None:
