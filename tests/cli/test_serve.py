@@ -200,7 +200,7 @@ USAGE = [
     ("--max-processes", "1.5"),
     ("--ws-auth", "password"),
     ("--log-level", "loud"),
-    ("--exit-on-stdin-close",),
+    ("--fence", "0"),
     ("--listen",),
     ("--nonesuch",),
     ("surplus",),

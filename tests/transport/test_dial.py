@@ -210,7 +210,7 @@ async def listening(handle: Callable[[FarEnd], Awaitable[object]]) -> AsyncItera
 
 @contextlib.asynccontextmanager
 async def connected(
-    more: bytes = b"", *, begin: bool = True
+    more: bytes = b"", *, begin: bool = True, keepalive: float | None = None
 ) -> AsyncIterator[tuple[DialledTransport, Recorder, FarEnd]]:
     """Both ends of an upgraded connection; `more` comes with the server's answer."""
     ends: list[FarEnd] = []
@@ -220,7 +220,7 @@ async def connected(
         ends.append(far)
 
     async with listening(upgraded) as address:
-        transport = await dial(address)
+        transport = await dial(address, keepalive=keepalive)
         recorder = Recorder()
         if begin:
             transport.receiver = recorder
@@ -771,3 +771,28 @@ async def test_probe_spares_a_server_that_answers_and_ends_one_that_does_not() -
         transport.probe(0.1 * SECOND)
         await recorder.until(lambda: bool(recorder.reasons))
         assert recorder.reasons == ["the server did not answer a ping"]
+
+
+def test_a_keepalive_gives_signs_of_life_whatever_the_server_says() -> None:
+    """A server that counts the seconds hears a client that only listens."""
+
+    async def scenario() -> None:
+        async with connected(keepalive=0.1 * SECOND) as (transport, recorder, far):
+            for _ in range(3):
+                far.say(b"output")
+                assert await far.frame() == (PING, b"")
+            transport.pause_reading()
+            for _ in range(5):  # more than a silent server would get
+                assert await far.frame() == (PING, b"")
+            assert recorder.reasons == []
+
+    asyncio.run(asyncio.wait_for(scenario(), 20 * SECOND))
+
+
+def test_a_server_that_is_silent_for_three_beats_is_lost() -> None:
+    async def scenario() -> None:
+        async with connected(keepalive=0.1 * SECOND) as (_, recorder, _far):
+            await recorder.until(lambda: bool(recorder.reasons))
+            assert recorder.reasons == ["the server stopped responding"]
+
+    asyncio.run(asyncio.wait_for(scenario(), 20 * SECOND))

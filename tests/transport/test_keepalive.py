@@ -207,3 +207,30 @@ def test_timer_of_a_credential_ends_with_its_connection(passing: Passing) -> Non
     passing.upgrade().close(1000, "")
     passing.loop.advance(5)
     assert passing.loop.waiting == 0
+
+
+def test_an_operator_s_keepalive_sets_both_times(line: Line) -> None:
+    line.listener.keepalive = 1.0
+    line.upgrade()
+    line.loop.advance(1)
+    assert line.peer.recv(100) == PING
+    line.loop.advance(2.9)
+    assert line.receiver.lost_for == []
+    line.loop.advance(0.1)
+    assert line.receiver.lost_for == ["the client stopped responding"]
+
+
+def test_the_listener_knows_when_anybody_was_heard_last(line: Line) -> None:
+    began = line.loop.now
+    line.loop.advance(3)
+    assert line.listener.heard() == began  # who only knocks is not heard
+    transport = line.upgrade()
+    assert line.listener.heard() == began + 3
+    line.loop.advance(4)
+    line.peer.sendall(PONG)
+    line.loop.serve(lambda: transport.heard == line.loop.now)
+    assert line.listener.heard() == began + 7
+    line.loop.advance(5)
+    line.peer.close()
+    line.loop.serve(lambda: bool(line.receiver.lost_for))
+    assert line.listener.heard() == began + 7  # whoever has left was heard then

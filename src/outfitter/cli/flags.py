@@ -83,7 +83,7 @@ DIALS_OUT: tuple[Flag, ...] = (
         "flag",
         "With --authorized-harnesses: if the file is empty, write the key of the first user to it.",
     ),
-    Flag("--exit-on-stdin-close", "flag", "With --remote: end when standard input ends."),
+    Flag("--exit-on-stdin-close", "flag", "End when standard input ends."),
 )
 
 # Of one that may do without a relay.
@@ -199,6 +199,25 @@ SERVE: tuple[Flag, ...] = (
         "SECONDS",
         86400,
     ),
+    Flag(
+        "--keepalive",
+        "count",
+        "Ask a silent client for a sign of life after this long, and give it up after three more times of "
+        "it. Default: 30, and give it up after 60.",
+        "SECONDS",
+    ),
+    Flag(
+        "--fence",
+        "count",
+        "End the server and its commands when no client was heard for this long.",
+        "SECONDS",
+    ),
+    Flag(
+        "--project-ceiling",
+        "text",
+        "Look for no project, nor its environment, above this directory.",
+        "DIR",
+    ),
     Flag("--max-sessions", "count", "Limit on sessions.", "N", 256),
     Flag("--max-processes", "count", "Limit on running processes per session.", "N", 2048),
     Flag(
@@ -206,6 +225,14 @@ SERVE: tuple[Flag, ...] = (
         "flag",
         "Also run every command in a control group, to end programs that hide on purpose (needs a writable "
         "cgroup v2).",
+    ),
+    Flag(
+        "--limits",
+        "text",
+        "Limit what the server and all its commands may use together (memory=4GiB,cpus=2,processes=4096), by "
+        "control groups where they can be made; `required`: only by those. The second line printed says by "
+        "what.",
+        "LIST",
     ),
     Flag(
         "--sandbox-processes", "count", "Limit on processes and threads of a command in a sandbox.", "N", 2048
@@ -262,7 +289,7 @@ SERVE: tuple[Flag, ...] = (
 
 # What `serve` takes only with --remote.
 REMOTE_ONLY = (
-    *("environment_id", "credential_file", "executor_credential_stdin", "exit_on_stdin_close"),
+    *("environment_id", "credential_file", "executor_credential_stdin"),
     *("key_file", "authorized_harnesses", "accept_first_harness", "aws_sigv4", "aws_region"),
 )
 

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..host.limits import ServerLimits
     from ..observe.watchers import Watchers
     from ..protocol.upgrade import Gate
     from ..server.auth import Check
@@ -74,6 +75,11 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
         max_processes=flags["max_processes"],
         max_sessions=flags["max_sessions"],
         concurrent_requests=flags["concurrent_requests"],
+        keepalive=_keepalive(flags),
+        fence=None if flags["fence"] is None else float(flags["fence"]),
+        ends_with_stdin=flags["exit_on_stdin_close"],
+        project_ceiling=flags["project_ceiling"],
+        allowance=_limits(flags),
         cgroup=flags["cgroup"],
         run_as=flags["run_as"],
         operators=(*flags["operator"], f"uid:{os.getuid()}"),
@@ -97,6 +103,28 @@ def settings_of(flags: Flags, *, private: bool) -> ServerSettings:
 
         check_memory(settings.sandbox_memory)
     return settings
+
+
+def _limits(flags: Flags) -> ServerLimits | None:
+    if flags["limits"] is None:
+        return None
+    from ..host.limits import parse
+
+    return parse(flags["limits"])
+
+
+def _keepalive(flags: Flags) -> float | None:
+    """Seconds between pings: with a fence, so many that a client that lives is heard in time."""
+    fence, keepalive = flags["fence"], flags["keepalive"]
+    if fence is None:
+        return None if keepalive is None else float(keepalive)
+    from ..server.fence import BEATS
+
+    if keepalive is None:
+        return min(30.0, float(fence) / BEATS)
+    if keepalive * BEATS > fence:
+        raise SettingInvalid(f"--fence must be at least {BEATS} times --keepalive: a ping may get lost")
+    return float(keepalive)
 
 
 def _http(

@@ -14,6 +14,7 @@ import stat
 
 from ..errors import FileInvalid, SettingInvalid
 from ..host.pipes import let_go
+from ..providers import files
 from ..providers.files import is_repository
 from .freshness import Way, lasting, stamp
 from .places import codex_file, user_file
@@ -110,8 +111,10 @@ def _is_there(path: str, *, follow: bool = False) -> bool:
 def _upwards(folder: str) -> list[str]:
     """A folder and those above it, as far as a search can go."""
     folders = [folder]
-    while (above := os.path.dirname(folder)) != folder and not (
-        os.access(f"{folder}/{_GIT}", os.F_OK) and is_repository(folder)
+    while (
+        folder != files.ceiling
+        and (above := os.path.dirname(folder)) != folder
+        and not (os.access(f"{folder}/{_GIT}", os.F_OK) and is_repository(folder))
     ):
         folder = above
         folders.append(folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ..providers import files
 from ..providers.marks import MARKS
 from ..record import record
 from .freshness import Way
@@ -137,7 +138,7 @@ class ProviderSelection:
                 folder = self._folders[path] = _Folder(path)
             found.append((path, folder))
             above = os.path.dirname(path)
-            if above == path or _GIT in folder.marks:
+            if above == path or path == files.ceiling or _GIT in folder.marks:
                 return found
             path = above
 

@@ -50,6 +50,12 @@ if TYPE_CHECKING:
         def as_root(self) -> AbstractContextManager[None]:
             """Within it, files are our own user's."""
 
+    class First(Protocol):
+        """Around the birth of who is the first to go when memory is short: `limits.CommandsFirst`."""
+
+        def begin(self) -> None: ...
+        def end(self) -> None: ...
+
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 # posix_spawnattr_t is 336 bytes and posix_spawn_file_actions_t 80 in glibc and musl; sigset_t 128.
@@ -122,6 +128,7 @@ class Spawner:
         # What the kernel takes as arguments and variables together: more is not handed over to be refused.
         self._room = min(max(stack // 4, _LEAST_ROOM), _MOST_ROOM) if stack >= 0 else _MOST_ROOM
         self.child_files: tuple[int, int] | None = None  # the limit on files of children, if not our own
+        self.commands_first: First | None = None  # with --limits
         self.for_ourselves: Mapping[str, str] = {}  # what our own interpreter needs, if anything
 
     def raise_file_limit(self) -> None:
@@ -233,6 +240,8 @@ class Spawner:
                     resource.setrlimit(resource.RLIMIT_RTTIME, (mark, self._rtt[1]))
                 if self.child_files is not None:
                     resource.setrlimit(resource.RLIMIT_NOFILE, self.child_files)
+                if self.commands_first is not None and mark is not None:
+                    self.commands_first.begin()
                 code: int = self._spawn(
                     self._pid_ref, program, actions, self._attributes, argv.pointers, env.pointers
                 )
@@ -243,6 +252,8 @@ class Spawner:
                 if self.child_files is not None:
                     hard = self.child_files[1]
                     _set_back(resource.RLIMIT_NOFILE, (hard, hard))
+                if self.commands_first is not None and mark is not None:
+                    self.commands_first.end()
 
 
 def _set_back(kind: int, limits: tuple[int, int]) -> None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # Manifests, .env files and the like are far smaller.
 FILE_BYTES = 1 << 20
 
+# Above this directory no project is looked for. Set once, before the first look, by a server that is told so.
+ceiling = ""
+
 
 def is_repository(folder: str) -> bool:
     """Whether a folder has a `.git`. An empty one that nobody may write to keeps the place for a sandbox, and
@@ -30,12 +33,15 @@ def is_repository(folder: str) -> bool:
 
 
 def upwards(directory: str, *, beyond: bool = False) -> Iterator[str]:
-    """The directory and those above it; unless `beyond` is set, one that holds `.git` is the last."""
+    """The directory and those above it; unless `beyond` is set, one that holds `.git` is the last.
+
+    The ceiling is the last in any case.
+    """
     folder = os.path.abspath(directory)
     while True:
         yield folder
         above = os.path.dirname(folder)
-        if above == folder or (not beyond and is_repository(folder)):
+        if above == folder or folder == ceiling or (not beyond and is_repository(folder)):
             return
         folder = above
 

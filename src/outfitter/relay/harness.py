@@ -220,5 +220,10 @@ class RelayTransport:
             self._socket.close(code, reason)
             self._end(reason or "closed")
 
+    def abort(self) -> None:
+        if not self._over:
+            self._socket.abort()
+            self._end("given up")
+
     async def wait_ended(self) -> None:
         await self._socket.wait_ended()

@@ -30,7 +30,7 @@ class RelaySocket(WebSocketTransport):
             super()._received(data)
             return
         # As nearly always: nothing waits, so a frame goes on at once.
-        self._heard = self._loop.time()
+        self.heard = self._loop.time()
         for opcode, payload in self._frames.feed(data):
             if opcode >= ws.CLOSE:
                 self._control(opcode, payload)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..transport.sockets import Place, Stream
     from ..transport.websocket import WebSocketTransport
     from .auth import Check
+    from .fence import Fence
     from .server import Server
     from .settings import ServerSettings
     from .upgrading import Listening, Upgrading
@@ -120,6 +121,7 @@ def serve_websocket(
         sock = place.adopt(*left.told["listening"])
         _assume(settings)
     else:
+        limited = _limit(settings)
         if settings.cgroup:
             from ..host.cgroup import check as check_cgroup
 
@@ -129,6 +131,8 @@ def serve_websocket(
         _check_configuration()
     loop = EpollLoop()
     _load_first(loop)
+    if settings.ends_with_stdin:
+        _end_with_stdin(loop)  # before anybody is told that we listen
     upgrade = _LazyUpgrade(loop)
     reload: list[Callable[[], None]] = []  # what SIGHUP does, in this order; each may raise SettingInvalid
     upgrade.signals = _on_signals(
@@ -142,7 +146,7 @@ def serve_websocket(
         },
     )
     if left is None:
-        sys.stdout.write(f"{place.url}\n")
+        sys.stdout.write(f"{place.url}\n{limited}")
         sys.stdout.flush()
     from ..transport.listener import Listener
 
@@ -163,6 +167,8 @@ def serve_websocket(
 
     def made(server: Server) -> None:
         listener.narrow(*server.connections)
+        if fence is not None:
+            fence.watch()  # the server's own way to wait has taken the place of the first one
         if isinstance(place, TcpPlace):
             server.services.own_ports = (sock.getsockname()[1],)
         listener.load()
@@ -172,6 +178,8 @@ def serve_websocket(
             get_ready()
 
     lazy.made = made
+    listener.keepalive = settings.keepalive
+    fence = _fence(loop, settings, listener.heard)
     if certificates is not None:
         reload.append(certificates.reload)
     listener.software = f"outfitter/{VERSION}"
@@ -197,7 +205,7 @@ def serve_websocket(
     loop.call_later(_WARM_UP_SECONDS, lazy.warm_up)
     # Before another version is installed in the place of this one: half of each would fit nowhere.
     loop.call_later(_UPGRADE_READY_SECONDS, upgrade.prepare)
-    loop.run()
+    held = _run(loop, settings)
     upgrade.stop()  # clients are still told, on the same loop
     listener.stop()
     if settings.run_as is None:
@@ -205,11 +213,12 @@ def serve_websocket(
     else:
         with _as_root():  # who has made it
             place.leave()
-    lazy.stop()
-    listener.drain(loop)
+    status = lazy.stop()
+    if held:
+        listener.drain(loop)
     if watchers is not None:
         watchers.observer.close()
-    return 0
+    return status
 
 
 def _without_the_confined(gate: Gate, check: Check | None, lazy: _LazyServer) -> Gate:
@@ -257,6 +266,7 @@ def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> i
     """Serves one connection over stdin and stdout; its end is ours."""
     from ..transport.stdio import StdioTransport
 
+    sys.stderr.write(_limit(settings))  # stdout is the client's
     _assume(settings)
     _check_configuration()
     loop = EpollLoop()
@@ -271,11 +281,73 @@ def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> i
     ending = dict.fromkeys((_SIGHUP, _SIGINT, _SIGTERM), loop.stop)
     _on_signals(loop, {**ending, _SIGUSR2: _refuse_upgrade})
     transport.begin()
-    loop.run()
-    lazy.stop()
+    _fence(loop, settings, lambda: transport.heard)
+    _run(loop, settings)
+    status = lazy.stop()
     if watchers is not None:
         watchers.observer.close()
-    return 0
+    return status
+
+
+def _limit(settings: ServerSettings) -> str:
+    """Limits this process and all its commands, if that is wanted; returns a line that says by what."""
+    if settings.allowance is None:
+        return ""
+    from ..host.limits import apply
+
+    return f"limits: {apply(settings.allowance)}\n"
+
+
+def _fence(loop: EpollLoop, settings: ServerSettings, heard: Callable[[], float]) -> Fence | None:
+    if settings.fence is None:
+        return None
+    from .fence import Fence
+
+    fence = Fence(loop, settings.fence, heard)
+    fence.watch()
+    return fence
+
+
+def _run(loop: EpollLoop, settings: ServerSettings) -> bool:
+    """Runs the loop until it is stopped; False if that was the fence, and nobody is there any more."""
+    if settings.fence is None:
+        loop.run()
+        return True
+    from .fence import FenceReached
+
+    try:
+        loop.run()
+    except FenceReached:
+        warn(
+            "server",
+            "no client was heard for %g s (--fence): the server and its commands end",
+            settings.fence,
+        )
+        return False
+    return True
+
+
+def _end_with_stdin(loop: EpollLoop) -> None:
+    """Whoever has started us holds the other end of a pipe: the kernel closes it when he is killed."""
+
+    def read() -> None:
+        try:
+            ended = not os.read(0, 4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            ended = True
+        if ended:
+            loop.remove_reader(0)
+            loop.stop()
+
+    try:
+        loop.add_reader(0, read)
+    except OSError:
+        raise SettingInvalid(
+            "--exit-on-stdin-close needs a pipe, a socket or a terminal as standard input: nobody can "
+            "wait for the end of a file"
+        ) from None
 
 
 def serve_remote(
@@ -317,17 +389,21 @@ def serve_remote(
     dialling.begin()
     lazy.get()
     loop.run()
-    lazy.stop()
+    status = lazy.stop()
     dialling.stop("server is stopping")
     if watchers is not None:
         watchers.observer.close()
     if failed:
         raise SettingInvalid(failed[0])
-    return 0
+    return status
 
 
 def _assume(settings: ServerSettings) -> None:
     """Serves as the user that --run-as names, if any. Raises SettingInvalid, HostUnsupported."""
+    if settings.project_ceiling is not None:
+        from ..providers import files
+
+        files.ceiling = os.path.abspath(settings.project_ceiling)
     if settings.run_as is not None:
         from ..host.identity import assume, look_up
         from ..providers import inherited
@@ -457,9 +533,12 @@ class _LazyServer:
     def connect(self, transport: WebSocketTransport) -> None:
         self.get().connect(transport)
 
-    def stop(self) -> None:
-        if self._server is not None:
-            self._server.stop()
+    def stop(self) -> int:
+        """Ends everything; returns the exit status."""
+        if self._server is None or self._server.stop():
+            return 0
+        warn("server", "a command may have outlived the server: the watchdog goes on to end it")
+        return 1
 
 
 def _hang_up(stop: Callable[[], None], reload: list[Callable[[], None]]) -> Callable[[], None]:

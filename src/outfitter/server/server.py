@@ -135,11 +135,11 @@ class Server:
         if self._left is not None:
             self._left()
 
-    def stop(self, reason: str = "server is stopping") -> None:
-        """Tells every peer, and ends every session and all descendants."""
+    def stop(self, reason: str = "server is stopping") -> bool:
+        """Tells every peer, and ends every session and all descendants; False when some may be left."""
         for connection in list(self._connections):
             connection.close(1001, reason)  # first: nobody waits for what takes long to end
-        self._services.stop()
+        return self._services.stop()
 
 
 def _told_once(observer: Observer) -> Callable[[Grant], None]:

@@ -309,8 +309,9 @@ class Services:
             return True  # its command would run without what it waits for
         return any(one is not None and one.busy for one in (self._workers, self._slow))
 
-    def stop(self) -> None:
-        """Ends every session and all descendants."""
-        self.sessions.stop()
+    def stop(self) -> bool:
+        """Ends every session and all descendants; False when some may be left."""
+        all_ended = self.sessions.stop()
         if self._watching is not None:
             self._watching.close()
+        return all_ended

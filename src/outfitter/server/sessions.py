@@ -110,6 +110,10 @@ class Sessions:
     def own_process(self) -> None:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self.spawner.raise_file_limit()
+        if self.settings.allowance is not None:
+            from ..host.limits import CommandsFirst
+
+            self.spawner.commands_first = CommandsFirst()
         self.descriptors.measure()
         if spawn.assumed is not None:
             spawn.assumed.prepare(self.spawner)
@@ -436,8 +440,8 @@ class Sessions:
         self._numbers.add(number)
         self.trees.kill_session(number, lambda: self._numbers.discard(number))
 
-    def stop(self) -> None:
-        """Ends every session, every descendant and the watchdog."""
+    def stop(self) -> bool:
+        """Ends every session, every descendant and the watchdog; False when a descendant may be left."""
         if self._expiry is not None:
             self._expiry.cancel()
         left = [p for s in self._sessions.values() for p in s.processes.values() if not p.closed]
@@ -460,6 +464,7 @@ class Sessions:
         if all_killed:
             self.watchdog.stop()
         # Else it outlives us, and ends what we could not.
+        return all_killed
 
 
 def _uuid4() -> str:

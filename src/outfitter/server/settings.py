@@ -5,6 +5,10 @@ from __future__ import annotations
 from ..record import KW_ONLY, record
 from . import limits
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..host.limits import ServerLimits
+
 # In the environment of our own programs: what is the server's own, a path in each line.
 OWN_FILES = "OUTFITTER_OWN_FILES"
 
@@ -25,6 +29,11 @@ class ServerSettings:
     max_connections: int = limits.CONNECTIONS
     retained_total_bytes: int = limits.RETAINED_TOTAL_BYTES
     concurrent_requests: int = 1
+    keepalive: float | None = None  # seconds between pings; None: the reference's 30
+    fence: float | None = None  # seconds without a word of a client after which the server ends
+    ends_with_stdin: bool = False
+    project_ceiling: str | None = None  # no project is looked for above this directory
+    allowance: ServerLimits | None = None  # (--limits) of the server and all its commands together
     cgroup: bool = False
     run_as: str | None = None
     sandbox_processes: int | None = limits.SANDBOX_PROCESSES  # of one sandbox, and its threads

@@ -74,6 +74,9 @@ if TYPE_CHECKING:
         close_code: int | None  # with which the server ended it, where it could say
 
         def begin(self) -> None: ...
+        def abort(self) -> None:
+            """Lets go at once: what waits to be sent is not sent."""
+
         async def wait_ended(self) -> None:
             """Returns when nothing is left of a connection that was closed or lost."""
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MAX_MESSAGE = 64 << 20  # as the listener's
 _PING_SECONDS = 30.0  # of silence, after which we ask
 _DEAD_SECONDS = 60.0  # without an answer: the connection is half open
+_DEAD_BEATS = 3  # the same with a `keepalive` of the caller's: so many pings may get lost
 _CLOSE_SECONDS = 2.0  # how long a closing handshake may take
 _TCP_QUICKACK: int | None = getattr(socket, "TCP_QUICKACK", None)  # Linux
 _SMALL_READ = 16 << 10  # above this more is under way, and ACKs are not delayed
@@ -39,9 +40,11 @@ async def dial(
     limit: float = 10.0,
     tls: ssl.SSLContext | None = None,
     largest: int = MAX_MESSAGE,
+    keepalive: float | None = None,
 ) -> DialledTransport:
     """A connection, upgraded and ready; set its receiver, then call `begin`.
 
+    With `keepalive` it pings every so many seconds, and gives up a server that is silent for three of them.
     Raises DialFailed, and SettingInvalid when the token would travel in the clear.
     """
     if token is not None and not (address.secure or address.loopback):
@@ -60,11 +63,11 @@ async def dial(
         async with asyncio.timeout(limit):
             if address.socket_path is not None:
                 _, transport = await loop.create_unix_connection(
-                    lambda: DialledTransport(loop, address, largest), address.socket_path
+                    lambda: DialledTransport(loop, address, largest, keepalive), address.socket_path
                 )
             else:
                 _, transport = await loop.create_connection(
-                    lambda: DialledTransport(loop, address, largest),
+                    lambda: DialledTransport(loop, address, largest, keepalive),
                     address.host,
                     address.port,
                     ssl=context,
@@ -85,7 +88,9 @@ async def dial(
         reason = _reason(error)
         if address.secure and transport is None and isinstance(error, ConnectionResetError):
             reason = "it ended the TLS handshake; for a server without TLS, write ws://"
-        raise DialFailed(f"cannot connect to {address.text}: {reason}", retryable=True) from None
+        refused = isinstance(error, ConnectionRefusedError)
+        failure = f"cannot connect to {address.text}: {reason}"
+        raise DialFailed(failure, retryable=True, refused=refused) from None
     finally:
         if transport is not None and not upgraded:
             transport.abort()
@@ -104,7 +109,13 @@ class DialledTransport(asyncio.Protocol):
 
     receiver: Receiver
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, address: Address, largest: int = MAX_MESSAGE) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        address: Address,
+        largest: int = MAX_MESSAGE,
+        keepalive: float | None = None,
+    ) -> None:
         self.close_code: int | None = None
         self._loop = loop
         self._address = address
@@ -123,6 +134,9 @@ class DialledTransport(asyncio.Protocol):
         self._reason = ""
         self._heard = loop.time()
         self._pinged = 0.0
+        self._always = keepalive is not None
+        self._ping = _PING_SECONDS if keepalive is None else keepalive
+        self._dead = _DEAD_SECONDS if keepalive is None else _DEAD_BEATS * keepalive
         self._keepalive: Timer | None = None
         self._socket: asyncio.Transport
         self._raw_socket: socket.socket | None = None
@@ -185,7 +199,7 @@ class DialledTransport(asyncio.Protocol):
     def begin(self) -> None:
         """Starts delivering; the receiver must be set."""
         self._begun = True
-        self._keepalive = self._loop.call_later(_PING_SECONDS, self._beat)
+        self._keepalive = self._loop.call_later(self._ping, self._beat)
         self._deliver()
         self._tell()
 
@@ -287,16 +301,21 @@ class DialledTransport(asyncio.Protocol):
     # Keep-alive
 
     def _beat(self) -> None:
-        """Asks a silent server for a sign of life; a network that is gone tells nobody."""
+        """Asks a silent server for a sign of life; a network that is gone tells nobody.
+
+        With a `keepalive` it also gives one, whatever the server says: that may count the seconds, too.
+        """
         now = self._loop.time()
-        if self._pinged > self._heard:
-            if now - self._pinged >= _DEAD_SECONDS and not self._hold:
-                self._lose("the server stopped responding")
-                return
-        elif now - self._heard >= _PING_SECONDS / 2 and not self._closing:
+        silent = self._pinged > self._heard
+        if silent and now - self._pinged >= self._dead and not self._hold:
+            self._lose("the server stopped responding")
+            return
+        asks = not silent and (self._always or now - self._heard >= self._ping / 2)
+        if asks:
             self._pinged = now
+        if (asks or self._always) and not self._closing:
             self._write(b"", ws.PING)
-        self._keepalive = self._loop.call_later(_PING_SECONDS, self._beat)
+        self._keepalive = self._loop.call_later(self._ping, self._beat)
 
     def probe(self, seconds: float) -> None:
         since = self._loop.time()

@@ -54,6 +54,8 @@ class Listener:
     the socket as it is.
     """
 
+    keepalive: float | None = None  # seconds between pings, where an operator says so
+
     def __init__(
         self,
         loop: Loop,
@@ -79,6 +81,7 @@ class Listener:
         self._reserve = _Reserve()
         self._said = -_SAY_AGAIN_SECONDS
         self.open: set[WebSocketTransport | _Incoming] = set()
+        self._heard = loop.time()  # of those who have left, the last
         self.attempts = Attempts(loop)
         self._paused: Timer | None = None
         self.software = ""  # what /readyz says that we are
@@ -274,6 +277,10 @@ class Listener:
         self._sock.close()
         self._reserve.give_up()
 
+    def heard(self) -> float:
+        """When the last byte came from anybody who was admitted, by the loop's clock; at first our start."""
+        return max([self._heard, *[one.heard for one in self.open if not isinstance(one, _Incoming)]])
+
     def narrow(self, limit: int, strangers: int) -> None:
         """Accepts no more connections at a time than this, and no more that are not admitted yet."""
         self._limit = min(self._limit, limit)
@@ -295,6 +302,7 @@ class Listener:
     def gone(self, transport: WebSocketTransport) -> None:
         """An upgraded connection has ended."""
         self.open.discard(transport)
+        self._heard = max(self._heard, transport.heard)
         if not self.open and self._emptied is not None:
             self._emptied()
 

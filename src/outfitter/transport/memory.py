@@ -111,6 +111,9 @@ class MemoryTransport:
         self._move()
         self.receiver.lost(reason)
 
+    def abort(self) -> None:
+        self.close(1006, "given up")
+
     async def wait_ended(self) -> None:
         """Nothing is left when it is closed."""
 

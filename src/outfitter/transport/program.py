@@ -97,6 +97,12 @@ class ProgramTransport(StdioTransport):
         _signal(child, signal.SIGKILL)
         await asyncio.to_thread(child.wait)
 
+    def abort(self) -> None:
+        if not self._closing and self._outbox:
+            self._outbox.clear()
+            self._loop.remove_writer(self._out)
+        self._lose("given up")
+
     async def wait_ended(self) -> None:
         """Returns when the program is gone."""
         if self._ending is not None:

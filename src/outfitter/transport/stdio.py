@@ -41,6 +41,7 @@ class StdioTransport(Outgoing):
         self._pollable = True
         self._hold = False
         self._at_end = False  # of the input
+        self.heard = loop.time()
         os.set_blocking(writing, False)
 
     def begin(self) -> None:
@@ -84,6 +85,7 @@ class StdioTransport(Outgoing):
             return
         except OSError:
             data = b""
+        self.heard = self._loop.time()
         try:
             self._inbox.extend(self._lines.feed(data) if data else self._lines.end())
         except RemoteProtocolError as error:

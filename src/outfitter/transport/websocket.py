@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         """What a connection needs of those who have accepted it: `listener.Listener`."""
 
         wall: Callable[[], float]
+        keepalive: float | None
 
         def holds_too_much(self, principal: str) -> bool: ...
         def gone(self, transport: WebSocketTransport) -> None: ...
@@ -38,6 +39,7 @@ READ_SIZE_LARGE = 1 << 20  # while a large message is under way
 _BATCH = 8
 _PING_SECONDS = 30.0  # the reference's interval
 _DEAD_SECONDS = 60.0  # without a byte from the peer after a ping: the connection is half open
+DEAD_BEATS = 3  # the same with a --keepalive of the operator's: so many pings may get lost
 _STALL_SECONDS = 300.0  # a peer that takes nothing for this long has gone, whatever its kernel says
 CLOSE_SECONDS = 2.0  # how long a closing handshake may take
 _LOOK_AT_CLOCK_SECONDS = 60.0  # how late a credential's end is noticed when somebody has set the clock
@@ -69,11 +71,14 @@ class WebSocketTransport(Outgoing):
         self._told = False  # the receiver knows that the connection is lost
         self._gone = False  # the socket is closed
         now = loop.time()
-        self._heard = now
+        self.heard = now
         self._moved = now
         self._pinged = 0.0
         self._patience: Timer | None = None  # with a closing handshake
-        self._keepalive: Timer = loop.call_later(_PING_SECONDS, self._beat)
+        keepalive = listener.keepalive
+        self._ping = keepalive or _PING_SECONDS
+        self._dead = _DEAD_SECONDS if keepalive is None else DEAD_BEATS * keepalive
+        self._keepalive: Timer = loop.call_later(self._ping, self._beat)
         self._expiry: Timer | None = None
 
     def begin(self, rest: bytes) -> None:
@@ -119,7 +124,7 @@ class WebSocketTransport(Outgoing):
             self._lose("the client closed the connection")
 
     def _received(self, data: bytes) -> None:
-        self._heard = self._loop.time()
+        self.heard = self._loop.time()
         if not self._inbox and not self._delivering and not self._hold and not self._closing:
             text = self._frames.only(data)
             if text is not None:
@@ -284,14 +289,14 @@ class WebSocketTransport(Outgoing):
             if now - self._moved > _STALL_SECONDS:
                 self._lose("the client has read nothing for too long")
                 return
-        elif self._pinged > self._heard:
-            if now - self._pinged >= _DEAD_SECONDS:
+        elif self._pinged > self.heard:
+            if now - self._pinged >= self._dead:
                 self._lose("the client stopped responding")
                 return
         else:
             self._pinged = now
             self._push([ws.header(0, ws.PING)])
-        self._keepalive = self._loop.call_later(_PING_SECONDS, self._beat)
+        self._keepalive = self._loop.call_later(self._ping, self._beat)
 
     def probe(self, seconds: float) -> None:
         since = self._loop.time()
@@ -300,7 +305,7 @@ class WebSocketTransport(Outgoing):
         self._loop.call_later(seconds, self._probed, since)
 
     def _probed(self, since: float) -> None:
-        if not self._gone and self._heard < since and self._moved < since:
+        if not self._gone and self.heard < since and self._moved < since:
             self._lose("the client did not answer when another connection asked for its session")
 
     # Closing

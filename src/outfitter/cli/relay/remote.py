@@ -87,6 +87,9 @@ class Remote:
 def serve_remote(flags: dict[str, Any]) -> int:
     """Serves through a relay until it is told to end; returns the exit status. Raises SettingInvalid."""
     begin_log(flags)
+    for name in ("fence", "keepalive", "limits"):
+        if flags[name] is not None:
+            raise SettingInvalid(f"--{name} needs --listen, and cannot be used with --remote")
     remote = Remote(flags)
     # Whoever comes through a relay comes from another machine.
     status = serve(settings_of(flags, private=False), remote.executor, watchers_of(flags))
