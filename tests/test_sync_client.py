@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Everything that completion may show.
 CLIENT = (
-    "attach base call close compare download drop_overlay environment explain failed files http info lines "
-    "offers overlay overlay_event processes put_overlay require resolve run session_id shell shell_argv "
-    "start state status upload where"
+    "attach base call close compare download drop_overlay environment explain fail failed files http info "
+    "lines offers overlay overlay_event processes put_overlay require resolve run session_id shell "
+    "shell_argv start state status upload where"
 )
 PROCESS = (
     "close_stdin closed discard end environment exit_code interrupt keep missed pid process_id resize "

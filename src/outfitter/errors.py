@@ -185,14 +185,17 @@ class EngineFailed(OutfitterError):
 
 class DialFailed(ConnectionLost):
     """No connection could be made. `retryable` is false if the server rejected the client; `status` is what
-    it answered in HTTP, where it did."""
+    it answered in HTTP, where it did; `refused` says that nobody listens at the address."""
 
     slug = "dial-failed"
 
-    def __init__(self, message: str, *, retryable: bool, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, retryable: bool, status: int | None = None, refused: bool = False
+    ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.status = status
+        self.refused = refused
 
 
 class OutputLost(ConnectionLost):

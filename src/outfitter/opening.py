@@ -40,6 +40,7 @@ def connect(
     summaries: bool = False,
     operate: bool = False,
     max_concurrency: int | None = None,
+    keepalive: float | None = None,
 ) -> Opening:
     """A client of the server at a `ws://`, `wss://` or `unix:` URL: Outfitter's or `codex exec-server`.
 
@@ -60,8 +61,10 @@ def connect(
     "recovering", "connected" and "failed". With `summaries`, each command reports where its environment came
     from. At most `max_concurrency` commands of `run`, `shell` and `lines` run at once; others wait for their
     turn, and their `timeout` begins then. With `operate`, the client only looks after the server: it can
-    start nothing, and a server that drains accepts it. At the end of the block, every command that this
-    client started is ended, unless `keep()` was called on its handle.
+    start nothing, and a server that drains accepts it. With `keepalive`, the client gives a sign of life
+    every so many seconds, and gives up a connection that was silent for three of them; without, silence is
+    noticed after 30 to 90 s. It needs a URL that is no relay's. At the end of the block, every command that
+    this client started is ended, unless `keep()` was called on its handle.
 
     For `wss://`, `ca` is a file with the certificates of the CAs to trust, instead of the machine's or those
     of SSL_CERT_FILE. `client_cert` and `client_key` are files for a server that asks for a certificate. `tls`
@@ -86,11 +89,12 @@ def connect(
             summaries=summaries,
             operate=operate,
             max_concurrency=max_concurrency,
+            keepalive=keepalive,
         )
-    if (token, ca, client_cert, client_key, tls) != (None,) * 5:
+    if (token, ca, client_cert, client_key, tls, keepalive) != (None,) * 6:
         raise SettingInvalid(
             f"{url!r} names an environment, whose token and certificates stand in environments.toml: "
-            "leave them out, or give its URL"
+            "leave them and `keepalive` out, or give its URL"
         )
     configuration = load(os.environ)
     declared = {one.id: one for one in configuration.environments}

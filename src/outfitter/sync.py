@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .client.environment import ByContract, EnvContract, EnvPolicy
     from .client.watch import FileChanges
     from .core.sandbox import Sandbox
+    from .errors import SessionExpired
     from .protocol.uri import FileUri
 
 __all__ = [
@@ -296,6 +297,10 @@ class RemoteProcess(BlockingProcess):
 
 class Client(BlockingClient):
     """`outfitter.Client` in plain calls; see there. After its block calls raise SessionExpired."""
+
+    def fail(self, error: SessionExpired) -> None:
+        """Gives the executor up: the connection ends at once, without a word to the server."""
+        self._background.post(lambda: self._wrapped.fail(error))
 
     @property
     def files(self) -> Files:

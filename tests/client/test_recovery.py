@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
 
+from outfitter.client.connect import _at_most, connect
 from outfitter.core.events import Exited, Output
-from outfitter.errors import Disconnected, OutputLost, SessionExpired
+from outfitter.errors import DialFailed, Disconnected, OutputLost, SessionExpired
 from outfitter.protocol.session import LEFT, TAKEN_OVER
 from tests.client.peer import ALL, Peer, events, with_a_peer
 from tests.support.machine import SECOND
@@ -485,3 +487,85 @@ async def test_nobody_is_asked_without_a_connection(peer: Peer) -> None:
     for _ in range(4):
         look(peer)
     assert not peer.session._cleaning
+
+
+# Given up
+
+
+class Lost(SessionExpired):
+    """What somebody knows who watches the executor by other means."""
+
+
+@with_a_peer(resumable=True)
+async def test_a_client_that_is_given_up_raises_that_error_everywhere(peer: Peer) -> None:
+    process, _ = await peer.started()
+    waiting = asyncio.ensure_future(process.wait())
+    calling = asyncio.ensure_future(peer.client.call("m", None, repeat=True))
+    await peer.request("m")
+    error = Lost("its node is gone")
+    peer.client.fail(error)
+    for one in (waiting, calling, asyncio.ensure_future(peer.client.call("m", None))):
+        with pytest.raises(Lost) as raised:
+            await one
+        assert raised.value is error
+    assert (peer.client.failed, peer.states) == (error, ["failed"])
+    assert peer.requests == []
+
+
+@with_a_peer(resumable=True)
+async def test_who_waits_for_a_recovery_is_told_when_it_is_given_up(peer: Peer) -> None:
+    peer.hang_up()
+    await peer.until(lambda: peer.states == ["recovering"])
+    calling = asyncio.ensure_future(peer.client.call("m", None))
+    await asyncio.sleep(0)
+    peer.client.fail(Lost("its node is gone"))
+    with pytest.raises(Lost):
+        await calling
+
+
+@with_a_peer()
+async def test_what_is_known_later_takes_the_place_of_a_plain_loss(peer: Peer) -> None:
+    peer.cut()
+    await peer.until(lambda: peer.states == ["failed"])
+    peer.client.fail(Lost("its node is gone"))
+    with pytest.raises(Lost):
+        await peer.client.call("m", None)
+
+
+def test_an_address_that_refuses_so_many_times_in_a_row_is_given_up() -> None:
+    answers: list[DialFailed | None] = [_refused(), _refused(), DialFailed("late", retryable=True)]
+    answers += [_refused(), None, _refused(), _refused(), _refused()]
+
+    async def dial() -> Any:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+
+    async def scenario() -> list[bool | None]:
+        counted, found = _at_most(3, dial), []
+        while answers:
+            try:
+                await counted()
+                found.append(None)
+            except DialFailed as error:
+                found.append(error.retryable)
+        return found
+
+    assert asyncio.run(scenario()) == [True, True, True, True, None, True, True, False]
+
+
+def _refused() -> DialFailed:
+    return DialFailed("cannot connect", retryable=True, refused=True)
+
+
+def test_a_port_at_which_nobody_listens_refuses() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    async def scenario() -> DialFailed:
+        with pytest.raises(DialFailed) as raised:
+            await connect(f"ws://127.0.0.1:{port}", max_refusals=1)
+        return raised.value
+
+    failed = asyncio.run(scenario())
+    assert (failed.refused, failed.retryable) == (True, False)

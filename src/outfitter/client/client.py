@@ -14,7 +14,7 @@ from .overlays import OverlayCalls
 from .running import RunCalls
 
 if TYPE_CHECKING:
-    from ..errors import OutfitterError
+    from ..errors import OutfitterError, SessionExpired
     from ..protocol.jsontext import Json
     from ..protocol.session import EnvironmentInfo
     from ..protocol.uri import FileUri
@@ -90,6 +90,14 @@ class Client(ClientState, RunCalls, EnvironmentCalls, OverlayCalls):
     async def aclose(self) -> None:
         """Ends every command that this client started, except kept ones, and closes the connection."""
         await self._session.aclose()
+
+    def fail(self, error: SessionExpired) -> None:
+        """Gives the executor up: the connection ends at once, without a word to the server.
+
+        Every call in progress and every later one raises this error. For those who know by other means that
+        the executor is gone; its commands end when it notices, or with its session.
+        """
+        self._session.link.fail(error)
 
     @property
     def files(self) -> Files:

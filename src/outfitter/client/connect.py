@@ -70,12 +70,25 @@ def connect(
     summaries: bool = False,
     operate: bool = False,
     max_concurrency: int | None = None,
+    keepalive: float | None = None,
+    max_refusals: int | None = None,
 ) -> Opening:
-    """A client of the server at a URL: see `outfitter.connect`, which also knows names."""
+    """A client of the server at a URL: see `outfitter.connect`, which also knows names.
+
+    With `max_refusals`, an address at which nobody listens so many times in a row is given up: for a server
+    that never comes back at its port.
+    """
     if url.startswith(RELAYS):
+        if keepalive is not None:
+            raise SettingInvalid(
+                "`keepalive` needs a server that is dialled directly, and this is a relay's URL"
+            )
         dial_it, where = _relay(url, token, connect_timeout, ca, tls)
     else:
-        dial_it, where = _server(url, token, connect_timeout, (ca, client_cert, client_key), tls)
+        files = (ca, client_cert, client_key)
+        dial_it, where = _server(url, token, connect_timeout, files, tls, keepalive)
+    if max_refusals is not None:
+        dial_it = _at_most(max_refusals, dial_it)
     session = RemoteSession(
         dial_it,
         where=where,
@@ -96,6 +109,7 @@ def _server(
     connect_timeout: float,
     given: tuple[str | PathLike[str] | None, ...],
     tls: SSLContext | None,
+    keepalive: float | None,
 ) -> tuple[Dial, str]:
     """How to dial a WebSocket URL, and its text for people. Raises SettingInvalid."""
     address = parse_address(url)
@@ -112,9 +126,30 @@ def _server(
             from ..transport.certificates import client_context
 
             tls = client_context(*files)  # once: whoever dials again should need no file
-        return await dial(address, token=await current(token), limit=connect_timeout, tls=tls)
+        return await dial(
+            address, token=await current(token), limit=connect_timeout, tls=tls, keepalive=keepalive
+        )
 
     return dial_it, address.text
+
+
+def _at_most(refusals: int, dial_it: Dial) -> Dial:
+    """Dials until the address has refused so many times in a row."""
+    refused = 0
+
+    async def count() -> Dialled:
+        nonlocal refused
+        try:
+            dialled = await dial_it()
+        except DialFailed as error:
+            refused = refused + 1 if error.refused else 0
+            if refused >= refusals:
+                raise DialFailed(str(error), retryable=False, refused=True) from None
+            raise
+        refused = 0
+        return dialled
+
+    return count
 
 
 def _relay(

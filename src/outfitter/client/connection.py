@@ -99,6 +99,11 @@ class ClientConnection:
     def close(self, code: int = 1000) -> None:
         self.transport.close(code, "")
 
+    def abandon(self, reason: str) -> None:
+        """Lets go of the connection at once; whoever waits for an answer gets Disconnected."""
+        self.transport.abort()
+        self.lost(reason)
+
     # From the transport
 
     def message(self, data: Payload) -> None:

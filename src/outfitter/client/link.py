@@ -168,6 +168,9 @@ class Link:
     async def _call(self, method: str, params: Json, repeat: bool, wait: bool) -> Json:
         while True:
             if self.failure is not None:
+                # Another one each time, for its own traceback; what a caller gave to `fail` stays what it is.
+                if type(self.failure) is not SessionExpired:
+                    raise self.failure.with_traceback(None)
                 raise SessionExpired(str(self.failure))
             connection = self.connection
             if connection is None:
@@ -238,6 +241,19 @@ class Link:
         self._changed(self._recovery.state)
 
     # Closing
+
+    def fail(self, error: SessionExpired) -> None:
+        """Ends the link at once: whoever waits, and whoever asks later, gets this error."""
+        failed_before = self._recovery.state is FAILED
+        self._recovery.close(error)
+        if failed_before:
+            return  # who waited has been told
+        if self._way_back is not None:
+            self._way_back.cancel()
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.abandon(str(error))
+        self._tell()
 
     async def close(self, *, leave: bool = False) -> None:
         """Ends the link; whoever still waits gets SessionExpired. With `leave` the session is given up."""

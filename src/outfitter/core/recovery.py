@@ -115,11 +115,13 @@ class Recovery:
     def resumed(self) -> None:
         self._move(RESUMED)
 
-    def close(self) -> None:
-        """The caller is done with it."""
-        if self.state is not FAILED:
+    def close(self, error: SessionExpired | None = None) -> None:
+        """The caller is done with it, or knows by other means that there is nothing to come back to."""
+        if self.state is FAILED:
+            self.failure = error or self.failure
+        else:
             self._move(CLOSED)
-            self._fail("the client is closed")
+            self.failure = error or SessionExpired("the client is closed")
 
     def _move(self, event: str) -> None:
         self.state = TABLE[self.state, event]
