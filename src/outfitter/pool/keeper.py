@@ -1,0 +1,227 @@
+"""Servers and workspaces of one slot, on its node: one server at a time, each with a workspace of its own.
+
+The same everywhere: an engine's actor, batch step or container is a thin shell over it. A server holds the
+other end of a pipe of its keeper and ends with it, whatever ends the keeper. No asyncio here: calls block.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+
+from .. import VERSION
+from ..errors import EngineFailed
+from ..host.limits import PROCESSES, tidy
+from ..log import warn
+from .engine import NONE, Endpoint, Stopped
+from .sweep import ROOTS, Workspaces, root_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..core.shape import Shape
+    from .engine import Card
+    from .sweep import Workspace
+
+START_SECONDS = 30.0  # until a server says where it listens: 0.1 s, and more where nothing is in the cache
+END_SECONDS = 10.0  # for a server and all its commands to end; then it is killed, and nothing is confirmed
+_SAID_BYTES = 2000  # of what a server says when it fails
+_FIRST_LINES = 4096
+
+
+class Keeper:
+    """The keeper of a slot. `listen` is where its servers listen, `environ` what their commands inherit.
+
+    Raises EngineFailed where no workspace can be made. The workspaces of keepers that were killed are swept.
+    """
+
+    def __init__(
+        self,
+        pool_id: str,
+        *,
+        node: str = "",
+        root: str | None = None,
+        listen: str = "ws://127.0.0.1:0",
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._node = node or os.uname().nodename
+        self._listen = listen
+        self._environ = dict(os.environ if environ is None else environ)
+        self._workspaces = Workspaces(root or root_of(self._environ), pool_id)
+        self._environ.pop(ROOTS[0], None)
+        self._workspaces.sweep()
+        self._server: _Server | None = None
+        self._workspace: Workspace | None = None
+        self._stopped = False
+        self._one_at_a_time = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        """Of the server there is now; 0 for none."""
+        return 0 if self._server is None else self._server.pid
+
+    def serve(self, card: Card, shape: Shape) -> Endpoint:
+        """Ends the server before, if there is one, and starts another. Raises EngineFailed."""
+        with self._one_at_a_time:
+            if self._stopped:
+                raise EngineFailed("this slot has been stopped")
+            ended = self._end(keep=card.keep_last)
+            if not ended.confirmed:
+                raise EngineFailed(f"the server before has not ended: {ended.detail}")
+            workspace = self._workspace = self._workspaces.make(card.lease_id)
+            environ = {**self._environ, **workspace.variables(card.home), **card.env}
+            try:
+                words = serve_words(card, shape, self._listen, workspace.work)
+                server = self._server = _Server(words, workspace.work, environ)
+                url, limits = server.wait_ready(card.limits != "none")
+            except BaseException:
+                self._end()
+                raise
+            return Endpoint(
+                url=url,
+                node=self._node,
+                workspace=workspace.work,
+                boot_id=boot_id(),
+                pid=server.pid,
+                version=VERSION,
+                limits=limits,
+            )
+
+    def stop(self, *, keep: bool = False) -> Stopped:
+        """Ends the server and removes what it left, but with `keep` the last workspace. Never raises."""
+        with self._one_at_a_time:
+            if self._stopped:
+                return Stopped(True)
+            self._stopped = True
+            try:
+                ended = self._end(keep=keep)
+                self._workspaces.close()
+            except Exception as error:
+                return Stopped(False, f"{type(error).__name__}: {error}")
+            return ended
+
+    def _end(self, *, keep: bool = False) -> Stopped:
+        """Ends the server there is. Confirmed: it has ended in order, and all its commands before it."""
+        server, self._server = self._server, None
+        ended = Stopped(True) if server is None else server.end()
+        workspace, self._workspace = self._workspace, None
+        if workspace is not None:
+            try:
+                self._workspaces.give_up(workspace, keep=keep)
+            except OSError as error:
+                workspace.let_go()  # the next keeper's sweep tries again
+                warn("pool", "a workspace stays behind for now: %s: %s", workspace.path, error.strerror)
+        return ended
+
+
+def serve_words(card: Card, shape: Shape, listen: str, work: str) -> list[str]:
+    """What `outfitter` is told: a server for one lease."""
+    words = ["serve", "--listen", listen, "--exit-on-stdin-close"]
+    words += ["--fence", str(int(card.fence)), "--keepalive", str(max(1, round(card.keepalive)))]
+    words += ["--project-ceiling", work]
+    words += ["--session-retention", str(int(card.retention)), "--max-sessions", "1"]
+    if card.limits != "none":
+        words += ["--limits", _limits(card, shape)]
+    if card.token_sha256:
+        words += ["--ws-auth", "capability-token", "--ws-token-sha256", card.token_sha256]
+    return words
+
+
+def _limits(card: Card, shape: Shape) -> str:
+    said = [f"cpus={shape.cpus:g}"] if shape.cpus else []
+    said += [f"memory={shape.memory}"] if shape.memory else []
+    said += ["required"] if card.limits == "required" else []
+    return ",".join(said) or f"processes={PROCESSES}"
+
+
+def own_words() -> list[str]:
+    """How this installation's `outfitter` is started by the same interpreter: with our paths, whatever an
+    engine has put into the environment, and never with a module from the workspace."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    paths = [package, *(path for path in sys.path if os.path.isabs(path) and path != package)]
+    script = f"import sys; sys.path[:] = {paths!r}; from outfitter.cli.main import main; sys.exit(main())"
+    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", script]
+
+
+def boot_id() -> str:
+    """What this machine's start is called: another one means that nothing from before lives."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+class _Server:
+    """A server that runs, or has ended."""
+
+    def __init__(self, words: list[str], work: str, environ: Mapping[str, str]) -> None:
+        self._said = os.memfd_create("outfitter-pool-stderr", os.MFD_CLOEXEC)
+        try:
+            self._child = subprocess.Popen(
+                [*own_words(), *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                cwd=work,
+                env=dict(environ),
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            os.close(self._said)
+            raise EngineFailed(f"cannot start a server with {sys.executable}: {error.strerror}") from None
+        self.pid = self._child.pid
+
+    def wait_ready(self, limited: bool) -> tuple[str, str]:
+        """Where it listens, and what limits its commands. Raises EngineFailed."""
+        assert self._child.stdout is not None
+        out, said = self._child.stdout.fileno(), b""
+        until = time.monotonic() + START_SECONDS
+        while said.count(b"\n") < 1 + limited and len(said) < _FIRST_LINES:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([out], [], [], left)[0]:
+                raise EngineFailed(f"the server has not said within {START_SECONDS:g} s where it listens")
+            piece = os.read(out, _FIRST_LINES)
+            if not piece:
+                raise EngineFailed(f"the server ended before it listened: {self._last_words()}")
+            said += piece
+        url, *rest = said.decode("ascii", "replace").splitlines()
+        return url, rest[0].removeprefix("limits: ") if rest else NONE
+
+    def _last_words(self) -> str:
+        size = os.fstat(self._said).st_size
+        said = (
+            os.pread(self._said, _SAID_BYTES, max(0, size - _SAID_BYTES)).decode("utf-8", "replace").strip()
+        )
+        return said or "it said nothing"
+
+    def end(self) -> Stopped:
+        """Ends it and all its commands, as orderly as it can."""
+        child = self._child
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.close()  # at the end of its input it ends in order
+        try:
+            status = child.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()  # its watchdog ends the commands
+            child.wait()
+            return self._ended(
+                Stopped(False, f"the server took more than {END_SECONDS:g} s to end, and was killed")
+            )
+        if status:
+            how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+            return self._ended(Stopped(False, f"the server had ended {how}: {self._last_words()}"))
+        return self._ended(Stopped(True))
+
+    def _ended(self, how: Stopped) -> Stopped:
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+        os.close(self._said)
+        tidy()
+        return how

@@ -1,0 +1,225 @@
+"""Workspaces on a node: made, held, given up, and swept when whoever held them was killed.
+
+    ROOT/POOL/LEASE/{work,tmp,home}     held by an flock on LEASE, which ends with its keeper
+    ROOT/POOL/kept/LEASE                somebody wants to look at it; nobody removes it
+    ROOT/.gone-N                        given up: a lease is over when this name has been given
+
+A workspace is renamed before it is removed, so that nobody finds half of one. No asyncio here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import subprocess
+
+from ..errors import EngineFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# Where an engine has disks for such things, the first that is set: an operator's word, Slurm's, Ray's.
+ROOTS = ("OUTFITTER_POOL_ROOT", "SLURM_TMPDIR", "RAY_TMPDIR")
+FOLDERS = ("work", "tmp", "home")
+# Sockets live in workspaces, and a path of one has 107 bytes; so many are left to those who make them.
+LONGEST_PATH = 80
+# A command that finds no room fails in ways that look like its own fault: below this nothing new begins.
+LEAST_FREE_BYTES, LEAST_FREE_PART, ENOUGH_FREE_BYTES = 1 << 30, 0.05, 10 << 30
+REMOVERS = 4  # at a time, on a keeper: a disk is not quicker with more
+SWEPT = 1000  # trees that one sweep removes: a command line takes as many names, and the next sweep the rest
+REMOVE_SECONDS = 10.0  # that the end of a keeper waits for them; the next keeper's sweep does the rest
+_KEPT, _GONE, _LOCK = "kept", ".gone-", ".lock"
+# When the disk has nothing else to do. Made writable only if it has to be: most trees are.
+_REMOVE = 'ionice -c 3 -p $$; rm -rf -- "$@" || { chmod -R u+rwX -- "$@"; rm -rf -- "$@"; }'
+_IDLE = ("nice", "-n", "19", "sh", "-c", _REMOVE, "sh")
+
+
+def root_of(environ: Mapping[str, str]) -> str:
+    """Where workspaces are on this node. Not made here."""
+    for name in ROOTS:
+        if os.path.isabs(environ.get(name, "")):
+            return os.path.join(environ[name], f"outfitter-{os.getuid()}")
+    return f"/tmp/outfitter-{os.getuid()}"
+
+
+class Workspace:
+    """One that this process holds."""
+
+    def __init__(self, path: str, held: int) -> None:
+        self.path = path
+        self._held = held
+
+    @property
+    def work(self) -> str:
+        return f"{self.path}/work"
+
+    def variables(self, home: str) -> dict[str, str]:
+        """What leads commands to it; with `home` "node" the home of the node's user stays theirs."""
+        found = {"TMPDIR": f"{self.path}/tmp"}
+        return found if home == "node" else {**found, "HOME": f"{self.path}/home"}
+
+    def let_go(self) -> None:
+        held, self._held = self._held, -1
+        if held >= 0:
+            os.close(held)
+
+
+class Workspaces:
+    """Those of one pool on this node. Raises EngineFailed where they cannot be made."""
+
+    def __init__(self, root: str, pool_id: str) -> None:
+        self.root = root = os.path.realpath(root)
+        self.pool = f"{root}/{pool_id}"
+        self._removers: list[subprocess.Popen[bytes]] = []
+        try:
+            os.makedirs(root, mode=0o700, exist_ok=True)
+            said = os.lstat(root)
+            if not stat.S_ISDIR(said.st_mode) or said.st_uid != os.getuid() or said.st_mode & 0o022:
+                raise EngineFailed(
+                    f"{root} is not a directory that only this user can write: remove it, or set {ROOTS[0]}"
+                )
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._lock = os.open(f"{root}/{_LOCK}", flags, 0o600)
+        except OSError as error:
+            raise EngineFailed(f"cannot make workspaces in {root}: {error.strerror}") from None
+
+    def make(self, lease_id: str) -> Workspace:
+        """A new one, held by this process. Raises EngineFailed."""
+        path = f"{self.pool}/{lease_id}"
+        if len(os.fsencode(f"{path}/work")) > LONGEST_PATH:
+            raise EngineFailed(
+                f"{path}/work has more than {LONGEST_PATH} characters, and sockets in it would have too long "
+                f"names: set {ROOTS[0]} to a shorter path on the node"
+            )
+        self._check_room()
+        try:
+            # A sweep looks at no workspace between its first name and its lock.
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            try:
+                os.makedirs(self.pool, mode=0o700, exist_ok=True)
+                os.mkdir(path, 0o700)
+                held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            finally:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+            for name in FOLDERS:
+                os.mkdir(f"{path}/{name}", 0o700)
+        except OSError as error:
+            raise EngineFailed(f"cannot make the workspace {path}: {error.strerror}") from None
+        return Workspace(path, held)
+
+    def _check_room(self) -> None:
+        found = os.statvfs(self.root)
+        free, all_of_it = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+        if free < max(LEAST_FREE_BYTES, min(ENOUGH_FREE_BYTES, LEAST_FREE_PART * all_of_it)):
+            raise EngineFailed(
+                f"only {free >> 20} MiB are free in {self.root}: make room, or set {ROOTS[0]} to another disk"
+            )
+
+    def give_up(self, workspace: Workspace, *, keep: bool = False) -> None:
+        """The lease is over when this returns; what was in the workspace is removed later. Raises OSError."""
+        if keep:
+            os.makedirs(f"{self.pool}/{_KEPT}", mode=0o700, exist_ok=True)
+            os.rename(workspace.path, f"{self.pool}/{_KEPT}/{os.path.basename(workspace.path)}")
+        else:
+            self._remove(workspace.path)
+        workspace.let_go()
+
+    def _remove(self, path: str) -> None:
+        gone = self._renamed(path)
+        try:
+            for name in FOLDERS:  # nothing was left in it, as often
+                os.rmdir(f"{gone}/{name}")
+            os.rmdir(gone)
+        except OSError:
+            self._remove_later([gone])
+
+    def _renamed(self, path: str) -> str:
+        gone = f"{self.root}/{_GONE}{os.getpid()}-{os.urandom(6).hex()}"
+        os.rename(path, gone)
+        return gone
+
+    def _remove_later(self, gone: list[str]) -> None:
+        self._removers = [one for one in self._removers if one.poll() is None]
+        if len(self._removers) >= REMOVERS:
+            self._removers.pop(0).wait()  # whoever makes more than a disk removes waits for it
+        self._removers.append(
+            subprocess.Popen(
+                [*_IDLE, *gone],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        )
+
+    def sweep(self) -> int:
+        """Removes what nobody holds any more, of any pool of this user; returns how many workspaces."""
+        left = [
+            f"{self.root}/{name}"
+            for name in os.listdir(self.root)
+            if name.startswith(_GONE) and not _lives(name.removeprefix(_GONE).partition("-")[0])
+        ]
+        fcntl.flock(self._lock, fcntl.LOCK_EX)  # held by others for as long as a directory takes to be made
+        try:
+            found = [gone for path in self._workspaces() if (gone := self._sweep(path))]
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        if found or left:
+            self._remove_later([*left, *found][:SWEPT])
+        return len(found)
+
+    def _workspaces(self) -> Iterator[str]:
+        for pool in os.listdir(self.root):
+            if pool.startswith(".") or not os.path.isdir(f"{self.root}/{pool}"):
+                continue
+            leases = os.listdir(f"{self.root}/{pool}")
+            yield from (f"{self.root}/{pool}/{lease}" for lease in leases if lease != _KEPT)
+            if not leases and f"{self.root}/{pool}" != self.pool:
+                _rmdir(f"{self.root}/{pool}")
+
+    def _sweep(self, path: str) -> str:
+        """The new name of a workspace whose lock is free."""
+        try:
+            held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return ""  # gone meanwhile, or nothing of ours
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return self._renamed(path)
+        except OSError:
+            return ""  # somebody holds it
+        finally:
+            os.close(held)
+
+    def kept(self) -> list[str]:
+        """Those of this pool that were kept."""
+        try:
+            return sorted(f"{self.pool}/{_KEPT}/{name}" for name in os.listdir(f"{self.pool}/{_KEPT}"))
+        except OSError:
+            return []
+
+    def close(self) -> None:
+        """Waits for what is being removed, not for ever, and leaves no empty directory of this pool."""
+        for one in self._removers:
+            try:
+                one.wait(REMOVE_SECONDS)
+            except subprocess.TimeoutExpired:
+                pass  # the next sweep finds it
+        self._removers.clear()
+        fcntl.flock(self._lock, fcntl.LOCK_EX)  # not between another keeper's two directories
+        _rmdir(self.pool)
+        os.close(self._lock)
+
+
+def _lives(pid: str) -> bool:
+    return os.path.exists(f"/proc/{pid}")
+
+
+def _rmdir(path: str) -> None:
+    try:
+        os.rmdir(path)
+    except OSError:
+        pass  # something is in it, or somebody else was quicker

@@ -1,0 +1,160 @@
+"""A keeper: one server at a time with a workspace of its own, and nothing left when either ends."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outfitter import VERSION
+from outfitter.client.connect import connect
+from outfitter.core.shape import Shape
+from outfitter.errors import DialFailed, EngineFailed
+from outfitter.pool.engine import Card, Endpoint, Stopped
+from outfitter.pool.keeper import Keeper, boot_id, own_words, serve_words
+from tests.support.machine import wait_until
+
+TOKEN = "a token of this test"
+SHA256 = hashlib.sha256(TOKEN.encode()).hexdigest()
+
+
+def card(lease: str, **more: object) -> Card:
+    return Card(lease, SHA256, fence=60.0, keepalive=2.0, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A path that leaves room for the names of sockets."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as path:
+        yield Path(path)
+
+
+@pytest.fixture
+def keeper(root: Path) -> Iterator[Keeper]:
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "OUTFITTER_POOL_ROOT": "/elsewhere"}
+    keeper = Keeper("pool", node="n1", root=str(root), environ=environ)
+    yield keeper
+    keeper.stop()
+
+
+def output(endpoint: Endpoint, script: str, token: str = TOKEN) -> str:
+    async def run() -> str:
+        async with connect(endpoint.url, token=token) as client:
+            return (await client.shell(script)).text
+
+    return asyncio.run(run())
+
+
+def left(root: Path) -> list[str]:
+    return sorted(path.name for path in root.rglob("*") if path.name != ".lock")
+
+
+def test_every_server_is_new(keeper: Keeper, root: Path) -> None:
+    one = keeper.serve(card("l1"), Shape())
+    assert one == Endpoint(
+        url=one.url,
+        node="n1",
+        workspace=f"{root}/pool/l1/work",
+        boot_id=boot_id(),
+        pid=keeper.pid,
+        version=VERSION,
+        limits=one.limits,
+    )
+    assert output(one, "pwd; echo $HOME; echo $TMPDIR; echo ${OUTFITTER_POOL_ROOT-}; touch mine").split() == [
+        one.workspace,
+        f"{root}/pool/l1/home",
+        f"{root}/pool/l1/tmp",
+    ]
+    before = keeper.pid
+    two = keeper.serve(card("l2", env={"HOME": "/its/own", "A": "1"}), Shape())
+    assert not os.path.exists(f"/proc/{before}") and not os.path.exists(one.workspace)
+    assert output(two, "ls; echo $HOME $A") == "/its/own 1\n"
+    with pytest.raises(DialFailed, match="401"):
+        output(two, "true", "another token")
+    assert keeper.stop() == Stopped(True)
+    assert (keeper.pid, left(root)) == (0, [])
+    with pytest.raises(EngineFailed, match="stopped"):
+        keeper.serve(card("l3"), Shape())
+    assert keeper.stop() == Stopped(True)
+
+
+def test_a_workspace_can_be_kept(keeper: Keeper, root: Path) -> None:
+    one = keeper.serve(card("l1", limits="none"), Shape())
+    assert one.limits == "none"
+    Path(one.workspace, "result").write_text("1")
+    two = keeper.serve(card("l2", limits="none", keep_last=True, home="node"), Shape())
+    assert output(two, "echo $HOME") == "/nonexistent\n"
+    assert keeper.stop(keep=True) == Stopped(True)
+    assert sorted(path.name for path in (root / "pool" / "kept").iterdir()) == ["l1", "l2"]
+
+
+def test_a_server_that_was_killed_is_not_confirmed(keeper: Keeper) -> None:
+    keeper.serve(card("l1"), Shape())
+    os.kill(keeper.pid, signal.SIGKILL)
+    stopped = keeper.stop()
+    assert (stopped.confirmed, stopped.detail) == (False, "the server had ended by signal 9: it said nothing")
+
+
+def test_a_server_that_cannot_start_says_why(root: Path) -> None:
+    keeper = Keeper("pool", root=str(root), listen="ws://192.0.2.1:1")  # an address of nobody
+    with pytest.raises(EngineFailed, match="the server ended before it listened: outfitter: "):
+        keeper.serve(card("l1"), Shape())
+    assert keeper.stop() == Stopped(True)
+    assert left(root) == []
+
+
+KEEPER = """
+import sys
+import tempfile
+from outfitter.core.shape import Shape
+from outfitter.pool.engine import Card
+from outfitter.pool.keeper import Keeper
+keeper = Keeper("pool", root=sys.argv[1])
+print(keeper.serve(Card("l1", sys.argv[2], 60.0, 2.0), Shape()).url, keeper.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_keeper_takes_its_server_along(root: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", KEEPER, str(root), SHA256], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with child:
+        assert child.stdout is not None
+        url, pid = child.stdout.readline().decode().split()
+        sleeper = int(output(Endpoint(url=url), "sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"))
+        child.kill()
+    for gone in (int(pid), sleeper):
+        wait_until(lambda gone=gone: not os.path.exists(f"/proc/{gone}"), f"{gone} ends")  # type: ignore[misc]
+    Keeper("pool", root=str(root)).stop()
+    assert left(root) == []
+
+
+def test_no_module_of_a_workspace_is_ever_loaded(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('taken from the workspace')")
+    done = subprocess.run(
+        [*own_words(), "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env={}
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_a_server_is_told() -> None:
+    words = serve_words(card("l1"), Shape(1.5, 4 << 30), "ws://127.0.0.1:0", "/w")
+    assert words == [
+        *("serve", "--listen", "ws://127.0.0.1:0", "--exit-on-stdin-close"),
+        *("--fence", "60", "--keepalive", "2", "--project-ceiling", "/w"),
+        *("--session-retention", "6", "--max-sessions", "1"),
+        *("--limits", "cpus=1.5,memory=4294967296"),
+        *("--ws-auth", "capability-token", "--ws-token-sha256", SHA256),
+    ]
+    bare = serve_words(Card("l", "", 11.0, 1.0, limits="required"), Shape(0), "stdio", "/w")
+    assert bare[-2:] == ["--limits", "required"]
+    assert "--ws-auth" not in bare
