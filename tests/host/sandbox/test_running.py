@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import pytest
 from outfitter.core.launch import Launch
 from outfitter.core.permissions import READ, Confinement, Rule
 from outfitter.errors import LaunchFailed
+from outfitter.host.sandbox.running import reach
 from outfitter.host.sandbox.sandboxes import Sandboxes
 from outfitter.host.spawn import Spawner, Stdio
+from outfitter.host.tree import kill_group
 from outfitter.loop import EpollLoop
 from tests.support.machine import children, descriptors, wait_until
 from tests.support.sandbox import need_sandbox
@@ -125,3 +129,29 @@ def test_the_end_of_a_server_waits_for_the_sandbox(stage: Stage) -> None:
     stage.sandboxes.stopped()
     wait_until(lambda: not any(os.path.exists(f"/proc/{one}/exe") for one in inside), "all are gone")
     assert stage.sandboxes.running == {}
+
+
+def test_a_signal_follows_a_command_into_its_new_session() -> None:
+    # As `setsid` in a terminal: it leaves the group of the first process while it is being signalled.
+    sent: list[int] = []
+    with (
+        subprocess.Popen(["sleep", "60"], process_group=0) as first,
+        subprocess.Popen(
+            ["/bin/sh", "-c", "read go; exec setsid sleep 60"], stdin=subprocess.PIPE, process_group=first.pid
+        ) as command,
+    ):
+
+        def send(group: int, number: int) -> None:
+            if not sent:
+                assert command.stdin is not None
+                command.stdin.write(b"go\n")
+                command.stdin.flush()
+                wait_until(lambda: os.getpgid(command.pid) == command.pid, "it leads a session")
+            sent.append(group)
+            kill_group(group, number)
+
+        reach(command.pid, signal.SIGINT, send)
+        ended = sent == [first.pid, command.pid]
+        if not ended:
+            command.kill()
+    assert ended and (first.returncode, command.returncode) == (-signal.SIGINT, -signal.SIGINT)

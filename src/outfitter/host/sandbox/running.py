@@ -147,9 +147,9 @@ class Running:
         """A signal for the command's group, as soon as it is the command's and not bubblewrap's own."""
         if not self.outer:
             return
-        group = _command_group(self.inner) if self.find() else 0
-        if group:
-            kill_group(group, number)
+        command = _command(self.inner) if self.find() else 0
+        if command:
+            reach(command, number)
         elif looks:
             self._loop.call_later(_LOOK_SECONDS, self.signal, number, looks - 1)
 
@@ -207,8 +207,21 @@ def _is_inside(pid: int) -> bool:
         return True
 
 
-def _command_group(inner: int) -> int:
-    """The group of the command: the first process has a child that is bubblewrap no more. 0 before that."""
+def reach(command: int, number: int, send: Callable[[int, int], None] = kill_group) -> None:
+    """A signal for the group of a process. One that leads a session from now on (`setsid`) has left its group
+    between the question and the answer: then nobody got the signal, and it is sent to the new group."""
+    try:
+        group = os.getpgid(command)
+        send(group, number)
+        now = os.getpgid(command)
+        if now != group:
+            send(now, number)
+    except ProcessLookupError:
+        pass  # gone
+
+
+def _command(inner: int) -> int:
+    """The command: the first process has a child that is bubblewrap no more. 0 before that."""
     try:
         with open(f"/proc/{inner}/task/{inner}/children", "rb") as file:
             children = [int(child) for child in file.read().split()]
@@ -219,7 +232,7 @@ def _command_group(inner: int) -> int:
         try:
             with open(f"/proc/{child}/comm", "rb") as file:
                 if file.read() != b"bwrap\n":
-                    return os.getpgid(child)
+                    return child
         except OSError:
             continue  # gone meanwhile
     return 0
