@@ -117,8 +117,6 @@ def run(ops: list[tuple[int, int, int, int]], given: bytes) -> int:
                 (held,) = struct.unpack_from("<I", given, operand)
             case 0x54:
                 held &= operand
-            case 0x05:
-                at += operand
             case 0x06:
                 return operand
             case _:
