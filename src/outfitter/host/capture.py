@@ -137,9 +137,10 @@ class Reporter:
         try:
             ours, theirs = os.pipe2(os.O_CLOEXEC)
         except BaseException:
-            ready.started()
+            ready.started(0)
             ready.ended()
             raise
+        pid = 0
         try:
             stdio = Stdio(stdin, theirs if stdout < 0 else stdout, theirs)
             pid = spawned(Spawner(), ready.launch, stdio, self._mark if usable() else None)
@@ -149,7 +150,7 @@ class Reporter:
             raise
         finally:
             let_go(theirs)
-            ready.started()
+            ready.started(pid)
         try:
             os.set_blocking(ours, False)
             hear = {self._fifo.fd: lambda _: True, ours: self._hear}  # the report itself is for `_take`

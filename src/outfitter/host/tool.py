@@ -98,9 +98,10 @@ def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int
     try:
         out, out_theirs, err, err_theirs = spawner.pipes.take()
     except BaseException:
-        ready.started()
+        ready.started(0)
         ready.ended()
         raise
+    pid = 0
     try:
         stdio = Stdio(stdout=out_theirs, stderr=err_theirs)
         pid = spawned(spawner, ready.launch, stdio, carried if usable() else None, ourselves=ourselves)
@@ -110,7 +111,7 @@ def _run(launch: Launch, begun: float, timeout: float, carried: int, output: int
         raise
     finally:
         let_go(out_theirs, err_theirs)
-        ready.started()
+        ready.started(pid)
     said, complaint = bytearray(), bytearray()
     hear = {out: lambda fd: _read(fd, said, output + 1), err: lambda fd: _read(fd, complaint, TAIL_BYTES)}
     try:

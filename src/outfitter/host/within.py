@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
     from ..core.launch import Launch
     from .frozen import FrozenFiles
+    from .sandbox.limits import Allowance
     from .spawn import Spawner, Stdio
 
     class Prepared(Protocol):
-        """A launch in a sandbox; `started` and `ended` tell it when it was."""
+        """A launch in a sandbox; `started` and `ended` tell it when it was, the first also with 0 for a
+        start that failed."""
 
         launch: Launch
 
-        def started(self) -> None: ...
+        def started(self, pid: int) -> None: ...
         def ended(self) -> None: ...
 
     Confine = Callable[[Launch], Prepared]
@@ -48,6 +50,8 @@ class Within:
 
 
 _by_thread: dict[int, Within] = {}
+# How much of the machine a sandbox of a tool may use, if an operator has said so. Set by a server.
+allowance: Allowance | None = None
 
 
 class _Plain:
@@ -56,7 +60,7 @@ class _Plain:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
 
-    def started(self) -> None:
+    def started(self, pid: int) -> None:
         pass
 
     def ended(self) -> None:

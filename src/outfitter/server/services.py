@@ -14,6 +14,7 @@ from .limits import (
     MATCHING_TOTAL,
     QUESTIONS_TOTAL,
     RESOLVING,
+    SANDBOX_PROCESSES,
     SEARCHES_TOTAL,
     WALKS,
     WALKS_TOTAL,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..core.shares import Shares
     from ..host.programs import Programs
+    from ..host.sandbox.limits import Allowance
     from ..host.sandbox.sandboxes import Sandboxes
     from ..host.sandbox.upstream import Resolver
     from ..host.statx import CachedLookup
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
         def principal(self) -> str: ...
         @property
         def transport(self) -> Transport: ...
+
+
+_USUAL_ALLOWANCE = (SANDBOX_PROCESSES, None, False)  # processes and memory of a sandbox, --cgroup
 
 
 class Services:
@@ -100,6 +105,10 @@ class Services:
         self._resolver: Resolver | None = None
         self.own_ports: tuple[int, ...] = ()  # where the server listens, by TCP
         self._sandboxes: Sandboxes | None = None
+        if (settings.sandbox_processes, settings.sandbox_memory, settings.cgroup) != _USUAL_ALLOWANCE:
+            from ..host import within
+
+            within.allowance = self._allowance()  # for tools of providers, and setups
         self._http: Outbound | None = None
 
     def _shared(self) -> None:
@@ -262,21 +271,24 @@ class Services:
     def sandboxes(self) -> Sandboxes:
         """Where commands are confined."""
         if self._sandboxes is None:
-            from ..host.sandbox.limits import Allowance
             from ..host.sandbox.sandboxes import Sandboxes
 
-            said = self._settings
-            limits = Allowance(
-                said.sandbox_processes,
-                said.sandbox_memory,
-                said.cgroup,
-                said.sandbox_loopback,
-                said.sandbox_ptrace,
-            )
             state = self.environments.contract.state_folder
-            self._sandboxes = Sandboxes(self.loop, state, said.own_files, limits)
+            self._sandboxes = Sandboxes(self.loop, state, self._settings.own_files, self._allowance())
             self.sessions.trees.sandboxes = self._sandboxes
         return self._sandboxes
+
+    def _allowance(self) -> Allowance:
+        from ..host.sandbox.limits import Allowance
+
+        said = self._settings
+        return Allowance(
+            said.sandbox_processes,
+            said.sandbox_memory,
+            said.cgroup,
+            said.sandbox_loopback,
+            said.sandbox_ptrace,
+        )
 
     @property
     def strict_links(self) -> bool:

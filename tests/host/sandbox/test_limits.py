@@ -62,8 +62,28 @@ import resource
 print(resource.getrlimit(resource.RLIMIT_CORE), open("/proc/self/oom_score_adj").read().strip())
 """
 
+# The same as a tool, with the control groups that are left behind.
+RUN_TOOL = """
+import os, sys
+from outfitter.core.permissions import READ, Confinement, Rule
+from outfitter.host import within
+from outfitter.host.sandbox import tools
+from outfitter.host.sandbox.limits import Allowance
+from outfitter.host.tool import run_tool
 
-def run(uid: int, processes: int, code: str, memory: int = 0) -> str:
+within.allowance = Allowance(int(sys.argv[1]))
+reads = Confinement(True, False, (Rule("/", READ),))
+with within.Within(tools.confining(reads, os.environ["HOME"])):
+    argv = [sys.executable, "-I", "-S", "-c", sys.argv[3]]
+    ran = run_tool(argv, "/", {"PATH": "/usr/bin:/bin"}, timeout=60.0)
+homes = tools._limits[0].groups.homes.values()
+left = [name for home in homes for name in os.listdir(home.path) if f"-{os.getpid()}-" in name]
+print(ran.stdout.decode(), *left, end="")
+print(ran.stderr.decode(), end="", file=sys.stderr)
+"""
+
+
+def run(uid: int, processes: int, code: str, memory: int = 0, script: str = RUN) -> str:
     need_sandbox()
     with public_folder() as folder:
         python, site = installed()
@@ -71,7 +91,7 @@ def run(uid: int, processes: int, code: str, memory: int = 0) -> str:
         home.mkdir()
         os.chown(home, uid, uid)
         done = subprocess.run(
-            [python, "-c", RUN, str(processes), str(memory), code],
+            [python, "-c", script, str(processes), str(memory), code],
             env={"HOME": str(home), "PYTHONPATH": str(site)},
             cwd=home,
             capture_output=True,
@@ -89,16 +109,18 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be ano
 
 
 @needs_root
-def test_a_fork_bomb_of_an_ordinary_user_stops() -> None:
-    code, forks = map(int, run(ORDINARY, 64, BOMB).split())
+@pytest.mark.parametrize("script", [RUN, RUN_TOOL], ids=["command", "tool"])
+def test_a_fork_bomb_of_an_ordinary_user_stops(script: str) -> None:
+    code, forks = map(int, run(ORDINARY, 64, BOMB, script=script).split())
     assert code == 11 and 40 < forks < 64
 
 
 @needs_root
-def test_a_fork_bomb_of_root_stops_in_a_control_group() -> None:
+@pytest.mark.parametrize("script", [RUN, RUN_TOOL], ids=["command", "tool"])
+def test_a_fork_bomb_of_root_stops_in_a_control_group(script: str) -> None:
     if not Groups({PIDS: 64}).homes:
         pytest.skip("no control group for processes can be made here")
-    code, forks = map(int, run(0, 64, BOMB).split())
+    code, forks = map(int, run(0, 64, BOMB, script=script).split())
     assert code == 11 and 40 < forks < 64
 
 
@@ -169,8 +191,9 @@ def test_a_limit_on_memory_that_nothing_enforces_is_refused(monkeypatch: pytest.
 
 
 @needs_root
-def test_a_sandbox_leaves_no_core_and_goes_first() -> None:
-    assert run(ORDINARY, 64, TELL) == "(0, 0) 200\n"
+@pytest.mark.parametrize("script", [RUN, RUN_TOOL], ids=["command", "tool"])
+def test_a_sandbox_leaves_no_core_and_goes_first(script: str) -> None:
+    assert run(ORDINARY, 64, TELL, script=script) == "(0, 0) 200\n"
 
 
 def test_a_higher_score_stays(tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from outfitter.core.permissions import Confinement, Rule
+from outfitter.host import within
 from outfitter.host.capture import capture
+from outfitter.host.sandbox import tools
+from outfitter.host.sandbox.limits import Allowance
 from outfitter.host.sandbox.tools import confining
 from outfitter.host.tool import Ran, run_tool
 from outfitter.host.within import Within, is_confined
@@ -96,6 +99,18 @@ def test_what_cannot_be_enforced_is_not_started(place: Path) -> None:
     with Within(confining(confinement, str(place / "state"))):
         done = run(place, "true")
     assert (done.outcome, "crosses writable symlink" in done.failure) == ("not-started", True)
+
+
+def test_a_tool_that_cannot_be_limited_does_not_run(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tools, "_limits", [])
+    monkeypatch.setattr(within, "allowance", Allowance("many"))  # type: ignore[arg-type]  # which no kernel takes
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # whose limit is a number of the kernel's
+    with Within(confining(READING, str(place / "state"))):
+        done = run(place, "echo", "ran")
+    assert (done.code, done.stdout) == (-9, b"")
+    assert "a tool in a sandbox cannot be limited, and is ended" in caplog.text
 
 
 def test_only_the_thread_of_the_block_is_confined(place: Path) -> None:

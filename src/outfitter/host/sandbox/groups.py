@@ -14,6 +14,7 @@ import time
 
 from ...log import warn
 from ...record import record
+from ...stdlib import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Groups:
 
     def _try(self, controller: str, home: Home) -> None:
         """Raises OSError if such a group cannot be made and entered. All is as before then."""
-        group, control = _group(home, 0), f"{home.path}/cgroup.subtree_control"
+        group, control = _group(home, get_ident()), f"{home.path}/cgroup.subtree_control"
         divided = home.threaded and controller in read(control).split()
         try:
             self._make(controller, home, group)
@@ -92,6 +93,14 @@ class Groups:
             self.leave()
             self.ended(mark)
             raise
+
+    def put(self, mark: int, pid: int) -> None:
+        """Moves the first process of a sandbox to a group of its own, before it has children. Bubblewrap's
+        process outside stays where it is, so there may be one more inside. Raises OSError."""
+        for controller, home in self.homes.items():
+            group = _group(home, mark)
+            self._make(controller, home, group)
+            write(f"{group}/cgroup.procs", str(pid))
 
     def leave(self) -> None:
         """Back to where the server is."""

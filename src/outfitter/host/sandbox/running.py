@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     # Gets the first process inside, and what to call for the next to happen.
     Hook = Callable[[int, Callable[[], None]], None]
 
-_TOLD_BYTES = 4096  # a process and a few namespaces: 200 bytes
+TOLD_BYTES = 4096  # a process and a few namespaces: 200 bytes
 # Between start and exec a command cannot be signalled; it is looked at again. Seconds, and how often.
 _LOOK_SECONDS, _LOOKS = 0.003, 1000
 _GONE_MS = 1000  # how long the end of a server waits for a sandbox to be empty
@@ -101,15 +101,14 @@ class Running:
     def _read(self) -> bool:
         """Takes what bubblewrap says, which comes in parts; whether that was all."""
         try:
-            while data := os.read(self.info, _TOLD_BYTES):
+            while data := os.read(self.info, TOLD_BYTES):
                 self.told += data
         except BlockingIOError:
             return False
         self._loop.remove_reader(self.info)
         let_go(self.info)
         self.info = -1
-        digits = self.told.partition(b'"child-pid":')[2].strip().partition(b"\n")[0].strip(b" ,}")
-        self.inner = int(digits) if digits.isdigit() else 0
+        self.inner = first_process(self.told)
         return True
 
     # Before the command runs
@@ -195,6 +194,12 @@ class Running:
                 self._loop.remove_reader(fd)
                 let_go(fd)
         self.info = self._gate = self._pidfd = -1
+
+
+def first_process(told: bytes) -> int:
+    """Of all that bubblewrap has said, the first process inside; 0 if it has not come so far."""
+    digits = told.partition(b'"child-pid":')[2].strip().partition(b"\n")[0].strip(b" ,}")
+    return int(digits) if digits.isdigit() else 0
 
 
 def _is_inside(pid: int) -> bool:
