@@ -328,8 +328,8 @@ def test_a_server_that_ends_leaves_nothing(ws: Path, tmp_path: Path) -> None:
 
 # Signals and terminals
 
-# Without programs in the loop: an interrupt while bash 5.2 begins to wait for one makes bash send the interrupt
-# to itself for ever (its handler is set, and the one before it not noted yet), in a sandbox or not.
+# Without programs in the loop: an interrupt while bash 5.2 begins to wait for one makes bash send the
+# interrupt to itself for ever (its handler is set, and the one before it not noted yet), in a sandbox or not.
 TRAP = "trap 'echo trapped; exit 7' INT; echo up; while :; do read -t 0.05 x; done"
 
 
