@@ -7,26 +7,24 @@ is not enough, its process is looked for.
 from __future__ import annotations
 
 import os
-import secrets
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from ..env.fingerprint import value_digest
 from ..errors import SettingInvalid
 from ..host import facts
 from ..plain import is_text
-from ..protocol.environment import BaseParams
-from ..providers import inherited
+from ..transport.address import LOOPBACK, usual_address
 from ..transport.unix import PREFIX
 from .console import say
+from .wishes import from_here
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..client.client import Client
-    from ..environments.file import Declared
-    from ..protocol.jsontext import Json
-    from .target import Target
+    from typing import Any
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+    from ..client.client import Client
+    from ..protocol.environment import BaseParams
+    from ..protocol.jsontext import Json
+    from ..protocol.session import EnvironmentInfo
+    from .target import Target
 
 
 def directory(client: Client, target: Target, given: str | None) -> str | None:
@@ -34,14 +32,9 @@ def directory(client: Client, target: Target, given: str | None) -> str | None:
 
     Raises SettingInvalid.
     """
-    if target.declared is None or why_stranger(client, target.declared) is not None:
+    if target.declared is None or why_stranger(client.info, target.declared.url) is not None:
         return given  # relative to where the server is
-    if given is not None and given.startswith("file:"):
-        return given
-    try:
-        return os.path.abspath(given or ".")
-    except FileNotFoundError:
-        raise SettingInvalid("the current directory no longer exists: change to another one") from None
+    return from_here(given)
 
 
 async def agree(client: Client, target: Target, wanted: str | None, *, compare: bool) -> Json:
@@ -52,27 +45,41 @@ async def agree(client: Client, target: Target, wanted: str | None, *, compare: 
     """
     if target.declared is None:
         return None  # this machine's commands start from our environment anyway
-    stranger = why_stranger(client, target.declared)
+    stranger = why_stranger(client.info, target.declared.url)
     if stranger is not None:
         if wanted in ("client", "merge"):
             raise SettingInvalid(
                 f"--from {wanted} would send this environment to another user or machine: {stranger}"
             )
         return None
-    rule = wanted or _configured()
+    rule = wanted or configured()
     if rule == "daemon" and not compare:
         return None  # as it is anyway
     result = await client.base(_params(rule))
     return result.get("differences")
 
 
-def _configured() -> str:
+def configured() -> str:
+    """Raises FileInvalid."""
+    from ..contract.places import user_file
+
+    try:
+        if not os.path.lexists(user_file(os.environ)):
+            return "daemon"  # as for most: nothing else need be loaded to know it
+    except SettingInvalid:
+        return "daemon"  # there is no place for a file
     from ..contract.config import load
 
     return load(os.environ, None).daemon_environment
 
 
 def _params(rule: str) -> BaseParams:
+    import secrets
+
+    from ..env.fingerprint import value_digest
+    from ..protocol.environment import BaseParams
+    from ..providers import inherited
+
     ours = inherited.load()
     if rule == "daemon":
         key = secrets.token_bytes(32)
@@ -84,17 +91,17 @@ def _params(rule: str) -> BaseParams:
     return BaseParams(rule, os.getpid(), env)
 
 
-def why_stranger(client: Client, declared: Declared) -> str | None:
+def why_stranger(info: EnvironmentInfo | None, url: str | None) -> str | None:
     """Why a server may not know our environment; None when it is one of ours, on this machine."""
-    if declared.url is None:
+    if url is None:
         return "a server that is started as a program has an environment of its own"
-    if declared.url.startswith("noise+"):
+    if url.startswith("noise+"):
         return "the executor is reached through a relay"
-    if not declared.url.startswith(PREFIX) and urlsplit(declared.url).hostname not in _LOOPBACK:
+    if not url.startswith(PREFIX) and not _is_loopback(url):
         return "the address of the server is not a loopback address of this machine"
-    if not client.offers("environmentContract") or client.info is None:
+    if info is None or "environmentContract" not in info.capabilities:
         return "the server does not support the environment contract"
-    base: Any = client.info.raw.get("base") if isinstance(client.info.raw, dict) else None
+    base: Any = info.raw.get("base") if isinstance(info.raw, dict) else None
     if not isinstance(base, dict):
         return "the server does not say which process it is"
     if base.get("host") != os.uname().nodename or base.get("user") != facts.user():
@@ -104,11 +111,19 @@ def why_stranger(client: Client, declared: Declared) -> str | None:
     return None
 
 
-def server_pid(client: Client, declared: Declared | None) -> int:
+def _is_loopback(url: str) -> bool:
+    if usual_address(url) is not None:
+        return True
+    from urllib.parse import urlsplit
+
+    return urlsplit(url).hostname in LOOPBACK
+
+
+def server_pid(info: EnvironmentInfo | None, url: str | None) -> int:
     """The process of a server that is ours, on this machine; 0 for any other."""
-    if declared is None or why_stranger(client, declared) is not None:
+    if info is None or why_stranger(info, url) is not None:
         return 0
-    base: Any = client.info.base if client.info is not None else None
+    base: Any = info.base
     return int(base["pid"])
 
 

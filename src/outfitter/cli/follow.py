@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..client.client import Client
     from ..client.process import RemoteProcess
+    from .quickon import RunOn
 
 _END_SECONDS = 2.0  # for a server to say that it has ended a command
 _SILENT_SECONDS = 2.0  # after which a server that has not answered may be given up with Ctrl-C
@@ -65,7 +66,10 @@ class Follower:
         as_json: bool = False,
         timeout: float | None = None,
         heard: Callable[[Output | Exited], object] | None = None,
+        begun: RunOn | None = None,
     ) -> None:
+        """`begun` has followed it so far."""
+        self._begun = begun
         self._client = client
         self._process = process
         self._name = name
@@ -78,7 +82,7 @@ class Follower:
         self._timeout = timeout
         self._heard = heard  # told of every event
         self.lost = False  # its end was not seen: it may still run
-        self._presses = 0
+        self._presses = 0 if begun is None else begun.presses
         self._writing_since: float | None = None
         self._json_lines = _JsonLines()
         self._tasks: set[asyncio.Task[object]] = set()
@@ -98,6 +102,8 @@ class Follower:
         handlers = {n: h for n, h in handlers.items() if signal.getsignal(n) is not signal.SIG_IGN}
         for number, handler in handlers.items():
             loop.add_signal_handler(number, handler)
+        for number in () if self._begun is None else self._begun.unheard:
+            handlers[number]()
         if self._process.tty:
             # Ours may have changed since it was told, or be another one now.
             self._resized()
@@ -116,16 +122,20 @@ class Follower:
                 self._stopped.exception()  # looked at, it is not complained about
 
     async def _follow(self) -> int:
+        begun, time_left = self._begun, self._timeout
+        if begun is not None:
+            if begun.ending is not None:
+                return await self._end_as(*begun.ending)
+            if time_left is not None:
+                time_left = max(0.0, time_left - (begun.loop.time() - begun.began))
         streaming = asyncio.ensure_future(self._stream())
         feeding = asyncio.ensure_future(self._feed()) if self._pass_input else None
         try:
             done, _ = await asyncio.wait(
-                [streaming, self._stopped], timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED
+                [streaming, self._stopped], timeout=time_left, return_when=asyncio.FIRST_COMPLETED
             )
             if not done:
-                status = await self._end(TIMED_OUT)
-                say(f"{self._name} was ended after {self._timeout:g} s")
-                return status
+                return await self._end_as(TIMED_OUT, f"{self._name} was ended after {self._timeout:g} s")
             return self._stopped.result() if self._stopped in done else streaming.result()
         finally:
             for task in (streaming, feeding):
@@ -133,9 +143,20 @@ class Follower:
                     task.cancel()
                     await asyncio.gather(task, return_exceptions=True)
 
+    async def _end_as(self, status: int, text: str) -> int:
+        await self._end(status)
+        if text:
+            say(text)
+        return status
+
     # Out
 
     async def _stream(self) -> int:
+        for fd, data in () if self._begun is None else self._begun.shown:
+            try:
+                await terminal.write(fd, data)
+            except OSError as error:
+                return await self._cannot_show(error)
         if self._json:
             told = self._process.environment
             for layer in () if told is None else told["layers"]:
@@ -194,6 +215,8 @@ class Follower:
         reading = asyncio.ensure_future(self._read(pieces))
         loop = asyncio.get_running_loop()
         try:
+            if self._begun is not None and not await self._feed_again(self._begun.in_flight):
+                return
             while (data := await pieces.get()) is not None:
                 self._writing_since = loop.time()
                 if await self._process.write(data) != "accepted":
@@ -209,6 +232,15 @@ class Follower:
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
+
+    async def _feed_again(self, data: bytes | None) -> bool:
+        """Sends what may not have arrived, which the server takes once; False if there is no more to send."""
+        if data is None:
+            return True
+        if not data:
+            await self._process.close_stdin()
+            return False
+        return await self._process.write(data) == "accepted"
 
     async def _read(self, pieces: asyncio.Queue[bytes | None]) -> None:
         async for data in terminal.standard_input():

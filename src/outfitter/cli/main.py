@@ -7,6 +7,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 
 def main() -> int:
@@ -80,7 +81,7 @@ def _quick_run(args: list[str]) -> Callable[[], int | None] | None:
 
     gc.disable()  # as above; a command that takes longer has it looked for
     from .flags import read_with_words
-    from .runflags import RUN, is_plain
+    from .runflags import RUN, is_plain, is_plain_elsewhere
 
     read = read_with_words(args, RUN, command=True)
     if read is not None:
@@ -89,6 +90,8 @@ def _quick_run(args: list[str]) -> Callable[[], int | None] | None:
             from .quickrun import run
 
             return lambda: run(argv, flags)
+        if is_plain_elsewhere(argv, flags):
+            return lambda: _run_elsewhere(argv, flags)
         if argv and not flags["detach"] and flags["detach_for"] is None:
             from .run import run as run_anywhere
 
@@ -96,6 +99,17 @@ def _quick_run(args: list[str]) -> Callable[[], int | None] | None:
             return lambda: run_anywhere(argv, flags)
     gc.enable()
     return None
+
+
+def _run_elsewhere(argv: list[str], flags: dict[str, Any]) -> int:
+    from .quickon import run
+
+    status = run(argv, flags)
+    if status is None:
+        from .run import run as run_anywhere
+
+        return run_anywhere(argv, flags)
+    return status
 
 
 def _quick_env(args: list[str]) -> Callable[[], int] | None:

@@ -6,19 +6,17 @@ what lets `attach` take the command up; arguments and tokens are never written.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import secrets
 import time
-from typing import TYPE_CHECKING
 
 from ..contract import privatefile
 from ..errors import SettingInvalid
 from ..host import facts
 from ..host.installkey import state_folder
+from ..protocol.jsontext import dumps
 from ..record import fields, record, replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -84,7 +82,7 @@ class Records:
     ) -> Started:
         """Writes down a command that this process follows. Raises SettingInvalid."""
         started = Started(
-            secrets.token_hex(4),
+            os.urandom(4).hex(),
             on,
             session_id,
             process_id,
@@ -113,8 +111,10 @@ class Records:
         self._write(replace(started, holder=0))
 
     def remove(self, started: Started) -> None:
-        with contextlib.suppress(OSError):
+        try:
             os.unlink(self._path(started.id))
+        except OSError:
+            pass  # somebody else has removed it
 
     def all(self) -> list[Started]:
         """Every command written down, oldest first. A file that cannot be read is not one of ours."""
@@ -150,11 +150,13 @@ class Records:
         path = self._path(started.id)
         content = {name: getattr(started, name) for name in fields(Started)}
         try:
-            privatefile.write(path, json.dumps(content).encode())
+            privatefile.write(path, dumps(content).encode())
         except OSError as error:
             raise SettingInvalid(f"cannot write {path}: {error.strerror}") from None
 
     def _read(self, path: str) -> Started | None:
+        import json
+
         try:
             with open(path, encoding="utf-8") as file:
                 started = Started(**json.load(file))

@@ -9,12 +9,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..client.environment import CONTRACT
+from ..client.feed import ProcessFeed
+from ..client.process import RemoteProcess
 from ..core.events import Output
-from ..errors import OutfitterError, RequestFailed
+from ..errors import Disconnected, OutfitterError, RequestFailed
 from . import base, detachkeys, explain, terminal
 from .colour import Paint, wants_colour
 from .console import say
 from .follow import Follower, LeftRunning
+from .quickfollow import can_pass_input
 from .records import Records
 from .runflags import not_text
 from .statuses import DENIED, NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, not_started
@@ -22,13 +25,13 @@ from .target import named, reach
 from .wishes import launch_kind, sandbox, wire_contract, wire_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from ..client.client import Client
-    from ..client.process import RemoteProcess
     from ..core.events import Exited
     from ..protocol.jsontext import Json
     from ..protocol.network import DecisionNotice
+    from .quickon import RunOn
     from .records import Started
     from .target import Target
 
@@ -44,9 +47,17 @@ def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
     if (what := not_text(argv, flags)) is not None:
         say(f"{what} is not UTF-8, which is all that can be sent to a server: convert or rename it")
         return NOT_STARTED
+    return _status(lambda: _Run(argv, flags, named(flags)).run())
+
+
+def take_up(begun: RunOn) -> int:
+    """Goes on with a command that `quickon` has begun; returns the exit status of the command line."""
+    return _status(lambda: _take_up(begun))
+
+
+def _status(work: Callable[[], Coroutine[object, object, int]]) -> int:
     try:
-        target = named(flags)
-        return asyncio.run(_Run(argv, flags, target).run())
+        return asyncio.run(work())
     except LeftRunning as left:
         return left.status
     except KeyboardInterrupt:  # before there was a command to interrupt
@@ -148,11 +159,7 @@ class _Run:
             say(sentence(found, self._sandbox, here))
 
     def _can_pass_input(self, client: Client) -> bool:
-        if self._flags["tty"] or client.offers("processStdinEof"):
-            return True
-        if not terminal.is_terminal() and not _is_null_input():
-            say("this server does not support the end of input: the command gets no input")
-        return False
+        return self._flags["tty"] or can_pass_input(ends=client.offers("processStdinEof"))
 
     def _detach_for(self, client: Client) -> bool | float:
         """What is asked of a server that can keep a command without a client."""
@@ -189,7 +196,7 @@ class _Run:
                 tls_ca=self._flags["tls_ca"],
                 tls_cert=self._flags["tls_cert"],
                 tls_key=self._flags["tls_key"],
-                server=base.server_pid(client, self._target.declared),
+                server=base.server_pid(client.info, self._target.url),
             )
         except OutfitterError as error:
             say(f"`outfitter attach` will not find this command: {error}")
@@ -230,6 +237,30 @@ class _Run:
             print(line, file=sys.stderr)
 
 
+async def _take_up(begun: RunOn) -> int:
+    flags = begun.flags
+    async with reach(named(flags), begun=begun, quiet=begun.reason is None) as client:
+        session = client._session
+        if not begun.runs:
+            session.end(begun.process_id)  # it may have started all the same
+            raise Disconnected(begun.reason or "the connection was lost")
+        feed = ProcessFeed(session, begun.process_id)
+        feed.take_up(begun.order, begun.exit)
+        process = session.processes[begun.process_id] = RemoteProcess(session, feed)
+        process._next_write = begun.writes + (begun.in_flight is None)
+        return await follow(
+            client,
+            process,
+            begun.argv[0],
+            begun.record,
+            begun.records,
+            flags,
+            pass_input=begun.passes_input and not begun.input_over,
+            leave_keys=b"",
+            begun=begun,
+        )
+
+
 class _Tail:
     """Hears what a command says last on stderr, or on its terminal, and which hosts it could not reach."""
 
@@ -263,10 +294,12 @@ async def follow(
     leave_keys: bytes,
     found: str | None = None,
     heard: Callable[[Output | Exited], object] | None = None,
+    begun: RunOn | None = None,
 ) -> int:
     """Follows a command; returns the exit status. Raises LeftRunning, after it said how to come back.
 
-    `found` is how to come back to one that was there before and has no record; `heard` is told every event.
+    `found` is how to come back to one that was there before and has no record; `heard` is told every event;
+    `begun` is who has followed it so far.
     """
     follower = Follower(
         client,
@@ -279,6 +312,7 @@ async def follow(
         as_json=flags["json"],
         timeout=flags.get("timeout"),
         heard=heard,
+        begun=begun,
     )
     try:
         status = await follower.run()
@@ -313,12 +347,3 @@ def _kept_for(client: Client, least: str = "") -> str:
     if retention is None:
         return "for as long as its server keeps the session"
     return f"for {least}{retention:g} s unless a client attaches to it"
-
-
-def _is_null_input() -> bool:
-    """Whether there is nothing to pass on."""
-    try:
-        given, null = os.fstat(0), os.stat(os.devnull)
-    except OSError:
-        return True
-    return given.st_rdev == null.st_rdev and given.st_mode == null.st_mode

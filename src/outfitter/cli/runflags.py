@@ -57,15 +57,25 @@ RUN: tuple[Flag, ...] = (
 # What only `cli.run` does, by the flags that ask for it.
 _MORE = ("tty", "detach", "detach_for", "detach_keys", "explain", "json", "from")
 _CONFINED = ("sandbox", "allow_domain", "allow_write", "deny_read")
-_ELSEWHERE = ("on", "codex_home", "token_file", "tls_ca", "tls_cert", "tls_key")
+_KNOWN = ("codex_home", "tls_ca", "tls_cert", "tls_key")  # about servers that are named or have TLS
+_ELSEWHERE = ("on", "token_file", *_KNOWN)
 
 
 def is_plain(argv: Sequence[str], flags: Flags) -> bool:
     """Whether a command line asks for nothing but a command on this machine."""
+    return _unsaid(_MORE + _CONFINED + _ELSEWHERE, argv, flags) and not _has_environments()
+
+
+def is_plain_elsewhere(argv: Sequence[str], flags: Flags) -> bool:
+    """Whether it asks for nothing but a command on a server that has a URL."""
+    return _unsaid(_MORE + _CONFINED + _KNOWN, argv, flags) and ":" in (flags["on"] or "")
+
+
+def _unsaid(names: tuple[str, ...], argv: Sequence[str], flags: Flags) -> bool:
     unsaid = {flag.name: flag.default for flag in RUN}
-    if not argv or any(flags[name] is not unsaid[name] for name in _MORE + _CONFINED + _ELSEWHERE):
+    if not argv or any(flags[name] is not unsaid[name] for name in names):
         return False
-    return not_text(argv, flags) is None and not _has_environments()
+    return not_text(argv, flags) is None
 
 
 def not_text(argv: Sequence[str], flags: Flags) -> str | None:

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..environments.file import LOCAL, Declared, check, load, shown_url
-from ..environments.manager import open_declared
+from ..environments.manager import open_declared, opening
 from ..errors import SettingInvalid
 from ..record import fields, record, replace
 from ..transport.unix import PREFIX, path_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..client.client import Client
+    from .quickon import RunOn
     from .records import Started
 
 _TOKEN_BYTES = 16 << 10  # more is no token
@@ -38,9 +39,14 @@ class Target:
         return shown_url(self.on)  # a plain name is shown as it is
 
     @property
+    def url(self) -> str | None:
+        """The server's, where it has one."""
+        return None if self.declared is None else self.declared.url
+
+    @property
     def resumable(self) -> bool:
         """Whether another command can take its sessions up later."""
-        return self.declared is not None and self.declared.url is not None
+        return self.url is not None
 
 
 def is_url(name: str) -> bool:
@@ -134,8 +140,12 @@ async def reach(
     quiet: bool = False,
     summaries: bool = False,
     operate: bool = False,
+    begun: RunOn | None = None,
 ) -> AsyncIterator[Client]:
-    """A client of the target; a broken connection is reported as it should be on a command line."""
+    """A client of the target; a broken connection is reported as it should be on a command line.
+
+    `begun` is a command whose session it goes on with.
+    """
     declared = target.declared
     if declared is None:
         # Through the package: importing the module would put it in the place of the public function.
@@ -145,15 +155,18 @@ async def reach(
             yield client
         return
     watch = None if quiet else LinkWatch(target.name)
-    with contextlib.nullcontext() if quiet else waiting(f"connecting to {target.name}"):
-        client = await open_declared(
-            declared,
-            resume=resume,
-            take_over=take_over,
-            on_state=watch,
-            summaries=summaries,
-            operate=operate,
-        )
+    if begun is not None and begun.opened is not None:
+        client = opening(declared, on_state=watch)._take_up(begun.opened, begun.reason or "left")
+    else:
+        with contextlib.nullcontext() if quiet else waiting(f"connecting to {target.name}"):
+            client = await open_declared(
+                declared,
+                resume=resume,
+                take_over=take_over,
+                on_state=watch,
+                summaries=summaries,
+                operate=operate,
+            )
     patience: float | None = None
     try:
         yield client

@@ -62,7 +62,7 @@ async def _upgrade(target: Target) -> tuple[UpgradesResult, UpgradesResult]:
         if not client.offers("serverUpgrade"):
             raise SettingInvalid("this server cannot replace itself: stop it and start the new version")
         assert target.declared is not None
-        stranger = why_stranger(client, target.declared)
+        stranger = why_stranger(client.info, target.declared.url)
         if stranger is not None:
             raise SettingInvalid(f"{stranger}: run `outfitter upgrade` there, as the server's user")
         before = await _ask(client, None)

@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     Flags = dict[str, Any]  # the values of options, by name
 
 
+def from_here(given: str | None) -> str:
+    """A directory of this machine: the one we are in, or what is given from there. Raises SettingInvalid."""
+    import os
+
+    if given is not None and given.startswith("file:"):
+        return given
+    from ..errors import SettingInvalid
+
+    try:
+        return os.path.abspath(given or ".")
+    except FileNotFoundError:
+        raise SettingInvalid("the current directory no longer exists: change to another one") from None
+
+
 def has_policy(flags: Flags) -> bool:
     """Whether it brings a policy of its own; else the configured one alone holds."""
     names = ("inherit", "default_excludes", "exclude", "include_only", "set")

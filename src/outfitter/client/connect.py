@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from ssl import SSLContext
 
+    from ..protocol.session import InitializeResult
     from ..transport.base import Dialled
     from .link import Dial
     from .token import Token
@@ -51,6 +52,11 @@ class Opening:
 
     async def __aexit__(self, *_: object) -> None:
         await self._session.aclose()
+
+    def _take_up(self, result: InitializeResult, reason: str) -> Client:
+        """A client of a session that is open already and whose connection is lost: it comes back."""
+        self._session.take_up(result, reason)
+        return Client(self._session)
 
 
 def connect(

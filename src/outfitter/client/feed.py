@@ -7,7 +7,7 @@ import secrets
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..core.events import CLOSED, Closed, EventOrder, Exited, Missed, Output
+from ..core.events import CLOSED, Closed, EventOrder, Exited, Output, missed
 from ..errors import InvalidParams, Malformed, OutfitterError, OutputLost, RequestFailed
 from ..protocol import process as wire
 from ..protocol.environment import WaitingNotice
@@ -316,12 +316,19 @@ class ProcessFeed:
         try:
             if result.failure is not None:
                 raise OutputLost(result.failure)
-            self._deliver(self._order.merge(_missed(result)))
+            self._deliver(self._order.merge(missed(result)))
         except OutputLost as error:
             self._give_up(error)
 
     def _cannot_follow(self, error: OutfitterError) -> None:
         self.fail(OutputLost(f"process {self.process_id} can no longer be followed: {error}"))
+
+    def take_up(self, order: EventOrder, exit: Exited | None) -> None:
+        """Goes on after the events that somebody else has had."""
+        self._order = order
+        self.started = True
+        if exit is not None:
+            self.exit_code, self.sandbox_denied = exit.code, exit.sandbox_denied
 
     async def follow(self, after: int) -> None:
         """Attaches to a process that is running already. Raises RequestFailed, ConnectionLost."""
@@ -337,7 +344,7 @@ class ProcessFeed:
         self.started = True
         # The server takes each write id once, and whoever held the process before has used some.
         self.write_prefix = f"{secrets.token_hex(6)}-"
-        self._deliver(self._order.merge(_missed(result)))
+        self._deliver(self._order.merge(missed(result)))
         self.missed = start - after - 1
         if result.exited and self.exit_code is None:  # the exit was not after `after`
             self._order.exit_known = True
@@ -345,10 +352,3 @@ class ProcessFeed:
         self.closed = self.closed or result.closed
         self._reading -= 1
         self._mind_the_gap()
-
-
-def _missed(result: wire.ReadResult) -> Missed:
-    chunks = [(seq, Output(stream, data)) for seq, stream, data in result.chunks]
-    return Missed(
-        chunks, result.next_seq, result.exited, result.exit_code, result.closed, result.sandbox_denied
-    )

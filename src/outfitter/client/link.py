@@ -96,12 +96,20 @@ class Link:
             raise DialFailed(
                 f"the connection was lost during the handshake: {error}", retryable=True
             ) from None
-        self.session_id = result.session_id
-        if self._follow_retention and result.info is not None and result.info.session_retention:
-            self._recovery.limit = max(MARGIN_SECONDS, result.info.session_retention - MARGIN_SECONDS)
+        self._opened(result)
         self.connection = connection
         self._settled.set()
         return result
+
+    def take_up(self, result: InitializeResult, reason: str) -> None:
+        """Goes on with a session that somebody else has opened and whose connection is lost."""
+        self._opened(result)
+        self._come_back(self._recovery.generation, reason)
+
+    def _opened(self, result: InitializeResult) -> None:
+        self.session_id = result.session_id
+        if self._follow_retention and result.info is not None and result.info.session_retention:
+            self._recovery.limit = max(MARGIN_SECONDS, result.info.session_retention - MARGIN_SECONDS)
 
     async def _attach(
         self, generation: int, resume: str | None, *, take_over: bool = False
@@ -189,10 +197,12 @@ class Link:
     # Losing and coming back
 
     def _lost(self, generation: int, reason: str) -> None:
+        if self.connection is not None:
+            for_good = self.connection.transport.close_code == TAKEN_OVER
+            self._come_back(generation, reason, for_good=for_good)
+
+    def _come_back(self, generation: int, reason: str, *, for_good: bool = False) -> None:
         loop = asyncio.get_running_loop()
-        if self.connection is None:
-            return
-        for_good = self.connection.transport.close_code == TAKEN_OVER
         if not self._recovery.lost(generation, reason, loop.time(), for_good=for_good):
             return
         note("client", "=", "connection lost: %s", reason)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..protocol.network import Wanted
     from ..protocol.notices import Notice, ProcessNotice
     from ..protocol.results import Result
+    from ..protocol.session import InitializeResult
     from .arguments import Place
     from .connection import ClientConnection
     from .link import Dial
@@ -150,13 +151,19 @@ class RemoteSession:
         """Connects and completes the handshake. Raises DialFailed, RequestFailed or SettingInvalid."""
         self.info = (await self.link.open(resume, take_over=take_over)).info
         self.leaves = resume is None
-        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+        self._look_later()
         if self.info is None:
             # Older servers say who they are only when asked, and some not even then.
             try:
                 self.info = await self.ask(EnvironmentInfo, "environment/info", None)
             except OutfitterError:
                 pass
+
+    def take_up(self, result: InitializeResult, reason: str) -> None:
+        """Goes on with a session that somebody else has opened and whose connection is lost."""
+        self.info = result.info
+        self._look_later()
+        self.link.take_up(result, reason)
 
     async def aclose(self) -> None:
         """Ends what this client started and still runs, except kept processes, and the connection."""
@@ -249,9 +256,12 @@ class RemoteSession:
 
         self._in_background(mending())
 
+    def _look_later(self) -> None:
+        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
     def _look(self) -> None:
         """Asks how it is with processes that are quiet. Not while answers stand behind output that waits."""
-        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+        self._look_later()
         if self.link.connection is None or self._held:
             return
         for feed in self._feeds():

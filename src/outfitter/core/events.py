@@ -10,6 +10,10 @@ from __future__ import annotations
 from ..errors import OutputLost
 from ..record import record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..protocol.process import ReadResult
+
 # What may come before an earlier event. The reference's client gives up at 256 events or 1 MiB, which a
 # fast command passes while the answer to the catch-up read is under way; these are sixteen times that.
 EARLY_EVENTS = 4096
@@ -54,6 +58,14 @@ class Missed:
     exit_code: int | None
     closed: bool
     sandbox_denied: bool = False
+
+
+def missed(result: ReadResult) -> Missed:
+    """The same in a server's words."""
+    chunks = [(seq, Output(stream, data)) for seq, stream, data in result.chunks]
+    return Missed(
+        chunks, result.next_seq, result.exited, result.exit_code, result.closed, result.sandbox_denied
+    )
 
 
 class EventOrder:

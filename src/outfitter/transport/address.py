@@ -6,6 +6,8 @@ from ..errors import SettingInvalid
 from ..record import record
 from .unix import PREFIX, path_of
 
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
 
 @record
 class Address:
@@ -32,11 +34,11 @@ class Address:
 
 def parse_address(url: str) -> Address:
     """Raises SettingInvalid for what cannot be dialled."""
-    from urllib.parse import urlsplit
-
     if url.startswith(PREFIX):
         path = path_of(url)
         return Address(PREFIX + path, "localhost", 80, "/", secure=False, socket_path=path)
+    from urllib.parse import urlsplit
+
     full, url = url, url.partition("?")[0]  # what a text below shows has no query: some put a secret there
     try:
         parts = urlsplit(full)
@@ -62,6 +64,15 @@ def parse_address(url: str) -> Address:
         raise SettingInvalid(f"the path of `{url}` must be percent-encoded ASCII")
     shown = f"{parts.scheme}://{parts.netloc}{parts.path}" + ("?…" if parts.query else "")
     return Address(shown, host, port or (443 if secure else 80), path, secure)
+
+
+def usual_address(url: str) -> Address | None:
+    """What `parse_address` gives for `ws://HOST:PORT` of this machine, read without `urllib`; else None."""
+    host, _, port = url.removeprefix("ws://").removesuffix("/").rpartition(":")
+    host = "::1" if host == "[::1]" else "" if host == "::1" else host
+    if not url.startswith("ws://") or host not in LOOPBACK or not port.isascii() or not port.isdecimal():
+        return None
+    return Address(url, host, int(port), "/", secure=False) if 0 < int(port) < 1 << 16 else None
 
 
 def upgrade_lines(address: Address, key: str) -> list[str]:

@@ -12,13 +12,14 @@ from ..earlyerrors import RemoteProtocolError
 from ..errors import DialFailed
 from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, accept_key, new_key, parse_response
+from ..stdlib import getaddrinfo, socket
 from .address import upgrade_lines
 from .base import Outgoing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from ..loop import Loop, Timer
     from .address import Address
@@ -40,6 +41,44 @@ _PING_SECONDS = 30.0  # the reference's interval
 _DEAD_SECONDS = 60.0  # without a byte from the peer after a ping
 _CLOSE_SECONDS = 2.0
 _IOV = 64
+_AF_UNIX, _SOCK_STREAM, _IPPROTO_TCP, _TCP_NODELAY, _TCP_QUICKACK = 1, 1, 6, 1, 12
+
+
+class _Socket(socket):
+    """A connection on which our ACKs are not delayed.
+
+    A server without TCP_NODELAY (the reference) waits for them before it sends the next small message, and
+    the kernel delays them by 40 ms unless told not to, again after every read.
+    """
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        data = super().recv(size, flags)
+        if self.family != _AF_UNIX:
+            self.setsockopt(_IPPROTO_TCP, _TCP_QUICKACK, 1)
+        return data
+
+
+def _connected(address: Address, seconds: float) -> _Socket:
+    """Raises OSError."""
+    places: list[tuple[int, str | tuple[Any, ...]]]
+    if address.socket_path is not None:
+        places = [(_AF_UNIX, address.socket_path)]
+    else:
+        found = getaddrinfo(address.host, address.port, 0, _SOCK_STREAM)
+        places = [(family, place) for family, _, _, _, place in found]
+    failure: OSError = ConnectionError("its name has no address")
+    for family, place in places:
+        sock = _Socket(family, _SOCK_STREAM)
+        try:
+            sock.settimeout(seconds)
+            sock.connect(place)
+            if family != _AF_UNIX:
+                sock.setsockopt(_IPPROTO_TCP, _TCP_NODELAY, 1)
+            return sock
+        except OSError as error:
+            sock.close()
+            failure = error
+    raise failure
 
 
 def dial_outward(
@@ -49,14 +88,10 @@ def dial_outward(
 
     Raises DialFailed.
     """
-    import socket
-    import ssl
-
     end = time.monotonic() + seconds
-    raw: socket.socket | None = None
+    raw: _Socket | None = None
     try:
-        raw = socket.create_connection((address.host, address.port), timeout=seconds)
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw = _connected(address, seconds)
         stream: Stream = raw
         if address.secure:
             from .certificates import client_context
@@ -76,14 +111,16 @@ def dial_outward(
         raise  # it is a ConnectionError, too
     except TimeoutError:
         raise DialFailed(f"{address.text} did not answer within {seconds:g} s", retryable=True) from None
-    except ssl.SSLError as error:
-        from .certificates import explain
-
-        text, retryable = explain(error, address.host)
-        raise DialFailed(f"cannot connect to {address.text}: {text}", retryable=retryable) from None
     except OSError as error:
-        why = error.strerror or str(error)
-        raise DialFailed(f"cannot connect to {address.text}: {why}", retryable=True) from None
+        why, retryable = error.strerror or str(error), True
+        if address.secure:
+            import ssl
+
+            if isinstance(error, ssl.SSLError):
+                from .certificates import explain
+
+                why, retryable = explain(error, address.host)
+        raise DialFailed(f"cannot connect to {address.text}: {why}", retryable=retryable) from None
     finally:
         if raw is not None:
             raw.close()
@@ -126,13 +163,22 @@ class OutwardSocket(Outgoing):
     """The client's end of one connection, on our loop."""
 
     def __init__(
-        self, loop: Loop, sock: Stream, limit: int, receiver: FrameReceiver, *, texts: bool = False
+        self,
+        loop: Loop,
+        sock: Stream,
+        limit: int,
+        receiver: FrameReceiver,
+        *,
+        texts: bool = False,
+        unread: bool = False,
     ) -> None:
+        """`unread`: the receiver looks itself whether a text is UTF-8."""
         super().__init__(loop)
         self._texts = texts
+        self._paused = False
         self._sock = sock
         self._fd = sock.fileno()
-        self._frames = ws.FrameReader(masked=False, limit=limit)
+        self._frames = ws.FrameReader(masked=False, limit=limit, raw_above=-1 if unread else limit)
         self._to = receiver
         self._heard = loop.time()
         self._pinged = 0.0
@@ -167,8 +213,8 @@ class OutwardSocket(Outgoing):
                 assert isinstance(payload, bytes)
                 self._to.frame(payload)
             elif opcode == ws.TEXT and self._texts:
-                assert isinstance(payload, str)
-                self._to.frame(payload.encode())
+                whole = b"".join(payload) if isinstance(payload, tuple) else payload
+                self._to.frame(whole.encode() if isinstance(whole, str) else whole)
             elif opcode == ws.PING:
                 assert isinstance(payload, bytes)
                 self._write(ws.PONG, payload)
@@ -206,9 +252,11 @@ class OutwardSocket(Outgoing):
             self._push([ws.masked(part, os.urandom(4), kind, final=start + largest >= size)])
 
     def pause_reading(self) -> None:
+        self._paused = True
         self._loop.remove_reader(self._fd)
 
     def resume_reading(self) -> None:
+        self._paused = False
         if not self._over:
             self._loop.add_reader(self._fd, self._readable)
 
@@ -252,7 +300,7 @@ class OutwardSocket(Outgoing):
     def _beat(self) -> None:
         now = self._loop.time()
         if self._pinged > self._heard:
-            if now - self._pinged >= _DEAD_SECONDS:
+            if now - self._pinged >= _DEAD_SECONDS and not self._paused:
                 self._lose("the service stopped responding")
                 return
         else:
@@ -266,6 +314,12 @@ class OutwardSocket(Outgoing):
             return
         self._write(ws.CLOSE, ws.close_payload(code, reason))
         self._lose(reason or "closed")
+
+    def leave(self, code: int) -> None:
+        """Says goodbye and sends nothing more; `lost` follows when the peer has answered or let it be."""
+        self._write(ws.CLOSE, ws.close_payload(code, ""))
+        self._closing = True
+        self._loop.call_later(_CLOSE_SECONDS, self._lose, "closed")
 
     def _lose(self, reason: str) -> None:
         if self._over:
