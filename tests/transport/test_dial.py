@@ -13,7 +13,7 @@ from websockets.utils import accept_key
 
 from outfitter.errors import DialFailed, SettingInvalid
 from outfitter.transport import dial as dialling
-from outfitter.transport.address import Address, parse_address
+from outfitter.transport.address import Address, parse_address, usual_address
 from outfitter.transport.base import HIGH, LOW
 from outfitter.transport.dial import DialledTransport, dial
 from tests.support.machine import SECOND
@@ -57,6 +57,12 @@ def test_address_is_taken_apart(url: str) -> None:
     shown = url.replace("?c=d", "?…")  # a query may hold a secret
     assert address == Address(shown, host, port, path, secure)
     assert address.loopback is loopback
+
+
+@pytest.mark.parametrize("url", [*ADDRESSES, "ws://::1:9", "ws://localhost:0", "ws://localhost:²", "ws://:9"])
+def test_usual_address_is_the_same_or_none(url: str) -> None:
+    usual = ("ws://127.0.0.1:8080", "ws://[::1]:9/")
+    assert usual_address(url) == (parse_address(url) if url in usual else None)
 
 
 CANNOT = "is not a WebSocket URL: write ws://HOST:PORT, wss://HOST:PORT or unix:PATH"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..client.client import Client
     from ..client.process import RemoteProcess
-    from .quickon import RunOn
+    from .quickfollow import QuickRun
 
 _END_SECONDS = 2.0  # for a server to say that it has ended a command
 _SILENT_SECONDS = 2.0  # after which a server that has not answered may be given up with Ctrl-C
@@ -66,7 +66,7 @@ class Follower:
         as_json: bool = False,
         timeout: float | None = None,
         heard: Callable[[Output | Exited], object] | None = None,
-        begun: RunOn | None = None,
+        begun: QuickRun | None = None,
     ) -> None:
         """`begun` has followed it so far."""
         self._begun = begun

@@ -104,12 +104,13 @@ def _quick_run(args: list[str]) -> Callable[[], int | None] | None:
 def _run_elsewhere(argv: list[str], flags: dict[str, Any]) -> int:
     from .quickon import run
 
-    status = run(argv, flags)
-    if status is None:
-        from .run import run as run_anywhere
+    done = run(argv, flags)
+    if isinstance(done, int):
+        return done
+    from .run import run as run_anywhere
+    from .run import take_up
 
-        return run_anywhere(argv, flags)
-    return status
+    return run_anywhere(argv, flags) if done is None else take_up(done)
 
 
 def _quick_env(args: list[str]) -> Callable[[], int] | None:

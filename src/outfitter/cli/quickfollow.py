@@ -69,6 +69,7 @@ class QuickRun:
         self.argv = argv
         self.flags = flags
         self.process_id = process_id
+        self.began = 0.0  # when it ran
         self.presses = 0  # of Ctrl-C
         self.unheard: list[int] = []  # signals that have come and are to be acted on
         self.shown: deque[tuple[int, bytes]] = deque()  # what our reader has not taken yet
@@ -99,6 +100,7 @@ class QuickRun:
             return
         for warning in StartResult.decode(reply.result).warnings:
             say(warning)
+        self.began = self.loop.time()
         self._heed(SIGINT, self._interrupted)
         self._heed(SIGTERM, lambda: self.end(128 + SIGTERM))
         self._heed(SIGHUP, self._hung_up)

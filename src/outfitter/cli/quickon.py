@@ -1,7 +1,7 @@
 """A plain `outfitter run --on URL` with a server on this machine, without asyncio, click and TLS.
 
 The server has to answer at once; else `cli.run` waits for it. What a plain client cannot do later (come back
-after a lost connection, leave a command running) is done there too: `take_up` goes on with the command.
+after a lost connection, leave a command running) is done there too: `run.take_up` goes on with the command.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..protocol import jsonrpc, uri
 from ..protocol import websocket as ws
 from ..protocol.environment import ContractParams, EnvPolicyParams
 from ..protocol.process import ReadParams, ReadResult, StartParams
-from ..protocol.session import LEFT, InitializeParams, InitializeResult
+from ..protocol.session import LEFT, TAKEN_OVER, InitializeParams, InitializeResult
 from ..transport.address import parse_address, usual_address
 from ..transport.outward import OutwardSocket, dial_outward
 from ..transport.unix import PREFIX
@@ -23,7 +23,7 @@ from .base import configured, server_pid, why_stranger
 from .console import say
 from .quickfollow import SIGHUP, SIGINT, QuickRun, can_pass_input, place, settle
 from .records import Records
-from .statuses import INTERRUPTED
+from .statuses import INTERRUPTED, NOT_STARTED
 from .wishes import from_here, launch_kind, wire_contract, wire_policy
 
 TYPE_CHECKING = False
@@ -45,8 +45,11 @@ _END_SECONDS = 2.0  # for a server to say that it has ended a command, as in `cl
 _LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 10.0, 320.0
 
 
-def run(argv: Sequence[str], flags: Flags) -> int | None:
-    """Runs the command; returns the exit status, or None if `cli.run` has to do it."""
+def run(argv: Sequence[str], flags: Flags) -> int | RunOn | None:
+    """Runs the command; returns the exit status, or None if `cli.run` has to do it.
+
+    If somebody has to go on with a command that runs, it returns that.
+    """
     one = None
     try:
         address = _address(flags["on"])
@@ -67,11 +70,7 @@ def run(argv: Sequence[str], flags: Flags) -> int | None:
     finally:
         if one is None or one.status is None or one.handed_over:
             settle()
-    if not one.handed_over:
-        return one.status
-    from .run import take_up
-
-    return take_up(one)
+    return one if one.handed_over else one.status
 
 
 def _address(on: str) -> Address | None:
@@ -102,7 +101,6 @@ class RunOn(QuickRun):
         self.record: Started | None = None
         self.records = Records(os.environ)
         self.order = EventOrder()
-        self.began = 0.0
         self.handed_over = False
         self.reason: str | None = None  # why its connection was lost; None if it was not
         self._finished = False
@@ -111,7 +109,9 @@ class RunOn(QuickRun):
         self._look_seconds = _LOOK_SECONDS
 
     def begin(self, sock: Stream, rest: bytes) -> None:
-        self._socket = OutwardSocket(self.loop, sock, MAX_MESSAGE, self, texts=True, unread=True)
+        self._socket = OutwardSocket(
+            self.loop, sock, MAX_MESSAGE, self, texts=True, unread=True, peer="the server"
+        )
         self._socket.begin(rest)
         self.call("initialize", InitializeParams("outfitter").encode(), self._initialized)
         self.loop.call_later(_PROMPT_SECONDS, self._slow)
@@ -197,7 +197,6 @@ class RunOn(QuickRun):
         super()._started(reply)
 
     def _begun(self) -> None:
-        self.began = self.loop.time()
         assert self.opened is not None
         try:
             self.record = self.records.add(
@@ -315,13 +314,16 @@ class RunOn(QuickRun):
         return LEFT if info is not None and "sessionLeave" in info.capabilities else 1000
 
     def lost(self, reason: str) -> None:
-        if self._finished:
-            self.loop.stop()
-        elif self.opened is None:
-            self._decline()
-            self.loop.stop()
-        else:
+        if not self._finished and self.opened is not None and self._socket.close_code != TAKEN_OVER:
             self.hand_over(reason)
+            return
+        if not self._finished:
+            self._finished = True
+            self.status = None
+            if self.opened is not None:  # nobody can come back to what is somebody else's now
+                say(reason)
+                self.status = NOT_STARTED
+        self.loop.stop()
 
     def _cannot_read(self, error: OutfitterError) -> None:
         if self.opened is None:

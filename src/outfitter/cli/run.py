@@ -239,7 +239,7 @@ class _Run:
 
 async def _take_up(begun: RunOn) -> int:
     flags = begun.flags
-    async with reach(named(flags), begun=begun, quiet=begun.reason is None) as client:
+    async with reach(named(flags), opened=begun.opened, reason=begun.reason) as client:
         session = client._session
         if not begun.runs:
             session.end(begun.process_id)  # it may have started all the same

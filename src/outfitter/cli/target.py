@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..client.client import Client
-    from .quickon import RunOn
+    from ..protocol.session import InitializeResult
     from .records import Started
 
 _TOKEN_BYTES = 16 << 10  # more is no token
@@ -140,11 +140,12 @@ async def reach(
     quiet: bool = False,
     summaries: bool = False,
     operate: bool = False,
-    begun: RunOn | None = None,
+    opened: InitializeResult | None = None,
+    reason: str | None = None,
 ) -> AsyncIterator[Client]:
     """A client of the target; a broken connection is reported as it should be on a command line.
 
-    `begun` is a command whose session it goes on with.
+    `opened` is a session to go on with, whose connection was lost for this `reason`, or left.
     """
     declared = target.declared
     if declared is None:
@@ -154,9 +155,9 @@ async def reach(
         async with local(summaries=summaries) as client:
             yield client
         return
-    watch = None if quiet else LinkWatch(target.name)
-    if begun is not None and begun.opened is not None:
-        client = opening(declared, on_state=watch)._take_up(begun.opened, begun.reason or "left")
+    watch = None if quiet or (opened is not None and reason is None) else LinkWatch(target.name)
+    if opened is not None:
+        client = opening(declared, on_state=watch)._take_up(opened, reason or "left")
     else:
         with contextlib.nullcontext() if quiet else waiting(f"connecting to {target.name}"):
             client = await open_declared(

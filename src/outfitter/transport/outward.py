@@ -64,7 +64,8 @@ def _connected(address: Address, seconds: float) -> _Socket:
     if address.socket_path is not None:
         places = [(_AF_UNIX, address.socket_path)]
     else:
-        found = getaddrinfo(address.host, address.port, 0, _SOCK_STREAM)
+        # As bytes, since it is IDNA already: a text would bring the codec, and that `re`.
+        found = getaddrinfo(address.host.encode(), address.port, 0, _SOCK_STREAM)
         places = [(family, place) for family, _, _, _, place in found]
     failure: OSError = ConnectionError("its name has no address")
     for family, place in places:
@@ -171,10 +172,12 @@ class OutwardSocket(Outgoing):
         *,
         texts: bool = False,
         unread: bool = False,
+        peer: str = "the service",
     ) -> None:
-        """`unread`: the receiver looks itself whether a text is UTF-8."""
+        """`unread`: the receiver looks itself whether a text is UTF-8. `peer`: what people call it."""
         super().__init__(loop)
         self._texts = texts
+        self._peer = peer
         self._paused = False
         self._sock = sock
         self._fd = sock.fileno()
@@ -202,7 +205,7 @@ class OutwardSocket(Outgoing):
         if data:
             self._received(data)
         else:
-            self._lose("the service closed the connection")
+            self._lose(f"{self._peer} closed the connection")
 
     def _received(self, data: bytes) -> None:
         self._heard = self._loop.time()
@@ -232,7 +235,7 @@ class OutwardSocket(Outgoing):
             code, reason = error.close_code, error.reason
         self.close_code = code
         self._write(ws.CLOSE, ws.close_payload(1000 if code == 1005 else code, ""))
-        self._lose(f"the service closed the connection: {reason or f'code {code}'}")
+        self._lose(f"{self._peer} closed the connection: {reason or f'code {code}'}")
 
     # Sending
 
@@ -301,7 +304,7 @@ class OutwardSocket(Outgoing):
         now = self._loop.time()
         if self._pinged > self._heard:
             if now - self._pinged >= _DEAD_SECONDS and not self._paused:
-                self._lose("the service stopped responding")
+                self._lose(f"{self._peer} stopped responding")
                 return
         else:
             self._pinged = now
