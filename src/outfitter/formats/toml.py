@@ -1,7 +1,7 @@
 """TOML with line numbers: what a file says, and where it says it, so that a mistake can be pointed at.
 
-`tomllib` reads the values and refuses what is not TOML. It does not tell lines, so a second pass over the
-same text finds them; that pass runs only on text that `tomllib` has accepted and decides nothing.
+`plaintoml` reads the values, or else `tomllib`, which refuses what is not TOML. Neither tells lines, so a
+second pass over the same text finds them; that pass runs only on text that was accepted and decides nothing.
 
     document = toml.parse(text, "environments.toml")
     root = toml.Table(document)
@@ -13,6 +13,7 @@ same text finds them; that pass runs only on text that `tomllib` has accepted an
 from __future__ import annotations
 
 from ..errors import FileInvalid
+from . import plaintoml
 from .document import Document, LineFinder, Mistake
 
 TYPE_CHECKING = False
@@ -57,9 +58,12 @@ _KINDS = {
 
 def parse(text: str, file: str) -> Document:
     """Reads TOML; `file` is what mistakes are reported under. Raises FileInvalid."""
-    import tomllib  # it takes longer than all of this package, and most have no file to read
-
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    plain = plaintoml.loads(text)
+    if plain is not None:
+        return Document(file, plain, _Lines(text).lines)
+    import tomllib  # it takes longer than all of this package
+
     try:
         value = tomllib.loads(text)
         return Document(file, value, _Lines(text).lines)

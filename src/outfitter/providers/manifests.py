@@ -96,11 +96,17 @@ def read_toml(path: str) -> tuple[dict[str, Any], str]:
     known = _tables.get(path)
     if known is not None and known[0] == text:
         return known[1], ""
-    from tomllib import TOMLDecodeError, loads
+    from ..formats.plaintoml import loads
 
-    try:
-        values = loads(text)
-    except (TOMLDecodeError, RecursionError, ValueError):
+    values = loads(text)
+    if values is None:
+        import tomllib
+
+        try:
+            values = tomllib.loads(text)
+        except (RecursionError, ValueError):
+            pass
+    if values is None:
         from ..errors import FileInvalid
         from ..formats.toml import parse
 
