@@ -149,7 +149,9 @@ class Far:
             head += self._peer.recv(65536)
         key = re.search(rb"Sec-WebSocket-Key: (\S+)", head)
         assert key is not None
-        answer = f"HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: {accept_key(key[1].decode())}\r\n"
+        answer = (
+            f"HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: {accept_key(key[1].decode())}\r\n"
+        )
         self._peer.sendall(f"{answer}Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n".encode())
 
     def _next(self) -> tuple[int, Any]:

@@ -97,7 +97,9 @@ def test_all_else_is_left(text: str) -> None:
     assert loads(f"x = 1\n{text}\n") is None
 
 
-@given(st.lists(st.sampled_from([*PLAIN, *LEFT]).flatmap(lambda one: st.sampled_from(one.splitlines() or [""]))))
+@given(
+    st.lists(st.sampled_from([*PLAIN, *LEFT]).flatmap(lambda one: st.sampled_from(one.splitlines() or [""])))
+)
 @example(["[a.b]", "[a]", "[a.b]"])
 @example(["[[a]]", "b = 1", "[[a]]", "b = 2"])
 def test_lines_in_any_order_are_read_as_by_tomllib(lines: list[str]) -> None:

@@ -39,7 +39,7 @@ class KeptOverlays:
         return os.access(self.folder, os.F_OK)
 
     def path(self, root: str) -> str:
-        from hashlib import sha256
+        from ..stdlib import sha256
 
         return f"{self.folder}/{sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
 

@@ -32,7 +32,7 @@ class KeptScopes:
         self._warned = False
 
     def path(self, principal: str, scope: str) -> str:
-        from hashlib import sha256
+        from ..stdlib import sha256
 
         name = sha256(f"{principal}\0{scope}".encode("utf-8", "surrogatepass")).hexdigest()
         return f"{self.folder}/{name}.json"

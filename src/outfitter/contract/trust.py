@@ -6,14 +6,13 @@ allowed must ask again.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import time
 
 from ..errors import SettingInvalid
 from ..providers.base import Trust
 from ..record import record
+from ..stdlib import sha256
 from . import privatefile
 from .settings import EnvSettings
 from .worktree import source_tree
@@ -101,7 +100,9 @@ def told_effects(
 
 
 def digest_of(told: object) -> str:
-    return f"sha256:{hashlib.sha256(json.dumps(told).encode()).hexdigest()}"
+    from json import dumps  # late, as below: most projects set nothing, and hold no grant
+
+    return f"sha256:{sha256(dumps(told).encode()).hexdigest()}"
 
 
 class TrustStore:
@@ -113,7 +114,7 @@ class TrustStore:
 
     def path(self, provider: str, root: str) -> str:
         """Where a grant stands; a provider's watch list has it, so that a new one is noticed."""
-        name = hashlib.sha256(f"{provider}\n{root}".encode("utf-8", "surrogateescape")).hexdigest()
+        name = sha256(f"{provider}\n{root}".encode("utf-8", "surrogateescape")).hexdigest()
         return f"{self.folder}/{name}.json"
 
     def find(self, provider: str, root: str) -> Grant | None:
@@ -144,7 +145,9 @@ class TrustStore:
         """Allows it, in place of what was allowed before. Raises SettingInvalid."""
         grant = Grant(provider, root, digest, int(time.time() * 1000))
         told = {"provider": provider, "root": root, "digest": digest, "grantedAtMs": grant.granted_ms}
-        data = json.dumps(told).encode("utf-8", "surrogatepass")
+        from json import dumps
+
+        data = dumps(told).encode("utf-8", "surrogatepass")
         try:
             privatefile.write(self.path(provider, root), data, sync=True)
         except OSError as error:
@@ -190,7 +193,10 @@ def blocked(trust: Trust) -> str:
 
 def _at(path: str) -> Grant | None:
     try:
-        told = json.loads(privatefile.read(path, _LARGEST).decode("utf-8", "surrogatepass"))
+        text = privatefile.read(path, _LARGEST).decode("utf-8", "surrogatepass")
+        from json import loads
+
+        told = loads(text)
         grant = Grant(told["provider"], told["root"], told["digest"], told["grantedAtMs"])
     except (OSError, privatefile.NotOurs, ValueError, KeyError, TypeError):
         return None

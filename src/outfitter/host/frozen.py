@@ -1,7 +1,8 @@
 """Tools that see trusted files as they were when they were checked, whoever changes them meanwhile.
 
 A process of ours keeps a mount namespace (`freezing`) for one question to a provider, made with the first
-tool that it starts. An answer that is remembered needs none.
+tool that it starts. An answer that is remembered, or for which no tool runs, needs none: what makes one is
+imported then.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ import stat
 
 from ..core.launch import Launch
 from ..errors import LaunchFailed
-from .freezing import CLOSED, REFUSED
 from .spawn import Spawner, Stdio
-from .starters import Starter, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from .freezing import Entry
+    from .starters import Starter
 
 # Of all files together: they go through one message of 8 MiB (`starter`). Manifests and locks are far less.
 _MOST_BYTES = 6 << 20
@@ -48,6 +48,8 @@ class FrozenFiles:
             self._begin(spawner)
         if self.why:
             return spawner.spawn(launch, stdio, mark)
+        from .starters import started
+
         return started(self._running, self.close, launch, stdio, mark, files=spawner.child_files)
 
     def _begin(self, spawner: Spawner) -> None:
@@ -56,6 +58,9 @@ class FrozenFiles:
         if sum(map(len, contents)) > _MOST_BYTES:
             self.why = f"its files have more than {_MOST_BYTES >> 20} MiB"
             return
+        from .freezing import REFUSED
+        from .starters import Starter
+
         try:
             starter = Starter(spawner, "host.freezing", (self._top, entries, outside))
         except (LaunchFailed, OSError) as error:
@@ -93,6 +98,8 @@ class FrozenFiles:
 
 def layout(top: str, files: Mapping[str, bytes | None]) -> tuple[list[Entry], list[tuple[str, bytes]]]:
     """What has to be where: below `top`, with the links on the way, and elsewhere. Raises LaunchFailed."""
+    from .freezing import CLOSED
+
     entries: dict[str, Entry] = {}
     outside: dict[str, bytes] = {}
     here = _mount_of(top)

@@ -150,7 +150,7 @@ def covered(paths: Iterable[str], use: str = "", *, root: str = "") -> tuple[str
     `use` is what for: what was allowed for one use is not for another. Files below `root` count by their
     place there, so that another checkout with the same content has the same digest.
     """
-    from hashlib import sha256
+    from ..stdlib import sha256
 
     total = sha256(use.encode())
     files: dict[str, bytes | None] = {}

@@ -297,7 +297,7 @@ class _Judged:
 
 
 def _judge(path: str, state: _State) -> _Judged:
-    from hashlib import sha256
+    from ..stdlib import sha256
 
     text = read_text(path)
     real = os.path.realpath(path)
@@ -365,6 +365,10 @@ def _is_plain(path: str, text: str) -> bool:
 
 
 def _toml(text: str) -> dict[str, Any] | None:
+    from ..formats.plaintoml import loads
+
+    if (plain := loads(text)) is not None:
+        return plain
     import tomllib
 
     try:
@@ -375,7 +379,7 @@ def _toml(text: str) -> dict[str, Any] | None:
 
 def _digest(root: str, judged: Sequence[_Judged]) -> str:
     """Of names as seen from the project, and of contents: the same in another checkout of the same files."""
-    from hashlib import sha256
+    from ..stdlib import sha256
 
     total = sha256()
     for one in judged:

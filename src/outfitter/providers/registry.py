@@ -52,10 +52,8 @@ def known() -> list[str]:
 
 def _load(id: str, options: Mapping[str, object]) -> Provider:
     if id in OURS:
-        from importlib import import_module
-
         module, name = OURS[id]
-        made = getattr(import_module(f".{module}", __package__), name)
+        made = getattr(__import__(f"{__package__}.{module}", fromlist=(name,)), name)
         provider: Provider = made(options) if id in _CONFIGURED else made()
         return provider
     for point in _points():

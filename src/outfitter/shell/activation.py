@@ -114,6 +114,8 @@ def unpack_mise(text: str) -> object:
 
 
 def _unpacked(text: str, last_digits: bytes) -> bytes | None:
+    if not text:
+        return None
     import base64
     import zlib
 
