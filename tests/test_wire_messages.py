@@ -95,7 +95,6 @@ FIXED = (
     "fs/writeFile",
     "fs/readFile",
     "fs/canonicalize",
-    "fs/readDirectory",
     "fs/walk",
     "fs/copy",
     "fs/readBlock",

@@ -154,7 +154,7 @@ class Files(Blocking[AsyncFiles]):
     """Creates a directory. With `recursive`, also its parents, and an existing directory is accepted."""
 
     list = blocking(AsyncFiles.list)
-    """The entries of a directory; symbolic links are described by their targets."""
+    """The entries of a directory, each with its kind, size, time and, for a symbolic link, its target."""
 
     walk = blocking(AsyncFiles.walk)
     """Everything below a directory, within these limits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import stat
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,19 @@ def over_every_way(
     return test
 
 
+def as_listed(way: Way, path: Path) -> FolderEntry:
+    """What there is at a path; the stock server tells no mode, and where links lead in the end."""
+    found = path.stat() if path.exists() else path.lstat()
+    times = (found.st_size, found.st_mtime_ns // 1_000_000)
+    mode = stat.S_IMODE(found.st_mode) if way.ours else None
+    target = None
+    if path.is_symlink():
+        target = os.readlink(path) if way.ours else str(path.resolve())
+    return FolderEntry(
+        path.name, str(path), path.is_dir(), path.is_file(), path.is_symlink(), *times, mode, target
+    )
+
+
 # Files
 
 
@@ -85,15 +99,36 @@ async def test_missing_file_is_not_found(client: Client, way: Way, folder: Path)
 
 
 @over_every_way
+async def test_every_entry_is_listed_with_all_that_is_known_of_it(
+    client: Client, way: Way, folder: Path
+) -> None:
+    (folder / "folder").mkdir()
+    (folder / "file").write_bytes(b"12345")
+    os.mkfifo(folder / "pipe")
+    for name, target in (
+        ("dangling", "nowhere"),
+        ("link", "file"),
+        ("loop", "loop"),
+        ("up", "folder/../folder"),
+    ):
+        (folder / name).symlink_to(target)
+    listed = await client.files.list(folder)
+    names = ["dangling", "file", "folder", "link", "loop", "pipe", "up"]
+    if not way.ours:  # which leaves them out
+        names = [name for name in names if name not in ("dangling", "loop")]
+    assert listed == [as_listed(way, folder / name) for name in names]
+    kinds = {entry.name: entry.kind for entry in listed}
+    assert (kinds["link"], kinds["up"], kinds["pipe"]) == ("symlink", "symlink", "other")
+
+
+@over_every_way
 async def test_folders_are_made_listed_walked_and_removed(client: Client, way: Way, folder: Path) -> None:
     files = client.files
     await files.make_directory(f"{folder}/t/sub")
     await files.write(f"{folder}/t/b ü%", b"x")
     listed = sorted(await files.list(f"{folder}/t"), key=lambda entry: entry.name)
-    assert listed == [
-        FolderEntry("b ü%", f"{folder}/t/b ü%", False, True),
-        FolderEntry("sub", f"{folder}/t/sub", True, False),
-    ]
+    assert listed == [as_listed(way, folder / "t" / "b ü%"), as_listed(way, folder / "t" / "sub")]
+    assert [entry.kind for entry in listed] == ["file", "directory"]
     walked = await files.walk(f"{folder}/t")
     assert (sorted(walked.entries), walked.errors, walked.truncated) == (
         [(f"{folder}/t/b ü%", "file"), (f"{folder}/t/sub", "directory")],

@@ -64,6 +64,13 @@ def over_every_way(
     return test
 
 
+@over_every_way
+async def test_signal_is_the_one_that_ended_the_command(client: Client, way: Way) -> None:
+    signals = [(await client.shell(text)).signal for text in ("kill -9 $$", "exit 137", "exit 1")]
+    # The stock server has no other word for it than the exit code.
+    assert signals == ["KILL", None if way.ours else "KILL", None]
+
+
 def over_sockets(scenario: Callable[[Way], Coroutine[Any, Any, None]]) -> Callable[[Way], None]:
     """Runs an async test for each way that can be dialled; it makes its clients itself."""
 

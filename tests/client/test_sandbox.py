@@ -52,6 +52,7 @@ def test_read_only_lets_read_and_not_write(server: Server, workspace: Path) -> N
         sandbox = Sandbox.read_only()
         done = await client.run(["cat", "a"], cwd=str(workspace), sandbox=sandbox)
         assert (done.exit_code, done.stdout, done.sandbox_denied) == (0, b"hello", False)
+        assert (await client.shell("kill -9 $$", sandbox=sandbox)).signal == "KILL"
         done = await client.run(["touch", "b"], cwd=str(workspace), sandbox=sandbox)
         assert (done.exit_code, done.sandbox_denied) == (1, True)
         assert b"Read-only file system" in done.stderr

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from outfitter.core.events import CLOSED, EARLY_BYTES, EARLY_EVENTS, Event, EventOrder, Exited, Missed, Output
+from outfitter.core.events import missed as missed_in
 from outfitter.core.output import Budget, OutputLog, Page
 from outfitter.errors import OutputLost
+from outfitter.protocol.process import ReadResult
 
 A, B, C, D = (Output("stdout", letter) for letter in (b"a", b"b", b"c", b"d"))
 
@@ -156,6 +158,13 @@ def test_one_hole_is_the_exit(place: int) -> None:
 
 def test_exit_from_a_read_says_whether_the_sandbox_interfered() -> None:
     assert EventOrder().merge(missed([], 2, 1, denied=True)) == [Exited(1, True)]
+
+
+def test_exit_from_a_read_has_its_signal() -> None:
+    told = ReadResult([(1, "stdout", b"a")], 3, True, 137, False, sandbox_denied=True, signal=9)
+    found = missed_in(told)
+    assert found == Missed([(1, Output("stdout", b"a"))], 3, True, 137, False, True, 9)
+    assert EventOrder().merge(found) == [Output("stdout", b"a"), Exited(137, True, 9)]
 
 
 def test_close_is_the_last_number() -> None:

@@ -307,6 +307,31 @@ def test_listing_is_sorted_and_shows_what_links_lead_to(places: Path) -> None:
     assert number_of(lambda: files.scan_directory(str(places / "file"))) == "ENOTDIR"
 
 
+def test_details_are_those_of_each_entry_and_of_what_links_lead_to(places: Path) -> None:
+    for path in list(places.iterdir()):
+        if path.name not in ("file", "folder", "fifo"):
+            path.unlink()
+    (places / "file").write_bytes(b"12345")
+    (places / "file").chmod(0o640)
+    os.utime(places / "file", ns=(0, 1_700_000_000_123_456_789))
+    (places / "dangling").symlink_to("nowhere")
+    (places / "loop").symlink_to("loop")
+    (places / "thru").symlink_to("file/x")
+    (places / "link").symlink_to("./file")
+    (places / "up").symlink_to("folder")
+    found = {name: rest for name, *rest in files.describe_directory(str(places))}
+    assert list(found) == ["dangling", "fifo", "file", "folder", "link", "loop", "thru", "up"]
+    told = [5, 1_700_000_000_123, 0o640]
+    assert found["file"] == [False, True, False, *told, None]
+    assert found["link"] == [False, True, True, *told, "./file"]
+    for name, target in (("dangling", "nowhere"), ("loop", "loop"), ("thru", "file/x")):
+        own = (places / name).lstat()
+        assert found[name] == [False, False, True, len(target), own.st_mtime_ns // 1_000_000, 0o777, target]
+    assert (found["folder"][:3], found["up"][:3]) == ([True, False, False], [True, False, True])
+    assert (found["fifo"][:3], found["up"][-1]) == ([False, False, False], "folder")
+    assert number_of(lambda: files.describe_directory(str(places / "file"))) == "ENOTDIR"
+
+
 def test_listing_above_the_limit_says_how_many_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +344,8 @@ def test_listing_above_the_limit_says_how_many_there_are(
     (tmp_path / "more").touch()
     with pytest.raises(FileFailed, match=r"^fs/readDirectory returned 7 entries; limit is 5$"):
         files.scan_directory(str(tmp_path))
+    with pytest.raises(FileFailed, match=r"^fs/readDirectory returned 8 entries; limit is 5$"):
+        files.describe_directory(str(tmp_path))
 
 
 def test_canonical_path_has_no_links_and_must_exist(places: Path) -> None:

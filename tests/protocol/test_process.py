@@ -17,6 +17,7 @@ from outfitter.protocol.environment import EnvPolicyParams, ShellSnapshotParams
 from outfitter.protocol.fields import Fields
 from outfitter.protocol.process import (
     AttachParams,
+    ExitedNotice,
     Notices,
     ReadParams,
     ReadResult,
@@ -416,6 +417,16 @@ def test_exit_and_close_notices_are_the_wire_shapes(process_id: str, seq: int, e
         },
         {"method": "process/closed", "params": {"processId": process_id, "seq": seq}},
     ]
+
+
+def test_signal_is_told_where_there_is_one() -> None:
+    told = json.loads(Notices("p").exited(3, 137, b"{}", signal=9))["params"]
+    assert (told["signal"], told["environment"]) == (9, {})
+    assert ExitedNotice.decode(told) == ExitedNotice("p", 3, 137, False, {}, 9)
+    assert ReadResult.decode({**READ, "signal": 9}).signal == 9
+    answer = ReadResult([], 2, True, 137, True, signal=9)
+    assert ReadResult.decode(json.loads(answer.wire())) == answer
+    assert "signal" not in json.loads(ReadResult([], 2, True, 137, True).wire())
 
 
 @quick

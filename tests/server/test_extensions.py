@@ -221,6 +221,16 @@ def test_no_grace_is_a_kill_at_once(wire: Wire) -> None:
     assert wire.output("p") == b"ready\n"
 
 
+def test_signal_that_ended_a_command_is_told(wire: Wire) -> None:
+    for name, script, number in (("p", "kill -9 $$", 9), ("q", "exit 137", None)):
+        wire.start(name, ["/bin/sh", "-c", script])
+        wire.closed(name)
+        told = [one["params"] for one in wire.notices if one["method"] == "process/exited"][-1]
+        assert (told["exitCode"], told.get("signal")) == (137, number)
+        read = wire.call("process/read", {"processId": name})
+        assert (read["exitCode"], read.get("signal")) == (137, number)
+
+
 def test_terminate_delivers_what_was_printed(wire: Wire) -> None:
     # Row 7.
     wire.start("p", ["/bin/sh", "-c", "head -c 60000 /dev/zero; kill -STOP $$"])

@@ -141,7 +141,7 @@ class There:
         )
 
     async def names(self, folder: str) -> list[str]:
-        return [posixpath.basename(entry.path) for entry in await self._files.list(folder)]
+        return [posixpath.basename(entry.path) for entry in await self._files._list(folder)]
 
     async def make_directory(self, path: str) -> None:
         await self._files.make_directory(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 
 from ..errors import CommandFailed
@@ -39,17 +38,6 @@ class Finished:
         """Whether there was more output than `max_output` let `run` keep."""
         return self.dropped > 0
 
-    @property
-    def signal(self) -> str | None:
-        """The signal that ended the command, such as "KILL", as far as its exit code tells.
-
-        Exit codes above 128 are 128 plus a signal; a command may also exit with such a code by itself.
-        """
-        try:
-            return signal.Signals(self.exit_code - 128).name.removeprefix("SIG")
-        except ValueError:
-            return None
-
 
 @record
 class Completed(Finished):
@@ -59,9 +47,11 @@ class Completed(Finished):
         if done.ok:
             print(done.text.strip(), done.duration)
 
-    `args` is the command. `duration` is in seconds, from the request to the end. `dropped` counts the bytes
-    that `overflow` left out. `environment` is the server's summary of the command's environment, and
-    `startup` what a shell's startup files changed, if the client asked for summaries.
+    `signal` is the one that ended the command, such as "KILL"; where the server does not say so, as the stock
+    one, exit codes above 128 count as signals. `args` is the command. `duration` is in seconds, from the
+    request to the end. `dropped` counts the bytes that `overflow` left out. `environment` is the server's
+    summary of the command's environment, and `startup` what a shell's startup files changed, if the client
+    asked for summaries.
     """
 
     exit_code: int
@@ -73,6 +63,7 @@ class Completed(Finished):
     args: tuple[str, ...] = ()
     duration: float = 0.0
     dropped: int = 0
+    signal: str | None = None
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _done(self) == _done(other)
@@ -99,8 +90,8 @@ class Completed(Finished):
     def as_text(self) -> CompletedText:
         """The same with `stdout` and `stderr` as text: UTF-8, with U+FFFD for what is not."""
         out, err = self.stdout.decode(errors="replace"), self.stderr.decode(errors="replace")
-        told = (self.sandbox_denied, self.environment, self.startup, self.args, self.duration, self.dropped)
-        return CompletedText(self.exit_code, out, err, *told)
+        told = (self.sandbox_denied, self.environment, self.startup, self.args, self.duration)
+        return CompletedText(self.exit_code, out, err, *told, self.dropped, self.signal)
 
 
 @record
@@ -116,6 +107,7 @@ class CompletedText(Finished):
     args: tuple[str, ...] = ()
     duration: float = 0.0
     dropped: int = 0
+    signal: str | None = None
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _done(self) == _done(other)
@@ -143,4 +135,17 @@ class CompletedText(Finished):
 
 def _done(one: object) -> list[object]:
     """What counts when two results are compared."""
-    return [getattr(one, name) for name in fields(one) if name not in ("args", "duration")]
+    return [getattr(one, name) for name in fields(one) if name not in ("args", "duration", "signal")]
+
+
+def signal_of(exit_code: int, told: int | None, *, tells: bool) -> str | None:
+    """The name of the signal that ended a command; `tells`: its server says which, if there was one."""
+    number = told if tells else exit_code - 128
+    if number is None:
+        return None
+    from signal import Signals
+
+    try:
+        return Signals(number).name.removeprefix("SIG")
+    except ValueError:
+        return str(number) if tells else None  # one for real time, say

@@ -82,6 +82,7 @@ class ProcessFeed:
     ) -> None:
         self.process_id = process_id
         self.exit_code: int | None = None
+        self.signal: int | None = None  # that has ended it, if the server says so
         self.sandbox_denied: bool | None = None
         self.environment: EnvironmentSummary | None = None
         self.warnings: list[str] = []
@@ -211,7 +212,7 @@ class ProcessFeed:
         if isinstance(notice, wire.OutputNotice):
             event = Output(notice.stream, notice.data)
         elif isinstance(notice, wire.ExitedNotice):
-            event = Exited(notice.exit_code, notice.sandbox_denied)
+            event = Exited(notice.exit_code, notice.sandbox_denied, notice.signal)
             if notice.environment is not None:
                 self.startup = notice.environment
         if self.over:
@@ -228,8 +229,7 @@ class ProcessFeed:
                 self.closed = True
                 continue
             if isinstance(event, Exited):
-                self.exit_code = event.code
-                self.sandbox_denied = event.sandbox_denied
+                self._know_exit(event)
                 self._begin_lingering()
             elif self._abandoned:
                 continue
@@ -238,6 +238,9 @@ class ProcessFeed:
             self.queue.append(event)
         if events:
             self.news.set()
+
+    def _know_exit(self, event: Exited) -> None:
+        self.exit_code, self.sandbox_denied, self.signal = event.code, event.sandbox_denied, event.signal
 
     def _give_up(self, error: OutfitterError) -> None:
         """Its output has a hole: nobody can use the rest."""
@@ -328,7 +331,7 @@ class ProcessFeed:
         self._order = order
         self.started = True
         if exit is not None:
-            self.exit_code, self.sandbox_denied = exit.code, exit.sandbox_denied
+            self._know_exit(exit)
 
     async def follow(self, after: int) -> None:
         """Attaches to a process that is running already. Raises RequestFailed, ConnectionLost."""
@@ -348,7 +351,8 @@ class ProcessFeed:
         self.missed = start - after - 1
         if result.exited and self.exit_code is None:  # the exit was not after `after`
             self._order.exit_known = True
-            self.exit_code, self.sandbox_denied = result.exit_code, result.sandbox_denied
+            assert result.exit_code is not None
+            self._know_exit(Exited(result.exit_code, result.sandbox_denied, result.signal))
         self.closed = self.closed or result.closed
         self._reading -= 1
         self._mind_the_gap()

@@ -25,7 +25,7 @@ from .naming import native as native
 from .openfile import BLOCK_BYTES as BLOCK_BYTES
 from .openfile import RemoteFile as RemoteFile
 from .sandbox import confined, wire_sandbox
-from .transfer import Transfers
+from .transfer import Transfers, in_turns
 from .watch import Watch, WatchFeed
 
 if TYPE_CHECKING:
@@ -45,12 +45,28 @@ Found = SearchResult
 
 @record
 class FolderEntry:
-    """One entry of a directory. `path` leads to it even if its name is not text."""
+    """One entry of a directory. `path` leads to it even if its name is not text.
+
+    Of a symbolic link, everything but `link_target` describes what it leads to, or the link itself if it
+    leads nowhere: then it is neither a directory nor a file. `modified_ms` are milliseconds since 1970.
+    """
 
     name: str
     path: str
     is_directory: bool
     is_file: bool
+    is_symlink: bool = False
+    size: int = 0
+    modified_ms: int = 0
+    mode: int | None = None
+    link_target: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """What the entry itself is: "file", "directory", "symlink" or "other"."""
+        if self.is_symlink:
+            return "symlink"
+        return "directory" if self.is_directory else "file" if self.is_file else "other"
 
 
 @record
@@ -232,15 +248,64 @@ class Files(Transfers):
         await self._call("fs/createDirectory", params, path, repeat=recursive)
 
     async def list(self, path: Place) -> list[FolderEntry]:
-        """The entries of a directory; symbolic links are described by their targets."""
+        """The entries of a directory, each with its kind, size, time and, for a symbolic link, its target.
+
+            for entry in await client.files.list("dist"):
+                print(entry.kind, entry.size, entry.name)
+
+        The stock server is asked about each entry; it tells the target of a link without links and dots, and
+        leaves out links that lead nowhere.
+        """
+        if self._session.offers("fsReadDirectoryDetails"):
+            return [*await self._list(path, details=True)]
+        found: list[FolderEntry | None] = []
+
+        async def look(entry: FolderEntry) -> None:
+            found.append(await self._described(entry))
+
+        entries = await self._list(path)
+        await in_turns([lambda one=one: look(one) for one in entries])  # type: ignore[misc]
+        return sorted((one for one in found if one is not None), key=lambda one: one.name)
+
+    async def _list(self, path: Place, *, details: bool = False) -> Sequence[FolderEntry]:
+        """Without details, the entries have no more than names and what is a directory or a file."""
         uri = self._uri(path)
-        result = await self._ask(results.EntriesResult, "fs/readDirectory", fs.PathParams(uri), path)
+        params = fs.DirectoryParams(uri, details)
+        result = await self._ask(results.EntriesResult, "fs/readDirectory", params, path)
         folder = native(uri.text).rstrip("/")
-        found = []
-        for one in result.entries:
-            place = native(one.uri) if one.uri is not None else f"{folder}/{one.name}"
-            found.append(FolderEntry(one.name, place, one.is_directory, one.is_file))
-        return found
+        return [
+            FolderEntry(
+                one.name,
+                native(one.uri) if one.uri is not None else f"{folder}/{one.name}",
+                one.is_directory,
+                one.is_file,
+                one.is_symlink,
+                one.size or 0,
+                one.modified_ms or 0,
+                one.mode,
+                one.link_target,
+            )
+            for one in result.entries
+        ]
+
+    async def _described(self, entry: FolderEntry) -> FolderEntry | None:
+        """The same with what other requests tell of it; None if it has gone."""
+        try:
+            found = await self.stat(entry.path)
+            target = await self.canonicalize(entry.path) if found.is_symlink else None
+        except NotFound:
+            return None
+        return FolderEntry(
+            entry.name,
+            entry.path,
+            found.is_directory,
+            found.is_file,
+            found.is_symlink,
+            found.size,
+            found.modified_ms,
+            found.mode,
+            target,
+        )
 
     async def walk(
         self,

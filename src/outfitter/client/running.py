@@ -12,7 +12,7 @@ from ..core.lines import Lines
 from ..errors import CommandFailed, InvalidParams, OutfitterError, OutputTooLarge, TimedOut
 from .arguments import octets
 from .commands import CommandCalls
-from .completed import Completed, CompletedText
+from .completed import Completed, CompletedText, signal_of
 from .environment import CONTRACT
 
 if TYPE_CHECKING:
@@ -227,6 +227,7 @@ def check_limits(overflow: str = "raise", max_output: int = 0, linger: float | N
 def completed(process: RemoteProcess, argv: list[str], kept: Collected, duration: float) -> Completed:
     """The result of a command that has ended."""
     assert process.exit_code is not None
+    feed = process._feed
     return Completed(
         process.exit_code,
         kept.stdout,
@@ -237,6 +238,7 @@ def completed(process: RemoteProcess, argv: list[str], kept: Collected, duration
         tuple(argv),
         duration,
         kept.dropped,
+        signal_of(process.exit_code, feed.signal, tells=process._session.offers("processExitSignal")),
     )
 
 

@@ -56,7 +56,7 @@ class Transfers:
         async def make_directory(self, path: Place, *, recursive: bool = True) -> None: ...
         async def chmod(self, path: Place, mode: int) -> None: ...
         async def stat(self, path: Place) -> Stored: ...
-        async def list(self, path: Place) -> Sequence[Entry]: ...
+        async def _list(self, path: Place) -> Sequence[Entry]: ...
 
     async def upload(self, local: Place, remote: Place) -> None:
         """Copies a file or a tree of this machine to the path `remote`, with modes where the server can.
@@ -70,7 +70,7 @@ class Transfers:
         folders, files = await asyncio.to_thread(_tree, place(local), place(remote))
         for folder in folders:
             await self.make_directory(folder)
-        await _all([lambda one=one: self._send(*one) for one in files])  # type: ignore[misc]
+        await in_turns([lambda one=one: self._send(*one) for one in files])  # type: ignore[misc]
 
     async def download(self, remote: Place, local: Place) -> None:
         """Copies a file or a tree of the executor to the path `local` of this machine.
@@ -88,10 +88,10 @@ class Transfers:
                 files.append((there, here))
                 continue
             await asyncio.to_thread(os.makedirs, here, exist_ok=True)
-            for one in await self.list(there):
+            for one in await self._list(there):
                 _check_name(one.name)
                 pending.append((one.path, os.path.join(here, one.name)))
-        await _all([lambda one=one: self._fetch(*one) for one in files])  # type: ignore[misc]
+        await in_turns([lambda one=one: self._fetch(*one) for one in files])  # type: ignore[misc]
 
     async def _send(self, here: str, there: str, mode: int) -> None:
         source = await asyncio.to_thread(open, here, "rb")
@@ -159,7 +159,7 @@ def _check_name(name: str) -> None:
         raise RemoteProtocolError(f"the executor names an entry {name!r}, which no directory can have")
 
 
-async def _all(work: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+async def in_turns(work: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
     """Does all of it, a few at a time. The first failure ends the rest."""
     left = iter(work)
 

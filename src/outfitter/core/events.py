@@ -32,11 +32,13 @@ class Output:
 class Exited:
     """The command has exited. Output of its descendants may still follow.
 
-    `sandbox_denied` is None if the server did not report it.
+    `sandbox_denied` is None if the server did not report it. `signal` is the number of the one that ended the
+    command, as far as the server says.
     """
 
     code: int
     sandbox_denied: bool | None = False
+    signal: int | None = None
 
 
 @record
@@ -58,13 +60,20 @@ class Missed:
     exit_code: int | None
     closed: bool
     sandbox_denied: bool = False
+    signal: int | None = None
 
 
 def missed(result: ReadResult) -> Missed:
     """The same in a server's words."""
     chunks = [(seq, Output(stream, data)) for seq, stream, data in result.chunks]
     return Missed(
-        chunks, result.next_seq, result.exited, result.exit_code, result.closed, result.sandbox_denied
+        chunks,
+        result.next_seq,
+        result.exited,
+        result.exit_code,
+        result.closed,
+        result.sandbox_denied,
+        result.signal,
     )
 
 
@@ -118,7 +127,7 @@ class EventOrder:
         holes = [seq for seq in range(self.last + 1, missed.next_seq) if seq not in self._early]
         if len(holes) == 1 and missed.exited and not self.exit_known and missed.exit_code is not None:
             self.exit_known = True
-            self._keep(holes[0], Exited(missed.exit_code, missed.sandbox_denied))
+            self._keep(holes[0], Exited(missed.exit_code, missed.sandbox_denied, missed.signal))
         elif holes:
             raise _gone(end)
         return self._due()

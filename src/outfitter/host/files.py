@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from .statx import Metadata
 
+    # Name, is a directory, is a file, is a link; size, time in milliseconds, permissions; where a link leads.
+    Described = tuple[str, bool, bool, bool, int, int, int, str | None]
+
 MAX_READ = 512 << 20  # the reference's limit for fs/readFile
 MAX_LISTED = 50_000  # the reference's limit for fs/readDirectory
 _COPY_SIZE = 1 << 20  # read and written at a time where the kernel cannot copy by itself
@@ -187,13 +190,52 @@ def scan_directory(path: str) -> tuple[list[str], list[tuple[str, bool, bool]]]:
     return listed(plain, others)
 
 
+def describe_directory(path: str) -> list[Described]:
+    """Each entry with all that is known of it, sorted by name; also links that lead nowhere.
+
+    Raises OSError, FileFailed above the limit.
+    """
+    with os.scandir(path) as entries:
+        return described(_described(entry) for entry in entries)
+
+
+def described(found: Iterable[Described | None]) -> list[Described]:
+    """Those that are still there, sorted. Raises FileFailed above the limit."""
+    entries = [one for one in found if one is not None]
+    _check_count(len(entries))
+    entries.sort()
+    return entries
+
+
+def _described(entry: os.DirEntry[str]) -> Described | None:
+    is_link = entry.is_symlink()
+    try:
+        target = os.readlink(entry.path) if is_link else None
+        try:
+            found = entry.stat()
+        except OSError:  # to what is not there, in a circle, through a file
+            found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None  # it has gone
+    return description(entry.name, found.st_mode, found.st_size, found.st_mtime_ns // 1_000_000, target)
+
+
+def description(name: str, mode: int, size: int, modified_ms: int, target: str | None) -> Described:
+    """`target` is the text of a link, and the rest tells what that leads to; None for what is none."""
+    kinds = (stat.S_ISDIR(mode), stat.S_ISREG(mode), target is not None)
+    return (name, *kinds, size, modified_ms, stat.S_IMODE(mode), target)
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_LISTED:
+        raise FileFailed(f"fs/readDirectory returned {count} entries; limit is {MAX_LISTED}")
+
+
 def listed(
     plain: list[str], others: list[tuple[str, bool, bool]]
 ) -> tuple[list[str], list[tuple[str, bool, bool]]]:
     """Both sorted. Raises FileFailed above the limit."""
-    count = len(plain) + len(others)
-    if count > MAX_LISTED:
-        raise FileFailed(f"fs/readDirectory returned {count} entries; limit is {MAX_LISTED}")
+    _check_count(len(plain) + len(others))
     plain.sort()
     others.sort()
     return plain, others

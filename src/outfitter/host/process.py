@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 WIDE_CHUNK = 128 << 10
 SIGINT, SIGTERM = 2, 15
 DESCRIPTORS = 4  # that a command holds: stdout, stderr, its pidfd, and stdin or what its shell reports
+_SIGNALS = 64  # on Linux
 # How much of what is already in the pipes is delivered before `exited`; the rest follows after it.
 _EXIT_DRAIN = 1 << 20
 # How long `closed` waits, after a terminate, for the pipes to end: somebody we could not kill may hold them,
@@ -452,6 +453,17 @@ class Process:
     @property
     def exited(self) -> bool:
         return self.log.exited
+
+    @property
+    def ended_by(self) -> int | None:
+        """The signal that has ended the command.
+
+        A sandbox exits with 128 more for its command, which may also have exited with such a code by itself.
+        """
+        code = self.log.exit_code
+        if self.killed_by is None and self.sandboxed and code is not None and 128 < code <= 128 + _SIGNALS:
+            return code - 128
+        return self.killed_by
 
     @property
     def principal(self) -> str:

@@ -105,12 +105,21 @@ class BlockResult(Result):
 
 @shape()
 class EntryResult(Shape):
-    """One name of fs/readDirectory; `uri` (ours) is there when the name is not UTF-8."""
+    """One name of fs/readDirectory; `uri` (ours) is there when the name is not UTF-8.
+
+    The rest (ours) is there when a client asks for details. Of a link, `size`, `modified_ms` and `mode` are
+    those of what it leads to, or its own if it leads nowhere.
+    """
 
     name: str = member(name="fileName")
     is_directory: bool
     is_file: bool
     uri: str | None = member(default=None, omit=True)
+    is_symlink: bool = member(default=False, omit=True)
+    size: int | None = member(default=None, omit=True)
+    modified_ms: int | None = member(_signed, name="modifiedAtMs", default=None, omit=True)
+    mode: int | None = member(default=None, omit=True)
+    link_target: str | None = member(default=None, omit=True)
 
     # By hand: a folder has thousands of them.
     @classmethod
@@ -121,6 +130,11 @@ class EntryResult(Shape):
             fields.flag("isDirectory"),
             fields.flag("isFile"),
             fields.text_or_none("uri"),
+            fields.flag_or("isSymlink", False),
+            fields.unsigned_or_none("size"),
+            None if fields.raw_or_none("modifiedAtMs") is None else _signed(fields, "modifiedAtMs"),
+            fields.unsigned_or_none("mode"),
+            fields.text_or_none("linkTarget"),
         )
 
 
@@ -153,6 +167,28 @@ class FolderListing(Result):
         return [b'{"entries":[', *in_pieces(texts), b"]}"]
 
 
+@record
+class DetailedListing(Result):
+    """The same with details: name, is a folder, is a file, is a link; size, time, mode; where it leads."""
+
+    folder: str
+    entries: list[tuple[str, bool, bool, bool, int, int, int, str | None]]
+
+    def wire(self) -> list[bytes]:
+        texts = []
+        for name, is_directory, is_file, is_symlink, size, modified_ms, mode, target in self.entries:
+            text = _entry_text(self.folder, name, is_directory, is_file)[:-1]
+            text += (
+                f',"isSymlink":{flag(is_symlink)},"size":{size},"modifiedAtMs":{modified_ms},"mode":{mode}'
+            )
+            texts.append(text + ("}" if target is None else f',"linkTarget":{quote(_shown(target))}}}'))
+        return [b'{"entries":[', *in_pieces(texts), b"]}"]
+
+
+def _shown(name: str) -> str:
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def _files_text(folder: str, names: list[str]) -> list[str]:
     """Files, sorted. Nearly always their names need no quoting, and are put together at once."""
     if not names:
@@ -177,9 +213,8 @@ def _entry_text(folder: str, name: str, is_directory: bool, is_file: bool) -> st
         name.encode()
     except UnicodeEncodeError:
         # A name that is not UTF-8 cannot be addressed by its text; its URI (ours) can.
-        shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         uri = from_path(f"{folder.rstrip('/')}/{name}")
-        return f'{{"fileName":{quote(shown)},"uri":{quote(uri)}{kind}'
+        return f'{{"fileName":{quote(_shown(name))},"uri":{quote(uri)}{kind}'
     return f'{{"fileName":{quote(name)}{kind}'
 
 

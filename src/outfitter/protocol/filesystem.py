@@ -47,9 +47,18 @@ def _sandbox(fields: Fields) -> SandboxContext | None:
 
 @shape()
 class PathParams(Shape):
-    """fs/canonicalize, fs/readDirectory: a path."""
+    """fs/canonicalize: a path."""
 
     path: FileUri
+    sandbox: SandboxContext | None = sandbox_member()
+
+
+@shape()
+class DirectoryParams(Shape):
+    """fs/readDirectory. `details` (ours) asks for more about each entry, and for links that lead nowhere."""
+
+    path: FileUri
+    details: bool = member(said, default=False, omit=True)
     sandbox: SandboxContext | None = sandbox_member()
 
 

@@ -367,13 +367,15 @@ def _chunk(fields: Fields) -> tuple[int, str, bytes]:
 
 @quick_record
 class ExitedNotice:
-    """process/exited. Older servers do not say `sandboxDenied`; it costs a process/read then."""
+    """process/exited. Older servers do not say `sandboxDenied`; it costs a process/read then. `signal` (ours)
+    is the one that has ended the command."""
 
     process_id: str
     seq: int
     exit_code: int
     sandbox_denied: bool | None
     environment: StartupReport | None = None
+    signal: int | None = None
 
     @classmethod
     def decode(cls, params: Json) -> ExitedNotice:
@@ -382,8 +384,8 @@ class ExitedNotice:
         if type(code) is not int:
             raise wrong(code, "i32")
         denied = None if fields.raw_or_none("sandboxDenied") is None else fields.flag("sandboxDenied")
-        told = fields.document("environment")
-        return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied, told)
+        told, signal = fields.document("environment"), fields.unsigned_or_none("signal")
+        return cls(fields.text("processId"), unsigned(fields.raw("seq")), code, denied, told, signal)
 
 
 @quick_record
@@ -459,7 +461,8 @@ class TerminateResult(Result):
 
 @record
 class ReadResult(Result):
-    """process/read; `chunks` are (number, stream, bytes). `dropped_bytes` (ours) were lost before them."""
+    """process/read; `chunks` are (number, stream, bytes). `dropped_bytes` (ours) were lost before them, and
+    `signal` (ours) has ended the command."""
 
     chunks: list[tuple[int, str, bytes]]
     next_seq: int
@@ -469,6 +472,7 @@ class ReadResult(Result):
     failure: str | None = None
     sandbox_denied: bool = False
     dropped_bytes: int = 0
+    signal: int | None = None
 
     @classmethod
     def decode(cls, result: Json) -> ReadResult:
@@ -486,6 +490,7 @@ class ReadResult(Result):
             fields.text_or_none("failure"),
             fields.flag_or("sandboxDenied", False),
             fields.unsigned_or_none("droppedBytes") or 0,
+            fields.unsigned_or_none("signal"),
         )
 
     def wire(self) -> str:
@@ -498,11 +503,12 @@ class ReadResult(Result):
         code = "null" if self.exit_code is None else self.exit_code
         failure = "null" if self.failure is None else quote(self.failure)
         # Only when something is missing, so that an answer without loss is the reference's to the letter.
-        dropped = f',"droppedBytes":{self.dropped_bytes}' if self.dropped_bytes else ""
+        more = f',"droppedBytes":{self.dropped_bytes}' if self.dropped_bytes else ""
+        more += f',"signal":{self.signal}' if self.signal is not None else ""
         return (
             f'{{"chunks":[{chunks}],"nextSeq":{self.next_seq},"exited":{flag(self.exited)},'
             f'"exitCode":{code},"closed":{flag(self.closed)},"failure":{failure},'
-            f'"sandboxDenied":{flag(self.sandbox_denied)}{dropped}}}'
+            f'"sandboxDenied":{flag(self.sandbox_denied)}{more}}}'
         )
 
 
@@ -554,9 +560,20 @@ class Notices:
     def output(self, chunk: Numbered) -> tuple[bytes, bytes, bytes]:
         return _OUTPUT % (self._ident, chunk.seq, chunk.stream), base64.encode(chunk.data), b'"}}'
 
-    def exited(self, seq: int, exit_code: int, environment: bytes = b"", *, denied: bool = False) -> bytes:
-        """`environment` (ours) is JSON text about what became of the command's environment."""
+    def exited(
+        self,
+        seq: int,
+        exit_code: int,
+        environment: bytes = b"",
+        *,
+        denied: bool = False,
+        signal: int | None = None,
+    ) -> bytes:
+        """`environment` (ours) is JSON text about what became of the command's environment; `signal` (ours)
+        has ended it."""
         extra = b',"environment":%b' % environment if environment else b""
+        if signal is not None:
+            extra += b',"signal":%d' % signal
         return _EXITED % (self._ident, seq, exit_code, b"true" if denied else b"false", extra)
 
     def closed(self, seq: int) -> bytes:

@@ -330,10 +330,13 @@ class Session:
             notices = self._notices[process]
             news = []
             if exited_seq is not None:
-                assert process.log.exit_code is not None
+                log = process.log
+                assert log.exit_code is not None
                 about = told if self.summaries else b""
-                denied = process.log.denied
-                news.append(notices.exited(exited_seq, process.log.exit_code, about, denied=denied))
+                number = process.ended_by
+                news.append(
+                    notices.exited(exited_seq, log.exit_code, about, denied=log.denied, signal=number)
+                )
             if closed_seq is not None:
                 news.append(notices.closed(closed_seq))
             connection.push(*news)
@@ -402,7 +405,7 @@ class Session:
             self._caught_up([process])
         log = process.log
         if params.wait_ms == 0 or log.ready(params.after_seq):
-            return _result(log.read(params.after_seq, params.max_bytes))
+            return _result(process, log.read(params.after_seq, params.max_bytes))
         call.later()
         waiting = _WaitingRead(call, params)
         waiting.timer = self._loop.call_later(
@@ -437,7 +440,7 @@ class Session:
 
     def _answer_read(self, process: Process, waiting: _WaitingRead) -> None:
         page = process.log.read(waiting.params.after_seq, waiting.params.max_bytes)
-        waiting.call.answer(_result(page))
+        waiting.call.answer(_result(process, page))
 
     # Writing
 
@@ -495,7 +498,7 @@ class Session:
         events = [(chunk.seq, b"".join(notices.output(chunk))) for chunk in log.after(after)]
         if log.exited_seq is not None and log.exited_seq > after:
             assert log.exit_code is not None
-            told = notices.exited(log.exited_seq, log.exit_code, denied=log.denied)
+            told = notices.exited(log.exited_seq, log.exit_code, denied=log.denied, signal=process.ended_by)
             events.append((log.exited_seq, told))
         if log.closed_seq is not None and log.closed_seq > after:
             events.append((log.closed_seq, notices.closed(log.closed_seq)))
@@ -528,7 +531,7 @@ class Session:
         self._networks.clear()
 
 
-def _result(page: Page) -> ReadResult:
+def _result(process: Process, page: Page) -> ReadResult:
     return ReadResult(
         [(chunk.seq, chunk.stream.decode(), bytes(chunk.data)) for chunk in page.chunks],
         page.next_seq,
@@ -537,4 +540,5 @@ def _result(page: Page) -> ReadResult:
         page.closed,
         sandbox_denied=page.denied,
         dropped_bytes=page.dropped_bytes,
+        signal=process.ended_by if page.exited else None,
     )

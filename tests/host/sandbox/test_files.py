@@ -103,6 +103,9 @@ def test_what_is_hidden_is_not_there(work: Path) -> None:
     plain, others = files.scan_directory(str(work))
     assert plain == ["file", "token"]
     assert [name for name, *_ in others] == [".git", "secret", "sub", "to-file", "to-token"]
+    described = {name: target for name, *_, target in files.describe_directory(str(work))}
+    assert list(described) == sorted([*plain, *(name for name, *_ in others)])
+    assert (described["file"], described["to-file"]) == (None, os.readlink(work / "to-file"))
     assert files.scan_directory(str(work.parent)) == ([], [("work", True, False)])
     assert files.metadata(str(work.parent)).mode == stat.S_IFDIR | 0o755
 
@@ -115,6 +118,8 @@ def test_what_is_denied_cannot_be_opened_by_any_name(work: Path) -> None:
     assert refused(lambda: files.scan_directory(str(work / "secret"))) == "EACCES"
     told = files.metadata(str(work / "token"))
     assert (told.mode, told.size, told.modified_ms) == (stat.S_IFREG, 0, 0)
+    [token] = [rest for name, *rest in files.describe_directory(str(work)) if name == "token"]
+    assert token == [False, True, False, 0, 0, 0, None]
 
 
 def test_a_pattern_masks_files_and_links_that_match(work: Path) -> None:

@@ -91,6 +91,11 @@ class ConfinedFiles:
                     others.append((entry.name, stat.S_ISDIR(mode), stat.S_ISREG(mode)))
         return files.listed(plain, others)
 
+    def describe_directory(self, path: str) -> list[files.Described]:
+        """As `host.files` does it, but for links that lead nowhere: they may lead to what is hidden."""
+        with SeenFolder(self, path) as folder:
+            return files.described(entry.described() for entry in folder)
+
     def pin(self, path: str, *, follow: bool = True) -> Pinned:
         """Holds on to what is at a path. Raises OSError."""
         return self._pinning.pin(path, follow=follow)
@@ -432,6 +437,15 @@ class SeenEntry:
         """What the name leads to. Raises OSError."""
         with self._files.pin(f"{self._base}/{self.name}") as pinned:
             return pinned.found
+
+    def described(self) -> files.Described | None:
+        """As `metadata` tells it, which masks what is denied; None for what is not to be seen."""
+        try:
+            told = self._files.metadata(f"{self._base}/{self.name}")
+            target = os.readlink(self.name, dir_fd=self._fd) if told.is_symlink else None
+        except OSError:
+            return None
+        return files.description(self.name, told.mode, told.size, told.modified_ms, target)
 
     def link(self) -> str:
         """What a link says. Raises OSError."""

@@ -9,6 +9,7 @@ from ...host import files
 from ...host.pipes import let_go
 from ...protocol.fileresults import (
     BlockResult,
+    DetailedListing,
     FileResult,
     FolderListing,
     MetadataResult,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         CloseParams,
         CopyParams,
         CreateDirectoryParams,
+        DirectoryParams,
         FileParams,
         OpenParams,
         PathParams,
@@ -187,9 +189,13 @@ def _top(path: str) -> tuple[str, ...]:
     return (f"/{first}",) if first else ()
 
 
-def read_directory(call: Call, params: PathParams) -> Later:
+def read_directory(call: Call, params: DirectoryParams) -> Later:
     bounds = confined(call, params.sandbox)
     path = native(params.path)
+    if params.details:
+        return call.feature(FileWork).run(
+            call, lambda: DetailedListing(path, to_read(bounds).describe_directory(path)), looks=(path,)
+        )
     return call.feature(FileWork).run(
         call, lambda: FolderListing(path, *to_read(bounds).scan_directory(path)), looks=(path,)
     )
