@@ -20,7 +20,8 @@ import pytest
 
 from outfitter.host.sandbox.bubblewrap import PLACES
 from tests.support.machine import alive, public_folder, running, wait_until
-from tests.support.sandbox import READ_ONLY, WORKSPACE, need_sandbox, run, sandbox
+from tests.support.networks import network
+from tests.support.sandbox import READ_ONLY, WORKSPACE, Profile, need_sandbox, run, sandbox
 from tests.support.servers import end
 from tests.support.users import installed
 from tests.support.wire import Wire
@@ -28,9 +29,15 @@ from tests.support.wire import Wire
 ORDINARY = 23456  # a user that no machine has
 MARK = f"outfitter-attack-{os.getpid()}"
 INSIDE = Path(__file__).with_name("inside.py")
-PROFILES = {"read-only": READ_ONLY, "workspace-write": WORKSPACE}
+# Each with the column of what is expected, and what a request says of the network.
+PROFILES: dict[str, tuple[Profile, int, dict[str, Any]]] = {
+    "read-only": (READ_ONLY, 0, {}),
+    "workspace-write": (WORKSPACE, 1, {}),
+    "managed-network": (WORKSPACE, 2, network({"allowed.example": "allow"})),
+}
 
-# Id, attempt, and what is expected under read-only and workspace-write.
+# Id, attempt, and what is expected under read-only and workspace-write. The same with a managed network,
+# but for datagrams: there is a loopback then, in which nobody listens. N15 says what came to the host.
 ROWS = [
     ("F01", "write outside of the workspace", "BB"),
     ("F02", "write in the workspace", "BA"),
@@ -94,8 +101,8 @@ ROWS = [
     ("N01", "connect to the host's 127.0.0.1", "BB"),
     ("N02", "connect to the host's ::1", "BB"),
     ("N03", "have a route to another machine", "BB"),
-    ("N04", "send a datagram to the host's 127.0.0.1", "BB"),
-    ("N05", "have a route to a resolver", "BB"),
+    ("N04", "send a datagram to 127.0.0.1", "BBw"),
+    ("N05", "have a route to a resolver on 127.0.0.53", "BBw"),
     ("N06", "connect to an abstract socket of the host", "BB"),
     ("N07", "connect to a socket of the host by its path", "BB"),
     ("N08", "connect to a socket in the workspace", "BB"),
@@ -257,12 +264,14 @@ class Outcome:
             )
             try:
                 facts = place.facts(server, victim.pid)
+                permissions, _, more = PROFILES[profile]
                 ran = run(
                     wire,
                     [python, "-I", "-S", "-c", INSIDE.read_text(), json.dumps(facts)],
                     cwd=place.ws,
-                    sandbox=sandbox(PROFILES[profile], place.ws),
+                    sandbox=sandbox(permissions, place.ws),
                     env={"PATH": "/usr/bin:/bin"},
+                    **more,
                 )
                 assert ran.code == 0, ran
                 self.reached: dict[str, Any] = json.loads(ran.stdout)
@@ -318,7 +327,7 @@ def outcome(uid: int, profile: str) -> Outcome:
 )
 def test_an_attempt(name: str, expected: str, uid: int, profile: str) -> None:
     reached = outcome(uid, profile).reached[name]
-    match expected[list(PROFILES).index(profile)]:
+    match f"{expected}{expected[1]}"[PROFILES[profile][1]]:
         case "B":
             assert not reached
         case "A":

@@ -123,3 +123,14 @@ def test_only_the_thread_of_the_block_is_confined(place: Path) -> None:
     assert [*seen, is_confined()] == [False, True, False]
     with Within(None):
         assert not is_confined()
+
+
+def test_the_first_process_is_the_one_that_bubblewrap_names() -> None:
+    gate = tools._Gate()
+    os.write(gate.theirs[0], b'{\n    "child-pid": 42')
+    os.write(gate.theirs[0], b',\n    "net-namespace": 7\n}\n')
+    assert gate.first() == 42
+    os.close(gate.theirs[0])
+    assert gate.first() == 0  # it has ended, and said nothing
+    os.close(gate.theirs[1])
+    gate.close()

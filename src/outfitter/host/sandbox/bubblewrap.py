@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     Identity = tuple[int, int, int]
 
-PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
+PLACES = (
+    *("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"),
+    "/run/current-system/sw/bin/bwrap",  # NixOS, which has nothing in the others
+)
 # What a sandbox is made with; all of them since 0.7.
 _NEEDED = (
     "--args",

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 DEFAULT = Allowance()
 _FIRST = 3  # the number of the first descriptor
-_SETSID = ("/usr/bin/setsid", "/bin/setsid")
-_BASH = ("/usr/bin/bash", "/bin/bash")
+_SETSID = ("/usr/bin/setsid", "/bin/setsid", "/run/current-system/sw/bin/setsid")
+_BASH = ("/usr/bin/bash", "/bin/bash", "/run/current-system/sw/bin/bash")
 # A name for the program that is not its file's, where bubblewrap cannot give one.
 _RENAME = 'exec -a "$1" "${@:2}"'
 
