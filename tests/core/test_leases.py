@@ -35,7 +35,7 @@ from outfitter.core.leases import (
     STARTING,
     STOP,
     STOPPED,
-    Fence,
+    LeaseFence,
     Leases,
     PoolBounds,
     Transition,
@@ -445,14 +445,14 @@ def test_a_slow_start_is_asked_for_once_more_and_the_first_stays() -> None:
 
 def test_a_fence_is_longer_than_an_executor_can_run_without_us() -> None:
     assert FENCE > DEAD + RETENTION
-    fence = Fence(100.0)
+    fence = LeaseFence(100.0)
     assert fence.left(100.0) == FENCE
     assert fence.left(100.0 + FENCE / 2) == FENCE / 2
     assert fence.left(200.0) == 0
 
 
 def test_what_a_keeper_has_seen_to_end_needs_no_fence() -> None:
-    fence = Fence(100.0)
+    fence = LeaseFence(100.0)
     fence.confirm(103.0)
     assert fence.left(103.0) == 0
     fence.confirm(500.0)  # never later

@@ -20,7 +20,7 @@ from outfitter.core.leases import (
     RENEW,
     START,
     STOP,
-    Fence,
+    LeaseFence,
     Leases,
     PoolBounds,
 )
@@ -160,7 +160,7 @@ class Simulation:
         if int(attempt) == 3:
             self.outcomes[task] = "lost"
             return
-        left = Fence(self.now, self.fence).left(self.now)
+        left = LeaseFence(self.now, self.fence).left(self.now)
         self.at(left, self.ask, f"{task}/{int(attempt) + 1}")
 
     # What came of it

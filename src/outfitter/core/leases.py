@@ -68,15 +68,14 @@ POOL_FAILURES = 5  # starts in a row that fail the pool instead of trying for ev
 _SLOW_STARTS, _SLOW_SECONDS = 3.0, 5.0  # times the median, and no less: then a slot is asked for once more
 _STARTS_KEPT = 32  # of which the median is taken
 
-BEAT, DEAD = 1.0, 4.0  # of a leased slot: seconds to report a loss, three lost packets to forgive
-READY_BEAT, READY_DEAD = 5.0, 8.0  # of one that nobody uses
+BEAT, DEAD = 1.0, 4.0  # of every connected slot: seconds to report a loss, three lost packets to forgive
 RETENTION = 6.0  # a server keeps a session for so long: a client that comes back does so within it
 FENCE = DEAD + RETENTION + 1.0  # after so long without a client nothing of a lease runs; 1 s is for clocks
 
 SUSPICIOUS = ("node-lost", "silent")  # losses that say something about the node
 
 
-class Fence:
+class LeaseFence:
     """When the commands of a lost lease have certainly ended.
 
     The executor counts from the last sign of life that it had of us, and we from the end of our connection,
@@ -358,6 +357,15 @@ class Leases:
         self.draining = True
         self._balance(now)
 
+    def close(self, detail: str, now: float) -> None:
+        """The end: leases that wait are refused, those that are held are lost, all slots are stopped."""
+        self._fail(detail, now)
+        for slot in list(self.slots.values()):
+            if slot.lease_id:
+                self._lose(slot, "executor-ended", detail, now)
+            elif slot.state is not DRAINING:
+                self._stop(slot, now, detail)
+
     def tick(self, now: float) -> None:
         """What time alone brings about; to be called every now and then."""
         for lease_id in [lease_id for lease_id, deadline in self._timed.items() if deadline <= now]:
@@ -445,7 +453,7 @@ class Leases:
         return bool(idle)
 
     def _worth_renewing(self, slot: SlotEntry, now: float) -> bool:
-        if slot.served >= MAX_LEASES or now - slot.born >= MAX_AGE or self.failed or self.engine_lost:
+        if slot.served >= MAX_LEASES or now - slot.born >= MAX_AGE or self.failed:
             return False
         mine = self._kind(slot.shape)
         if self.draining and not mine.need > 0:
