@@ -142,6 +142,20 @@ def test_a_pool_that_runs_is_listed_measured_and_ended_by_an_interruption(user: 
     assert user.run("pool", "status", env=env(root)).stdout.count(b"\n") == 1
 
 
+def test_one_command_takes_one_lease_of_a_named_pool(user: User, root: Path) -> None:
+    user.config.mkdir(parents=True)
+    (user.config / "pools.toml").write_text('[[pools]]\nid = "small"\nsize = 1\nenv = { COLOUR = "green" }\n')
+    script = "pwd; echo $COLOUR; exit 7"
+    done = user.run("run", "--on", "small", "--", "sh", "-c", script, env=env(root))
+    where, colour = done.stdout.decode().split()
+    assert (done.returncode, colour, done.stderr) == (7, "green", b"")
+    assert where.startswith(str(root)) and not Path(where).exists()
+    unknown = user.run("run", "--on", "smal", "--", "true", env=env(root))
+    assert (unknown.returncode, b"known: local, small" in unknown.stderr) == (125, True)
+    kept = user.run("run", "--on", "small", "--detach", "--", "true", env=env(root))
+    assert (kept.returncode, b"--detach needs a server" in kept.stderr) == (125, True)
+
+
 def test_a_pool_can_be_drained_and_stopped(user: User, root: Path) -> None:
     jobs = write(user, {"id": "a", "script": f"touch {root}/ran; sleep 600"})
     running = user.start("pool", "run", "--jobs", jobs, "--size", "1", "--name", "n", env=env(root))

@@ -15,7 +15,7 @@ import pytest
 from outfitter.errors import LeaseRefused, SettingInvalid
 from outfitter.pool import control
 from outfitter.pool.pool import Pool
-from tests.support.machine import wait_until
+from tests.support.machine import wait_gone
 
 
 def test_a_pool_is_found_asked_and_stopped(own_root: Path) -> None:
@@ -55,7 +55,7 @@ def test_the_record_of_a_killed_pool_is_removed(own_root: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
     pid = json.loads(done.stdout)
-    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "its server is gone")
+    wait_gone([pid])
     folder = own_root / "state/outfitter/pools"
     assert len(list(folder.iterdir())) == 2
     assert control.known(os.environ) == []

@@ -45,7 +45,7 @@ def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
         say(f"{what} is not UTF-8, which is all that can be sent to a server: convert or rename it")
         return NOT_STARTED
     try:
-        target = named(flags)
+        target = named(flags, pools=True)
         return asyncio.run(_Run(argv, flags, target).run())
     except LeftRunning as left:
         return left.status

@@ -28,10 +28,14 @@ _GOODBYE_SECONDS = 0.2  # for a server that has not answered for longer than som
 
 @record
 class Target:
-    """An environment to use: `name` for people, `on` for `--on`; `declared` is None for this machine."""
+    """An environment to use: `name` for people, `on` for `--on`; `declared` is None for this machine.
+
+    With `pool` it is one lease of a pool of pools.toml.
+    """
 
     on: str
     declared: Declared | None
+    pool: bool = False
 
     @property
     def name(self) -> str:
@@ -57,10 +61,10 @@ class TlsFiles:
     tls_key: str | None = None
 
 
-def named(flags: Mapping[str, Any]) -> Target:
-    """What the flags of `flags.WHERE` name. Raises SettingInvalid."""
+def named(flags: Mapping[str, Any], *, pools: bool = False) -> Target:
+    """What the flags of `flags.WHERE` name; with `pools`, also a pool. Raises SettingInvalid."""
     files = TlsFiles(*(flags[name] for name in fields(TlsFiles)))
-    return find(flags["on"], flags["codex_home"], flags["token_file"], files)
+    return find(flags["on"], flags["codex_home"], flags["token_file"], files, pools=pools)
 
 
 def recorded(started: Started) -> Target:
@@ -74,6 +78,8 @@ def find(
     codex_home: str | None = None,
     token_file: str | None = None,
     tls: TlsFiles = TlsFiles(),  # noqa: B008 - it is frozen
+    *,
+    pools: bool = False,
 ) -> Target:
     """What `--on` names; without it the configured default. Raises SettingInvalid."""
     if on is not None and is_url(on):
@@ -108,6 +114,13 @@ def find(
             return Target(name, declared)
     known = [LOCAL] if configuration.include_local else []
     known += [one.id for one in configuration.environments]
+    if pools:
+        from ..pool.file import load as load_pools
+
+        declared_pools = load_pools(os.environ)
+        if name in declared_pools:
+            return Target(name, None, pool=True)
+        known += declared_pools
     raise SettingInvalid(f"no environment is named {name!r}; known: {', '.join(known)}")
 
 
@@ -137,6 +150,14 @@ async def reach(
 ) -> AsyncIterator[Client]:
     """A client of the target; a broken connection is reported as it should be on a command line."""
     declared = target.declared
+    if target.pool:
+        from ..pool.pool import Pool
+
+        async with Pool(target.on) as pool, contextlib.AsyncExitStack() as stack:
+            with waiting(f"waiting for an executor of {target.name}"):
+                client = await stack.enter_async_context(pool.lease())
+            yield client
+        return
     if declared is None:
         # Through the package: importing the module would put it in the place of the public function.
         from .. import local
