@@ -289,6 +289,23 @@ def test_an_engine_that_comes_back_goes_on(own_root: Path) -> None:
     with_engine(scenario)
 
 
+def test_a_node_with_another_environment_is_named(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Transition] = []
+
+    async def scenario() -> None:
+        async with Pool("local", size=2, env={"BOTH": "same"}, on_event=told.append) as pool, pool.lease():
+            assert pool.status()["mismatched"] == {}
+            monkeypatch.setenv("PLANTED", "s3cret")
+            async with pool.lease():
+                assert pool.status()["mismatched"] == {os.uname().nodename: ["PLANTED"]}
+
+    asyncio.run(scenario())
+    assert [event.reason for event in told if event.reason.startswith("env")] == [
+        "environment differs: PLANTED"
+    ]
+    assert "s3cret" not in str(told)
+
+
 def test_events_are_told_and_one_that_fails_disturbs_nothing(own_root: Path) -> None:
     told: list[Transition] = []
 

@@ -19,10 +19,12 @@ from ..core.leases import (
     RENEW,
     RETENTION,
     START,
+    STARTING,
     STOP,
     Leases,
+    Transition,
 )
-from ..errors import EngineFailed, LeaseRefused, OutfitterError
+from ..errors import CapabilityMissing, EngineFailed, LeaseRefused, OutfitterError
 from ..log import fault, note
 from .control import Control
 from .engine import ENGINE_LOST, Card, Order, Stopped
@@ -30,6 +32,7 @@ from .engines import ENGINES, engine
 from .lease import Lease, run_setup
 from .link import SlotLink
 from .map import outcomes
+from .parity import Parity
 from .settings import argv, settle, shape_of, timeout
 from .tally import Tally
 
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
     from typing import Any, Self, TypeVar, Unpack
 
-    from ..core.leases import Act, Transition
+    from ..core.leases import Act
     from ..core.shape import Shape
     from .engine import Engine, Slot
     from .map import Lending, Outcome, Task
@@ -99,6 +102,7 @@ class Pool:
         self._control = Control(self, wishes.get("name", ""), self._settings.engine)
         self._book = Leases(self._settings.bounds, self._told)
         self._tally = Tally(self._book)
+        self._parity = Parity()
         self._places: dict[str, SlotPlace] = {}
         self._leases: dict[str, Lease] = {}
         self._possible: set[Shape] = set()
@@ -203,7 +207,9 @@ class Pool:
 
     def status(self) -> PoolStatus:
         """What the pool knows now, without asking anybody."""
-        return self._tally.describe(self.id, self._settings.engine, self._now(), self._limits())
+        told = self._tally.describe(self.id, self._settings.engine, self._now(), self._limits())
+        told["mismatched"] = {node: list(names) for node, names in self._parity.differing.items()}
+        return told
 
     def metrics(self) -> str:
         """The same as numbers over time, in Prometheus's text format."""
@@ -371,8 +377,22 @@ class Pool:
         link = SlotLink(endpoint, token, lambda reason, words: self._lost(place, reason, words))
         await link.open()
         place.link = link
+        if place.servers == 1:
+            await self._compare(place, link)
         if self._settings.setup:
             await run_setup(link.client, self._settings.setup)
+
+    async def _compare(self, place: SlotPlace, link: SlotLink) -> None:
+        """A node whose commands get another environment is named."""
+        try:
+            differing = await self._parity.look(link.client, place.node)
+        except CapabilityMissing:
+            return  # an older server
+        if differing:
+            words = f"environment differs: {', '.join(differing)}"
+            self._told(
+                Transition(self._now(), "slot", place.slot_id, "", STARTING, STARTING, words, place.node)
+            )
 
     async def _watch(self, place: SlotPlace, slot: Slot) -> None:
         """What the engine knows comes second: an executor that answers us is not lost."""

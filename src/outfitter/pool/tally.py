@@ -43,6 +43,7 @@ class PoolStatus(TypedDict):
     unconfirmed: int  # slots that were not seen to end
     suspects: list[str]
     limits: dict[str, int]  # executors by what confines their commands
+    mismatched: dict[str, list[str]]  # nodes whose environment differs from the first one's, in what
     draining: bool
     engine_lost: str
     failed: str
@@ -127,6 +128,7 @@ class Tally:
             "unconfirmed": self.unconfirmed,
             "suspects": sorted(book.suspects),
             "limits": dict(Count(limits)),
+            "mismatched": {},
             "draining": book.draining,
             "engine_lost": book.engine_lost,
             "failed": book.failed,

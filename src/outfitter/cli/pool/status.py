@@ -33,6 +33,8 @@ def status(name: str | None, flags: dict[str, Any]) -> int:
 def _details(answer: dict[str, Any]) -> None:
     for node, states in answer["nodes"].items():
         print(f"node {node}: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
+    for node, names in answer["mismatched"].items():
+        print(f"node {node}: the environment of commands differs in {', '.join(names)}")
     for queue in answer["queue"]:
         for group, count in queue["groups"].items():
             waits = f"{count} wait for {queue['shape']}, the oldest for {queue['oldest_seconds']:.0f} s"
