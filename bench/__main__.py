@@ -31,7 +31,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--arms", type=_arms, default=list(ARMS), metavar="ARM[,ARM]", help=f"from: {', '.join(ARMS)}"
     )
     parser.add_argument("--json", action="store_true", help="all values and verdicts as JSON on stdout")
+    parser.add_argument(
+        "--pool",
+        nargs="?",
+        const="local",
+        metavar="ENGINE[,ENGINE]",
+        help="measure pools on these engines (default local), and nothing else",
+    )
     options = parser.parse_args(arguments)
+    if options.pool is not None:
+        from bench import pool
+
+        return pool.main(options.pool.split(","), quick=options.quick, as_json=options.json)
 
     say = progress()
     rounds = options.rounds or (2 if options.quick else 5)

@@ -157,6 +157,12 @@ still there: False
 tools: ['add']
 2 + 3: {'result': 5}
 """,
+    "pool_map.py": """\
+TASK    STATE   VERDICT
+right   done    resolved
+wrong   done    tests fail
+stale   done    does not apply
+""",
     "talk_raw.py": """\
 a session is open
 started: first

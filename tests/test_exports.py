@@ -28,6 +28,7 @@ def test_serving_does_not_import_what_is_slow() -> None:
         f"outfitter.observe.{name}" for name in ("observer", "watchers", "audit", "metrics", "traces", "otlp")
     }
     slow |= {"outfitter.server.observed", "opentelemetry"}
+    slow |= {"outfitter.pool", "outfitter.core.leases"}
     slow |= {"array", "collections"}  # 3 ms before the first command
     code = (
         "import sys; sys.argv = ['outfitter', 'serve', '--listen', 'nowhere']\n"

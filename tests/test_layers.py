@@ -52,7 +52,8 @@ LAYERS: dict[str, set[str]] = {
     "environments": GROUND | {"formats", "protocol", "core", "transport", "client", "local"},
     # The command line joins pools and environments: a named pool is one for `--on`.
     "pool": GROUND
-    | {"formats", "env", "protocol", "core", "transport", "host", "client", "relay", "local", "environments"},
+    | {"formats", "env", "protocol", "core", "transport", "host", "client", "relay", "local", "environments"}
+    | {"observe", "blocking"},
     # Watching changes nothing: an observer knows what goes over the wire, and no more.
     "observe": GROUND | {"protocol"},
     "server": GROUND
@@ -243,7 +244,7 @@ def test_no_json_is_written_in_the_server() -> None:
 # The sync client is the async one again, by its own names; environments.toml's Configuration is public.
 TWINS = {"Client", "Files", "Http", "HttpStream", "RemoteFile", "RemoteProcess", "Watch", "Configuration"}
 TWINS |= {"OutputReader"}
-TWINS |= {"Order"}  # of a slot in a pool; that of `agents.parity` is for itself
+TWINS |= {"Order", "Outcome"}  # a pool's, of a slot and of a task; the others stay inside their packages
 TWINS |= {"ExecutorTransport"}  # httpx and httpx2 each have one
 
 

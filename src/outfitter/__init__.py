@@ -32,10 +32,13 @@ if TYPE_CHECKING:
         ContractViolated,
         DialFailed,
         Disconnected,
+        EngineFailed,
         EnvironmentUnknown,
         HostUnsupported,
         InvalidParams,
         IsADirectory,
+        LeaseLost,
+        LeaseRefused,
         NotADirectory,
         NotFound,
         OutfitterError,
@@ -53,6 +56,9 @@ if TYPE_CHECKING:
     )
     from .local import local
     from .opening import connect, open, open_local
+    from .pool.lease import Lease
+    from .pool.map import Outcome
+    from .pool.pool import Pool
     from .sharing import shared
 
 __all__ = [
@@ -68,6 +74,7 @@ __all__ = [
     "ContractViolated",
     "DialFailed",
     "Disconnected",
+    "EngineFailed",
     "EnvContract",
     "EnvPolicy",
     "EnvironmentUnknown",
@@ -75,14 +82,19 @@ __all__ = [
     "HostUnsupported",
     "InvalidParams",
     "IsADirectory",
+    "Lease",
+    "LeaseLost",
+    "LeaseRefused",
     "NotADirectory",
     "NotFound",
+    "Outcome",
     "OutfitterError",
     "Output",
     "OutputLost",
     "OutputTooLarge",
     "Overloaded",
     "PermissionDenied",
+    "Pool",
     "ProgramNotFound",
     "ProtocolError",
     "RemoteProcess",
@@ -110,6 +122,9 @@ _HOMES = {
     "EnvPolicy": ".client.environment",
     "Exited": ".core.events",
     "Output": ".core.events",
+    "Lease": ".pool.lease",
+    "Outcome": ".pool.map",
+    "Pool": ".pool.pool",
     "RemoteProcess": ".client.process",
     "Sandbox": ".core.sandbox",
     "Transcript": ".client.transcript",

@@ -44,6 +44,7 @@ __all__ = [
     "Http",
     "HttpStream",
     "OutputReader",
+    "Pool",
     "RemoteFile",
     "RemoteProcess",
     "Watch",
@@ -399,3 +400,23 @@ open = opened(Client, open_async)
 
 open_local = opened(Client, open_local_async)
 """`outfitter.open_local` in a plain call: `close()` of the client ends it."""
+
+
+if TYPE_CHECKING:
+    from .pool.plain import PlainPool
+
+    class Pool(PlainPool[Client]):
+        """`outfitter.Pool` in plain calls; see there."""
+
+else:
+
+    def __getattr__(name):
+        """`Pool`, whose modules are imported when somebody wants one."""
+        if name != "Pool":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .pool.plain import PlainPool, close_leased
+
+        kind = type("Client", (Client,), {"__module__": __name__, "close": close_leased})
+        own = {"__doc__": PlainPool.__doc__, "__module__": __name__, "kind": kind}
+        made = globals()["Pool"] = type("Pool", (PlainPool,), own)
+        return made

@@ -19,6 +19,7 @@ from .env.commands import env_group
 from .flags import JSON, REMOTE_ONLY, SANDBOX, SERVE, WHERE, Flag
 from .hook.commands import hook_group
 from .options import has
+from .pool.commands import pool_group
 from .relay.commands import enrol_command, forward_command, rendezvous_group, up_command
 from .runflags import DETACH_KEYS, EVENTS, RUN
 
@@ -269,6 +270,7 @@ cli.add_command(agent_group)
 cli.add_command(contract_group)
 cli.add_command(env_group)
 cli.add_command(hook_group)
+cli.add_command(pool_group)
 cli.add_command(rendezvous_group)
 cli.add_command(enrol_command)
 cli.add_command(up_command)

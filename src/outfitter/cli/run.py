@@ -47,7 +47,7 @@ def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
     if (what := not_text(argv, flags)) is not None:
         say(f"{what} is not UTF-8, which is all that can be sent to a server: convert or rename it")
         return NOT_STARTED
-    return _status(lambda: _Run(argv, flags, named(flags)).run())
+    return _status(lambda: _Run(argv, flags, named(flags, pools=True)).run())
 
 
 def take_up(begun: RunOn) -> int:

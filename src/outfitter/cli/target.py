@@ -29,10 +29,14 @@ _GOODBYE_SECONDS = 0.2  # for a server that has not answered for longer than som
 
 @record
 class Target:
-    """An environment to use: `name` for people, `on` for `--on`; `declared` is None for this machine."""
+    """An environment to use: `name` for people, `on` for `--on`; `declared` is None for this machine.
+
+    With `pool` it is one lease of a pool of pools.toml.
+    """
 
     on: str
     declared: Declared | None
+    pool: bool = False
 
     @property
     def name(self) -> str:
@@ -63,10 +67,10 @@ class TlsFiles:
     tls_key: str | None = None
 
 
-def named(flags: Mapping[str, Any]) -> Target:
-    """What the flags of `flags.WHERE` name. Raises SettingInvalid."""
+def named(flags: Mapping[str, Any], *, pools: bool = False) -> Target:
+    """What the flags of `flags.WHERE` name; with `pools`, also a pool. Raises SettingInvalid."""
     files = TlsFiles(*(flags[name] for name in fields(TlsFiles)))
-    return find(flags["on"], flags["codex_home"], flags["token_file"], files)
+    return find(flags["on"], flags["codex_home"], flags["token_file"], files, pools=pools)
 
 
 def recorded(started: Started) -> Target:
@@ -80,6 +84,8 @@ def find(
     codex_home: str | None = None,
     token_file: str | None = None,
     tls: TlsFiles = TlsFiles(),  # noqa: B008 - it is frozen
+    *,
+    pools: bool = False,
 ) -> Target:
     """What `--on` names; without it the configured default. Raises SettingInvalid."""
     if on is not None and is_url(on):
@@ -114,6 +120,13 @@ def find(
             return Target(name, declared)
     known = [LOCAL] if configuration.include_local else []
     known += [one.id for one in configuration.environments]
+    if pools:
+        from ..pool.file import load as load_pools
+
+        declared_pools = load_pools(os.environ)
+        if name in declared_pools:
+            return Target(name, None, pool=True)
+        known += declared_pools
     raise SettingInvalid(f"no environment is named {name!r}; known: {', '.join(known)}")
 
 
@@ -148,6 +161,14 @@ async def reach(
     `opened` is a session to go on with, whose connection was lost for this `reason`, or left.
     """
     declared = target.declared
+    if target.pool:
+        from ..pool.pool import Pool
+
+        async with Pool(target.on) as pool, contextlib.AsyncExitStack() as stack:
+            with waiting(f"waiting for an executor of {target.name}"):
+                client = await stack.enter_async_context(pool.lease())
+            yield client
+        return
     if declared is None:
         # Through the package: importing the module would put it in the place of the public function.
         from .. import local

@@ -84,6 +84,11 @@ class Link:
     def failure(self) -> SessionExpired | None:
         return self._recovery.failure
 
+    @property
+    def reason(self) -> str:
+        """Why the last connection ended."""
+        return self._recovery.reason
+
     # Opening
 
     async def open(self, resume: str | None = None, *, take_over: bool = False) -> InitializeResult:

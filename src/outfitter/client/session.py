@@ -192,6 +192,11 @@ class RemoteSession:
             task.cancel()
         await asyncio.gather(*self._cleaning, return_exceptions=True)
 
+    @property
+    def held(self) -> bool:
+        """Whether nothing is read, because output waits for its reader: an answer may stand behind it."""
+        return self._held
+
     # Calls
 
     def offers(self, capability: str) -> bool:

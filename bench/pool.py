@@ -1,0 +1,254 @@
+"""What a pool costs: a lease, its renewal, a command in it, a loss; and the driver as a pool grows.
+
+Rows of one run are compared with each other: only ratios within it mean something. Growth is measured with
+slots that share one server, so that a thousand of them fit on any machine; the driver has a client for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from statistics import median
+from typing import Final
+
+import outfitter
+from bench.arms import ROOT
+from outfitter.pool.engine import Capacity, Card, Endpoint, Loss, Node, Order, Stopped
+
+__all__ = ["main"]
+
+Row = tuple[str, float, str, float | None]  # what, how much, unit, at most so much (None: no goal)
+
+SLOTS: Final = 8
+IN_FLIGHT: Final = 32
+SIZES: Final = (10, 100, 1000)
+_SERVE: Final = [os.path.join(ROOT, ".venv", "bin", "outfitter"), "serve", "--max-sessions", "4096"]
+
+
+def main(engines: list[str], *, quick: bool, as_json: bool) -> int:
+    """Prints the rows of each engine."""
+    samples = 20 if quick else 100
+    with tempfile.TemporaryDirectory(prefix="ob", dir="/tmp") as folder:
+        os.environ["OUTFITTER_POOL_ROOT"] = os.environ["XDG_STATE_HOME"] = folder
+        found = {engine: asyncio.run(_engine(engine, samples)) for engine in engines}
+        found["growth"] = asyncio.run(_growth(SIZES[:2] if quick else SIZES))
+    if as_json:
+        print(json.dumps({name: [list(row) for row in rows] for name, rows in found.items()}))
+        return 0
+    for name, rows in found.items():
+        print(name)
+        for what, value, unit, most in rows:
+            goal = "" if most is None else f"  at most {most:g}: {'met' if value <= most else 'MISSED'}"
+            print(f"  {what:56} {value:10.3g} {unit:6}{goal}")
+    return 0
+
+
+# One engine
+
+
+async def _engine(engine: str, samples: int) -> list[Row]:
+    rows: list[Row] = []
+    async with outfitter.Pool(engine, size=1, limits="none") as pool:
+        leases, renewals = await _one_slot(pool, samples)
+        rows.append(("lease, a ready slot waiting", leases * 1e3, "ms", 1.0))
+        rows.append(("renewal: return to ready", renewals * 1e3, "ms", 100.0))
+        rows += await _commands(pool, samples)
+        rows.append(("loss reported, server killed", await _loss(pool) * 1e3, "ms", 500.0))
+    async with outfitter.Pool(engine, size=SLOTS, limits="none", warm=SLOTS) as pool:
+        await _ready(pool, SLOTS)
+        rows.append((f"renewals/s, {SLOTS} slots", await _renewals(pool, 4 * samples), "/s", None))
+        await _ready(pool, SLOTS)
+        rows += await _many(pool, 20 * samples)
+    return rows
+
+
+async def _one_slot(pool: outfitter.Pool, samples: int) -> tuple[float, float]:
+    leases, renewals = [], []
+    for _ in range(samples):
+        await _ready(pool, 1)
+        begin = time.perf_counter()
+        async with pool.lease():
+            leases.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        await _ready(pool, 1)
+        renewals.append(time.perf_counter() - begin)
+    return median(leases), median(renewals)
+
+
+async def _commands(pool: outfitter.Pool, samples: int) -> list[Row]:
+    """One `true` in a lease, and on a server of its own, in turns."""
+    with _server() as url:
+        async with pool.lease() as leased, outfitter.connect(url) as direct:
+            pairs = [(await _true(leased), await _true(direct)) for _ in range(samples + 5)][5:]
+            pids = _servers(pool)
+            memory = sum(_resident(pid) for pid in pids) / max(1, len(pids))
+    ours, theirs = (median(times) for times in zip(*pairs, strict=True))
+    rows: list[Row] = [("one `true` in a lease", ours * 1e3, "ms", None)]
+    rows.append(("one `true` in a lease / on a server", ours / theirs, "", 1.1))
+    if pids:
+        rows.append(("memory of the server of a slot", memory / (1 << 20), "MiB", 16.0))
+    return rows
+
+
+async def _loss(pool: outfitter.Pool) -> float:
+    try:
+        async with pool.lease() as client:
+            running = asyncio.ensure_future(client.run(["sleep", "60"]))
+            await client.run(["true"])
+            for pid in _servers(pool):
+                os.kill(pid, signal.SIGKILL)
+            begin = time.perf_counter()
+            await running
+    except outfitter.LeaseLost:
+        return time.perf_counter() - begin
+    raise AssertionError("the executor was not lost")
+
+
+async def _renewals(pool: outfitter.Pool, count: int) -> float:
+    async def nothing(client: outfitter.Client, number: int) -> None:
+        pass
+
+    begin = time.perf_counter()
+    async for _ in pool.map(nothing, range(count)):
+        pass
+    return count / (time.perf_counter() - begin)
+
+
+async def _many(pool: outfitter.Pool, count: int) -> list[Row]:
+    """Commands per second on leases, and on as many servers without a pool."""
+    async with AsyncExitStack() as stack:
+        leased = [await stack.enter_async_context(pool.lease()) for _ in range(SLOTS)]
+        plain = []
+        for _ in range(SLOTS):
+            url = stack.enter_context(_server())
+            plain.append(await stack.enter_async_context(outfitter.connect(url)))
+        ours = await _rate(leased, count)
+        theirs = await _rate(plain, count)
+        ours = max(ours, await _rate(leased, count))
+        theirs = max(theirs, await _rate(plain, count))
+    what = f"{IN_FLIGHT} in flight on {SLOTS}"
+    return [
+        (f"commands/s, {what} leases", ours, "/s", None),
+        (f"servers / leases, {what}", theirs / ours, "", 1.11),
+    ]
+
+
+async def _rate(clients: list[outfitter.Client], count: int) -> float:
+    async def work(client: outfitter.Client) -> None:
+        for _ in range(count // IN_FLIGHT):
+            await client.run(["true"])
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(work(clients[number % len(clients)]) for number in range(IN_FLIGHT)))
+    return count // IN_FLIGHT * IN_FLIGHT / (time.perf_counter() - begin)
+
+
+async def _true(client: outfitter.Client) -> float:
+    begin = time.perf_counter()
+    await client.run(["true"])
+    return time.perf_counter() - begin
+
+
+async def _ready(pool: outfitter.Pool, count: int) -> None:
+    """Looks often: a lease is measured against this."""
+    while pool.status()["slots"].get("ready", 0) < count:
+        if pool.status()["slots"] == {}:
+            async with pool.lease():
+                pass
+        await asyncio.sleep(0.001)
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    with subprocess.Popen(_SERVE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            yield child.stdout.readline().strip()
+        finally:
+            child.terminate()
+
+
+def _servers(pool: outfitter.Pool) -> list[int]:
+    """Servers of the pool that are processes of this machine."""
+    links = [place.link for place in pool._places.values()]
+    return [
+        link.endpoint.pid for link in links if link is not None and link.endpoint.url.startswith("ws://127.")
+    ]
+
+
+def _resident(pid: int) -> int:
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+# Growth
+
+
+class _SharedEngine:
+    """Slots that are all the same server."""
+
+    name = "shared"
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def open(self) -> None:
+        pass
+
+    async def start(self, order: Order) -> _SharedSlot:
+        return _SharedSlot(self._url)
+
+    async def capacity(self) -> Capacity:
+        return Capacity((Node("shared", 1e6, 1 << 50),))
+
+    async def aclose(self) -> None:
+        pass
+
+
+class _SharedSlot:
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def serve(self, card: Card) -> Endpoint:
+        return Endpoint(url=self._url, node="shared", version=outfitter.VERSION)
+
+    async def gone(self) -> Loss:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def stop(self, *, keep: bool = False) -> Stopped:
+        return Stopped(True)
+
+
+async def _growth(sizes: tuple[int, ...]) -> list[Row]:
+    rows: list[Row] = []
+    for size in sizes:
+        with _server() as url:
+            before = _resident(os.getpid())
+            async with outfitter.Pool(_SharedEngine(url), size=size, warm=size) as pool:
+                await _ready(pool, size)
+                async with AsyncExitStack() as stack:
+                    for _ in range(size):
+                        await stack.enter_async_context(pool.lease())
+                    each = (_resident(os.getpid()) - before) / size
+                    share = await _processor(5.0)
+        rows.append(
+            (f"driver's memory per lease, {size} held", each / 1024, "KiB", 256.0 if size >= 100 else None)
+        )
+        rows.append((f"driver's processor, {size} held and idle", share * 100, "%", None))
+    return rows
+
+
+async def _processor(seconds: float) -> float:
+    """The share of one processor that this process uses."""
+    before, begin = time.process_time(), time.perf_counter()
+    await asyncio.sleep(seconds)
+    return (time.process_time() - before) / (time.perf_counter() - begin)

@@ -1,0 +1,84 @@
+"""How far a run of many tasks is: one line that moves on a terminal, one line every ten seconds elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...pool.tally import PoolStatus
+
+_BAR = 24
+_REDRAW_SECONDS = 0.1
+_LINE_SECONDS = 10.0
+
+
+class Bar:
+    """Counts results; `draw` shows them when it is time."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._moving = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._begun = time.monotonic()
+        self._drawn = self._begun if not self._moving else 0.0
+        self.states: dict[str, int] = {}
+
+    @property
+    def done(self) -> int:
+        return sum(self.states.values())
+
+    def count(self, state: str) -> None:
+        self.states[state] = self.states.get(state, 0) + 1
+
+    def draw(self, status: PoolStatus) -> None:
+        now = time.monotonic()
+        if now - self._drawn < (_REDRAW_SECONDS if self._moving else _LINE_SECONDS):
+            return
+        self._drawn = now
+        text = line(self.done, self._total, self.states.get("lost", 0), status, now - self._begun)
+        if self._moving:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r\x1b[2K{text[:width]}")
+        else:
+            sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._moving:
+            sys.stderr.write("\r\x1b[2K")
+        sys.stderr.write(f"{summary(self.states, time.monotonic() - self._begun)}\n")
+        sys.stderr.flush()
+
+
+def line(done: int, total: int, lost: int, status: PoolStatus, seconds: float) -> str:
+    """The line, for people."""
+    share = done / total if total else 1.0
+    filled = int(share * _BAR)
+    head = "=" * filled if filled == _BAR else "=" * filled + ">" + " " * (_BAR - filled - 1)
+    rate = done / seconds if seconds else 0.0
+    slots = status["slots"]
+    said = [
+        f"[{head}] {done:,}/{total:,}",
+        f"{status['leased']} leased",
+        f"{slots.get('starting', 0)} starting",
+    ]
+    said += [f"{lost} lost"] if lost else []
+    said.append(f"{rate:.3g}/s")
+    if rate and done < total:
+        said.append(f"about {duration((total - done) / rate)}")
+    return "  ".join(said)
+
+
+def summary(states: dict[str, int], seconds: float) -> str:
+    parts = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items())) or "nothing to do"
+    return f"{sum(states.values()):,} tasks in {duration(seconds)}: {parts}"
+
+
+def duration(seconds: float) -> str:
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,183 @@
+"""outfitter pool run: the tasks of a file over a pool, results as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import sys
+from typing import IO, TYPE_CHECKING, Any
+
+from ...core.leases import MAX_WAITING
+from ...errors import SettingInvalid
+from ...pool.pool import Pool
+from .bar import Bar
+from .jobs import check, finished, jobs, line
+from .metrics import metrics_server
+from .task import perform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...client.client import Client
+    from ...pool.map import Outcome
+    from ...pool.settings import PoolWishes
+    from .jobs import Job
+    from .task import Result
+
+# Tasks that wait in the pool, so that a small group far down in the file has its turn. Some KiB each.
+_AHEAD = min(10_000, MAX_WAITING)
+_DRAW_SECONDS = 0.1
+FAILED, LOST = 1, 3  # exit codes; 0: every command exited with 0; 130: interrupted
+
+
+def run(flags: dict[str, Any]) -> int:
+    """Runs the tasks; returns the exit code. Raises SettingInvalid, FileInvalid."""
+    source = _source(flags["jobs"])
+    ids = check(source, flags["jobs"])
+    skipped = _skipped(flags)
+    left = sum(job_id not in skipped for job_id in ids)
+    source.seek(0)
+    with contextlib.ExitStack() as stack:
+        out = sys.stdout if flags["out"] == "-" else stack.enter_context(_results(flags))
+        work = _Run(flags, source, skipped, left, out)
+        try:
+            asyncio.run(work.run())
+        except KeyboardInterrupt:
+            work.cancelled()
+            return 130
+    return work.exit_code
+
+
+class _Run:
+    """One run: its counts, and where its results go."""
+
+    def __init__(
+        self, flags: dict[str, Any], source: IO[bytes], skipped: set[str], total: int, out: IO[str]
+    ) -> None:
+        self._flags = flags
+        self._source = source
+        self._skipped = skipped
+        self._bar = Bar(total)
+        self._out = out
+        self._running: set[str] = set()
+        self._most = flags["max_output"]
+
+    @property
+    def exit_code(self) -> int:
+        states = self._bar.states
+        if states.get("lost") or states.get("refused"):
+            return LOST
+        return FAILED if states.get("failed") else 0
+
+    async def run(self) -> None:
+        async with (
+            Pool(self._flags["on"], **_wishes(self._flags)) as pool,
+            metrics_server(pool, self._flags["metrics"]),
+        ):
+            drawing = asyncio.ensure_future(self._draw(pool))
+            try:
+                outcomes = pool.map(
+                    self._perform,
+                    self._tasks(),
+                    at_a_time=_AHEAD,
+                    retries=self._flags["retries"],
+                    lease=lambda job: job.wishes(),
+                )
+                async for outcome in outcomes:
+                    self._write(outcome)
+            finally:
+                drawing.cancel()
+        self._bar.end()
+
+    def cancelled(self) -> None:
+        """What ran was ended."""
+        for job_id in sorted(self._running):
+            self._say({"id": job_id, "state": "cancelled", "exit_code": None})
+        self._bar.end()
+
+    def _tasks(self) -> Iterator[Job]:
+        for job in jobs(self._source):
+            if job.id not in self._skipped:
+                yield job
+
+    async def _perform(self, client: Client, job: Job) -> Result:
+        self._running.add(job.id)
+        return await perform(client, job, self._most)
+
+    def _write(self, outcome: Outcome[Job, Result]) -> None:
+        job, value = outcome.item, outcome.value or {}
+        state = outcome.state
+        if state == "done" and value.get("exit_code") != 0:
+            state = "failed"
+        result: Result = {"id": job.id, "state": state, "exit_code": None, **value}
+        result |= {"attempts": outcome.attempts, "node": outcome.node, "lease": outcome.lease}
+        result |= {"queued_s": round(outcome.waited, 3), "ran_s": round(outcome.seconds, 3)}
+        if outcome.error is not None:
+            result["error"] = str(outcome.error)
+        self._running.discard(job.id)
+        self._say(result)
+
+    def _say(self, result: Result) -> None:
+        self._bar.count(result["state"])
+        self._out.write(line(result))
+        self._out.flush()
+
+    async def _draw(self, pool: Pool) -> None:
+        while True:
+            self._bar.draw(pool.status())
+            await asyncio.sleep(_DRAW_SECONDS)
+
+
+def _wishes(flags: dict[str, Any]) -> PoolWishes:
+    wishes: dict[str, Any] = {key: flags[key] for key in ("size", "cpus", "memory", "address", "name")}
+    wishes |= {"limits": flags["limits"]}
+    given: PoolWishes = {key: value for key, value in wishes.items() if value is not None}  # type: ignore[assignment]
+    return given
+
+
+def _source(name: str) -> IO[bytes]:
+    """The tasks, which are read twice. Those of a pipe are kept in memory: they may have secrets."""
+    if name == "-":
+        return io.BytesIO(sys.stdin.buffer.read())
+    try:
+        return open(name, "rb")
+    except OSError as error:
+        raise SettingInvalid(f"cannot read --jobs {name}: {error.strerror}") from None
+
+
+def _skipped(flags: dict[str, Any]) -> set[str]:
+    """The tasks that have a result already, and are not to be run again."""
+    if not flags["resume"]:
+        if flags["rerun"]:
+            raise SettingInvalid("--rerun needs --resume: it says which results do not count")
+        return set()
+    if flags["out"] == "-":
+        raise SettingInvalid("--resume needs --out FILE: it looks there for what is done")
+    try:
+        with open(flags["out"], "rb") as file:
+            states = finished(file)
+    except FileNotFoundError:
+        return set()
+    return {job_id for job_id, state in states.items() if state not in flags["rerun"]}
+
+
+def _results(flags: dict[str, Any]) -> IO[str]:
+    """The file of results. An older one is neither overwritten nor mixed up with this run."""
+    path = flags["out"]
+    try:
+        if not flags["resume"] and os.path.exists(path) and os.path.getsize(path):
+            raise SettingInvalid(f"{path} has results already: add --resume, or choose another --out")
+        file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - the caller closes it
+        if file.tell() and _unfinished(path):
+            file.write("\n")  # of a run that was killed
+        return file
+    except OSError as error:
+        raise SettingInvalid(f"cannot write --out {path}: {error.strerror}") from None
+
+
+def _unfinished(path: str) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"

@@ -1,0 +1,63 @@
+"""One task of a job file, on the executor that it was given."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from ...errors import NotFound, OutfitterError, TimedOut
+from .jobs import shown
+
+if TYPE_CHECKING:
+    from ...client.client import Client
+    from .jobs import Job
+
+Result = dict[str, Any]
+
+
+async def perform(client: Client, job: Job, most: int) -> Result:
+    """Runs a task and collects what it wants. Raises OutfitterError if it could not run."""
+    for path, text in job.files.items():
+        await client.files.write(path, text, parents=True)
+    argv = list(job.command) if job.command else client.shell_argv(job.script)
+    error = None
+    try:
+        done = await client.run(
+            argv,
+            cwd=job.cwd,
+            env=job.env,
+            input=job.stdin,
+            timeout=job.timeout,
+            max_output=most,
+            overflow="tail",
+        )
+        code, out, err, cut = done.exit_code, done.stdout, done.stderr, done.truncated
+    except TimedOut as late:
+        code, out, err, cut, error = None, late.stdout[-most:], late.stderr[-most:], False, str(late)
+    result: Result = {"exit_code": code, "stdout": shown(out), "stderr": shown(err), "truncated": cut}
+    if job.collect:
+        result["collected"] = await _collect(client, job.collect, most)
+    if error is not None:
+        result["error"] = error
+    return result
+
+
+async def _collect(client: Client, patterns: tuple[str, ...], most: int) -> Result:
+    """The files that match, up to so many bytes in all. One that is too large is None."""
+    found: Result = {}
+    base = client.resolve(None).local_path()
+    walked = await client.files.walk(base)
+    for path, kind in sorted(walked.entries):
+        name = path.removeprefix(base).lstrip("/")
+        if kind != "file" or not any(fnmatchcase(name, pattern) for pattern in patterns):
+            continue
+        try:
+            data = await client.files.read(path, limit=most + 1)
+        except (NotFound, OutfitterError):
+            continue
+        if len(data) > most:
+            found[name] = None
+        else:
+            most -= len(data)
+            found[name] = shown(data)
+    return found

@@ -1,0 +1,102 @@
+"""The engine of one machine: slots are keepers in this process, and servers its children on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from ..core.leases import MAX_STARTING
+from .engine import EXECUTOR_ENDED, Capacity, Loss, Node
+from .keeper import Keeper
+
+if TYPE_CHECKING:
+    from .engine import Card, Endpoint, Order, Stopped
+    from .settings import PoolSettings
+
+
+def engine(settings: PoolSettings) -> LocalEngine:
+    return LocalEngine()
+
+
+class LocalEngine:
+    """Starts servers here. It counts nothing: `size` of the pool is the bound."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        self._slots: set[LocalSlot] = set()
+        # A keeper's calls block for as long as a server takes to start or to end.
+        self.threads = ThreadPoolExecutor(MAX_STARTING, "outfitter.pool")
+
+    async def open(self) -> None:
+        pass
+
+    async def start(self, order: Order) -> LocalSlot:
+        loop = asyncio.get_running_loop()
+        keeper = await loop.run_in_executor(self.threads, lambda: Keeper(order.pool_id))
+        slot = LocalSlot(self, keeper, order)
+        self._slots.add(slot)
+        return slot
+
+    async def capacity(self) -> Capacity:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        cpus = float(os.cpu_count() or 1)
+        node = Node(os.uname().nodename, cpus, memory, free_cpus=cpus, free_memory=free)
+        return Capacity((node,), detail="this machine")
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(slot.stop() for slot in list(self._slots)))
+        self.threads.shutdown(wait=False)
+
+    def forget(self, slot: LocalSlot) -> None:
+        self._slots.discard(slot)
+
+
+class LocalSlot:
+    """A keeper, whose server is watched by its pidfd."""
+
+    def __init__(self, engine: LocalEngine, keeper: Keeper, order: Order) -> None:
+        self._engine = engine
+        self._keeper = keeper
+        self._order = order
+        self._loop = asyncio.get_running_loop()
+        self._gone: asyncio.Future[Loss] = self._loop.create_future()
+        self._watched = -1
+
+    async def serve(self, card: Card) -> Endpoint:
+        self._unwatch()
+        shape, keeper = self._order.shape, self._keeper
+        endpoint = await self._loop.run_in_executor(self._engine.threads, keeper.serve, card, shape)
+        try:
+            self._watched = os.pidfd_open(endpoint.pid)
+        except OSError:  # it has ended already, or there are no descriptors: the data path tells
+            return endpoint
+        self._loop.add_reader(self._watched, self._ended)
+        return endpoint
+
+    async def gone(self) -> Loss:
+        return await asyncio.shield(self._gone)
+
+    async def stop(self, *, keep: bool = False) -> Stopped:
+        self._unwatch()
+        stopped = await self._loop.run_in_executor(self._engine.threads, lambda: self._keeper.stop(keep=keep))
+        self._tell("it was stopped")
+        self._engine.forget(self)
+        return stopped
+
+    def _ended(self) -> None:
+        self._unwatch()
+        self._tell("its server has ended")
+
+    def _tell(self, detail: str) -> None:
+        if not self._gone.done():
+            self._gone.set_result(Loss(EXECUTOR_ENDED, detail))
+
+    def _unwatch(self) -> None:
+        if self._watched >= 0:
+            self._loop.remove_reader(self._watched)
+            os.close(self._watched)
+            self._watched = -1

@@ -1,0 +1,138 @@
+"""What a pool is told: the arguments of `Pool` and `lease`, those of pools.toml, and what comes of them."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, TypedDict
+
+from ..core.leases import MAX_SLOTS, PoolBounds
+from ..core.shape import Shape, size
+from ..errors import SettingInvalid
+from ..record import EMPTY, record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..core.leases import Transition
+
+    OnEvent = Callable[[Transition], object]
+
+SETUP_SECONDS = 600.0  # a setup that installs something takes minutes; one that hangs must not hold its slot
+LIMITS = ("wanted", "required", "none")
+HOMES = ("lease", "node")
+
+
+class ShapeWishes(TypedDict, total=False):
+    """What an executor is to have."""
+
+    cpus: float
+    memory: int | str
+    gpus: float
+    labels: Mapping[str, str]
+    image: str
+
+
+class LeaseWishes(ShapeWishes, total=False):
+    """The arguments of `Pool.lease`."""
+
+    setup: Sequence[str]
+    group: str
+    name: str
+    queue_timeout: float | None
+    keep_workspace: bool
+
+
+class PoolWishes(ShapeWishes, total=False):
+    """The arguments of `Pool`; a file has all of them but `name` and `on_event`."""
+
+    name: str
+    address: str
+    size: int
+    warm: int
+    idle: float
+    setup: Sequence[str]
+    env: Mapping[str, str]
+    limits: str
+    home: str
+    queue_timeout: float | None
+    start_timeout: float
+    on_event: OnEvent
+
+
+@record
+class PoolSettings:
+    """The same, checked."""
+
+    hidden = ("env",)  # may have secrets
+
+    engine: str
+    bounds: PoolBounds
+    address: str = ""
+    setup: tuple[str, ...] = ()
+    env: Mapping[str, str] = EMPTY
+    limits: str = "wanted"
+    home: str = "lease"
+    queue_timeout: float | None = None
+
+
+def settle(engine: str, wishes: PoolWishes) -> PoolSettings:
+    """Raises SettingInvalid."""
+    room = wishes.get("size")
+    if room is None:
+        if engine != "local":
+            raise SettingInvalid(f"a pool on {engine} needs `size`: how many executors it may have at a time")
+        room = os.cpu_count() or 1
+    warm = wishes.get("warm", 0)
+    if not 1 <= room <= MAX_SLOTS:
+        raise SettingInvalid(f"size: {room!r} cannot be used: give a number from 1 to {MAX_SLOTS}")
+    if not 0 <= warm <= room:
+        raise SettingInvalid(
+            f"warm: {warm!r} cannot be used: give a number from 0 to {room}, which is `size`"
+        )
+    default = shape_of(wishes, Shape())
+    idle, start = wishes.get("idle", 300.0), wishes.get("start_timeout", 120.0)
+    return PoolSettings(
+        engine,
+        PoolBounds(room, default, warm, _seconds("idle", idle), _seconds("start_timeout", start)),
+        wishes.get("address", ""),
+        argv("setup", wishes.get("setup", ())),
+        dict(wishes.get("env", {})),
+        _one_of("limits", wishes.get("limits", "wanted"), LIMITS),
+        _one_of("home", wishes.get("home", "lease"), HOMES),
+        timeout(wishes.get("queue_timeout")),
+    )
+
+
+def shape_of(wishes: ShapeWishes, default: Shape) -> Shape:
+    """What is wanted, and of the rest what the pool has. Raises SettingInvalid."""
+    return Shape(
+        wishes.get("cpus", default.cpus),
+        size("memory", wishes["memory"]) if wishes.get("memory") else default.memory,
+        wishes.get("gpus", default.gpus),
+        dict(wishes.get("labels", default.labels)),
+        wishes.get("image", default.image),
+    )
+
+
+def argv(what: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Raises SettingInvalid for text, which would become a list of letters."""
+    if isinstance(given, str):
+        raise SettingInvalid(f'{what}: {given!r} is text: give a list such as ["sh", "-c", {given!r}]')
+    return tuple(given)
+
+
+def timeout(given: float | None) -> float | None:
+    return None if given is None else _seconds("queue_timeout", given)
+
+
+def _seconds(what: str, given: float) -> float:
+    if not (given > 0 and math.isfinite(given)):
+        raise SettingInvalid(f"{what}: {given!r} cannot be used: give seconds, more than 0")
+    return given
+
+
+def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
+    if given not in known:
+        raise SettingInvalid(f"{what}: {given!r} is unknown: use one of {', '.join(known)}")
+    return given

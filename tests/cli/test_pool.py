@@ -1,0 +1,167 @@
+"""outfitter pool: tasks of a file, results as they come, pools that are found."""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from tests.support.machine import wait_gone, wait_until
+
+from .commandline import SECONDS, User
+
+
+@pytest.fixture
+def root(user: User) -> Iterator[Path]:
+    """A short path for workspaces; state is found in a folder of the same."""
+    with TemporaryDirectory(prefix="op", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def env(root: Path) -> dict[str, str]:
+    return {"OUTFITTER_POOL_ROOT": str(root), "XDG_STATE_HOME": str(root / "state")}
+
+
+def write(user: User, *tasks: dict[str, Any]) -> str:
+    path = user.home / "tasks.jsonl"
+    path.write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
+    return str(path)
+
+
+def results(text: bytes | str) -> dict[str, dict[str, Any]]:
+    found = [json.loads(line) for line in text.splitlines()]
+    assert len({one["id"] for one in found}) == len(found)
+    return {one["id"]: one for one in found}
+
+
+def test_tasks_run_and_their_results_come_as_lines(user: User, root: Path) -> None:
+    jobs = write(
+        user,
+        {"id": "plain", "command": ["sh", "-c", "echo out; echo err >&2"]},
+        {"id": "failing", "script": "exit 7", "group": "b"},
+        {"id": "whole", "script": "cat; cat in/data; echo $COLOUR; printf made > a.txt; mkdir b; cp a.txt b"}
+        | {"stdin": "first\n", "files": {"in/data": "second\n"}, "env": {"COLOUR": "third"}}
+        | {"collect": ["*.txt"], "setup": ["touch", "ready"]},
+        {"id": "late", "script": "sleep 600", "timeout": 0.3},
+        {"id": "missing", "command": ["no-such-program"]},
+        {"id": "refused", "command": ["true"], "setup": ["false"]},
+        {"id": "long", "script": "head -c 3000 /dev/zero"},
+    )
+    done = user.run("pool", "run", "--jobs", jobs, "--size", "2", "--max-output", "1000", env=env(root))
+    found = results(done.stdout)
+    assert done.returncode == 3, done.stderr
+    assert (found["plain"]["state"], found["plain"]["stdout"], found["plain"]["stderr"]) == (
+        "done",
+        "out\n",
+        "err\n",
+    )
+    assert (found["failing"]["state"], found["failing"]["exit_code"]) == ("failed", 7)
+    assert found["whole"]["stdout"] == "first\nsecond\nthird\n"
+    assert found["whole"]["collected"] == {"a.txt": "made", "b/a.txt": "made"}
+    assert "third" not in json.dumps({**found["whole"], "stdout": ""})
+    assert (found["late"]["state"], found["late"]["exit_code"]) == ("failed", None)
+    assert "0.3 s" in found["late"]["error"]
+    assert found["missing"]["state"] == "failed"
+    assert found["refused"]["state"] == "refused"
+    assert (len(found["long"]["stdout"]), found["long"]["truncated"]) == (1000, True)
+    assert done.stderr.decode().splitlines()[-1].endswith(" s: 3 done, 3 failed, 1 refused")
+
+
+def test_a_run_is_resumed_where_it_ended(user: User, root: Path) -> None:
+    jobs = write(user, {"id": "a", "command": ["true"]}, {"id": "b", "command": ["false"]})
+    out = user.home / "results.jsonl"
+    args = ("pool", "run", "--jobs", jobs, "--out", str(out), "--size", "1")
+    out.write_text('{"id": "a", "state": "done"}\n{"id": "b", "sta')
+    refused = user.run(*args, env=env(root))
+    assert (refused.returncode, b"has results already" in refused.stderr) == (1, True)
+    done = user.run(*args, "--resume", env=env(root))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert json.loads(out.read_text().splitlines()[-1])["id"] == "b"
+    again = user.run(*args, "--resume", env=env(root))
+    assert (again.returncode, b"nothing to do" in again.stderr) == (0, True)
+    rerun = user.run(*args, "--resume", "--rerun", "failed", env=env(root))
+    assert (rerun.returncode, b"1 tasks" in rerun.stderr) == (1, True)
+
+
+def test_mistakes_are_told_before_anything_runs(user: User, root: Path) -> None:
+    marker = user.home / "ran"
+    jobs = write(user, {"id": "a", "command": ["touch", str(marker)]}, {"id": "a", "script": "true"})
+    done = user.run("pool", "run", "--jobs", jobs, env=env(root))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"tasks.jsonl:2" in done.stderr
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((), b"--jobs is missing"),
+        (("--jobs", "-", "--retries", "many"), b"is no number"),
+        (("--jobs", "-", "--resume"), b"--resume needs --out"),
+        (("--jobs", "-", "--rerun", "failed"), b"--rerun needs --resume"),
+        (("--jobs", "nowhere"), b"cannot read --jobs nowhere"),
+        (("--jobs", "-", "--on", "nothing"), b"is named 'nothing'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(user: User, args: tuple[str, ...], said: bytes) -> None:
+    done = user.run("pool", "run", *args, input=b"")
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+
+
+def test_a_pool_that_runs_is_listed_measured_and_ended_by_an_interruption(user: User, root: Path) -> None:
+    jobs = write(
+        user,
+        {"id": "a", "script": f"echo $$ > {root}/pid.new; mv {root}/pid.new {root}/pid; sleep 600"},
+        {"id": "b", "command": ["true"], "group": "docs"},
+    )
+    address = "127.0.0.1:0"
+    out = user.home / "results.jsonl"
+    args = ("--size", "1", "--name", "nightly", "--metrics", address, "--out", str(out))
+    running = user.start("pool", "run", "--jobs", jobs, *args, env=env(root))
+    wait_until((root / "pid").exists, "the task runs", SECONDS)
+    (answer,) = json.loads(user.run("pool", "status", "--json", env=env(root)).stdout)
+    assert (answer["name"], answer["leased"], answer["waiting"]) == ("nightly", 1, 1)
+    table = user.run("pool", "status", "nightly", env=env(root)).stdout.decode()
+    assert "1 leased" in table and "group docs: 1 wait for 1 cpu" in table
+    assert running.stderr is not None
+    where = running.stderr.readline().decode().split()[-1]
+    text = urllib.request.urlopen(where, timeout=SECONDS).read().decode()
+    assert 'outfitter_pool_slots{state="leased"} 1\n' in text
+    assert 'outfitter_pool_queued{group="docs"} 1\n' in text
+    running.send_signal(signal.SIGINT)
+    assert running.wait(SECONDS) == 130
+    assert [(one["id"], one["state"]) for one in results(out.read_text()).values()] == [("a", "cancelled")]
+    wait_gone([int((root / "pid").read_text())])
+    assert user.run("pool", "status", env=env(root)).stdout.count(b"\n") == 1
+
+
+def test_one_command_takes_one_lease_of_a_named_pool(user: User, root: Path) -> None:
+    user.config.mkdir(parents=True)
+    (user.config / "pools.toml").write_text('[[pools]]\nid = "small"\nsize = 1\nenv = { COLOUR = "green" }\n')
+    script = "pwd; echo $COLOUR; exit 7"
+    done = user.run("run", "--on", "small", "--", "sh", "-c", script, env=env(root))
+    where, colour = done.stdout.decode().split()
+    assert (done.returncode, colour, done.stderr) == (7, "green", b"")
+    assert where.startswith(str(root)) and not Path(where).exists()
+    unknown = user.run("run", "--on", "smal", "--", "true", env=env(root))
+    assert (unknown.returncode, b"known: local, small" in unknown.stderr) == (125, True)
+    kept = user.run("run", "--on", "small", "--detach", "--", "true", env=env(root))
+    assert (kept.returncode, b"--detach needs a server" in kept.stderr) == (125, True)
+
+
+def test_a_pool_can_be_drained_and_stopped(user: User, root: Path) -> None:
+    jobs = write(user, {"id": "a", "script": f"touch {root}/ran; sleep 600"})
+    running = user.start("pool", "run", "--jobs", jobs, "--size", "1", "--name", "n", env=env(root))
+    wait_until((root / "ran").exists, "the task runs", SECONDS)
+    assert user.run("pool", "drain", "n", env=env(root)).stdout == b"pool n: 1 leased, 0 waiting\n"
+    assert user.run("pool", "stop", "n", env=env(root)).returncode == 0
+    out, _ = running.communicate(timeout=SECONDS)
+    assert running.returncode == 3
+    assert results(out)["a"]["state"] == "lost"

@@ -1,0 +1,322 @@
+"""Leases on this machine: real servers, real losses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from outfitter.client.client import Client
+from outfitter.core.leases import FENCE, Transition
+from outfitter.errors import EngineFailed, LeaseLost, LeaseRefused, SessionExpired, SettingInvalid
+from outfitter.pool.engine import NODE_LOST, Loss, Order
+from outfitter.pool.pool import Pool
+from tests.pool.support import MovedEngine, until, with_a_pool
+from tests.support.machine import SECOND, alive
+
+
+def server_of(pool: Pool) -> int:
+    """The pid of the only server that the pool has."""
+    (place,) = pool._places.values()
+    assert place.link is not None
+    return place.link.endpoint.pid
+
+
+# Leases
+
+
+@with_a_pool()
+async def test_each_lease_has_a_workspace_of_its_own_that_goes_with_it(pool: Pool) -> None:
+    found = []
+    for _ in range(2):
+        lease = pool.lease(name="task")
+        async with lease as client:
+            done = await client.run(["sh", "-c", "pwd; echo $HOME; echo $TMPDIR; touch mark; ls"], text=True)
+            cwd, home, scratch, *listed = done.stdout.split()
+            assert (cwd, listed) == (lease.workspace, ["mark"])
+            assert Path(home).parent == Path(scratch).parent == Path(cwd).parent
+            assert (lease.state, lease.node) == ("leased", os.uname().nodename)
+            found.append(cwd)
+        assert lease.state == "done"
+    assert found[0] != found[1]
+    await until(lambda: not any(map(os.path.exists, found)), "workspaces are removed")
+
+
+@with_a_pool()
+async def test_the_token_of_a_server_is_in_nobody_elses_sight(pool: Pool) -> None:
+    async with pool.lease():
+        pid = server_of(pool)
+        (place,) = pool._places.values()
+        assert place.link is not None
+        words = Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
+        async with asyncio.timeout(10 * SECOND):
+            with pytest.raises(OSError):
+                await _stranger(place.link.endpoint.url)
+    assert b"--ws-token-sha256" in words
+
+
+async def _stranger(url: str) -> None:
+    from outfitter.client.connect import connect
+
+    async with connect(url, token="guessed"):
+        pass
+
+
+@with_a_pool()
+async def test_a_lease_that_ends_takes_its_commands_along(pool: Pool) -> None:
+    async with pool.lease() as client:
+        process = await client.start(["sh", "-c", "echo $$; sleep 600"])
+        async for event in process:
+            pid = int(event.data)  # type: ignore[union-attr]
+            break
+    await until(lambda: not alive(pid), "the command has ended")
+    with pytest.raises(SessionExpired, match="the lease has ended"):
+        await client.run(["true"])
+
+
+@with_a_pool(env={"COLOUR": "green"}, setup=["sh", "-c", "echo $COLOUR > made"])
+async def test_setups_run_before_the_block(pool: Pool) -> None:
+    async with pool.lease(setup=["cp", "made", "copied"]) as client:
+        assert await client.files.read_text("copied") == "green\n"
+
+
+@with_a_pool()
+async def test_a_lease_whose_setup_fails_is_refused_with_its_last_words(pool: Pool) -> None:
+    with pytest.raises(LeaseRefused, match="no such rule") as caught:
+        async with pool.lease(setup=["sh", "-c", "echo no such rule >&2; exit 2"]):
+            pytest.fail("the block must not run")
+    assert caught.value.reason == "setup-failed"
+    async with pool.lease() as client:
+        assert (await client.run(["true"])).exit_code == 0
+
+
+@with_a_pool(setup=["false"])
+async def test_a_pool_whose_setup_fails_refuses_everybody_at_last(pool: Pool) -> None:
+    for _ in range(2):
+        with pytest.raises(LeaseRefused) as caught:
+            async with pool.lease():
+                pytest.fail("the block must not run")
+        assert caught.value.reason == "setup-failed"
+
+
+@with_a_pool()
+async def test_a_lease_that_nobody_gets_in_time_is_refused(pool: Pool) -> None:
+    async with pool.lease():
+        with pytest.raises(LeaseRefused, match="1 executors were busy") as caught:
+            async with pool.lease(queue_timeout=0.1):
+                pytest.fail("the block must not run")
+    assert caught.value.reason == "timed-out"
+
+
+@with_a_pool()
+async def test_what_no_node_has_is_impossible(pool: Pool) -> None:
+    with pytest.raises(LeaseRefused, match="1e\\+06 cpus") as caught:
+        async with pool.lease(cpus=1e6):
+            pytest.fail("the block must not run")
+    assert caught.value.reason == "impossible"
+
+
+@with_a_pool()
+async def test_a_lease_is_for_one_block(pool: Pool) -> None:
+    lease = pool.lease()
+    async with lease:
+        pass
+    with pytest.raises(SettingInvalid, match="enter its block"):
+        await pool.lease().lost
+    with pytest.raises(SettingInvalid, match="one block"):
+        async with lease:
+            pytest.fail("the block must not run twice")
+
+
+@with_a_pool()
+async def test_cancelling_a_lease_that_waits_leaves_nothing_behind(pool: Pool) -> None:
+    async with pool.lease():
+        waiting = asyncio.ensure_future(pool.lease().__aenter__())
+        await until(lambda: pool.status()["waiting"] == 1, "it waits")
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert pool.status()["waiting"] == 0
+    async with pool.lease() as client:
+        assert (await client.run(["true"])).exit_code == 0
+
+
+@with_a_pool()
+async def test_a_workspace_can_be_kept(pool: Pool) -> None:
+    async with pool.lease(keep_workspace=True) as client:
+        await client.files.write("report", b"all is well")
+    root = Path(os.environ["OUTFITTER_POOL_ROOT"])
+    await until(lambda: bool(list(root.glob("**/kept/**/report"))), "the workspace is kept")
+
+
+@with_a_pool(size=2)
+async def test_draining_waits_for_those_there_are_and_refuses_others(pool: Pool) -> None:
+    async with pool.lease():
+        draining = asyncio.ensure_future(pool.drain())
+        await until(lambda: pool.status()["draining"], "it drains")
+        with pytest.raises(LeaseRefused) as caught:
+            async with pool.lease():
+                pytest.fail("the block must not run")
+        assert not draining.done()
+    await draining
+    assert caught.value.reason == "draining"
+    await until(lambda: pool.status()["slots"] == {}, "the slots are stopped")
+
+
+def test_closing_a_pool_loses_what_is_held(own_root: Path) -> None:
+    async def scenario() -> None:
+        async with Pool("local", size=1) as pool:
+            lease = pool.lease()
+            client = await lease.__aenter__()
+            running = asyncio.ensure_future(client.run(["sleep", "600"]))
+            await asyncio.sleep(0)
+        with pytest.raises(LeaseLost, match="the pool is closed"):
+            await running
+        with pytest.raises(LeaseRefused, match="not open"):
+            await pool.lease().__aenter__()
+
+    asyncio.run(scenario())
+    left = [path for path in own_root.rglob("work") if ".gone" not in str(path)]
+    assert left == []
+
+
+# Losing
+
+
+@with_a_pool()
+async def test_a_killed_server_loses_its_lease_and_the_next_one_gets_another(pool: Pool) -> None:
+    lease = pool.lease()
+    with pytest.raises(LeaseLost) as caught:
+        async with lease as client:
+            running = asyncio.ensure_future(client.run(["sh", "-c", "echo $$ > pid; sleep 600"]))
+            await until(lambda: Path(lease.workspace, "pid").is_file(), "it runs")
+            os.kill(server_of(pool), signal.SIGKILL)
+            await running
+    assert (caught.value.reason, caught.value.node) == ("executor-ended", lease.node)
+    assert (await lease.lost) is caught.value or caught.value.__cause__ is not None
+    assert lease.state == "lost"
+    async with pool.lease() as client:
+        assert (await client.run(["true"])).exit_code == 0
+    assert pool.status()["lost"] == {"executor-ended": 1}
+
+
+@with_a_pool()
+async def test_a_start_under_way_is_told_the_loss_and_not_the_broken_connection(pool: Pool) -> None:
+    with pytest.raises(LeaseLost):
+        async with pool.lease() as client:
+            os.kill(server_of(pool), signal.SIGKILL)
+            await asyncio.gather(*(client.start(["sleep", "600"]) for _ in range(20)))
+
+
+@with_a_pool(size=2)
+async def test_a_silent_executor_is_lost_and_a_retry_waits_until_its_commands_have_ended(pool: Pool) -> None:
+    """The server is frozen; its command goes on, as on a node that is cut off."""
+    root = Path(os.environ["OUTFITTER_POOL_ROOT"])
+    journal, begun = root / "journal", []
+
+    async def task(client: Client, _: int) -> str:
+        begun.append(asyncio.get_running_loop().time())
+        if len(begun) == 2:
+            return journal.read_text().split()[-1]
+        script = f"echo $$ > {root}/pid; while echo first >> {journal}; do sleep 0.1; done"
+        running = asyncio.ensure_future(client.run(["sh", "-c", script]))
+        await until(journal.is_file, "it runs")
+        os.kill(server_of(pool), signal.SIGSTOP)
+        await running
+        raise AssertionError("it cannot have ended")
+
+    (outcome,) = [outcome async for outcome in pool.map(task, [0], retries=1)]
+    assert (outcome.state, outcome.attempts, outcome.value) == ("done", 2, "first")
+    assert begun[1] - begun[0] >= FENCE
+    assert not alive(int((root / "pid").read_text()))
+    assert pool.status()["lost"] == {"silent": 1}
+
+
+# The engine
+
+
+def with_engine(scenario: object, **wishes: float) -> None:
+    async def run() -> None:
+        moved = MovedEngine()
+        async with asyncio.timeout(60 * SECOND), Pool(moved, **{"size": 1, **wishes}) as pool:  # type: ignore[arg-type]
+            await scenario(pool, moved)  # type: ignore[operator]
+
+    asyncio.run(run())
+
+
+def test_a_slot_that_the_engine_has_lost_serves_its_lease_to_the_end(own_root: Path) -> None:
+    async def scenario(pool: Pool, moved: MovedEngine) -> None:
+        async with pool.lease() as client:
+            moved.slots[0].went.set_result(Loss(NODE_LOST, "the agent of the node is dead"))
+            await until(lambda: "draining" in pool.status()["slots"], "the slot drains")
+            assert (await client.run(["true"])).exit_code == 0
+        async with pool.lease() as client:
+            assert (await client.run(["true"])).exit_code == 0
+        assert len(moved.slots) == 2
+        assert pool.status()["lost"] == {}
+
+    with_engine(scenario)
+
+
+def test_an_engine_that_cannot_start_anything_fails_the_pool_with_its_words(own_root: Path) -> None:
+    async def broken(order: Order) -> None:
+        raise EngineFailed("no such image")
+
+    async def scenario(pool: Pool, moved: MovedEngine) -> None:
+        moved.failing = broken
+        with pytest.raises(LeaseRefused, match="no such image"):
+            async with pool.lease():
+                pytest.fail("the block must not run")
+        assert len(moved.orders) == 5
+
+    with_engine(scenario)
+
+
+def test_an_engine_that_comes_back_goes_on(own_root: Path) -> None:
+    async def away(order: Order) -> None:
+        raise EngineFailed("connection refused", retryable=True)
+
+    async def scenario(pool: Pool, moved: MovedEngine) -> None:
+        moved.failing = away
+        waiting = asyncio.ensure_future(pool.lease().__aenter__())
+        await until(lambda: pool.status()["engine_lost"] != "", "the engine is away")
+        moved.failing = None
+        client = await waiting
+        assert (await client.run(["true"])).exit_code == 0
+
+    with_engine(scenario)
+
+
+def test_a_node_with_another_environment_is_named(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Transition] = []
+
+    async def scenario() -> None:
+        async with Pool("local", size=2, env={"BOTH": "same"}, on_event=told.append) as pool, pool.lease():
+            assert pool.status()["mismatched"] == {}
+            monkeypatch.setenv("PLANTED", "s3cret")
+            async with pool.lease():
+                assert pool.status()["mismatched"] == {os.uname().nodename: ["PLANTED"]}
+
+    asyncio.run(scenario())
+    assert [event.reason for event in told if event.reason.startswith("env")] == [
+        "environment differs: PLANTED"
+    ]
+    assert "s3cret" not in str(told)
+
+
+def test_events_are_told_and_one_that_fails_disturbs_nothing(own_root: Path) -> None:
+    told: list[Transition] = []
+
+    def on_event(event: Transition) -> None:
+        told.append(event)
+        raise ValueError("of the listener")
+
+    async def run() -> None:
+        async with Pool("local", size=1, on_event=on_event) as pool, pool.lease() as client:
+            await client.run(["true"])
+
+    asyncio.run(run())
+    assert [event.after for event in told if event.what == "lease"] == ["queued", "leased", "done"]
+    assert [event.after for event in told if event.what == "slot"][:3] == ["starting", "ready", "leased"]
