@@ -17,6 +17,7 @@ from outfitter.protocol.jsonrpc import Request
 from outfitter.protocol.results import DONE, Written
 from outfitter.server.call import LATER, Call
 from outfitter.server.connection import Connection
+from outfitter.server.files import FileWork
 from outfitter.server.limits import ANSWERS_BYTES
 from outfitter.server.services import Services
 from outfitter.server.settings import ServerSettings
@@ -144,6 +145,24 @@ def test_what_came_of_work_in_a_thread_is_answered_or_refused(connection: Connec
     one.done(None, Refused("no"))
     other.done(DONE, None)
     assert [sorted(message) for message in wire.take()] == [["error", "id"], ["id", "result"]]
+
+
+def test_a_fault_after_file_work_is_answered_too(
+    services: Services, connection: Connection, wire: Wire
+) -> None:
+    loop = services.loop
+    assert isinstance(loop, EpollLoop)
+
+    def end() -> None:
+        if wire.sent:
+            loop.stop()
+        else:
+            loop.call_later(0.001, end)
+
+    FileWork(connection, services).run(call(connection), lambda: None, finish=fails)
+    end()
+    loop.run()
+    assert wire.take() == [{"error": INTERNAL, "id": 7}]
 
 
 def test_too_many_that_wait_are_refused(connection: Connection, wire: Wire) -> None:

@@ -120,8 +120,14 @@ class FileWork:
                 self.refuse(call, failure)
             elif finish is None:
                 call.send(result)
-            elif (answer := finish(result)) is not None:
-                call.answer(answer)
+            else:
+                try:
+                    answer = finish(result)
+                except Exception as error:
+                    self.refuse(call, error)
+                else:
+                    if answer is not None:
+                        call.answer(answer)
 
         self._in_turn(written, done, looks, changes, makes, turns)
         return LATER
