@@ -334,6 +334,16 @@ def test_ctrl_c_before_the_command_runs_ends_it(running: Callable[..., tuple[Any
     assert (done, far.goodbye) == (130, LEFT)
 
 
+def test_ctrl_c_before_the_server_has_answered_ends_us_at_once(
+    running: Callable[..., tuple[Any, Far]],
+) -> None:
+    def script(far: Far) -> None:
+        far.hear("initialize")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert running(script)[0] == 130
+
+
 def test_session_that_was_taken_over_is_not_taken_up(
     running: Callable[..., tuple[Any, Far]], capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

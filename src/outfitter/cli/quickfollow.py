@@ -32,7 +32,7 @@ from .statuses import DENIED, INTERRUPTED, NOT_STARTED, READER_GONE, TIMED_OUT, 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from ..loop import EpollLoop
     from ..protocol.jsontext import Json
@@ -81,6 +81,7 @@ class QuickRun:
         self._asked: dict[int | str, Answered] = {}
         self._calls = 0
         self._actions: dict[int, Callable[[], None]] = {}
+        self._before: dict[int, Any] = {}  # what signals did before
         self._closed = False
         self.ending: tuple[int, str] | None = None  # with what; what the command says then is not shown
         self._stuck: int | None = None  # the descriptor whose reader is waited for
@@ -118,9 +119,16 @@ class QuickRun:
             self.unheard.append(number)
             self.loop.call_soon_threadsafe(self._act)
 
-        if getsignal(number) != SIG_IGN:  # what we were told to ignore stays ignored
+        before = getsignal(number)
+        if before != SIG_IGN:  # what we were told to ignore stays ignored
+            if number not in self._actions:
+                self._before[number] = before
             self._actions[number] = action
             signal(number, heard)
+
+    def _heed_no_more(self, number: int) -> None:
+        if self._actions.pop(number, None) is not None:
+            signal(number, self._before[number])
 
     def _act(self) -> None:
         if self.unheard:

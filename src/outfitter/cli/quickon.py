@@ -63,10 +63,8 @@ def run(argv: Sequence[str], flags: Flags) -> int | RunOn | None:
         loop.run()
     except OutfitterError:
         return None  # which is told there
-    except KeyboardInterrupt:
-        if one is None or not one.give_up_starting():
-            return INTERRUPTED
-        loop.run()
+    except KeyboardInterrupt:  # while the server was dialled
+        return INTERRUPTED
     finally:
         if one is None or one.status is None or one.handed_over:
             settle()
@@ -113,6 +111,7 @@ class RunOn(QuickRun):
             self.loop, sock, MAX_MESSAGE, self, texts=True, unread=True, peer="the server"
         )
         self._socket.begin(rest)
+        self._heed(SIGINT, self._unwanted)
         self.call("initialize", InitializeParams("outfitter").encode(), self._initialized)
         self.loop.call_later(_PROMPT_SECONDS, self._slow)
 
@@ -140,6 +139,7 @@ class RunOn(QuickRun):
 
     def _decline(self) -> None:
         """Nothing was started: `cli.run` does it all."""
+        self._heed_no_more(SIGINT)
         self.status = None
         self._finished = True
         self._socket.close(self._goodbye(), "")
@@ -215,12 +215,13 @@ class RunOn(QuickRun):
             self._listen()
         self._show()  # what has overtaken the answer
 
-    def give_up_starting(self) -> bool:
-        """Somebody does not want it before it runs; True if the server is to hear of it."""
-        if self.opened is None or self._finished:
-            return False
-        self.end(INTERRUPTED)
-        return True
+    def _unwanted(self) -> None:
+        """Ctrl-C before the server has said that the command runs."""
+        if self.opened is not None:
+            self.end(INTERRUPTED)
+        else:
+            self.status, self._finished = INTERRUPTED, True
+            self._socket.close(1000, "")
 
     # Events, which need not come in order
 
