@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -68,6 +69,16 @@ def test_where_systemd_does_not_answer_the_commands_are_named(tmp_path: Path) ->
     assert ran.returncode == 1
     assert "systemctl is not installed" in ran.stderr
     assert "systemctl --user daemon-reload && systemctl --user enable --now outfitter.service" in ran.stderr
+
+
+def test_json_says_where_the_unit_is(tmp_path: Path) -> None:
+    unit_file = tmp_path / ".config/systemd/user/outfitter.service"
+    ran = service(tmp_path, "install", "--json", path="/nonexistent")
+    assert (ran.returncode, json.loads(ran.stdout)) == (1, {"unit": str(unit_file), "systemdTold": False})
+    unit_file.unlink()
+    ran = service(tmp_path, "remove", "--json", path="/nonexistent")
+    assert (ran.returncode, json.loads(ran.stdout)) == (0, {"unit": str(unit_file), "systemdTold": True})
+    assert service(tmp_path, "install", "--print", "--json", path="/nonexistent").returncode == 2
 
 
 def test_a_system_service_needs_another_user_for_its_commands(tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ def test_a_user_s_keys_and_tokens_from_enrolling_to_being_revoked(
             # A new token, and the old one is not needed any more.
             path = Path(known.token_file(service.url, "box", "use"))
             old = path.read_text()
-            outfitter_command(home, "rendezvous", "rotate", service.url, "box")
+            told = json.loads(outfitter_command(home, "rendezvous", "rotate", "--json", service.url, "box"))
+            assert told == {"file": str(path), "graceSeconds": 600}
             assert path.read_text() != old
             assert asyncio.run(echo()) == b"here\n"
             asyncio.run(revoked(url, service.url, base, home))

@@ -156,6 +156,7 @@ def sessions_command(server: str | None, **flags: Any) -> int:
     Flag("--server", "text", "ID is a PID of `outfitter ps --server` on this server.", "NAME|URL"),
     Flag("--signal", "text", "Send this signal instead, to the command's group.", choices=tuple(SIGNALS)),
     Flag("--grace", "seconds", "Send SIGTERM first and wait this long.", "SECONDS"),
+    JSON,
 )
 @click.argument("ident", metavar="ID")
 def kill_command(ident: str, **flags: Any) -> int:
@@ -206,6 +207,7 @@ def upgrade_command(server: str, **flags: Any) -> int:
     Flag("--recursive", "flag", "Copy directories with everything in them.", short="-r"),
     Flag("--force", "flag", "Replace existing files and copy into existing directories.", short="-f"),
     Flag("--quiet", "flag", "Show no progress.", short="-q"),
+    JSON,
 )
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="DST")
@@ -377,7 +379,7 @@ _WHOSE = (
 
 
 @service_group.command("install")
-@has(*_WHOSE, Flag("--print", "flag", "Print the unit and change nothing."))
+@has(*_WHOSE, Flag("--print", "flag", "Print the unit and change nothing."), JSON)
 @click.argument("arguments", nargs=-1, metavar="[-- FLAG...]")
 def service_install_command(arguments: tuple[str, ...], **flags: Any) -> int:
     """Write a systemd unit for `outfitter serve` and start it.
@@ -385,13 +387,15 @@ def service_install_command(arguments: tuple[str, ...], **flags: Any) -> int:
     Everything after -- goes to `outfitter serve`. Unless it has --listen, the server listens on
     ws://127.0.0.1:4500. A system service needs --run-as, so that commands are not root's.
     """
+    if flags["print"] and flags["json"]:
+        raise click.UsageError("--print and --json cannot be used together")
     from .service import install
 
     return install(arguments, flags)
 
 
 @service_group.command("remove")
-@has(*_WHOSE)
+@has(*_WHOSE, JSON)
 def service_remove_command(**flags: Any) -> int:
     """Stop the service and remove its unit."""
     from .service import remove
@@ -426,8 +430,9 @@ def config_schema_command() -> int:
 
 
 @config_group.command("import-codex")
+@has(JSON)
 @click.argument("file", required=False, type=click.Path(), metavar="[FILE]")
-def config_import_codex_command(file: str | None) -> int:
+def config_import_codex_command(file: str | None, **flags: Any) -> int:
     """Convert Codex's environment settings to Outfitter's.
 
     Prints lines for outfitter.toml or config.toml. FILE defaults to $CODEX_HOME/config.toml, or to
@@ -435,4 +440,4 @@ def config_import_codex_command(file: str | None) -> int:
     """
     from .config import import_codex
 
-    return import_codex(file)
+    return import_codex(file, flags)

@@ -26,7 +26,7 @@ from .table import table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..contract.settings import EnvSettings, Settings
+    from ..contract.settings import EnvSettings, FileSettings, Settings
 
     Row = tuple[str, object, Source, bool]  # setting, value, where from, whether it is a variable's value
 
@@ -220,12 +220,15 @@ def schema() -> int:
 # import-codex
 
 
-def import_codex(file: str | None) -> int:
+def import_codex(file: str | None, flags: dict[str, Any]) -> int:
     """Prints what a Codex config.toml says, as ours says it. Raises SettingInvalid."""
     path = os.path.abspath(codex_file(os.environ) if file is None else file)
     found = read_file(path, "codex", os.environ.get("HOME"))
     if found is None:
         raise SettingInvalid(f"{path} does not exist: give the path of Codex's config.toml")
+    if flags["json"]:
+        print(dumps(_codex_told(path, found)))
+        return 0
     lines = [f"# From {_comment(path)}"]
     if found.login is not None:
         lines.append(f"allow_login_shell = {_toml(found.login == 'allow')}")
@@ -236,6 +239,17 @@ def import_codex(file: str | None) -> int:
     # TOML is UTF-8, whatever the locale says.
     sys.stdout.buffer.write(("\n".join(lines) + "\n").encode())
     return 0
+
+
+def _codex_told(path: str, found: FileSettings) -> dict[str, object]:
+    told: dict[str, object] = {"file": path}
+    if found.login is not None:
+        told["allow_login_shell"] = found.login == "allow"
+    policy = found.policy
+    if policy is not None:
+        rules = {rule: getattr(policy, rule) for rule in POLICY_RULES if rule in policy.rules}
+        told["shell_environment_policy"] = {**rules, "set": dict(policy.set)} if "set" in rules else rules
+    return told
 
 
 def policy_lines(policy: PolicySettings) -> Iterator[str]:

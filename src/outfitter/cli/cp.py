@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from ..client.files import BLOCK_BYTES
@@ -58,6 +59,10 @@ async def _run(source: str, destination: str, flags: dict[str, Any]) -> int:
             await copy.run(here.absolute(from_path), to_path)
         for line in copy.skipped:
             say(line)
+        if flags["json"]:
+            before = progress.bytes_before
+            told = {"files": progress.files_done, "bytes": progress.bytes_done, "resumedBytes": before}
+            print(dumps({**told, "skipped": copy.skipped}))
         return FAILED if copy.skipped else 0
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..client.client import Client
     from ..protocol.operating import SessionSummary
     from ..protocol.process import ProcessSummary
-    from .records import Started
     from .target import Target
 
 FAILED = 1
@@ -155,8 +154,7 @@ async def _kill(ident: str, flags: dict[str, Any]) -> int:
         if not ident.isascii() or not ident.isdigit() or len(ident) > 10:
             raise SettingInvalid(f"with --server, ID is a PID of `outfitter ps --server`, not {ident!r}")
         params = KillParams(pid=int(ident), signal=signal, grace_ms=grace_ms)
-        await _kill_by(_server(flags["server"], flags), params)
-        return 0
+        return _killed(await _kill_by(_server(flags["server"], flags), params), flags)
     records, started = Records(os.environ), None
     if flags["session"] is not None:
         target, session, process = _server(flags["on"], flags), flags["session"], ident
@@ -165,23 +163,30 @@ async def _kill(ident: str, flags: dict[str, Any]) -> int:
         target = recorded(started)
         session, process = started.session_id, started.process_id
     params = KillParams(session_id=session, process_id=process, signal=signal, grace_ms=grace_ms)
-    await _kill_by(target, params, started)
+    running = await _kill_by(target, params)
     if started is not None and signal in (None, "KILL") and not grace_ms:
         records.remove(started)
+    return _killed(running, flags)
+
+
+def _killed(running: bool, flags: dict[str, Any]) -> int:
+    if flags["json"]:
+        print(dumps({"running": running}))
+    elif not running:
+        say("the command itself had ended; what it left running was ended")
     return 0
 
 
-async def _kill_by(target: Target, params: KillParams, started: Started | None = None) -> None:
+async def _kill_by(target: Target, params: KillParams) -> bool:
+    """Whether the command itself still ran."""
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(reach(target, operate=True))
         if client.offers("serverKill"):
-            told = KillResult.decode(await client.call("server/kill", params.encode()))
-            if not told.running:
-                say("the command itself had ended; what it left running was ended")
-            return
+            return KillResult.decode(await client.call("server/kill", params.encode())).running
         if params.pid is not None:
             client.require("serverKill", "end the commands of other sessions")
     await _kill_resumed(target, params)
+    return True
 
 
 async def _kill_resumed(target: Target, params: KillParams) -> None:

@@ -16,8 +16,8 @@ class Progress:
 
     def __init__(self, *, quiet: bool) -> None:
         self._shown = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._files = self._files_done = 0
-        self._bytes = self._bytes_done = self._bytes_before = 0
+        self._files = self.files_done = 0
+        self._bytes = self.bytes_done = self.bytes_before = 0
         self._name = ""
         self._begun = time.monotonic()
         self._drawn = 0.0
@@ -37,15 +37,15 @@ class Progress:
 
     def resumed(self, size: int) -> None:
         """So much was there already."""
-        self._bytes_before += size
+        self.bytes_before += size
         self.moved(size)
 
     def moved(self, size: int) -> None:
-        self._bytes_done += size
+        self.bytes_done += size
         self._draw()
 
     def done(self, path: str) -> None:
-        self._files_done += 1
+        self.files_done += 1
         self._name = path
         self._draw()
 
@@ -54,15 +54,15 @@ class Progress:
         if not self._shown or (not force and now - self._drawn < _REDRAW_SECONDS):
             return
         self._drawn = now
-        share = min(1.0, self._bytes_done / self._bytes) if self._bytes else 1.0
+        share = min(1.0, self.bytes_done / self._bytes) if self._bytes else 1.0
         filled = int(share * _BAR)
-        moved = self._bytes_done - self._bytes_before
+        moved = self.bytes_done - self.bytes_before
         rate = moved / max(0.001, now - self._begun)
-        left = (self._bytes - self._bytes_done) / rate if rate else 0.0
-        counted = f"{self._files_done}/{self._files} files, " if self._files > 1 else ""
+        left = (self._bytes - self.bytes_done) / rate if rate else 0.0
+        counted = f"{self.files_done}/{self._files} files, " if self._files > 1 else ""
         line = (
             f"[{'#' * filled}{'.' * (_BAR - filled)}] {share:4.0%} {counted}"
-            f"{size_text(self._bytes_done)} of {size_text(self._bytes)}, {size_text(int(rate))}/s"
+            f"{size_text(self.bytes_done)} of {size_text(self._bytes)}, {size_text(int(rate))}/s"
             + (f", {left:.0f} s left" if 1 < left < 360_000 else "")
         )
         width = shutil.get_terminal_size().columns - 1

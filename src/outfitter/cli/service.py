@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def install(arguments: tuple[str, ...], flags: dict[str, Any]) -> int:
     except OSError as error:
         raise SettingInvalid(f"{place} cannot be written: {error.strerror}") from None
     say(f"wrote {place}")
-    return _systemctl(system, ["daemon-reload"], ["enable", "--now", NAME])
+    return _told(place, _systemctl(system, ["daemon-reload"], ["enable", "--now", NAME]), flags)
 
 
 def remove(flags: dict[str, Any]) -> int:
@@ -95,14 +96,20 @@ def remove(flags: dict[str, Any]) -> int:
     place = _folder(system=system) / NAME
     if not place.exists():
         say(f"{place} does not exist: nothing to remove")
-        return 0
+        return _told(place, 0, flags)
     status = _systemctl(system, ["disable", "--now", NAME])
     try:
         place.unlink()
     except OSError as error:
         raise SettingInvalid(f"{place} cannot be removed: {error.strerror}") from None
     say(f"removed {place}")
-    return status or _systemctl(system, ["daemon-reload"])
+    return _told(place, status or _systemctl(system, ["daemon-reload"]), flags)
+
+
+def _told(place: Path, status: int, flags: dict[str, Any]) -> int:
+    if flags["json"]:
+        print(dumps({"unit": str(place), "systemdTold": status == 0}))
+    return status
 
 
 def _is_system(flags: dict[str, Any]) -> bool:

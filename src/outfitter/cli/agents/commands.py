@@ -103,6 +103,7 @@ def contract_diff_command(before: str, after: str, **flags: Any) -> int:
     Flag("--kind", "list", "A kind of launch to write (default: all that ship).", "KIND"),
     Flag("--name", "text", "The name of the contract.", "NAME", "project"),
     Flag("--cwd", "directory", "Take the environment of commands in this directory.", "DIR"),
+    JSON,
 )
 def contract_init_command(**flags: Any) -> int:
     """Print a first contract.

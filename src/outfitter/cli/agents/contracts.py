@@ -179,6 +179,11 @@ def init(flags: dict[str, Any]) -> int:
         if name not in CORE_NAMES and name not in SHELL_MAINTAINED and not is_runtime(name)
     ]
     kinds = flags["kind"] or list(KINDS)
+    if flags["json"]:
+        empty: dict[str, object] = {"forbids": [], "set": {}}
+        made = {kind: {"requires": ours, **empty} for kind in kinds}
+        print(dumps({"name": flags["name"], "private": [], "exclusive": [], "kinds": made}))
+        return 0
     lines = [
         f"# Put this below [{TABLE}] of {PROJECT_FILE}, as [{TABLE}.kinds.NAME], or into a file of its own.",
         f"name = {dumps(flags['name'])}",

@@ -159,7 +159,9 @@ def _check_session(flags: dict[str, Any]) -> None:
 
 
 @env_group.command("set")
-@has(*_SESSION, Flag("--secret", "flag", "With --on: treat the values as secrets, whatever their names."))
+@has(
+    *_SESSION, Flag("--secret", "flag", "With --on: treat the values as secrets, whatever their names."), JSON
+)
 @click.argument("words", nargs=-1, required=True, metavar="NAME=VALUE...")
 def set_command(words: tuple[str, ...], **flags: Any) -> int:
     """Set variables for all later commands.
@@ -176,7 +178,7 @@ def set_command(words: tuple[str, ...], **flags: Any) -> int:
 
 
 @env_group.command("unset")
-@has(*_SESSION, Flag("--forget", "flag", "Undo an earlier set or unset instead."))
+@has(*_SESSION, Flag("--forget", "flag", "Undo an earlier set or unset instead."), JSON)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_variables)
 def unset_command(names: tuple[str, ...], **flags: Any) -> int:
     """Remove variables from the environment of all later commands."""

@@ -11,10 +11,12 @@ from ...env.overlay import Rejection, describe, encode, why_no_producer
 from ...env.redact import Secrets
 from ...errors import SettingInvalid
 from .asking import folder_of, prepared, there
-from .output import printable, say
+from .output import emit_json, printable, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...client.client import Client
     from ...contract.contract import Contract
     from ...contract.settings import Settings
@@ -157,3 +159,11 @@ def report(rejected: list[Rejection]) -> int:
     for one in rejected:
         say(printable(str(one)))
     return 1 if rejected else 0
+
+
+def tell(rejected: list[Rejection], told: dict[str, object], what: str, names: Sequence[str]) -> int:
+    """The same as a JSON object: `what` was done with these names, and what was refused."""
+    refused = {one.name: {"name": one.name, "reason": one.reason, "why": one.why} for one in rejected}
+    done = [name for name in names if name not in refused]
+    emit_json({**told, what: done, "rejected": list(refused.values())})
+    return 1 if refused else 0

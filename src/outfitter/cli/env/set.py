@@ -7,7 +7,7 @@ import sys
 from ...env.overlay import read
 from ...errors import SettingInvalid
 from .output import printable
-from .session import place, report
+from .session import place, report, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def set_variables(words: Sequence[str], flags: Flags) -> int:
         values[name] = value if equals else _typed(name)
     secrets = list(values) if flags["secret"] else []
     contribution, rejected = read("user", {"set": values, "secrets": secrets})
-    return report([*rejected, *where.put(contribution, merge=True)])
+    refused = [*rejected, *where.put(contribution, merge=True)]
+    return tell(refused, {"where": where.where}, "set", list(values)) if flags["json"] else report(refused)
 
 
 def _typed(name: str) -> str:

@@ -108,7 +108,7 @@ def rendezvous_audit_command(**flags: Any) -> int:
 
 
 @rendezvous_group.command("revoke")
-@has(_STORE)
+@has(_STORE, JSON)
 @click.argument("principal", metavar="PRINCIPAL")
 def rendezvous_revoke_command(principal: str, **flags: Any) -> int:
     """End what somebody may do.
@@ -128,7 +128,8 @@ def rendezvous_revoke_command(principal: str, **flags: Any) -> int:
         "Which of your tokens: that of the executor, or that of a user.",
         initial="use",
         choices=("execute", "use"),
-    )
+    ),
+    JSON,
 )
 @click.argument("url", metavar="URL")
 @click.argument("environment", metavar="ENVIRONMENT")
@@ -144,7 +145,8 @@ def rendezvous_rotate_command(url: str, environment: str, **flags: Any) -> int:
 
 
 @rendezvous_group.command("key")
-def rendezvous_key_command() -> int:
+@has(JSON)
+def rendezvous_key_command(**flags: Any) -> int:
     """Print your key as a user of remote executors.
 
     The key is made if there is none. The owner of an executor adds it to the file of
@@ -152,7 +154,7 @@ def rendezvous_key_command() -> int:
     """
     from .enrol import key
 
-    return key()
+    return key(flags)
 
 
 @click.command("forward")

@@ -17,10 +17,11 @@ from ...relay.registry import enrol as ask
 from ...relay.registry import rotate as ask_to_rotate
 
 
-def key() -> int:
+def key(flags: dict[str, Any]) -> int:
     """Prints the key of this user as a harness."""
     known = Known(folder(os.environ))
-    print(fingerprint(kept_keys(known, known.key_file).public))
+    own = fingerprint(kept_keys(known, known.key_file).public)
+    print(dumps({"key": own}) if flags["json"] else own)
     return 0
 
 
@@ -32,7 +33,10 @@ def rotate(url: str, environment_id: str, flags: dict[str, Any]) -> int:
     path = known.token_file(url, environment_id, flags["role"])
     answer = ask_to_rotate(url, FileCredential(path).headers)
     known.keep(path, answer.token + "\n")
-    print(f"{path} has a new token; the old one works for {answer.grace // 60} minutes more")
+    if flags["json"]:
+        print(dumps({"file": path, "graceSeconds": answer.grace}))
+    else:
+        print(f"{path} has a new token; the old one works for {answer.grace // 60} minutes more")
     return 0
 
 

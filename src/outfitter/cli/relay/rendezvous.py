@@ -159,5 +159,8 @@ def revoke(principal: str, flags: dict[str, Any]) -> int:
     except OutfitterError as error:
         say(str(error))
         return 1
-    print(f"revoked {principal}", file=sys.stderr)
+    if flags["json"]:
+        print(dumps({"revoked": principal}))
+    else:
+        print(f"revoked {principal}", file=sys.stderr)
     return 0
