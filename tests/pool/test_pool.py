@@ -193,9 +193,14 @@ async def test_a_killed_server_loses_its_lease_and_the_next_one_gets_another(poo
             running = asyncio.ensure_future(client.run(["sh", "-c", "echo $$ > pid; sleep 600"]))
             await until(lambda: Path(lease.workspace, "pid").is_file(), "it runs")
             os.kill(server_of(pool), signal.SIGKILL)
+            lost = await lease.lost
+            await until(lambda: len(pool._places) == 0, "the slot is stopped")
+            with pytest.raises(LeaseLost) as later:
+                await client.run(["true"])
+            assert later.value is lost
             await running
-    assert (caught.value.reason, caught.value.node) == ("executor-ended", lease.node)
-    assert (await lease.lost) is caught.value or caught.value.__cause__ is not None
+    assert caught.value is lost
+    assert (lost.reason, lost.node) == ("executor-ended", lease.node)
     assert lease.state == "lost"
     async with pool.lease() as client:
         assert (await client.run(["true"])).exit_code == 0
@@ -270,6 +275,21 @@ def test_an_engine_that_cannot_start_anything_fails_the_pool_with_its_words(own_
             async with pool.lease():
                 pytest.fail("the block must not run")
         assert len(moved.orders) == 5
+
+    with_engine(scenario)
+
+
+def test_an_engine_with_a_fault_of_its_own_fails_the_pool_too(own_root: Path) -> None:
+    async def faulty(order: Order) -> None:
+        raise ValueError("of the engine")
+
+    async def scenario(pool: Pool, moved: MovedEngine) -> None:
+        moved.failing = faulty
+        with pytest.raises(LeaseRefused, match="ValueError: of the engine"):
+            async with pool.lease():
+                pytest.fail("the block must not run")
+        await pool.drain()  # what was refused is not waited for
+        assert pool.failed is not None
 
     with_engine(scenario)
 

@@ -52,7 +52,8 @@ class SlotLink:
         self._lost = None
         if self._beating is not None:
             self._beating.cancel()
-        self.client.fail(SessionExpired("the lease has ended, and its client with it"))
+        if self.client.failed is None:
+            self.client.fail(SessionExpired("the lease has ended, and its client with it"))
         await self.client.aclose()
 
     def _changed(self, state: str) -> None:

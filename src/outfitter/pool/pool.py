@@ -13,6 +13,7 @@ from ..core.leases import (
     BEAT,
     FENCE,
     LOSE,
+    MAX_SLOTS,
     OFFER,
     REFUSE,
     REFUSED,
@@ -24,7 +25,7 @@ from ..core.leases import (
     Leases,
     Transition,
 )
-from ..errors import CapabilityMissing, EngineFailed, LeaseRefused, OutfitterError
+from ..errors import CapabilityMissing, EngineFailed, LeaseRefused, OutfitterError, RequestFailed
 from ..log import fault, note
 from .control import Control
 from .engine import ENGINE_LOST, Card, Order, Stopped
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 _TICK_SECONDS = 0.25  # how exactly timeouts are kept
 _STOP_SECONDS = 15.0  # for an engine to stop a slot; then it is left to the node's own fence
 _PROBE_SECONDS = 1.0  # how often an engine that does not answer is asked again
+_ANSWER_SECONDS = 10.0  # for an engine to say what it has
 
 
 class SlotPlace:
@@ -235,13 +237,16 @@ class Pool:
         if shape in self._possible:
             return
         try:
-            capacity = await self._engine.capacity()
-        except EngineFailed:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                capacity = await self._engine.capacity()
+        except (EngineFailed, TimeoutError):
             return  # it may come back
         if not capacity.ever(shape):
             most = max(capacity.nodes, key=lambda node: (node.cpus, node.memory), default=None)
             has = "there are no nodes" if most is None else f"the largest has {most.cpus:g} cpus"
             raise LeaseRefused("impossible", f"no node can hold {shape}; {has}: ask for less")
+        if len(self._possible) >= MAX_SLOTS:  # more kinds than there can be executors: look again
+            self._possible.clear()
         self._possible.add(shape)
 
     def request(self, lease: Lease) -> None:
@@ -265,9 +270,12 @@ class Pool:
 
     def returned(self, lease: Lease) -> None:
         self._book.returned(lease.id, self._now())
-        self._leases.pop(lease.id, None)
+        self._forget(lease)
         lease.end()
         self._act()
+
+    def _forget(self, lease: Lease) -> None:
+        self._leases.pop(lease.id, None)
         if not self._leases:
             self._quiet.set()
 
@@ -298,7 +306,9 @@ class Pool:
         elif act.do == RENEW:
             self._spawn(self._renew(self._places[act.slot_id]))
         elif act.do == REFUSE:
-            self._leases[act.lease_id].refuse(act.reason, act.detail)
+            lease = self._leases[act.lease_id]
+            lease.refuse(act.reason, act.detail)
+            self._forget(lease)
         elif act.do == LOSE:
             place, lease = self._places[act.slot_id], self._leases[act.lease_id]
             lost = lease.lose(act.reason, act.detail, self._now())
@@ -315,7 +325,7 @@ class Pool:
         order = Order(place.slot_id, self.id, place.shape, VERSION, avoid)
         try:
             place.slot = await self._engine.start(order)
-        except EngineFailed as error:
+        except Exception as error:
             self._not_started(place, error)
             return
         if place.stopping:
@@ -332,10 +342,10 @@ class Pool:
 
     async def _serve(self, place: SlotPlace, slot: Slot) -> None:
         """A new server with a new token and a new workspace, and a client of it."""
-        failure: OutfitterError | None = None
+        failure: Exception | None = None
         try:
             await self._connect(place, slot)
-        except OutfitterError as error:
+        except Exception as error:
             failure = error
         if place.stopping:
             await self._let_go(place)
@@ -345,8 +355,13 @@ class Pool:
             self._book.ready(place.slot_id, place.node, self._now())
             self._act()
 
-    def _not_started(self, place: SlotPlace, error: OutfitterError) -> None:
+    def _not_started(self, place: SlotPlace, error: Exception) -> None:
+        if not isinstance(error, OutfitterError):  # of an engine; whoever waits must hear of it all the same
+            fault("pool", "an executor could not be started", error)
+            error = EngineFailed(f"{type(error).__name__}: {error}")
         if isinstance(error, EngineFailed) and error.retryable:
+            if not self._book.engine_lost:
+                self._spawn(self._look_for_engine())
             self._book.engine_failed(str(error), self._now())
             self._lost(place, ENGINE_LOST, str(error))
             return
@@ -371,6 +386,7 @@ class Pool:
             place.lease is not None and place.lease.keep_workspace,
         )
         endpoint = await slot.serve(card)
+        place.lease = None  # with its server, everything of it is gone
         if endpoint.version.split(".")[0] != VERSION.split(".")[0]:
             there = f"{endpoint.node} has Outfitter {endpoint.version}"
             raise EngineFailed(f"{there}, and here is {VERSION}: install the same on both")
@@ -386,8 +402,8 @@ class Pool:
         """A node whose commands get another environment is named."""
         try:
             differing = await self._parity.look(link.client, place.node)
-        except CapabilityMissing:
-            return  # an older server
+        except (CapabilityMissing, RequestFailed):
+            return  # a server that cannot say
         if differing:
             words = f"environment differs: {', '.join(differing)}"
             self._told(
@@ -443,20 +459,23 @@ class Pool:
         return asyncio.get_running_loop().time()
 
     async def _tick(self) -> None:
-        asked = 0.0
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self._book.tick(self._now())
             self._act()
-            if self._book.engine_lost and self._now() - asked >= _PROBE_SECONDS:
-                asked = self._now()
-                try:
+
+    async def _look_for_engine(self) -> None:
+        """Asks an engine that did not answer until it does."""
+        while self._book.engine_lost:
+            try:
+                async with asyncio.timeout(_ANSWER_SECONDS):
                     await self.refresh()
-                except EngineFailed as error:
-                    self._book.engine_failed(str(error), self._now())
-                else:
-                    self._book.engine_back(self._now())
-                    self._act()
+            except (EngineFailed, TimeoutError) as error:
+                self._book.engine_failed(str(error) or "it does not answer", self._now())
+                await asyncio.sleep(_PROBE_SECONDS)
+            else:
+                self._book.engine_back(self._now())
+                self._act()
 
     def _told(self, transition: Transition) -> None:
         self._tally.count(transition)

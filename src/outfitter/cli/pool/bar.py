@@ -46,9 +46,15 @@ class Bar:
             sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
-    def end(self) -> None:
+    def wipe(self) -> None:
+        """Makes way for a line of somebody else."""
         if self._moving:
             sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+            self._drawn = 0.0
+
+    def end(self) -> None:
+        self.wipe()
         sys.stderr.write(f"{summary(self.states, time.monotonic() - self._begun)}\n")
         sys.stderr.flush()
 

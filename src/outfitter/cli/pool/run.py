@@ -121,6 +121,8 @@ class _Run:
 
     def _say(self, result: Result) -> None:
         self._bar.count(result["state"])
+        if self._out is sys.stdout and sys.stdout.isatty():
+            self._bar.wipe()
         self._out.write(line(result))
         self._out.flush()
 
