@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from outfitter import errors
+import outfitter
+from outfitter import errors, sync
 from outfitter.cli.commands import cli
 from outfitter.env.names import HARMLESS
 from outfitter.protocol.upgrade import Admitted
@@ -51,6 +52,16 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_page_is_in_the_index() -> None:
     linked = {(DOCS / link).resolve() for link in _LINK.findall((DOCS / "README.md").read_text())}
     assert {page for page in DOCS.rglob("*.md") if page != DOCS / "README.md"} <= linked
+
+
+def test_the_reference_has_every_public_name() -> None:
+    for page, module, elsewhere in (
+        ("python.md", outfitter, {"VERSION", "sync"}),
+        ("python-sync.md", sync, set[str]()),
+    ):
+        text = (DOCS / "reference" / page).read_text()
+        listed = re.findall(rf"^\.\. auto\w+:: {module.__name__}\.(\w+)$", text, re.MULTILINE)
+        assert sorted(listed) == sorted(set(module.__all__) - elsewhere)
 
 
 def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
