@@ -115,10 +115,24 @@ def test_the_token_that_the_guide_makes_is_accepted(tmp_path: Path) -> None:
     assert isinstance(check(made.stdout.strip()), Admitted)
 
 
-def test_the_picture_shows_what_the_commands_print() -> None:
-    check = [sys.executable, ROOT / "scripts" / "terminal-svg", "--check"]
-    done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+RECORDINGS = sorted((DOCS / "images").glob("*.cast"))
+
+
+@pytest.mark.parametrize("name", [path.stem for path in RECORDINGS])
+def test_a_recording_shows_what_the_commands_print(name: str) -> None:
+    check = [sys.executable, ROOT / "scripts" / "terminal-svg", "--check", name]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_readme_shows_every_recording() -> None:
+    shown = re.findall(r"!\[[^]]+\]\(docs/images/(\w+)\.svg\)", (ROOT / "README.md").read_text())
+    assert sorted(shown) == [path.stem for path in RECORDINGS]
+
+
+def test_a_recording_has_no_path_of_the_machine_that_made_it() -> None:
+    texts = [path.read_text() for path in (DOCS / "images").iterdir()]
+    assert [text for text in texts if "/tmp" in text or str(ROOT) in text] == []
 
 
 def test_harmless_names_are_all_there_with_their_reasons() -> None:
