@@ -76,6 +76,28 @@ def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.
 COMMANDS = dict(commands(cli))
 
 
+def typed(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each `outfitter` command line of a page: its command as the reference names it, and its flags."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    text = "".join(blocks).replace("\\\n", "")
+    for line in re.findall(r"^\$ (?:\S+/)?outfitter (.+)$", text, re.MULTILINE):
+        words = re.split(r"\s+", line.partition(" -- ")[0].partition("  #")[0])
+        name = next((n for n in (" ".join(words[:2]), words[0]) if n in COMMANDS), words[0])
+        yield name, [word.partition("=")[0] for word in words if re.fullmatch(r"--[a-z][\w-]*(=.*)?", word)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_command_lines_have_flags_that_exist(page: Path) -> None:
+    every = {"--help", "--version"}
+    for name, flags in typed(page):
+        if name.startswith("-"):
+            continue
+        options = {
+            option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)
+        }
+        assert (name, set(flags) - options - every) == (name, set())
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_the_reference_has_every_flag_and_no_other(name: str) -> None:
     _, _, section = (DOCS / "reference" / "cli.md").read_text().partition(f"\n## `outfitter {name}`\n")
