@@ -119,6 +119,12 @@ class Client(ClientState, RunCalls, EnvironmentCalls, OverlayCalls):
     def fail(self, error: SessionExpired) -> None:
         """Gives the executor up: the connection ends at once, without a word to the server.
 
+            client.fail(outfitter.SessionExpired("its machine is gone"))
+            try:
+                await client.run(["true"])
+            except outfitter.SessionExpired as error:
+                print(error)  # its machine is gone
+
         Every call in progress and every later one raises this error. For those who know by other means that
         the executor is gone; its commands end when it notices, or with its session.
         """
