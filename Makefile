@@ -3,16 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup tools run test test-engines test-installs chaos check bench clean
+.PHONY: help setup tools run test test-engines test-installs chaos check docs bench clean
 
 help:
 	@echo "make run     set up, then run a command and show where its environment came from"
 	@echo "make test    set up, then run all tests (installs the tools they need when it can)"
 	@echo "make test-engines   the tests with PostgreSQL, which is installed when it can be"
-	@echo "make test-installs  the wheel with pip, pipx and uv, in every supported Python that is here"
+	@echo "make test-installs  the wheel with pip, pipx and uv, in every supported Python that is here; the site"
 	@echo "make chaos   every system call fails in turn, crowds, 10,000 sessions, a soak: about an hour"
 	@echo "make setup   prepare .venv with the outfitter command"
 	@echo "make check   format, lint, types, layers"
+	@echo "make docs    the documentation and the Python API as a site with search: build/site/index.html"
 	@echo "make bench   compare with the reference, side by side (ARGS=--quick, --json, ...)"
 
 $(VENV)/.ready: pyproject.toml scripts/setup
@@ -52,6 +53,17 @@ chaos: setup
 
 check: setup
 	@scripts/check
+
+# Nobody else needs what makes the site: it is installed with the first one.
+$(VENV)/.docs: $(VENV)/.ready
+	@echo "docs: installing Sphinx" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
+
+# A warning is an error: so is a link that leads nowhere.
+docs: setup $(VENV)/.docs
+	@$(BIN)/sphinx-build -q -W --keep-going -c scripts/site -d build/doctrees docs build/site
+	@echo "docs: build/site/index.html" >&2
 
 bench: setup tools
 	@$(BIN)/python -m bench $(ARGS)

@@ -2,9 +2,10 @@
 
 import outfitter
 from outfitter import Sandbox
+from outfitter.protocol.network import Wanted
 
 
-def decide(wanted):  # a program would ask a person here
+def decide(wanted: Wanted) -> bool:  # a program would ask a person here
     return wanted.host.endswith(".example.com")
 
 

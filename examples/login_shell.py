@@ -18,13 +18,13 @@ PROJECT = """
 set = { STAGE = "test", DEPLOY_TOKEN = "the project's", LD_PRELOAD = "/tmp/hook.so" }
 prepend = { PATH = ["bin"] }
 """
-POLICY = outfitter.EnvPolicy("all", True, exclude=("*TOKEN*",), set=(), include_only=())
+POLICY = outfitter.EnvPolicy(exclude=["*TOKEN*"])
 COMMAND = ["bash", "-lc", 'echo "${PATH%%:*}, stage $STAGE, ${DEPLOY_TOKEN-no token}, in $PWD"']
 
 
 def trust(project: Path, environment: dict[str, str]) -> None:
     """What a person does who has read the project's file."""
-    command = [sys.executable, "-m", "outfitter", "trust", "--yes", project]
+    command = [sys.executable, "-m", "outfitter", "trust", "--yes", str(project)]
     subprocess.run(command, env=environment, check=True, capture_output=True)
 
 
@@ -41,6 +41,7 @@ async def main(root: Path) -> None:
             contract = outfitter.EnvContract(startup=startup)
             done = await client.run(COMMAND, cwd=str(project), policy=POLICY, contract=contract)
             print(f"{startup}: {done.stdout.decode().replace(str(root), '')}", end="")
+        assert done.startup is not None  # as we asked for summaries
         for change in done.startup["changes"]:
             if change.get("file", "").startswith(str(home)):
                 print(

@@ -33,8 +33,8 @@ async def main() -> None:
         await show("thread-1")
         await client.overlay_event("thread-1", "fork", to="thread-1/tests", unset=["MINE"])
         await show("thread-1/tests")
-        told = await client.overlay_event("thread-1", "clear")
-        print("clear: run again", told["rerun"])
+        answer = await client.overlay_event("thread-1", "clear")
+        print("clear: run again", answer["rerun"])
         await show("thread-1")
 
 

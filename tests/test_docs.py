@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from outfitter import errors
+import outfitter
+from outfitter import errors, sync
 from outfitter.cli.commands import cli
 from outfitter.env.names import HARMLESS
 from outfitter.protocol.upgrade import Admitted
@@ -53,6 +54,16 @@ def test_every_page_is_in_the_index() -> None:
     assert {page for page in DOCS.rglob("*.md") if page != DOCS / "README.md"} <= linked
 
 
+def test_the_reference_has_every_public_name() -> None:
+    for page, module, elsewhere in (
+        ("python.md", outfitter, {"VERSION", "sync"}),
+        ("python-sync.md", sync, set[str]()),
+    ):
+        text = (DOCS / "reference" / page).read_text()
+        listed = re.findall(rf"^\.\. auto\w+:: {module.__name__}\.(\w+)$", text, re.MULTILINE)
+        assert sorted(listed) == sorted(set(module.__all__) - elsewhere)
+
+
 def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
     """Every command with its name as it is typed, those of subgroups too."""
     for name, command in group.commands.items():
@@ -63,6 +74,28 @@ def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.
 
 
 COMMANDS = dict(commands(cli))
+
+
+def typed(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each `outfitter` command line of a page: its command as the reference names it, and its flags."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    text = "".join(blocks).replace("\\\n", "")
+    for line in re.findall(r"^\$ (?:\S+/)?outfitter (.+)$", text, re.MULTILINE):
+        words = re.split(r"\s+", line.partition(" -- ")[0].partition("  #")[0])
+        name = next((n for n in (" ".join(words[:2]), words[0]) if n in COMMANDS), words[0])
+        yield name, [word.partition("=")[0] for word in words if re.fullmatch(r"--[a-z][\w-]*(=.*)?", word)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_command_lines_have_flags_that_exist(page: Path) -> None:
+    every = {"--help", "--version"}
+    for name, flags in typed(page):
+        if name.startswith("-"):
+            continue
+        options = {
+            option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)
+        }
+        assert (name, set(flags) - options - every) == (name, set())
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -104,10 +137,24 @@ def test_the_token_that_the_guide_makes_is_accepted(tmp_path: Path) -> None:
     assert isinstance(check(made.stdout.strip()), Admitted)
 
 
-def test_the_picture_shows_what_the_commands_print() -> None:
-    check = [sys.executable, ROOT / "scripts" / "terminal-svg", "--check"]
-    done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+RECORDINGS = sorted((DOCS / "images").glob("*.cast"))
+
+
+@pytest.mark.parametrize("name", [path.stem for path in RECORDINGS])
+def test_a_recording_shows_what_the_commands_print(name: str) -> None:
+    check = [sys.executable, ROOT / "scripts" / "terminal-svg", "--check", name]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_readme_shows_every_recording() -> None:
+    shown = re.findall(r"!\[[^]]+\]\(docs/images/(\w+)\.svg\)", (ROOT / "README.md").read_text())
+    assert sorted(shown) == [path.stem for path in RECORDINGS]
+
+
+def test_a_recording_has_no_path_of_the_machine_that_made_it() -> None:
+    texts = [path.read_text() for path in (DOCS / "images").iterdir()]
+    assert [text for text in texts if "/tmp" in text or str(ROOT) in text] == []
 
 
 def test_harmless_names_are_all_there_with_their_reasons() -> None:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -24,6 +26,30 @@ exit code: 0
 exit code: 3
 stdout: b'made it\\n'
 stderr: b'with a warning\\n'
+""",
+    "agent_loop.py": """\
+> list_files .
+  check.sh
+  greet.sh
+> run_command sh check.sh 0.5
+  the command was ended after 0.5 s; it had printed: nothing
+> read_file greet.sh
+  until [ -e ready ]; do sleep 1; done
+  echo "hello, $1"
+> read_file ready
+  no such file: ready
+> write_file greet.sh echo "hello, $1"
+  17 characters written
+> run_command sh check.sh
+  exit code 0
+  passed
+greet.sh waited for a file that nobody makes; it does not wait any more.
+""",
+    "parallel_tests.py": """\
+ok    tests/test_add.py: 2
+FAIL  tests/test_divide.py: 1 of 2
+      FAIL: test_zero (tests.test_divide.Dividing.test_zero)
+1 of 2 files passed
 """,
     "stream_output.py": """\
 stdout: who is there?
@@ -172,6 +198,14 @@ server ended with 0
 """,
 }
 
+# What an example is given, where it takes something; and its exit code, where that is not 0.
+ARGUMENTS = {"parallel_tests.py": ["--jobs", "1", "tests/test_add.py", "tests/test_divide.py"]}
+EXITS = {"parallel_tests.py": 1}
+TESTS = {
+    "test_add.py": "Adding: one 1 + 1 == 2, two 2 + 2 == 4",
+    "test_divide.py": "Dividing: half 1 / 2 == 0.5, zero 1 / 2 == 0",
+}
+
 # A page quotes a file by naming it in a comment right before the block: <!-- examples/run_command.py -->
 _QUOTE = re.compile(r"<!-- examples/(\S+) -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -186,21 +220,58 @@ def quotes(language: str) -> list[tuple[str, str, str]]:
     ]
 
 
+def write_tests(folder: Path) -> None:
+    """Test files, of "Class: test expression, ..." each."""
+    folder.mkdir()
+    for name, told in TESTS.items():
+        kind, _, cases = told.partition(": ")
+        lines = ["import unittest", f"class {kind}(unittest.TestCase):"]
+        for case in cases.split(", "):
+            test, _, expression = case.partition(" ")
+            lines.append(f"    def test_{test}(self): self.assertTrue({expression})")
+        (folder / name).write_text("\n".join(lines) + "\n")
+
+
 def test_every_example_is_checked() -> None:
     assert set(EXAMPLES) == set(PRINTS)
 
 
 @pytest.mark.parametrize("name", PRINTS)
 def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> None:
+    write_tests(tmp_path / "tests")
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES[name]],
+        [sys.executable, "-W", "error", EXAMPLES[name], *ARGUMENTS.get(name, ())],
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         cwd=tmp_path,
         timeout=60,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, PRINTS[name], "")
+    assert (done.returncode, done.stdout, done.stderr) == (EXITS.get(name, 0), PRINTS[name], "")
+
+
+def test_the_test_runner_shows_how_far_it_is(tmp_path: Path) -> None:
+    write_tests(tmp_path / "tests")
+    command = [sys.executable, EXAMPLES["parallel_tests.py"], "tests/test_add.py", "tests/test_divide.py"]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path) as running:
+        os.close(theirs)
+        shown = b"".join(iter(lambda: read(ours), b""))
+    os.close(ours)
+    assert running.returncode == 1
+    # Each state of the line that is drawn over and over, whichever file is quicker.
+    states = re.findall(rb"(\d)/2 files: (\d) passed, (\d) failed", shown)
+    assert states == sorted(states)
+    assert (states[0][0], states[-1]) == (b"0", (b"2", b"3", b"1"))
+    assert shown.endswith(b"\r\x1b[K1 of 2 files passed\r\n")
+
+
+def read(fd: int) -> bytes:
+    try:
+        return os.read(fd, 65536)
+    except OSError:  # how a terminal ends
+        return b""
 
 
 def test_the_docs_quote_examples_as_they_are() -> None:

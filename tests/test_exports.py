@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import outfitter
+from outfitter import sync
 
 
 def test_every_public_name_is_there() -> None:
@@ -14,6 +15,11 @@ def test_every_public_name_is_there() -> None:
 
 def test_names_are_sorted_and_unique() -> None:
     assert sorted(set(outfitter.__all__)) == sorted(outfitter.__all__)
+
+
+def test_dir_shows_what_is_public() -> None:
+    assert sorted(dir(outfitter)) == sorted([*outfitter.__all__, "__version__"])
+    assert sorted(dir(sync)) == sorted(sync.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

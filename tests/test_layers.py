@@ -47,7 +47,8 @@ LAYERS: dict[str, set[str]] = {
     # A broker runs with no host and no server; the executor's end is given its server.
     "relay": GROUND | {"protocol", "core", "transport"},
     # What the plain client is built on.
-    "blocking": GROUND | {"core", "client"},
+    "blocking": GROUND | {"core", "client", "twins"},
+    "twins": set(),
     # Above `local`: this machine is one of the environments.
     "environments": GROUND | {"formats", "protocol", "core", "transport", "client", "local"},
     # The command line joins pools and environments: a named pool is one for `--on`.

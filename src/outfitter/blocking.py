@@ -21,6 +21,7 @@ from .client.running import RunCalls, check_limits, completed, feed
 from .core.collecting import Collected
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
+from .twins import in_plain_calls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
@@ -147,7 +148,7 @@ def _described(function: T, original: Callable[..., object]) -> T:
     """The function, with the name, the signature and the docstring of the async one."""
     functools.update_wrapper(cast("Any", function), original)
     if original.__doc__ is not None:
-        function.__doc__ = original.__doc__.replace("async with await", "with").replace("async with", "with")
+        function.__doc__ = in_plain_calls(original.__doc__)
     return function
 
 
@@ -195,6 +196,9 @@ class BlockingClient(ClientState, Blocking["Client"]):
 
     def close(self) -> None:
         """Ends every command that this client started, except kept ones, and closes the connection.
+
+            client = outfitter.sync.open_local()
+            client.close()
 
         At the end of a `with` block nothing is left to do.
         """
@@ -323,7 +327,13 @@ class BlockingProcess(ProcessState, Blocking["RemoteProcess"]):
         await events.aclose()
 
     def wait(self) -> int:
-        """Waits for the end of the process and returns the exit code. See `outfitter.RemoteProcess.wait`."""
+        """Waits for the end of the process and returns the exit code.
+
+            process = client.start(["make", "nightly"])
+            print(process.wait())  # 0
+
+        See `outfitter.RemoteProcess.wait`.
+        """
         return self._background.call(self._wait)
 
     async def _wait(self) -> int:

@@ -13,13 +13,23 @@ _SHOWN = "outfitter.errors"
 
 
 class OutfitterError(Exception):
-    """Base of everything Outfitter raises on purpose."""
+    """Base of everything Outfitter raises on purpose.
+
+        try:
+            await client.run(["no-such-program"])
+        except outfitter.OutfitterError as error:
+            print(error.slug)  # program-not-found
+
+    `slug` is a stable name of the class, for scripts and logs.
+    """
 
     __module__ = _SHOWN
     slug = "outfitter-error"
 
 
 class ProtocolError(OutfitterError):
+    """A message broke a rule of the protocol."""
+
     __module__ = _SHOWN
     slug = "protocol-error"
 
@@ -40,11 +50,15 @@ class RemoteProtocolError(ProtocolError):
 
 
 class HostUnsupported(OutfitterError):
+    """This machine lacks what the operation needs: `outfitter.local()` needs Linux."""
+
     __module__ = _SHOWN
     slug = "host-unsupported"
 
 
 class SettingInvalid(OutfitterError):
+    """A flag, file, URL or argument cannot be used as given; the message says what can."""
+
     __module__ = _SHOWN
     slug = "setting-invalid"
 

@@ -114,14 +114,20 @@ class Malformed(RemoteProtocolError):
 
 
 class ConnectionLost(OutfitterError, ConnectionError):
+    """The connection is lost, or something with it. It is a ConnectionError too."""
+
     slug = "connection-lost"
 
 
 class Disconnected(ConnectionLost):
+    """The connection ended during this call; the session goes on, or is being resumed."""
+
     slug = "disconnected"
 
 
 class SessionExpired(ConnectionLost):
+    """The session is over or cannot be resumed: make a new client."""
+
     slug = "session-expired"
 
 
@@ -185,7 +191,15 @@ class EngineFailed(OutfitterError):
 
 class DialFailed(ConnectionLost):
     """No connection could be made. `retryable` is false if the server rejected the client; `status` is what
-    it answered in HTTP, where it did; `refused` says that nobody listens at the address."""
+    it answered in HTTP, where it did; `refused` says that nobody listens at the address.
+
+        try:
+            await outfitter.open("ws://127.0.0.1:1")
+        except outfitter.DialFailed as error:
+            print(error.retryable)  # True
+
+    It is a ConnectionError too.
+    """
 
     slug = "dial-failed"
 
@@ -199,6 +213,8 @@ class DialFailed(ConnectionLost):
 
 
 class OutputLost(ConnectionLost):
+    """Some output of a command is no longer available."""
+
     slug = "output-lost"
 
 
@@ -208,6 +224,11 @@ class FileChanged(ConnectionLost):
 
 class RequestFailed(OutfitterError):
     """The server answered a request with an error; `code`, `message` and `data` are what it sent.
+
+        try:
+            await client.files.read("no-such-file")
+        except outfitter.RequestFailed as error:
+            print(error.errno, error.path)  # 2 no-such-file
 
     `data` is None if the server sent no object; `sent` has all three as they came. `errno` is the number of
     the operating system's error on this machine, and `path` or `program` what the request was about, where
@@ -242,13 +263,29 @@ class RequestFailed(OutfitterError):
 
 
 class NotFound(RequestFailed, FileNotFoundError):
-    """`path` does not exist on the executor."""
+    """`path` does not exist on the executor.
+
+        try:
+            await client.files.read("no-such-file")
+        except FileNotFoundError as error:
+            print(error.path)  # no-such-file
+
+    It is a FileNotFoundError too.
+    """
 
     slug = "not-found"
 
 
 class ProgramNotFound(NotFound):
-    """`program` does not exist on the executor, or not in the command's PATH."""
+    """`program` does not exist on the executor, or not in the command's PATH.
+
+        try:
+            await client.run(["no-such-program"])
+        except outfitter.ProgramNotFound as error:
+            print(error.program)  # no-such-program
+
+    It is a FileNotFoundError too.
+    """
 
     slug = "program-not-found"
 
@@ -278,7 +315,15 @@ class NotADirectory(RequestFailed, NotADirectoryError):
 
 
 class CapabilityMissing(OutfitterError):
-    """The executor does not offer `capability`, which the call needs."""
+    """The executor does not offer `capability`, which the call needs.
+
+        try:
+            client.require("teleport", "move a command to another machine")
+        except outfitter.CapabilityMissing as error:
+            print(error.capability)  # teleport
+
+    Other servers than Outfitter's may lack some.
+    """
 
     slug = "capability-missing"
 
@@ -292,11 +337,21 @@ class CapabilityMissing(OutfitterError):
 
 
 class Overloaded(OutfitterError):
+    """This client has reached a limit: wait for a call to end, or give `max_concurrency`."""
+
     slug = "overloaded"
 
 
 class TimedOut(OutfitterError, TimeoutError):
-    """A command was ended at its timeout; `stdout` and `stderr` are what it had printed."""
+    """A command was ended at its timeout; `stdout` and `stderr` are what it had printed.
+
+        try:
+            await client.run(["sleep", "60"], timeout=0.1)
+        except TimeoutError as error:
+            print(error)  # the command was ended after 0.1 s
+
+    It is a TimeoutError too. `seconds` is the timeout.
+    """
 
     slug = "timed-out"
 
@@ -311,7 +366,15 @@ class TimedOut(OutfitterError, TimeoutError):
 
 
 class OutputTooLarge(OutfitterError):
-    """A command was ended because it printed more than `limit` bytes, kept in `stdout` and `stderr`."""
+    """A command was ended because it printed more than `limit` bytes, kept in `stdout` and `stderr`.
+
+        try:
+            await client.run(["echo", "hello"], max_output=2)
+        except outfitter.OutputTooLarge as error:
+            print(error.stdout)  # b'he'
+
+    `overflow` of `run` keeps a part instead.
+    """
 
     slug = "output-too-large"
 
@@ -326,7 +389,15 @@ class OutputTooLarge(OutfitterError):
 
 
 class CommandFailed(OutfitterError):
-    """A command that was to succeed did not: its `command`, `exit_code`, `stdout` and `stderr`."""
+    """A command that was to succeed did not: its `command`, `exit_code`, `stdout` and `stderr`.
+
+        try:
+            await client.run(["sh", "-c", "echo no >&2; exit 3"], check=True)
+        except outfitter.CommandFailed as error:
+            print(error.exit_code, error.stderr.split())  # 3 [b'no']
+
+    Only `check` and `lines` raise it.
+    """
 
     slug = "command-failed"
 
@@ -363,11 +434,21 @@ class Refused(OutfitterError):
 
 
 class InvalidParams(Refused):
+    """An argument cannot be used as given; the message says what is allowed."""
+
     slug = "invalid-params"
 
 
 class VariableInvalid(InvalidParams):
-    """`variable` cannot be given to a command."""
+    """`variable` cannot be given to a command.
+
+        try:
+            await client.run(["true"], env={"A=B": "1"})
+        except outfitter.VariableInvalid as error:
+            print(error.variable)  # A=B
+
+    Nothing was sent.
+    """
 
     slug = "variable-invalid"
 
@@ -768,7 +849,15 @@ class HttpFailed(OutfitterError):
 
 
 class EnvironmentUnknown(OutfitterError):
-    """No environment is named `environment_id`; `known` lists the names."""
+    """No environment is named `environment_id`; `known` lists the names.
+
+        try:
+            await outfitter.open("biuld")
+        except outfitter.EnvironmentUnknown as error:
+            print(error)
+
+    The message names what there is.
+    """
 
     slug = "environment-unknown"
 
@@ -797,6 +886,8 @@ class EnvironmentReplaced(OutfitterError):
 
 
 class ContractViolated(OutfitterError):
+    """The environment, or a launch, does not meet its contract; the message names what is missing."""
+
     slug = "contract-violated"
 
 

@@ -26,8 +26,9 @@ def local(
 ) -> Opening:
     """A client of a server inside this process, for `async with`; awaited, one that you close yourself.
 
-        async with outfitter.local(max_concurrency=64) as client:
-            await asyncio.gather(*(client.run(argv) for argv in many))
+        async with outfitter.local() as client:
+            done = await client.run(["echo", "hello"], text=True)
+            print(done.stdout.strip())  # hello
 
     `environment` is what commands inherit from; by default, the environment of this process. With
     `summaries`, each command reports where its environment came from. At most `max_concurrency` commands of

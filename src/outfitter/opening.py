@@ -45,7 +45,7 @@ def connect(
     """A client of the server at a `ws://`, `wss://` or `unix:` URL: Outfitter's or `codex exec-server`.
 
         async with outfitter.connect("build") as client:  # an environment of environments.toml
-            await client.files.upload("src", "/w/src")
+            await client.upload("src", "backup/src")
 
     A name without `://` is that of an environment in `environments.toml`, which has its token and its
     certificates; `local` is this machine. Awaited instead of used in `async with`, it gives a client that you
@@ -118,7 +118,7 @@ async def open(target: str = LOCAL, *, summaries: bool = False, max_concurrency:
     """A client without a block, as in a notebook: close it with `aclose()`.
 
         client = await outfitter.open("build")
-        await client.run(["make"])
+        print((await client.run(["make"])).ok)  # True
         await client.aclose()
 
     `target` is a URL, the name of an environment, or `local` for this machine. For more settings, await
@@ -135,7 +135,10 @@ async def open_local(
 ) -> Client:
     """`local()` without a block, as in a notebook: close it with `aclose()`.
 
-    client = await outfitter.open_local()
-    await client.aclose()
+        client = await outfitter.open_local()
+        print((await client.run(["make"])).ok)  # True
+        await client.aclose()
+
+    Raises as `local`.
     """
     return await local(environment=environment, summaries=summaries, max_concurrency=max_concurrency)

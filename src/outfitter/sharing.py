@@ -27,7 +27,15 @@ T = TypeVar("T")
 
 
 class Pending(Generic[T]):
-    """The result of a call that is under way: `await` it in any loop, or ask for `result()` without one."""
+    """The result of a call that is under way: `await` it in any loop, or ask for `result()` without one.
+
+        client = outfitter.shared()
+        pending = client.run(["echo", "hello"], text=True)
+        print(pending.result().stdout.strip())  # hello
+        client.close()
+
+    An `await` that is cancelled cancels the call.
+    """
 
     def __init__(self, future: Future[T]) -> None:
         self._future = future
@@ -37,11 +45,25 @@ class Pending(Generic[T]):
         return asyncio.wrap_future(self._future).__await__()
 
     def result(self, timeout: float | None = None) -> T:
-        """Waits for the result in this thread. Raises TimeoutError; the call then goes on."""
+        """Waits for the result in this thread.
+
+            client = outfitter.shared()
+            print(client.run(["true"]).result(timeout=60).ok)  # True
+            client.close()
+
+        Raises TimeoutError after `timeout` seconds; the call then goes on.
+        """
         return self._future.result(timeout)
 
     def cancel(self) -> None:
-        """Cancels the call."""
+        """Cancels the call.
+
+            client = outfitter.shared()
+            client.run(["sleep", "60"]).cancel()
+            client.close()
+
+        A command that it runs is ended.
+        """
         self._future.cancel()
 
 
@@ -57,7 +79,14 @@ def _shared(
 
 
 class SharedFiles:
-    """The executor's files: the calls of `Client.files`, each of which gives a `Pending`."""
+    """The executor's files: the calls of `Client.files`, each of which gives a `Pending`.
+
+        client = outfitter.shared()
+        print(client.files.exists("no-such-file").result())  # False
+        client.close()
+
+    For what is missing here, use `do` of the client.
+    """
 
     def __init__(self, client: SharedClient) -> None:
         self._client = client
@@ -79,7 +108,14 @@ class SharedFiles:
 
 
 class SharedClient:
-    """A client for any loop or none. Made by `outfitter.shared()`."""
+    """A client for any loop or none. Made by `outfitter.shared()`.
+
+        client = outfitter.shared()
+        print(client.run(["true"]).result().ok)  # True
+        client.close()
+
+    Any thread and any loop may call it.
+    """
 
     def __init__(self, opening: Callable[[], Opening]) -> None:
         self._opening = opening
@@ -95,7 +131,13 @@ class SharedClient:
     def do(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> Pending[T]:
         """Calls `work` with the client, on its own loop: whatever the client can do.
 
-            exit_code = await shared.do(talk)  # async def talk(client): ...
+            async def talk(client):
+                async with client.start(["cat"], stdin=True) as process:
+                    return await process.write("hello")
+
+            client = outfitter.shared()
+            print(await client.do(talk))  # accepted
+            client.close()
 
         Raises SessionExpired after the close.
         """
@@ -120,7 +162,14 @@ class SharedClient:
     def run(
         self, argv: Command, *, text: bool = False, **options: Unpack[RunOptions]
     ) -> Pending[Completed] | Pending[CompletedText]:
-        """`Client.run`: await it, or ask for its `result()`."""
+        """`Client.run`: await it, or ask for its `result()`.
+
+            client = outfitter.shared()
+            done = await client.run(["echo", "hello"], text=True)
+            client.close()
+
+        Raises SessionExpired after the close.
+        """
         if text:
             return self.do(lambda client: client.run(argv, text=True, **options))
         return self.do(lambda client: client.run(argv, **options))
@@ -128,11 +177,24 @@ class SharedClient:
     def shell(
         self, command: str, *, login: bool = False, **options: Unpack[RunOptions]
     ) -> Pending[Completed]:
-        """`Client.shell`: await it, or ask for its `result()`."""
+        """`Client.shell`: await it, or ask for its `result()`.
+
+            client = outfitter.shared()
+            print(client.shell("echo hello | wc -l").result().text.strip())  # 1
+            client.close()
+
+        Raises SessionExpired after the close.
+        """
         return self.do(lambda client: client.shell(command, login=login, **options))
 
     def close(self) -> None:
-        """Ends every command of this client, its connection and its thread. Waits for that."""
+        """Ends every command of this client, its connection and its thread. Waits for that.
+
+            client = outfitter.shared()
+            client.close()
+
+        A call that is under way raises SessionExpired.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -145,7 +207,13 @@ class SharedClient:
             self._thread.join()
 
     async def aclose(self) -> None:
-        """The same, awaited."""
+        """The same, awaited.
+
+            client = outfitter.shared()
+            await client.aclose()
+
+        The loop goes on meanwhile.
+        """
         await asyncio.to_thread(self.close)
 
     def _begin(self, work: Callable[[Client], Coroutine[Any, Any, T]] | None) -> Pending[Any]:
@@ -188,9 +256,8 @@ def shared(
     """One client for any asyncio loop or none, for programs that begin a new loop for each call.
 
         client = outfitter.shared("build")
-        asyncio.run(use(client))                      # await client.run([...]) in any loop
-        asyncio.run(use(client))
-        print(client.run(["true"]).result().ok)       # or wait for it without a loop
+        print((await client.run(["true"])).ok)   # True: in any loop
+        print(client.run(["true"]).result().ok)  # True: without one
         client.close()
 
     `target` is a URL, the name of an environment, or `local` for this machine. The connection is made with

@@ -55,8 +55,20 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class Watch(Blocking[AsyncWatch]):
-    """Iterate over it for changes, in `with`; it ends with the block."""
+    """Iterate over it for changes, in `with`; it ends with the block.
+
+        with client.files.watch("src") as watch:
+            client.files.write("src/new.py", "x = 1")
+            print((next(iter(watch))).overflow)  # False
+
+    A server ends a watch with its connection. After a recovery the watch is set up again, and what happened
+    in between is reported as an overflow.
+    """
 
     @property
     def watch_id(self) -> str:
@@ -73,12 +85,24 @@ class Watch(Blocking[AsyncWatch]):
         return self._background.iterate(self._wrapped.__aiter__())
 
     def close(self) -> None:
-        """Ends the watch."""
+        """Ends the watch.
+
+            watch = client.files.watch("src")
+            watch.close()
+
+        A loop over its changes ends.
+        """
         self._background.post(self._wrapped.close)
 
 
 class RemoteFile(Blocking[AsyncRemoteFile]):
-    """An open file. Iterate over it for its blocks, or read and write at any place."""
+    """An open file. Iterate over it for its blocks, or read and write at any place.
+
+        with client.files.open("build.log") as file:
+            print(file.read_at(0, 5))  # b'built'
+
+    `files.open` makes one.
+    """
 
     @property
     def uri(self) -> FileUri:
@@ -106,7 +130,14 @@ class RemoteFile(Blocking[AsyncRemoteFile]):
         return self._background.iterate(self._wrapped.__aiter__())
 
     def blocks(self, offset: int = 0) -> Iterator[bytes]:
-        """The blocks from this position to the end; a few are requested ahead."""
+        """The blocks from this position to the end; a few are requested ahead.
+
+            with client.files.open("build.log") as file:
+                for block in file.blocks(6):
+                    print(block)  # b'in 2 seconds'
+
+        Raises as `read_at`.
+        """
         return self._background.iterate(self._wrapped.blocks(offset))
 
     write_at = blocking(AsyncRemoteFile.write_at)
@@ -116,22 +147,42 @@ class RemoteFile(Blocking[AsyncRemoteFile]):
     """Closes the file. The new content replaces the file when this returns, and not before."""
 
     def abandon(self) -> None:
-        """Closes the file without keeping what was written."""
+        """Closes the file without keeping what was written.
+
+            file = client.files.open("build.log", "replace")
+            file.write_at(b"half of", 0)
+            file.abandon()
+
+        The file stays as it was, unless it was opened with "update".
+        """
         self._background.post(self._wrapped.abandon)
 
 
 class Files(Blocking[AsyncFiles]):
-    """`outfitter.Client.files` in plain calls; see there."""
+    """`outfitter.Client.files` in plain calls; see there.
+
+        client.files.write("notes/today.md", "# Today", parents=True)
+        print(client.files.read_text("notes/today.md"))  # # Today
+
+    A relative path starts at the executor's working directory.
+    """
 
     def within(self, sandbox: Sandbox, cwd: Place | None = None) -> Files:
-        """The same files, as a command in this sandbox may read and write them."""
+        """The same files, as a command in this sandbox may read and write them.
+
+            confined = client.files.within(outfitter.Sandbox.read_only(deny_read=["secrets"]))
+            print(confined.read_text("notes.md"))  # remember the milk
+
+        `cwd` is the directory that such a command would run in: the workspace, and where relative patterns
+        start. Raises SettingInvalid.
+        """
         return Files(self._background, self._wrapped.within(sandbox, cwd))
 
     read = blocking(AsyncFiles.read)
     """The whole content of a file; with `limit`, at most its first so many bytes."""
 
     read_text = blocking(AsyncFiles.read_text)
-    """The whole content of a file as text. Raises UnicodeDecodeError, and what `read` raises."""
+    """The whole content of a file as text."""
 
     read_lines = blocking(AsyncFiles.read_lines)
     """`count` lines of a text file from the line `start`, which counts from 0, without their ends."""
@@ -170,7 +221,7 @@ class Files(Blocking[AsyncFiles]):
     """Renames a path."""
 
     chmod = blocking(AsyncFiles.chmod)
-    """Sets the permissions of a path. Raises RequestFailed or CapabilityMissing."""
+    """Sets the permissions of a path."""
 
     watch = making(Watch, AsyncFiles.watch, lambda made: made._wrapped.close())
     """Reports changes of a file or directory as they happen: `with files.watch(...)`."""
@@ -186,7 +237,14 @@ class Files(Blocking[AsyncFiles]):
 
 
 class HttpStream(Blocking[AsyncHttpStream]):
-    """Iterate over it for the body, in `with`; it ends with the block."""
+    """Iterate over it for the body, in `with`; it ends with the block.
+
+        with client.http.stream("GET", "http://localhost:8080/health") as answer:
+            for piece in answer:
+                print(answer.status, len(piece))
+
+    A caller that does not iterate holds the other server back.
+    """
 
     @property
     def status(self) -> int:
@@ -208,12 +266,25 @@ class HttpStream(Blocking[AsyncHttpStream]):
         return self._background.iterate(self._wrapped.__aiter__())
 
     def close(self) -> None:
-        """Ends the request, if it is not over."""
+        """Ends the request, if it is not over.
+
+            answer = client.http.stream("GET", "http://localhost:8080/health")
+            answer.close()
+
+        The block of `with` does it, too.
+        """
         self._background.post(self._wrapped.close)
 
 
 class Http(Blocking[AsyncHttp]):
-    """`outfitter.Client.http` in plain calls; see there."""
+    """`outfitter.Client.http` in plain calls; see there.
+
+        answer = client.http.request("GET", "http://localhost:8080/health", timeout=30)
+        print(answer.status)  # 200
+
+    A header is (name, value), or (name, value, variable): the value of that variable of the executor is
+    appended there, and never leaves it. `timeout` is for all of a request, in seconds.
+    """
 
     request = blocking(AsyncHttp.request)
     """Sends a request and returns its answer, whatever the status."""
@@ -223,7 +294,14 @@ class Http(Blocking[AsyncHttp]):
 
 
 class OutputReader(Blocking[AsyncOutputReader]):
-    """One stream of a command's output. Iterate over it for its lines."""
+    """One stream of a command's output. Iterate over it for its lines.
+
+        with client.start(["sh", "-c", "echo ready; sleep 60"]) as process:
+            print((process.stdout.readline()).decode().strip())  # ready
+
+    It takes its bytes from the events of the process: read either the readers or the events. What the other
+    stream prints meanwhile waits for its reader, and slows the command down when 8 MiB wait.
+    """
 
     read = blocking(AsyncOutputReader.read)
     """At most `limit` bytes, as soon as there are some, or all to the end; b"" at the end."""
@@ -236,7 +314,15 @@ class OutputReader(Blocking[AsyncOutputReader]):
 
 
 class RemoteProcess(BlockingProcess):
-    """`outfitter.RemoteProcess` in plain calls; see there. Iterate over it for its events."""
+    """`outfitter.RemoteProcess` in plain calls; see there. Iterate over it for its events.
+
+        with client.start(["make"]) as process:  # ended with the block, if it still runs then
+            for event in process:
+                if isinstance(event, outfitter.Output):
+                    print(event.stream, event.data)
+
+    An `anext` on `aiter(process)` that is cancelled, as by `asyncio.timeout`, loses nothing.
+    """
 
     @property
     def tty(self) -> bool:
@@ -266,17 +352,24 @@ class RemoteProcess(BlockingProcess):
             self.end()
 
     def discard(self) -> None:
-        """Drops output that waits or is still to come, so that it does not slow the command down."""
+        """Drops output that waits or is still to come, so that it does not slow the command down.
+
+            with client.start(["make", "nightly"]) as process:
+                process.discard()
+                print(process.wait())  # 0
+
+        Iterating then gives the exit and no more output.
+        """
         self._background.post(self._wrapped.discard)
 
     write = blocking(AsyncRemoteProcess.write)
     """Sends input; returns the server's status ("accepted", "stdinClosed", "unknownProcess", ...)."""
 
     close_stdin = blocking(AsyncRemoteProcess.close_stdin)
-    """Closes stdin; on a terminal, types Ctrl-D. Raises CapabilityMissing if the server cannot do it."""
+    """Closes stdin; on a terminal, types Ctrl-D."""
 
     interrupt = blocking(AsyncRemoteProcess.interrupt)
-    """Sends SIGINT, like Ctrl-C. Raises Disconnected if it may not have arrived."""
+    """Sends SIGINT, like Ctrl-C."""
 
     signal = blocking(AsyncRemoteProcess.signal)
     """Sends a signal to the command's process group, or to the job in the foreground of its terminal."""
@@ -285,22 +378,51 @@ class RemoteProcess(BlockingProcess):
     """Ends the command and everything it started; returns True if it was still running."""
 
     resize = blocking(AsyncRemoteProcess.resize)
-    """Sets the size of the command's terminal. Raises CapabilityMissing if the server cannot do it."""
+    """Sets the size of the command's terminal."""
 
     def end(self) -> None:
-        """Ends the command and everything it started, in the background, and discards its output."""
+        """Ends the command and everything it started, in the background, and discards its output.
+
+            process = client.start(["sleep", "60"])
+            process.end()
+
+        Without a connection, it is ended after the recovery.
+        """
         self._background.post(self._wrapped.end)
 
     def keep(self) -> None:
-        """Leaves the command running when the client closes, for as long as the server keeps the session."""
+        """Leaves the command running when the client closes, for as long as the server keeps the session.
+
+            process = client.start(["make", "nightly"])
+            process.keep()
+
+        `resume` of `connect` finds it again. `start(..., detach=True)` keeps a command to its end.
+        """
         self._background.post(self._wrapped.keep)
 
 
 class Client(BlockingClient):
-    """`outfitter.Client` in plain calls; see there. After its block calls raise SessionExpired."""
+    """`outfitter.Client` in plain calls; see there. After its block calls raise SessionExpired.
+
+        with outfitter.sync.local() as client:
+            done = client.run(["echo", "hello"], text=True)
+            print(done.stdout.strip())  # hello
+
+    One client may run any number of commands at once.
+    """
 
     def fail(self, error: SessionExpired) -> None:
-        """Gives the executor up: the connection ends at once, without a word to the server."""
+        """Gives the executor up: the connection ends at once, without a word to the server.
+
+            client.fail(outfitter.SessionExpired("its machine is gone"))
+            try:
+                client.run(["true"])
+            except outfitter.SessionExpired as error:
+                print(error)  # its machine is gone
+
+        Every call in progress and every later one raises this error. For those who know by other means that
+        the executor is gone; its commands end when it notices, or with its session.
+        """
         self._background.post(lambda: self._wrapped.fail(error))
 
     @property
@@ -337,7 +459,15 @@ class Client(BlockingClient):
         sandbox: Sandbox | None = None,
         check: bool = True,
     ) -> Iterator[str]:
-        """The lines that a command prints on stdout and stderr, as they come, without their ends."""
+        """The lines that a command prints on stdout and stderr, as they come, without their ends.
+
+            for line in client.lines(["pytest", "-q"]):
+                print(line)
+
+        An exit code other than 0 raises CommandFailed after the last line, unless `check=False`. The command
+        is ended if the loop is left. For the other arguments see `run`. A line of more than 1 MiB comes in
+        pieces.
+        """
         return self._background.iterate(
             self._wrapped.lines(
                 argv,
@@ -355,7 +485,12 @@ class Client(BlockingClient):
     """Starts a command: `await` it, or use it in `with`, which ends the command with the block."""
 
     def shell_argv(self, command: Command, *, login: bool = False) -> list[str]:
-        """The program and the arguments with which the executor's shell runs a text."""
+        """The program and the arguments with which the executor's shell runs a text.
+
+            print(client.shell_argv("make test")[1:])  # ['-c', 'make test']
+
+        Raises TypeError for anything but text.
+        """
         return self._wrapped.shell_argv(command, login=login)
 
     processes = blocking(AsyncClient.processes)

@@ -97,7 +97,7 @@ def test_a_server_without_contracts_is_asked_for_everything(place: Place) -> Non
             )  # what such a server says
             assert wire_policy(client._session, CONTRACT, None) == (INHERIT_ALL, None)
             policy = EnvPolicyParams("core", True, (), (), ())
-            assert wire_policy(client._session, policy, None) == (policy, None)
+            assert wire_policy(client._session, EnvPolicy("core"), None) == (policy, None)
             assert wire_policy(client._session, None, None) == (None, None)
             with pytest.raises(CapabilityMissing):
                 await client.run(["true"], contract=EnvContract(login="strip"))

@@ -47,6 +47,14 @@ def gemini() -> list[str]:
     return [program("node"), str(path)]
 
 
+def pyright() -> list[str]:
+    """The words that start pyright, as `make tools` installs it."""
+    path = ROOT / ".tools/pyright/package/index.js"
+    if not path.exists():
+        missing("pyright", "run `make tools`")
+    return [program("node"), str(path)]
+
+
 def program(name: str) -> str:
     """The path of a program: one that `make tools` installed, or the system's."""
     path = shutil.which(name, path=f"{ROOT}/.tools/bin:{os.environ.get('PATH', os.defpath)}")

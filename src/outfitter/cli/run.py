@@ -8,7 +8,6 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ..client.environment import CONTRACT
 from ..client.feed import ProcessFeed
 from ..client.process import RemoteProcess
 from ..core.events import Output
@@ -22,7 +21,7 @@ from .records import Records
 from .runflags import not_text
 from .statuses import DENIED, NOT_EXECUTABLE, NOT_FOUND, NOT_STARTED, not_started
 from .target import named, reach
-from .wishes import launch_kind, sandbox, wire_contract, wire_policy
+from .wishes import client_contract, client_policy, launch_kind, sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -79,8 +78,8 @@ class _Run:
         names = _TERMINAL_NAMES if flags["tty"] else ()
         self._env = {name: os.environ[name] for name in names if os.environ.get(name)}
         self._env |= flags["env"]  # what the command line says itself goes before what the terminal does
-        self._policy = wire_policy(flags) or CONTRACT
-        self._contract = wire_contract(flags)
+        self._policy = client_policy(flags)
+        self._contract = client_contract(flags)
         self._sandbox = sandbox(flags)
         self._differences: Json = None
 
@@ -91,7 +90,7 @@ class _Run:
             return NOT_STARTED
         async with reach(self._target, summaries=flags["explain"] or flags["json"]) as client:
             if client.offers("environmentContract"):
-                self._contract = wire_contract(flags, launch_kind())
+                self._contract = client_contract(flags, launch_kind())
             if flags["detach"] and (why := self._why_not_kept(client)):
                 say(why)
                 return NOT_STARTED

@@ -6,10 +6,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..client.environment import EnvContract, EnvPolicy
+    from ..client.environment import ByContract, EnvContract, EnvPolicy
     from ..contract.contract import Asked
     from ..core.sandbox import Sandbox
     from ..env.policy import Policy
+    from ..protocol.environment import ContractParams, EnvPolicyParams
 
     Flags = dict[str, Any]  # the values of options, by name
 
@@ -61,8 +62,15 @@ def asked(flags: Flags, cwd: str) -> Asked:
     )
 
 
-def wire_policy(flags: Flags) -> EnvPolicy | None:
-    """For a client; None when there is none."""
+def client_policy(flags: Flags) -> EnvPolicy | ByContract:
+    """For a client."""
+    from ..client.environment import CONTRACT, EnvPolicy
+
+    return EnvPolicy(*_policy(flags)) if has_policy(flags) else CONTRACT
+
+
+def wire_policy(flags: Flags) -> EnvPolicyParams | None:
+    """For a request; None when there is none."""
     from ..protocol.environment import EnvPolicyParams
 
     return EnvPolicyParams(*_policy(flags)) if has_policy(flags) else None
@@ -77,21 +85,32 @@ def launch_kind() -> str:
     return os.environ.get(KIND_VARIABLE, "")
 
 
-def wire_contract(flags: Flags, inherited: str = "") -> EnvContract | None:
-    """For a client; None when it says nothing, so that servers without a contract can be asked as well.
+def client_contract(flags: Flags, inherited: str = "") -> EnvContract | None:
+    """For a client. `inherited` is the kind of launch where the flags name none."""
+    from ..client.environment import EnvContract
 
-    `inherited` is the kind of launch where the flags name none.
-    """
+    told = _contract(flags, inherited)
+    return EnvContract(*told) if told else None
+
+
+def wire_contract(flags: Flags, inherited: str = "") -> ContractParams | None:
+    """The same for a request."""
     from ..protocol.environment import ContractParams
 
+    told = _contract(flags, inherited)
+    return ContractParams(*told) if told else None
+
+
+def _contract(flags: Flags, inherited: str) -> tuple[Any, ...]:
+    """The fields of a contract; none when it says nothing, so that servers without one can be asked too."""
     unset = tuple(flags["unset"])
     # Only `run` starts shells, and only it has `startup`: `login` of `env explain` is another word.
     login, startup = (flags["login"], flags["startup"]) if "startup" in flags else (None, None)
     scope, overlays = flags["scope"], tuple(flags["overlay"])
     kind = flags["kind"] or inherited or None
     if flags["author"] == "user" and not (scope or unset or login or startup or overlays or kind):
-        return None
-    return ContractParams(flags["author"], unset, login, startup, scope, overlays, kind)
+        return ()
+    return flags["author"], unset, login, startup, scope, overlays, kind
 
 
 def sandbox(flags: Flags) -> Sandbox | None:

@@ -63,15 +63,27 @@ class ClientState:
     # What the server can do
 
     def offers(self, capability: str) -> bool:
-        """Whether the server has this capability."""
+        """Whether the server has this capability.
+
+            print(client.offers("fsWatch"))  # True
+
+        docs/reference/protocol.md says which method needs which capability.
+        """
         return self._session.offers(capability)
 
     def require(self, capability: str, what: str) -> None:
-        """Raises CapabilityMissing if the server does not have the capability."""
+        """Raises CapabilityMissing if the server does not have the capability.
+
+            client.require("processDetach", "keep a command running without its client")
+
+        `what` completes the message: this executor cannot …
+        """
         self._session.require(capability, what)
 
     def resolve(self, path: Place | None) -> FileUri:
         """The URI of a path on the executor. Relative paths and None start at its working directory.
+
+            print(client.resolve("/srv/app").text)  # file:///srv/app
 
         The working directory of this process is used only if the executor is this machine. Raises
         SettingInvalid if a relative path has no directory to start at.
@@ -80,7 +92,14 @@ class ClientState:
 
 
 class Client(ClientState, RunCalls, EnvironmentCalls, OverlayCalls):
-    """Runs commands on one server. Created by `outfitter.connect()` and `outfitter.local()`."""
+    """Runs commands on one server. Created by `outfitter.connect()` and `outfitter.local()`.
+
+        async with outfitter.local() as client:
+            done = await client.run(["echo", "hello"], text=True)
+            print(done.stdout.strip())  # hello
+
+    One client may run any number of commands at once.
+    """
 
     def __init__(self, session: RemoteSession) -> None:
         self._session = session
@@ -88,11 +107,23 @@ class Client(ClientState, RunCalls, EnvironmentCalls, OverlayCalls):
         self._http = Http(session)
 
     async def aclose(self) -> None:
-        """Ends every command that this client started, except kept ones, and closes the connection."""
+        """Ends every command that this client started, except kept ones, and closes the connection.
+
+            client = await outfitter.open("build")
+            await client.aclose()
+
+        A client of an `async with` block is closed by the block.
+        """
         await self._session.aclose()
 
     def fail(self, error: SessionExpired) -> None:
         """Gives the executor up: the connection ends at once, without a word to the server.
+
+            client.fail(outfitter.SessionExpired("its machine is gone"))
+            try:
+                await client.run(["true"])
+            except outfitter.SessionExpired as error:
+                print(error)  # its machine is gone
 
         Every call in progress and every later one raises this error. For those who know by other means that
         the executor is gone; its commands end when it notices, or with its session.
@@ -110,15 +141,27 @@ class Client(ClientState, RunCalls, EnvironmentCalls, OverlayCalls):
         return self._http
 
     async def upload(self, local: Place, remote: Place) -> None:
-        """Copies a file or a tree of this machine to the executor: see `files.upload`."""
+        """Copies a file or a tree of this machine to the executor: see `files.upload`.
+
+            await client.upload("src", "backup/src")
+
+        Raises OSError for what is wrong here and RequestFailed for what is wrong there.
+        """
         await self._files.upload(local, remote)
 
     async def download(self, remote: Place, local: Place) -> None:
-        """Copies a file or a tree of the executor to this machine: see `files.download`."""
+        """Copies a file or a tree of the executor to this machine: see `files.download`.
+
+            await client.download("build.log", "copy.log")
+
+        Raises as `upload`.
+        """
         await self._files.download(remote, local)
 
     async def call(self, method: str, params: Json, *, repeat: bool = False, wait: bool = True) -> Json:
         """Sends any request of the protocol and returns its result.
+
+            print(await client.call("environment/status", None))  # {'status': 'ready'}
 
         While the connection is being recovered, a call waits; with `wait=False` it fails at once. A call that
         was in progress when the connection was lost raises Disconnected; with `repeat` it is sent again
@@ -128,6 +171,8 @@ class Client(ClientState, RunCalls, EnvironmentCalls, OverlayCalls):
 
     async def status(self) -> str:
         """Asks the server for its status now ("ready"). Never waits for a recovery.
+
+            print(await client.status())  # ready
 
         Raises Disconnected, SessionExpired, RequestFailed or TimedOut.
         """

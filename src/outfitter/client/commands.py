@@ -96,8 +96,8 @@ class CommandCalls:
     ) -> Starting:
         """Starts a command: `await` it, or use it in `async with`, which ends the command with the block.
 
-            async with client.start(["python", "-m", "http.server"]) as process:
-                print(await process.stderr.readline())
+            async with client.start(["sh", "-c", "echo ready; sleep 60"]) as process:
+                print((await process.stdout.readline()).decode().strip())  # ready
 
         `argv` is the program and its arguments; with `shell`, one text that the executor's shell runs.
         `cwd` is a path on the executor; a relative path, or None, starts at the executor's working directory.
@@ -157,7 +157,7 @@ class CommandCalls:
         command = self.shell_argv(argv) if shell else words(argv)
         detached = _detached(session, detach)
         feed = ProcessFeed(session, session.new_process_id(), on_waiting)
-        wire, contract = wire_policy(session, policy, contract)
+        wire, kept = wire_policy(session, policy, contract)
         params = StartParams(
             feed.process_id,
             command,
@@ -168,7 +168,7 @@ class CommandCalls:
             stdin,
             arg0 if arg0 is None else encodable("arg0", arg0),
             size=TerminalSize(*tty) if tty is not None and session.offers("processResize") else None,
-            contract=contract,
+            contract=kept,
             detached=detached,
         )
         told = params.encode()
@@ -211,7 +211,9 @@ class CommandCalls:
     def shell_argv(self, command: Command, *, login: bool = False) -> list[str]:
         """The program and the arguments with which the executor's shell runs a text.
 
-        client.shell_argv("make test")  # ["/bin/bash", "-c", "make test"]
+            print(client.shell_argv("make test")[1:])  # ['-c', 'make test']
+
+        Raises TypeError for anything but text.
         """
         info = self._session.info
         argv = words(command, shell=True, shell_path=None if info is None else info.shell_path)
@@ -220,6 +222,9 @@ class CommandCalls:
     async def processes(self) -> list[ProcessSummary]:
         """The processes of this session, oldest first, including closed ones that the server still keeps.
 
+            for one in await client.processes():
+                print(one.process_id, one.program, one.exited)
+
         Raises CapabilityMissing if the server cannot list them.
         """
         self._session.require("processList", "list its processes")
@@ -227,6 +232,10 @@ class CommandCalls:
 
     async def attach(self, process_id: str, *, after: int = 0) -> RemoteProcess:
         """Attaches to a process of this session by its id.
+
+            started = await client.start(["make", "nightly"])
+            process = await client.attach(started.process_id)
+            print(await process.wait())  # 0
 
         Events start after the sequence number `after`, or at the oldest event that the server still has;
         `missed` of the handle is the number of events in between. The process is not ended with this client,

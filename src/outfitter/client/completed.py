@@ -82,13 +82,24 @@ class Completed(Finished):
         return self.stdout + self.stderr
 
     def check(self) -> Completed:
-        """This result. Raises CommandFailed if the exit code is not 0."""
+        """This result. Raises CommandFailed if the exit code is not 0.
+
+            version = (await client.run(["git", "--version"])).check().text
+
+        `run(..., check=True)` does the same.
+        """
         if self.exit_code:
             raise CommandFailed(self.args, self.exit_code, self.stdout, self.stderr)
         return self
 
     def as_text(self) -> CompletedText:
-        """The same with `stdout` and `stderr` as text: UTF-8, with U+FFFD for what is not."""
+        """The same with `stdout` and `stderr` as text: UTF-8, with U+FFFD for what is not.
+
+            done = (await client.run(["echo", "hello"])).as_text()
+            print(done.stdout.split())  # ['hello']
+
+        `run(..., text=True)` does the same.
+        """
         out, err = self.stdout.decode(errors="replace"), self.stderr.decode(errors="replace")
         told = (self.sandbox_denied, self.environment, self.startup, self.args, self.duration)
         return CompletedText(self.exit_code, out, err, *told, self.dropped, self.signal)
@@ -96,7 +107,13 @@ class Completed(Finished):
 
 @record
 class CompletedText(Finished):
-    """The result of `run(..., text=True)`: as `Completed`, with text for bytes."""
+    """The result of `run(..., text=True)`: as `Completed`, with text for bytes.
+
+        done = await client.run(["echo", "hello"], text=True)
+        print(done.stdout.split(), done.ok)  # ['hello'] True
+
+    What is not UTF-8 is U+FFFD in it.
+    """
 
     exit_code: int
     stdout: str
@@ -126,7 +143,13 @@ class CompletedText(Finished):
         return self.stdout + self.stderr
 
     def check(self) -> CompletedText:
-        """This result. Raises CommandFailed if the exit code is not 0."""
+        """This result. Raises CommandFailed if the exit code is not 0.
+
+            done = await client.run(["git", "--version"], text=True)
+            print(done.check().stdout.split()[:2])  # ['git', 'version']
+
+        `run(..., text=True, check=True)` does the same.
+        """
         if self.exit_code:
             out, err = self.stdout.encode(), self.stderr.encode()
             raise CommandFailed(self.args, self.exit_code, out, err)

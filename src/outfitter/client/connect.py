@@ -29,9 +29,10 @@ RELAYS = ("noise+https://", "noise+http://")  # URLs of a registry, and the envi
 class Opening:
     """A client for an `async with` block; awaited, one that the caller closes with `aclose()`.
 
-    client = await outfitter.connect("ws://127.0.0.1:8765")
-    ...
-    await client.aclose()
+        client = await outfitter.connect("build")
+        await client.aclose()
+
+    `connect()` and `local()` give one.
     """
 
     def __init__(self, session: RemoteSession, resume: str | None = None, take_over: bool = False) -> None:

@@ -6,24 +6,61 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParams, VariableInvalid
 from ..protocol import environment as wire
+from ..record import fields, record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..protocol.documents import BaseAnswer, Change, Explanation, ResolutionDocument
     from .arguments import Place
     from .session import RemoteSession
 
-#: Which of the executor's variables a command inherits: inherit ("all", "core", "none"),
-#: ignore_default_excludes, exclude patterns, (name, value) pairs to set, include-only patterns.
-EnvPolicy = wire.EnvPolicyParams
 
-#: More about a command's environment: who speaks in `env` ("user" or "model"), what to `unset`, what becomes
-#: of a shell's `login` flag and `startup` files, the `scope` whose overlay applies, and named `overlays`.
-EnvContract = wire.ContractParams
+@record
+class EnvPolicy:
+    """Which of the executor's variables a command inherits.
 
-#: Everything the executor has.
-INHERIT_ALL = EnvPolicy("all", True, (), (), ())
+        policy = outfitter.EnvPolicy("core", set=[("STAGE", "test")])
+        print((await client.shell("echo $STAGE", policy=policy)).text.strip())  # test
+
+    `inherit` is "all", "core" (a short list of names) or "none". Names that look like secrets (`*KEY*`,
+    `*SECRET*`, `*TOKEN*`) stay out unless `ignore_default_excludes`. Names that match a pattern of `exclude`
+    are removed, (name, value) pairs of `set` are added, and of all these only names that match a pattern of
+    `include_only` stay, if it has any.
+    """
+
+    inherit: str = "all"
+    ignore_default_excludes: bool = True
+    exclude: Sequence[str] = ()
+    set: Sequence[tuple[str, str]] = ()
+    include_only: Sequence[str] = ()
+
+
+@record
+class EnvContract:
+    """More about a command's environment, for a server that keeps environment contracts.
+
+        contract = outfitter.EnvContract("model", unset=["DEPLOY_TOKEN"])
+        done = await client.run(["make"], contract=contract)
+
+    `author` is who speaks in `env`: "user" or "model". `unset` removes variables. `login` ("allow", "strip",
+    "reject") and `startup` ("enforce", "repair", "report") say what becomes of a shell's login flag and
+    startup files. `scope` is the session whose overlay applies, and `overlays` are named ones of the
+    executor's configuration. `kind` is the kind of launch, of an agent, that the command belongs to.
+    """
+
+    author: str = "user"
+    unset: Sequence[str] = ()
+    login: str | None = None
+    startup: str | None = None
+    scope: str | None = None
+    overlays: Sequence[str] = ()
+    kind: str | None = None
+
+
+# Everything the executor has.
+INHERIT_ALL = wire.EnvPolicyParams("all", True, (), (), ())
+_PLAIN = wire.ContractParams()
 
 
 class ByContract:
@@ -51,9 +88,9 @@ class EnvironmentCalls:
         contract: EnvContract | None = None,
         **more: Any,  # the other members, as they are
     ) -> wire.ResolveParams:
-        policy, contract = wire_policy(self._session, policy, contract)
+        told, kept = wire_policy(self._session, policy, contract)
         here = self._session.resolve(cwd)
-        return wire.ResolveParams(wire_env(env), policy, contract=contract, cwd=here, **more)
+        return wire.ResolveParams(wire_env(env), told, contract=kept, cwd=here, **more)
 
     async def environment(
         self,
@@ -67,6 +104,9 @@ class EnvironmentCalls:
         digest_key: bytes | None = None,
     ) -> ResolutionDocument:
         """The environment that a command would get: its variables, fingerprints and base.
+
+            found = await client.environment(env={"CI": "1"}, show="values")
+            print(found["variables"]["CI"]["value"])  # 1
 
         `show` is "names", "values" (all except secrets) or "secrets". Raises CapabilityMissing.
         """
@@ -89,6 +129,9 @@ class EnvironmentCalls:
     ) -> Explanation:
         """Explains where each variable of a command would come from, and why others are missing.
 
+            found = await client.explain(env={"CI": "1"})
+            print(found["variables"]["CI"]["origin"]["kind"])  # request
+
         `programs` are looked up in the command's PATH; with `login`, the answer also has what a login shell
         would change. Values are included only if `show` asks for them. Raises CapabilityMissing.
         """
@@ -99,7 +142,13 @@ class EnvironmentCalls:
         return result.told
 
     async def compare(self, cwd: Place, other: Place) -> list[Change]:
-        """The differences between the environments of two directories, without values."""
+        """The differences between the environments of two directories, without values.
+
+            for change in await client.compare("src", "/"):
+                print(change["name"])
+
+        Raises CapabilityMissing.
+        """
         self._session.require("environmentExplain", "compare environments")
         params = wire.DiffParams(self._question(cwd), self._question(other))
         result = await self._session.ask(wire.DiffResult, "environment/diff", params, repeat=True)
@@ -107,6 +156,10 @@ class EnvironmentCalls:
 
     async def base(self, params: wire.BaseParams) -> BaseAnswer:
         """Sets whose environment commands start from; returns that base and the names that differ.
+
+            from outfitter.protocol.environment import BaseParams
+
+            answer = await client.base(BaseParams("client", os.getpid(), dict(os.environ)))
 
         Only for a server of the same user on the same machine, because it may send the environment of this
         process.
@@ -118,7 +171,7 @@ class EnvironmentCalls:
 
 def wire_policy(
     session: RemoteSession, policy: EnvPolicy | ByContract | None, contract: EnvContract | None
-) -> tuple[EnvPolicy | None, EnvContract | None]:
+) -> tuple[wire.EnvPolicyParams | None, wire.ContractParams | None]:
     """What a request says: the contract where the server has one, except for an exact environment."""
     if policy is None:
         if contract is not None:
@@ -130,10 +183,15 @@ def wire_policy(
         session.require("environmentContract", "keep an environment contract")
         if contract.scope is not None or contract.overlays:
             session.require("environmentOverlay", "keep overlays")
-    given = policy if isinstance(policy, EnvPolicy) else None
+    given = None if isinstance(policy, ByContract) else wire.EnvPolicyParams(*_values(policy))
     if not session.offers("environmentContract"):
         return given or INHERIT_ALL, None
-    return given, contract or EnvContract()
+    return given, _PLAIN if contract is None else wire.ContractParams(*_values(contract))
+
+
+def _values(one: EnvPolicy | EnvContract) -> Iterator[Any]:
+    """The values of its fields, which are the same on the wire."""
+    return (getattr(one, name) for name in fields(one))
 
 
 def wire_env(env: Mapping[str, str] | None) -> dict[str, str]:

@@ -47,6 +47,9 @@ Found = SearchResult
 class FolderEntry:
     """One entry of a directory. `path` leads to it even if its name is not text.
 
+        for entry in await client.files.list("src"):
+            print(entry.path, entry.kind)
+
     Of a symbolic link, everything but `link_target` describes what it leads to, or the link itself if it
     leads nowhere: then it is neither a directory nor a file. `modified_ms` are milliseconds since 1970.
     """
@@ -71,7 +74,13 @@ class FolderEntry:
 
 @record
 class Walked:
-    """The result of a walk: (path, "file" or "directory"), and (path, message) for what could not be read."""
+    """The result of a walk: (path, "file" or "directory"), and (path, message) for what could not be read.
+
+        found = await client.files.walk("src")
+        print(len(found.entries), found.truncated)  # 1 False
+
+    `truncated` says that a limit of the walk was reached.
+    """
 
     entries: list[tuple[str, str]]
     errors: list[tuple[str, str]]
@@ -81,8 +90,10 @@ class Walked:
 class Files(Transfers):
     """The files of one executor. Paths are text or PathLike.
 
-    await client.files.write("notes/today.md", "# Today\n", parents=True)
-    print(await client.files.read_text("notes/today.md"))
+        await client.files.write("notes/today.md", "# Today", parents=True)
+        print(await client.files.read_text("notes/today.md"))  # # Today
+
+    A relative path starts at the executor's working directory.
     """
 
     def __init__(
@@ -94,6 +105,9 @@ class Files(Transfers):
 
     def within(self, sandbox: Sandbox, cwd: Place | None = None) -> Files:
         """The same files, as a command in this sandbox may read and write them.
+
+            confined = client.files.within(outfitter.Sandbox.read_only(deny_read=["secrets"]))
+            print(await confined.read_text("notes.md"))  # remember the milk
 
         `cwd` is the directory that such a command would run in: the workspace, and where relative patterns
         start. Raises SettingInvalid.
@@ -140,9 +154,11 @@ class Files(Transfers):
         return b"".join(parts)
 
     async def read_text(self, path: Place, *, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """The whole content of a file as text. Raises UnicodeDecodeError, and what `read` raises.
+        """The whole content of a file as text.
 
-        config = await client.files.read_text("pyproject.toml")
+            print(await client.files.read_text("notes.md"))  # remember the milk
+
+        Raises UnicodeDecodeError, and what `read` raises.
         """
         return (await self.read(path)).decode(encoding, errors)
 
@@ -174,6 +190,8 @@ class Files(Transfers):
         self, path: Place, data: bytes | str, *, follow: bool = True, parents: bool = False
     ) -> None:
         """Replaces the content of a file, or creates the file. Text is written as UTF-8.
+
+            await client.files.write("notes/today.md", "# Today", parents=True)
 
         Its directory must exist; with `parents`, missing directories are made.
         """
@@ -208,6 +226,10 @@ class Files(Transfers):
     async def open(self, path: Place, mode: str = "read") -> RemoteFile:
         """Opens a file to read or write it in blocks; close it, or use it in `async with`.
 
+            async with await client.files.open("build.log") as file:
+                async for block in file:
+                    print(len(block))  # 18
+
         With "replace", the new content replaces the file when it is closed; with "update" (if the server
         offers it), blocks are written to the existing file in place.
         """
@@ -224,11 +246,22 @@ class Files(Transfers):
         return file
 
     async def stat(self, path: Place, *, follow: bool = True) -> FileInfo:
-        """What a path is: its kind, size, times and mode. Without `follow`, of a symbolic link itself."""
+        """What a path is: its kind, size, times and mode. Without `follow`, of a symbolic link itself.
+
+            found = await client.files.stat("build.log")
+            print(found.is_file, found.size)  # True 18
+
+        Raises NotFound or another RequestFailed.
+        """
         return await self._ask(FileInfo, "fs/getMetadata", fs.FileParams(self._uri(path), follow), path)
 
     async def exists(self, path: Place) -> bool:
-        """Whether the path exists; a broken symbolic link does not."""
+        """Whether the path exists; a broken symbolic link does not.
+
+            print(await client.files.exists("no-such-file"))  # False
+
+        Raises RequestFailed if that cannot be said.
+        """
         try:
             await self.stat(path)
         except NotFound:
@@ -236,25 +269,35 @@ class Files(Transfers):
         return True
 
     async def canonicalize(self, path: Place) -> str:
-        """The path without symbolic links and dots. It must exist."""
+        """The path without symbolic links and dots. It must exist.
+
+            print((await client.files.canonicalize("src/../src")).endswith("/src"))  # True
+
+        Raises NotFound or another RequestFailed.
+        """
         result = await self._ask(results.PathResult, "fs/canonicalize", fs.PathParams(self._uri(path)), path)
         return native(result.path)
 
     # Folders
 
     async def make_directory(self, path: Place, *, recursive: bool = True) -> None:
-        """Creates a directory. With `recursive`, also its parents, and an existing directory is accepted."""
+        """Creates a directory. With `recursive`, also its parents, and an existing directory is accepted.
+
+            await client.files.make_directory("dist/wheels")
+
+        Raises AlreadyExists without `recursive`, or another RequestFailed.
+        """
         params = fs.CreateDirectoryParams(self._uri(path), recursive)
         await self._call("fs/createDirectory", params, path, repeat=recursive)
 
     async def list(self, path: Place) -> list[FolderEntry]:
         """The entries of a directory, each with its kind, size, time and, for a symbolic link, its target.
 
-            for entry in await client.files.list("dist"):
+            for entry in await client.files.list("src"):
                 print(entry.kind, entry.size, entry.name)
 
         The stock server is asked about each entry; it tells the target of a link without links and dots, and
-        leaves out links that lead nowhere.
+        leaves out links that lead nowhere. Raises NotFound, NotADirectory or another RequestFailed.
         """
         if self._session.offers("fsReadDirectoryDetails"):
             return [*await self._list(path, details=True)]
@@ -319,6 +362,9 @@ class Files(Transfers):
     ) -> Walked:
         """Everything below a directory, within these limits.
 
+            for path, kind in (await client.files.walk("src")).entries:
+                print(kind, path.rpartition("/")[2])  # file main.py
+
         With `hidden=False`, hidden directories are listed but not entered.
         """
         params = fs.WalkParams(self._uri(path), depth, directories, entries, follow, not hidden)
@@ -332,12 +378,19 @@ class Files(Transfers):
     # Changing names
 
     async def copy(self, source: Place, destination: Place, *, recursive: bool = False) -> None:
-        """Copies within the executor: a file, a symbolic link, or with `recursive` a directory."""
+        """Copies within the executor: a file, a symbolic link, or with `recursive` a directory.
+
+            await client.files.copy("src", "copy-of-src", recursive=True)
+
+        Raises RequestFailed.
+        """
         params = fs.CopyParams(self._uri(source), self._uri(destination), recursive)
         await self._call("fs/copy", params, source, repeat=False)
 
     async def remove(self, path: Place, *, recursive: bool = False, force: bool = False) -> None:
         """Removes a file, a symbolic link or an empty directory; with `recursive`, a full directory.
+
+            await client.files.remove("src", recursive=True)
 
         With `force`, a path that does not exist is accepted.
         """
@@ -347,6 +400,8 @@ class Files(Transfers):
     async def rename(self, source: Place, destination: Place, *, replace: bool = False) -> None:
         """Renames a path.
 
+            await client.files.rename("build.log", "old.log")
+
         Raises RequestFailed if the destination exists, unless `replace`; or CapabilityMissing.
         """
         self._session.require("fsRename", "rename files")
@@ -354,7 +409,12 @@ class Files(Transfers):
         await self._call("fs/rename", params, source, repeat=False)
 
     async def chmod(self, path: Place, mode: int, *, follow: bool = True) -> None:
-        """Sets the permissions of a path. Raises RequestFailed or CapabilityMissing."""
+        """Sets the permissions of a path.
+
+            await client.files.chmod("build.log", 0o600)
+
+        Raises RequestFailed or CapabilityMissing.
+        """
         self._session.require("fsChmod", "change the mode of files")
         await self._call("fs/chmod", fs.ChmodParams(self._uri(path), mode, follow), path)
 
@@ -369,6 +429,12 @@ class Files(Transfers):
         ignore: Sequence[str] = (),
     ) -> Watch:
         """Reports changes of a file or directory as they happen: `async with await files.watch(...)`.
+
+            async with await client.files.watch("src") as watch:
+                await client.files.write("src/new.py", "x = 1")
+                async for found in watch:
+                    print(found.changes)
+                    break
 
         A directory is watched with everything below it. Changes are collected for `debounce` seconds;
         `ignore` has patterns as in a .gitignore file. Symbolic links are not followed. Raises RequestFailed
@@ -396,6 +462,9 @@ class Files(Transfers):
         timeout: float = 30.0,  # noqa: ASYNC109 - it is the server's
     ) -> Found:
         """Finds the lines that match a pattern in the text files of a directory, like `grep -r`.
+
+            found = await client.files.search("src", r"^def ")
+            print(found.matches[0].text)  # def main():
 
         `include` and `exclude` are patterns as in a .gitignore file. Raises RequestFailed or
         CapabilityMissing.

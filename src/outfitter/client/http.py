@@ -21,19 +21,35 @@ if TYPE_CHECKING:
 
 @record
 class HttpAnswer:
-    """An answer: its status, its headers (names in lower case, repeats kept), its body."""
+    """An answer: its status, its headers (names in lower case, repeats kept), its body.
+
+        answer = await client.http.request("GET", "http://localhost:8080/health")
+        print(answer.status, len(answer.body))
+
+    A status of 400 or more is an answer like any other.
+    """
 
     status: int
     headers: list[tuple[str, str]]
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """The first value of a header."""
+        """The first value of a header.
+
+            answer = await client.http.request("GET", "http://localhost:8080/health")
+            print(answer.header("Retry-After"))  # None
+
+        None if there is no such header.
+        """
         return next((value for one, value in self.headers if one == name.lower()), None)
 
 
 class HttpStream:
     """An answer whose body is still coming. Iterate over it in `async with`; it ends with the block.
+
+        async with await client.http.stream("GET", "http://localhost:8080/health") as answer:
+            async for piece in answer:
+                print(answer.status, len(piece))
 
     A caller that does not iterate holds the other server back.
     """
@@ -62,12 +78,21 @@ class HttpStream:
         return self._feed.pieces()
 
     def close(self) -> None:
-        """Ends the request, if it is not over."""
+        """Ends the request, if it is not over.
+
+            answer = await client.http.stream("GET", "http://localhost:8080/health")
+            answer.close()
+
+        The block of `async with` does it, too.
+        """
         self._feed.close()
 
 
 class Http:
     """`client.http`: requests of the executor's machine.
+
+        answer = await client.http.request("GET", "http://localhost:8080/health", timeout=30)
+        print(answer.status)  # 200
 
     A header is (name, value), or (name, value, variable): the value of that variable of the executor is
     appended there, and never leaves it. `timeout` is for all of a request, in seconds.
@@ -90,6 +115,9 @@ class Http:
     ) -> HttpAnswer:
         """Sends a request and returns its answer, whatever the status.
 
+            answer = await client.http.request("POST", "http://localhost:8080/jobs", body=b"build")
+            print(answer.status)  # 200
+
         Raises RequestFailed or CapabilityMissing.
         """
         params = self._params(method, url, headers, body, timeout, follow, stream=False)
@@ -107,6 +135,9 @@ class Http:
         follow: bool = True,
     ) -> HttpStream:
         """Sends a request and returns when its headers are there: `async with await http.stream(...)`.
+
+            async with await client.http.stream("GET", "http://localhost:8080/health") as answer:
+                print(answer.status)  # 200
 
         Raises RequestFailed or CapabilityMissing. Iterating raises HttpFailed when the body is incomplete,
         and ConnectionLost when the connection is lost: a stream is not resumed.

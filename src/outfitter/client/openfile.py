@@ -25,7 +25,13 @@ IN_FLIGHT = 4  # blocks under way: hides a round trip, holds four megabytes
 
 
 class RemoteFile:
-    """An open file. Iterate over it to get its blocks, or read and write at any position."""
+    """An open file. Iterate over it to get its blocks, or read and write at any position.
+
+        async with await client.files.open("build.log") as file:
+            print(await file.read_at(0, 5))  # b'built'
+
+    `files.open` makes one.
+    """
 
     uri: FileUri
     """Where the file is."""
@@ -88,6 +94,9 @@ class RemoteFile:
     async def read_at(self, offset: int, length: int = BLOCK_BYTES) -> bytes:
         """Up to `length` bytes (at most one block); fewer only at the end of the file.
 
+            async with await client.files.open("build.log") as file:
+                print(await file.read_at(0, 5))  # b'built'
+
         After a lost connection the file is opened again. Raises FileChanged if it is then a different file.
         """
         while True:
@@ -115,7 +124,14 @@ class RemoteFile:
         return self.blocks()
 
     async def blocks(self, offset: int = 0) -> AsyncGenerator[bytes, None]:
-        """The blocks from this position to the end; a few are requested ahead."""
+        """The blocks from this position to the end; a few are requested ahead.
+
+            async with await client.files.open("build.log") as file:
+                async for block in file.blocks(6):
+                    print(block)  # b'in 2 seconds'
+
+        Raises as `read_at`.
+        """
         ahead: deque[asyncio.Task[bytes]] = deque()
         try:
             while True:
@@ -136,6 +152,9 @@ class RemoteFile:
 
     async def write_at(self, data: bytes, offset: int) -> None:
         """Writes a block (at most 1 MiB). Returns when there is room for the next one.
+
+            async with await client.files.open("build.log", "replace") as file:
+                await file.write_at(b"built again", 0)
 
         Raises the error of an earlier write, if any.
         """
@@ -170,7 +189,14 @@ class RemoteFile:
     # The end
 
     async def close(self) -> None:
-        """Closes the file. The new content replaces the file when this returns, and not before."""
+        """Closes the file. The new content replaces the file when this returns, and not before.
+
+            file = await client.files.open("build.log", "replace")
+            await file.write_at(b"built again", 0)
+            await file.close()
+
+        Raises the error of a write, or Disconnected if what was written is lost.
+        """
         if self._closed:
             return
         self._closed = True
@@ -188,7 +214,14 @@ class RemoteFile:
         self._check_connection()
 
     def abandon(self) -> None:
-        """Closes the file without keeping what was written."""
+        """Closes the file without keeping what was written.
+
+            file = await client.files.open("build.log", "replace")
+            await file.write_at(b"half of", 0)
+            file.abandon()
+
+        The file stays as it was, unless it was opened with "update".
+        """
         self._closed = True
         for task in self._writes:
             task.cancel()

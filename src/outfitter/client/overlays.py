@@ -36,6 +36,10 @@ class OverlayCalls:
     ) -> PutAnswer:
         """Sets what `producer` adds to commands with `EnvContract(scope=scope)`.
 
+            await client.put_overlay("thread-1", "hook:stage", set={"STAGE": "test"})
+            here = outfitter.EnvContract(scope="thread-1")
+            print((await client.shell("echo $STAGE", contract=here)).text.strip())  # test
+
         This replaces its earlier contribution. `producer` is "user", or "hook:NAME", "plugin:NAME",
         "file:PATH", "editor:NAME"; `scope` is an id that the caller chooses. In `set`, None removes a
         variable. With `strict`, one wrong entry rejects the whole contribution; `merge` keeps the producer's
@@ -59,12 +63,17 @@ class OverlayCalls:
     async def overlay(self, scope: str) -> OverlayAnswer:
         """The `contributions` to the overlay of a scope, with names and without values.
 
+            for one in (await client.overlay("thread-1"))["contributions"]:
+                print(one["producer"], one["set"])
+
         Raises CapabilityMissing.
         """
         return (await self._ask(wire.OverlayResult, "list", wire.ListParams(scope))).encode()
 
     async def drop_overlay(self, scope: str, producer: str | None = None, names: Sequence[str] = ()) -> bool:
         """Removes a producer's contribution, or some of its variables; returns whether it had any.
+
+            print(await client.drop_overlay("thread-2", "hook:stage"))  # False
 
         Without a producer, removes the whole overlay of a session that has ended, including the removals of a
         fork.
@@ -82,6 +91,8 @@ class OverlayCalls:
         hide_secrets: bool = False,
     ) -> EventAnswer:
         """Reports an event of an agent session to the server.
+
+            answer = await client.overlay_event("thread-1", "clear")
 
         `event` is "new", "resume", "clear", "compact", "fork", "cwd" or "root". A "fork" copies the overlay
         to the scope `to`, for a subagent without the variables `unset` and without secrets. Returns the

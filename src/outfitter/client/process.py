@@ -79,7 +79,9 @@ class RemoteProcess(ProcessState):
     """A started command. Iterate over it to get its events, in order, until it closes.
 
         async with client.start(["make"]) as process:  # ended with the block, if it still runs then
-            async for event in process: ...
+            async for event in process:
+                if isinstance(event, outfitter.Output):
+                    print(event.stream, event.data)
 
     An `anext` on `aiter(process)` that is cancelled, as by `asyncio.timeout`, loses nothing.
     """
@@ -120,18 +122,32 @@ class RemoteProcess(ProcessState):
     async def wait(self) -> int:
         """Waits for the end and returns the exit code.
 
+            process = await client.start(["make", "nightly"])
+            print(await process.wait())  # 0
+
         Output is discarded unless another task iterates over it. Raises the same errors as iterating.
         """
         return await self._feed.wait()
 
     def discard(self) -> None:
-        """Drops output that waits or is still to come, so that it does not slow the command down."""
+        """Drops output that waits or is still to come, so that it does not slow the command down.
+
+            async with client.start(["make", "nightly"]) as process:
+                process.discard()
+                print(await process.wait())  # 0
+
+        Iterating then gives the exit and no more output.
+        """
         self._feed.abandon()
 
     # Control
 
     async def write(self, data: bytes | str) -> str:
         """Sends input; returns the server's status ("accepted", "stdinClosed", "unknownProcess", ...).
+
+            async with client.start(["sh", "-c", "read name; echo hello $name"], stdin=True) as process:
+                await process.write("world" + chr(10))
+                print((await process.stdout.readline()).decode().strip())  # hello world
 
         Text is sent as UTF-8. Large input is sent in pieces, and the call waits for a command that reads
         slowly.
@@ -146,7 +162,15 @@ class RemoteProcess(ProcessState):
             return status
 
     async def close_stdin(self) -> str:
-        """Closes stdin; on a terminal, types Ctrl-D. Raises CapabilityMissing if the server cannot do it."""
+        """Closes stdin; on a terminal, types Ctrl-D.
+
+            async with client.start(["cat"], stdin=True) as process:
+                await process.write("all of it")
+                await process.close_stdin()
+                print(await process.stdout.read())  # b'all of it'
+
+        Returns the server's status, as `write` does. Raises CapabilityMissing if the server cannot do it.
+        """
         async with self._writing:
             if self.tty and not self._session.offers("processStdinEof"):
                 return await self._write(b"\x04", eof=False)
@@ -161,13 +185,22 @@ class RemoteProcess(ProcessState):
         return (await self._session.ask(wire.WriteResult, "process/write", params, repeat=True)).status
 
     async def interrupt(self) -> None:
-        """Sends SIGINT, like Ctrl-C. Raises Disconnected if it may not have arrived."""
+        """Sends SIGINT, like Ctrl-C.
+
+            async with client.start(["sleep", "60"]) as process:
+                await process.interrupt()
+                print(await process.wait())  # 130
+
+        Raises Disconnected if it may not have arrived.
+        """
         await self._session.call("process/signal", wire.SignalParams(self.process_id).encode())
 
     async def signal(self, signal: str | int) -> None:
         """Sends a signal to the command's process group, or to the job in the foreground of its terminal.
 
-            await process.signal("TERM")
+            async with client.start(["sleep", "60"]) as process:
+                await process.signal("TERM")
+                print(await process.wait())  # 143
 
         `signal` is a name with or without "SIG", or a number. Raises CapabilityMissing if the server knows
         no other signal than INT, and Disconnected if it may not have arrived.
@@ -182,6 +215,9 @@ class RemoteProcess(ProcessState):
     async def terminate(self, grace: float = 0.0) -> bool:
         """Ends the command and everything it started; returns True if it was still running.
 
+            process = await client.start(["sleep", "60"])
+            print(await process.terminate(grace=5))  # True
+
         With `grace`, the command first gets SIGTERM and that many seconds to end by itself, if the server
         supports it.
         """
@@ -192,7 +228,13 @@ class RemoteProcess(ProcessState):
         return result.running
 
     async def resize(self, rows: int, cols: int) -> None:
-        """Sets the size of the command's terminal. Raises CapabilityMissing if the server cannot do it."""
+        """Sets the size of the command's terminal.
+
+            async with client.start(["sleep", "60"], tty=(24, 80)) as process:
+                await process.resize(50, 120)
+
+        Raises CapabilityMissing if the server cannot do it.
+        """
         self._session.require("processResize", "resize a terminal")
         params = wire.ResizeParams(self.process_id, wire.TerminalSize(rows, cols)).encode()
         await self._session.call("process/resize", params)
@@ -200,11 +242,20 @@ class RemoteProcess(ProcessState):
     def end(self) -> None:
         """Ends the command and everything it started, in the background, and discards its output.
 
+            process = await client.start(["sleep", "60"])
+            process.end()
+
         Without a connection, it is ended after the recovery.
         """
         self._feed.end()
 
     def keep(self) -> None:
-        """Leaves the command running when the client closes, for as long as the server keeps the session."""
+        """Leaves the command running when the client closes, for as long as the server keeps the session.
+
+            process = await client.start(["make", "nightly"])
+            process.keep()
+
+        `resume` of `connect` finds it again. `start(..., detach=True)` keeps a command to its end.
+        """
         self._feed.kept = True
         self._session.leaves = False  # its output can be read until the server forgets it

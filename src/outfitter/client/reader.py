@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class OutputReader:
     """The stdout or the stderr of a command, as it comes.
 
-        async with client.start(["server"]) as process:
-            print(await process.stdout.readline())
+        async with client.start(["sh", "-c", "echo ready; sleep 60"]) as process:
+            print((await process.stdout.readline()).decode().strip())  # ready
 
     It takes its bytes from the events of the process: read either the readers or the events. What the other
     stream prints meanwhile waits for its reader, and slows the command down when 8 MiB wait.
@@ -27,14 +27,26 @@ class OutputReader:
         self._stream = stream
 
     async def read(self, limit: int = -1) -> bytes:
-        """At most `limit` bytes, as soon as there are some, or all to the end; b"" at the end."""
+        """At most `limit` bytes, as soon as there are some, or all to the end; b"" at the end.
+
+            async with client.start(["echo", "hello"]) as process:
+                print((await process.stdout.read()).strip())  # b'hello'
+
+        Raises the same errors as iterating over the process.
+        """
         while limit < 0 or not self._kept:
             if limit == 0 or not await self._more():
                 break
         return self._take(len(self._kept) if limit < 0 else limit)
 
     async def readline(self) -> bytes:
-        """The next line with its end; without one if the output ends with it; b"" at the end."""
+        """The next line with its end; without one if the output ends with it; b"" at the end.
+
+            async with client.start(["echo", "hello"]) as process:
+                print((await process.stdout.readline()).strip())  # b'hello'
+
+        Raises the same errors as iterating over the process.
+        """
         looked = 0
         while (end := self._kept.find(b"\n", looked)) < 0:
             looked = len(self._kept)

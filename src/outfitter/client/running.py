@@ -170,7 +170,9 @@ class RunCalls(CommandCalls):
     ) -> Completed | CompletedText:
         """Runs a text in the executor's shell; with `login`, in a login shell. The rest is as for `run`.
 
-        await client.shell("make test 2>&1 | tail -5", check=True)
+            done = await client.shell("make test 2>&1 | tail -5", check=True)
+
+        Raises what `run` raises.
         """
         argv = self.shell_argv(command, login=login)
         options = {**options, "shell": False}

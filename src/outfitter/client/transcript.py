@@ -20,9 +20,11 @@ LIMIT_BYTES = 1 << 20  # a long screen log; what is older is dropped
 class Transcript:
     """Keeps the newest output of a process as it comes, both streams in one.
 
+        process = await client.start(["sh", "-c", "echo password:; sleep 60"])
         transcript = outfitter.Transcript(process)
-        await transcript.find(["$ ", "password:"], seconds=5)
-        print(transcript.take())
+        print(await transcript.find(["$ ", "password:"], seconds=30))  # password:
+        print(transcript.take().split())  # ['password:']
+        await process.terminate()
 
     It takes the events of the process from now on; nobody else should iterate over it. Text is UTF-8, and a
     character that is not whole yet is left for the next time.
@@ -44,11 +46,23 @@ class Transcript:
         return self._following.done()
 
     def text(self) -> str:
-        """All that is kept."""
+        """All that is kept.
+
+            transcript = outfitter.Transcript(await client.start(["echo", "done"]))
+            print(transcript.text())
+
+        It stays; `take` gives each piece once.
+        """
         return _whole(self._all.bytes(), last=self.closed)[0]
 
     def take(self) -> str:
-        """What has come since it was last taken."""
+        """What has come since it was last taken.
+
+            transcript = outfitter.Transcript(await client.start(["echo", "done"]))
+            print(transcript.take())
+
+        `text` goes on to have it.
+        """
         text, rest = _whole(self._new.bytes(), last=self.closed)
         self._new = Kept(self._limit, "tail")
         self._new.add(rest)
@@ -56,6 +70,9 @@ class Transcript:
 
     async def wait(self, seconds: float | None = None) -> bool:
         """Waits for the end of the output, for so many seconds at most; returns whether it has come.
+
+            transcript = outfitter.Transcript(await client.start(["echo", "done"]))
+            print(await transcript.wait(seconds=30))  # True
 
         Raises the error that ended the output, if one did.
         """
@@ -65,6 +82,9 @@ class Transcript:
 
     async def find(self, strings: Sequence[str], seconds: float | None = None) -> str | None:
         """Waits until the text that is not taken yet contains one of these; returns which.
+
+            transcript = outfitter.Transcript(await client.start(["echo", "done"]))
+            print(await transcript.find(["done", "failed"], seconds=30))  # done
 
         None if the time is over, or the output has ended without it. Raises as `wait`.
         """
@@ -86,7 +106,13 @@ class Transcript:
             return None
 
     def close(self) -> None:
-        """Takes no more events; the process goes on."""
+        """Takes no more events; the process goes on.
+
+            transcript = outfitter.Transcript(await client.start(["echo", "done"]))
+            transcript.close()
+
+        What it has kept stays.
+        """
         self._following.cancel()
 
     def _check(self) -> None:

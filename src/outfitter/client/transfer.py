@@ -61,7 +61,7 @@ class Transfers:
     async def upload(self, local: Place, remote: Place) -> None:
         """Copies a file or a tree of this machine to the path `remote`, with modes where the server can.
 
-            await client.files.upload("src", "/w/src")
+            await client.files.upload("src", "backup/src")
 
         `remote` is the copy itself, never a directory to put it into. Files that are there are replaced,
         others stay. Symbolic links are followed; links to directories inside a tree, and what is neither a
@@ -75,7 +75,7 @@ class Transfers:
     async def download(self, remote: Place, local: Place) -> None:
         """Copies a file or a tree of the executor to the path `local` of this machine.
 
-            await client.files.download("/w/dist", "dist")
+            await client.files.download("src", "copy-of-src")
 
         The rules are those of `upload`.
         """

@@ -23,6 +23,8 @@ _WAITING = 1000  # notices that nobody has taken; then they become one that says
 class FileChanges:
     """What changed: (URI, "created", "modified" or "removed").
 
+        changes = outfitter.client.watch.FileChanges([("file:///srv/app/a.py", "created")])
+
     With `overflow` the list is incomplete: read the files again.
     """
 
@@ -32,6 +34,10 @@ class FileChanges:
 
 class Watch:
     """Iterate over it to get changes, in `async with`; the watch ends with the block.
+
+        async with await client.files.watch("src") as watch:
+            await client.files.write("src/new.py", "x = 1")
+            print((await anext(aiter(watch))).overflow)  # False
 
     A server ends a watch with its connection. After a recovery the watch is set up again, and what happened
     in between is reported as an overflow.
@@ -55,7 +61,13 @@ class Watch:
         return self._feed.changes()
 
     def close(self) -> None:
-        """Ends the watch."""
+        """Ends the watch.
+
+            watch = await client.files.watch("src")
+            watch.close()
+
+        A loop over its changes ends.
+        """
         self._feed.close()
 
 

@@ -22,7 +22,12 @@ EARLY_BYTES = 16 << 20
 
 @record
 class Output:
-    """A piece of output; `stream` is "stdout", "stderr" or "pty"."""
+    """A piece of output; `stream` is "stdout", "stderr" or "pty".
+
+        await client.run(["make"], on_output=lambda piece: print(piece.stream, piece.data))
+
+    Pieces end anywhere, in the middle of a line or of a character.
+    """
 
     stream: str
     data: bytes
@@ -31,6 +36,10 @@ class Output:
 @record
 class Exited:
     """The command has exited. Output of its descendants may still follow.
+
+        async for event in await client.start(["make"]):
+            if isinstance(event, outfitter.Exited):
+                print(event.code)  # 0
 
     `sandbox_denied` is None if the server did not report it. `signal` is the number of the one that ended the
     command, as far as the server says.

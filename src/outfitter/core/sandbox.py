@@ -40,6 +40,10 @@ _MARKS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.:")
 class Sandbox:
     """What a command, or a file request, may do on its executor.
 
+        sandbox = outfitter.Sandbox.workspace_write(domains=["pypi.org"], deny_read=["secrets"])
+        done = await client.run(["make"], sandbox=sandbox)
+        print(done.sandbox_denied)  # False
+
     `mode` is "read-only", "workspace-write" (the directory of the command, or `roots`, and the temporary
     directories may be written) or "full-access". `writable` are more paths that may be written, `deny_read`
     paths and patterns that stay hidden. Without `network` no network is reached, but for `domains`. Paths are
@@ -77,7 +81,12 @@ class Sandbox:
         deny_read: Iterable[str] = (),
         network: bool = False,
     ) -> Sandbox:
-        """Everything may be read, and nothing written but `writable`."""
+        """Everything may be read, and nothing written but `writable`.
+
+            done = await client.run(["git", "--version"], sandbox=outfitter.Sandbox.read_only())
+
+        Raises SettingInvalid.
+        """
         return cls(
             READ_ONLY,
             writable=_texts(writable),
@@ -98,6 +107,8 @@ class Sandbox:
     ) -> Sandbox:
         """Everything may be read; the workspace, the temporary directories and `writable` may be written.
 
+            sandbox = outfitter.Sandbox.workspace_write(roots=["/srv/app"], network=True)
+
         The workspace is the command's directory, or `roots`. In it, and in each of `writable`, these stay
         read-only: .git, .agents, .codex and .aws.
         """
@@ -112,7 +123,12 @@ class Sandbox:
 
     @classmethod
     def full_access(cls, *, domains: Iterable[str] = (), deny_read: Iterable[str] = ()) -> Sandbox:
-        """Nothing is confined but what `deny_read` and `domains` say."""
+        """Nothing is confined but what `deny_read` and `domains` say.
+
+            sandbox = outfitter.Sandbox.full_access(deny_read=["**/*.pem"])
+
+        Raises SettingInvalid.
+        """
         return cls(FULL, domains=_texts(domains), deny_read=_texts(deny_read))
 
     @property

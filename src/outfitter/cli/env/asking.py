@@ -14,7 +14,7 @@ from ...env.redact import Secrets
 from ...errors import SettingInvalid
 from ...providers import inherited
 from ..patience import patiently
-from ..wishes import asked, wire_contract, wire_policy
+from ..wishes import asked, client_contract, client_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,11 +127,9 @@ def there(target: Target, question: Callable[[Client], Awaitable[_T]]) -> _T:
 
 
 def _wire(flags: Flags) -> dict[str, Any]:
-    from ...client.environment import CONTRACT
-
     return {
         "cwd": flags["cwd"],
         "env": dict(flags["env"]),
-        "policy": wire_policy(flags) or CONTRACT,
-        "contract": wire_contract(flags),
+        "policy": client_policy(flags),
+        "contract": client_contract(flags),
     }
