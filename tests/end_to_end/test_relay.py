@@ -52,6 +52,31 @@ def test_our_client_runs_commands_on_either_executor(place: tuple[str, Rendezvou
     asyncio.run(scenario())
 
 
+def test_who_leaves_takes_the_session_along_and_who_is_taken_over_stays_away(
+    place: tuple[str, Rendezvous, str],
+) -> None:
+    """The service could not have said either: codes go inside of the encrypted stream."""
+    kind, service, token = place
+    if kind != "outfitter":
+        return  # stock Codex offers neither
+
+    async def scenario() -> None:
+        url = f"noise+{service.url}/box"
+        async with outfitter.connect(url, token=token) as client:
+            await client.run(["true"])
+            left = client.session_id
+        with pytest.raises(outfitter.OutfitterError, match=f"unknown session id {left}"):
+            async with outfitter.connect(url, token=token, resume=left):
+                pass
+        async with outfitter.connect(url, token=token) as client:
+            process = await client.start(["cat"], stdin=True)
+            async with outfitter.connect(url, token=token, resume=client.session_id, take_over=True):
+                with pytest.raises(outfitter.SessionExpired, match="taken the session over"):
+                    await process.wait()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60 * SECOND))
+
+
 def test_large_messages_and_much_output_arrive_whole(
     place: tuple[str, Rendezvous, str], tmp_path: Path
 ) -> None:

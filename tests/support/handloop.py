@@ -34,6 +34,11 @@ class HandLoop:
         return sum(timer.callback is not None for _, _, timer in self._timers)
 
     @property
+    def readers(self) -> list[int]:
+        """The descriptors that somebody reads."""
+        return list(self._readers)
+
+    @property
     def writers(self) -> list[int]:
         """The descriptors that somebody waits to write to."""
         return list(self._writers)

@@ -83,7 +83,7 @@ class Forwarding:
     def lost(self, reason: str) -> None:
         self._over = True
         if self._socket is not None:
-            self._socket.close(1001, "the stream has ended")
+            self._socket.close(self._stream.close_code or 1001, "the stream has ended")
 
     # From the destination
 
@@ -98,8 +98,9 @@ class Forwarding:
             self._stream.resume_reading()
 
     def gone(self, reason: str) -> None:
-        if not self._over:
-            self._stream.close(1000, reason)
+        if not self._over and self._socket is not None:
+            code = self._socket.close_code
+            self._stream.close(1000 if code in (None, 1005) else code, reason)  # 1005: it gave none
 
 
 class _Back:
