@@ -199,6 +199,31 @@ def test_a_stream_whose_server_leaves_too_much_unread_ends_alone(service: Servic
     assert well.got == [b"on"] and service.over == []
 
 
+def test_where_principals_take_turns_a_stream_is_heard_in_its_own(service: Service) -> None:
+    """Else whoever is served now would pay for what others start."""
+    calling, server = service.stream("s")
+    service.loop.takes_turns = True
+    frames = data(calling, *(b"%d" % n for n in range(20)))
+    for frame in frames:
+        service.carrier.frame(frame)
+    assert server.got == []
+    service.turn()
+    assert server.got == [b"%d" % n for n in range(20)]
+
+
+def test_a_stream_that_brings_more_than_may_wait_is_heard_at_once(service: Service) -> None:
+    calling, server = service.stream("s")
+    service.loop.takes_turns = True
+    for number in range(300):
+        [frame] = data(calling, b"%d" % number)
+        service.carrier.frame(frame)
+    assert 300 - 64 <= len(server.got) < 300
+    service.turn()
+    service.turn()
+    service.turn()
+    assert server.got == [b"%d" % n for n in range(300)] and server.lost_for == []
+
+
 def test_a_message_in_pieces_goes_whole_and_what_was_sent_meanwhile_behind_it(service: Service) -> None:
     calling, server = service.stream("s")
     transport = server.transport

@@ -22,6 +22,7 @@ class HandLoop:
     """Offers what `outfitter.loop.Loop` asks for."""
 
     def __init__(self) -> None:
+        self.takes_turns = False
         self.now = 1000.0
         self._order = itertools.count()
         self._timers: list[tuple[float, int, Timer]] = []

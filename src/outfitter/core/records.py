@@ -58,7 +58,7 @@ def cut(*messages: tuple[bytes, ...]) -> list[bytes | memoryview]:
 
 
 def farewell(code: int, reason: str) -> bytes:
-    """The last piece of an end that says why it goes. To a peer that knows none, the stream is over as well."""
+    """The last piece of an end that says why it goes. To a peer that knows none, the stream is over too."""
     return bytes(4) + close_payload(code, reason)
 
 

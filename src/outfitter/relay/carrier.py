@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # only for a service that sends what has to be refused and takes no refusals: above HIGH it is not read.
 _SOCKET_BYTES = 256 << 10
 _QUEUED_MESSAGES = 128  # that came for a stream whose server does not read; the reference's limit
+_PATIENT = 64  # that may wait for the turn of their principal; a stream that brings more waits no longer
 _NORMAL = 1000  # the close code that says nothing
 _BATCH = 8  # messages handled in one go before other streams get their turn
 
@@ -171,20 +172,30 @@ class StreamTransport(Joining):
     def take(self, messages: list[bytes]) -> bool:
         """Delivers messages in order; False when too many wait."""
         self._inbox.extend(messages)
-        if not self._delivering:
+        fair = getattr(self._loop, "takes_turns", False)
+        if self._delivering:
+            if fair and len(self._inbox) > _PATIENT:
+                self._hand_over()
+        elif fair:  # it is the turn of the socket, which is nobody's
+            self._delivering = True
+            self._loop.call_soon(self._deliver)
+        else:
             self._deliver()
         return len(self._inbox) <= _QUEUED_MESSAGES
 
     def _deliver(self) -> None:
         self._delivering = False
+        self._hand_over()
+        if self._inbox and not self._hold and not self._told:
+            self._delivering = True
+            self._loop.call_soon(self._deliver)
+
+    def _hand_over(self) -> None:
         inbox = self._inbox
         for _ in range(_BATCH):
             if not inbox or self._hold or self._told:
                 return
             self.receiver.message(inbox.popleft())
-        if inbox and not self._hold:
-            self._delivering = True
-            self._loop.call_soon(self._deliver)
 
     def pause_reading(self) -> None:
         self._hold = True
