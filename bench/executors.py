@@ -51,7 +51,7 @@ def main(url: str, path: str) -> int:
         named = [line.split() for line in file]
 
     def dial_out(loop: EpollLoop, connected: Callable[[Any], None], gave_up: Callable[[str], None]) -> _Many:
-        return _Many([_executor(loop, url, *one, connected, gave_up) for one in named])
+        return _Many([_executor(loop, url, name, token, connected, gave_up) for name, token in named])
 
     return serve_remote(ServerSettings(max_sessions=SESSIONS, max_connections=SESSIONS), dial_out)
 
