@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..core.records import Sealer
     from ..core.streams import Action, Streams
-    from ..loop import Loop
+    from ..loop import EpollLoop
     from ..transport.sockets import Stream
 
 # What the socket holds of all streams: enough for it never to run dry, little to wait behind. It holds more
@@ -40,7 +40,7 @@ class Carrier:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EpollLoop,
         sock: Stream,
         streams: Streams,
         connected: Callable[[StreamTransport], None],
@@ -151,7 +151,7 @@ class Carrier:
 class StreamTransport(Joining):
     """A server's end of one stream: see `transport.base.Serving`."""
 
-    def __init__(self, loop: Loop, carrier: Carrier, begun: Begun, principal: str) -> None:
+    def __init__(self, loop: EpollLoop, carrier: Carrier, begun: Begun, principal: str) -> None:
         super().__init__(loop)
         self._carrier = carrier
         self.instance = begun.instance
@@ -172,11 +172,10 @@ class StreamTransport(Joining):
     def take(self, messages: list[bytes]) -> bool:
         """Delivers messages in order; False when too many wait."""
         self._inbox.extend(messages)
-        fair = getattr(self._loop, "takes_turns", False)
         if self._delivering:
-            if fair and len(self._inbox) > _PATIENT:
+            if self._loop.takes_turns and len(self._inbox) > _PATIENT:
                 self._hand_over()
-        elif fair:  # it is the turn of the socket, which is nobody's
+        elif self._loop.takes_turns:  # it is the turn of the socket, which is nobody's
             self._delivering = True
             self._loop.call_soon(self._deliver)
         else:

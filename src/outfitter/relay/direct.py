@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Mapping
 
-    from ..loop import Loop
+    from ..loop import EpollLoop
     from ..transport.address import Address
     from ..transport.sockets import Stream
     from .registry import Registry
@@ -77,7 +77,7 @@ class DirectExecutor(DialsOut[DirectAnswer]):
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EpollLoop,
         registry: Registry,
         signer: Signer,
         connected: Callable[[DirectTransport], None],
@@ -108,7 +108,7 @@ class DirectTransport(Joining):
     """A server's end of the socket: see `transport.base.Serving`."""
 
     def __init__(
-        self, loop: Loop, sock: Stream, registration: DirectAnswer, over: Callable[[str], None]
+        self, loop: EpollLoop, sock: Stream, registration: DirectAnswer, over: Callable[[str], None]
     ) -> None:
         super().__init__(loop)
         self._socket = OutwardSocket(loop, sock, MAX_MESSAGE, self, texts=True)

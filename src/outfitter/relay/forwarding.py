@@ -16,7 +16,7 @@ from ..transport.outward import OutwardSocket, dial_outward
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..loop import Loop
+    from ..loop import EpollLoop
     from ..protocol.websocket import Payload
     from ..transport.address import Address
     from ..transport.sockets import Stream
@@ -28,7 +28,7 @@ _DIAL_SECONDS = 10.0  # the reference's
 class Forwarding:
     """One stream, and its connection to the destination: the receiver of what the stream brings."""
 
-    def __init__(self, loop: Loop, stream: StreamTransport, destination: Address) -> None:
+    def __init__(self, loop: EpollLoop, stream: StreamTransport, destination: Address) -> None:
         self._loop = loop
         self._stream = stream
         self._destination = destination

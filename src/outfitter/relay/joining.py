@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..loop import Loop
+    from ..loop import EpollLoop
     from ..transport.base import Receiver
 
 
@@ -23,7 +23,7 @@ class Joining:
     has_room = True  # for the next piece: nothing of the message has been sent
     _crowded = False  # more than LOW waits, so `drained` is owed
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: EpollLoop) -> None:
         self._loop = loop
         self._fragments: list[bytes] | None = None
         self._joined = 0  # their bytes
