@@ -226,10 +226,12 @@ class ExecArm:
             self._workshop.stop(server)
 
     @contextmanager
-    def beside(self, name: str, argv: Sequence[str]) -> Iterator[tuple[Server, str]]:
+    def beside(
+        self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[Server, str]]:
         """Another program, with a home of its own that is empty."""
         name = f"{self.name}-{name}"
-        server = self._workshop.start(name, argv)
+        server = self._workshop.start(name, argv, env=env)
         try:
             yield server, self._workshop.home(name)
         finally:

@@ -30,7 +30,7 @@ from outfitter.relay.authority import EXECUTE, USE, Authority
 from outfitter.relay.keys import Keys
 from outfitter.relay.store import SqliteStore
 
-__all__ = ["Crowd", "Turns", "crowd", "upgraded"]
+__all__ = ["Crowd", "Turns", "crowd", "turns_of", "upgraded"]
 
 FRAME: Final = 300  # bytes: the request for a short command, encrypted
 SETTLE: Final = 0.5
@@ -165,20 +165,10 @@ class _Round:
                     self._execute(fd)
                 else:
                     self._answered(fd)
-        times = sorted(self._times)
-        if not times:
-            raise BenchError("nobody was answered")
         of_executors: Counter[int] = Counter()
         for fd, (_, executor, _) in self._harnesses.items():
             of_executors[executor] += self._answers[fd]
-        return Turns(
-            len(times),
-            now - begin,
-            _spread(of_executors.values()),
-            _spread(self._answers.values()),
-            times[len(times) // 2],
-            times[len(times) * 99 // 100],
-        )
+        return turns_of(self._times, now - begin, of_executors.values(), self._answers.values())
 
     def _say(self, fd: int) -> None:
         sock, _, frame = self._harnesses[fd]
@@ -203,6 +193,17 @@ class _Round:
         self._times.append(time.perf_counter() - self._asked[fd])
         self._answers[fd] += 1
         self._say(fd)
+
+
+def turns_of(
+    times: list[float], seconds: float, of_executors: Collection[int], of_streams: Collection[int]
+) -> Turns:
+    """From how long each answer took, and how many everybody got."""
+    if not times:
+        raise BenchError("nobody was answered")
+    times = sorted(times)
+    p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+    return Turns(len(times), seconds, _spread(of_executors), _spread(of_streams), p50, p99)
 
 
 def _spread(answers: Collection[int]) -> float:

@@ -70,6 +70,13 @@ class RawHarness:
 
     def one_shot(self, *argv: str) -> float:
         """Seconds from sending process/start to process/closed."""
+        begin = time.perf_counter()
+        self.begin(*argv)
+        self._until(b'"process/closed"')
+        return time.perf_counter() - begin
+
+    def begin(self, *argv: str) -> None:
+        """Starts a command."""
         number = next(self._numbers)
         params = {
             "processId": f"bench-{os.getpid()}-{number}",
@@ -78,11 +85,15 @@ class RawHarness:
             "env": {"PATH": "/usr/bin:/bin"},
             "tty": False,
         }
-        request = json.dumps({"id": number, "method": "process/start", "params": params}).encode()
-        begin = time.perf_counter()
-        self._send(request)
-        self._until(b'"process/closed"')
-        return time.perf_counter() - begin
+        self._send(json.dumps({"id": number, "method": "process/start", "params": params}).encode())
+
+    def has_ended(self) -> bool:
+        """Reads what is there; whether the command has ended."""
+        self._read()
+        return self._look_for(b'"process/closed"')
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def _send(self, message: bytes) -> None:
         assert self._calling.sealer is not None
@@ -91,14 +102,17 @@ class RawHarness:
             self._socket.sendall(b"".join(ws.sealed(self._writer.head(seq, len(record)), record)))
 
     def _until(self, word: bytes) -> None:
-        while True:
-            while self._inbox:
-                message = self._inbox.popleft()
-                if b'"error":{' in message:
-                    raise BenchError(message.decode(errors="replace")[:200])
-                if word in message:
-                    return
+        while not self._look_for(word):
             self._read()
+
+    def _look_for(self, word: bytes) -> bool:
+        while self._inbox:
+            message = self._inbox.popleft()
+            if b'"error":{' in message:
+                raise BenchError(message.decode(errors="replace")[:200])
+            if word in message:
+                return True
+        return False
 
     def _read(self) -> None:
         try:

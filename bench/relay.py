@@ -10,26 +10,29 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from statistics import median
 from typing import Final
 
 import outfitter
+from bench import procfs
 from bench.arms import ROOT, ExecArm
 from bench.client import ExecClient, Launch
-from bench.crowd import crowd
+from bench.commands import Commands, executors
+from bench.crowd import SETTLE, crowd
 from bench.errors import BenchError
 from bench.harness import RawHarness
 from bench.measure import Effort, Metric, Values, Workload
 from outfitter.relay.authority import EXECUTE, USE, Authority
 from outfitter.relay.store import SqliteStore
 
-__all__ = ["CROWD", "WORKLOAD"]
+__all__ = ["COMMANDERS", "CROWD", "WORKLOAD"]
 
 OUTPUT: Final = 256 << 20
 IDLE: Final = 2_000
 EXECUTORS: Final = 200
 STREAMS: Final = 10  # of each
+COMMANDS: Final = 8  # of each stream, on average
 _NAME: Final = "box"
 _WARM_UP: Final = 20
 _TRUE: Final = Launch("true")
@@ -43,11 +46,11 @@ class _Service:
         self.port, self.pid, self.store = port, pid, store
         self.url = f"http://127.0.0.1:{port}"
 
-    def token(self, role: str) -> str:
+    def token(self, role: str, name: str = _NAME) -> str:
         store = SqliteStore(self.store)
         try:
             authority = Authority(store, time.time, "ws://unused")
-            return authority.enrol(authority.code("bench", _NAME, role)).token
+            return authority.enrol(authority.code("bench", name, role)).token
         finally:
             store.close()
 
@@ -130,6 +133,36 @@ def _crowd(arm: ExecArm, effort: Effort) -> Values:
     }
 
 
+def _commands(arm: ExecArm, effort: Effort) -> Values:
+    """Real commands on all streams at once: memory and turns with everything between them."""
+    names = [f"box{number}" for number in range(EXECUTORS)]
+    with _service(arm) as service, ExitStack() as stack:
+        named = [(name, service.token(EXECUTE, name)) for name in names]
+        pids = stack.enter_context(executors(arm, service.url, named))
+        before = _rest([service.pid]), _rest(pids)
+        commands = Commands(stack)
+        for name in names:
+            commands.join(service.url, name, service.token(USE, name), STREAMS)
+        turns = commands.take_turns(COMMANDS, "true")
+        after = _rest([service.pid]), _rest(pids)
+    streams = EXECUTORS * STREAMS
+    return {
+        "relay.commands": turns.answers / turns.seconds,
+        "relay.commands.p50": turns.p50 * 1e3,
+        "relay.commands.p99": turns.p99 * 1e3,
+        "relay.commands.executors": turns.executors,
+        "relay.commands.streams": turns.streams,
+        "relay.commands.service": (after[0] - before[0]) / streams,
+        "relay.commands.executor": (after[1] - before[1]) / streams,
+    }
+
+
+def _rest(pids: list[int]) -> int:
+    """Kilobytes of processes that have come to rest."""
+    time.sleep(SETTLE)
+    return procfs.rss_kb(pids)
+
+
 WORKLOAD: Final = Workload(
     "relay",
     ("P24",),
@@ -155,5 +188,22 @@ CROWD: Final = Workload(
     _crowd,
     servers=("ours",),
     max_rounds=3,
+    needs_server=False,
+)
+COMMANDERS: Final = Workload(
+    "relaycommands",
+    ("P25",),
+    (
+        Metric("relay.commands", "`true` on 2,000 streams of 200 executors at once", "1/s", "higher"),
+        Metric("relay.commands.p50", "the same, p50 of one", "ms"),
+        Metric("relay.commands.p99", "the same, p99 of one", "ms"),
+        Metric("relay.commands.executors", "commands of the executor that ran most, over the least", "x"),
+        Metric("relay.commands.streams", "commands of the stream that ran most, over the least", "x"),
+        Metric("relay.commands.service", "RSS of the service for each of these streams", "kB"),
+        Metric("relay.commands.executor", "RSS of their executor, with its session", "kB"),
+    ),
+    _commands,
+    servers=("ours",),
+    max_rounds=1,  # it begins 200 executors and 2,000 streams, which takes half a minute
     needs_server=False,
 )

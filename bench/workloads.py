@@ -787,6 +787,7 @@ WORKLOADS: Final = (
     network.WORKLOAD,
     relay.WORKLOAD,
     relay.CROWD,
+    relay.COMMANDERS,
     Workload(
         "projects",
         ("P18",),

@@ -101,6 +101,7 @@ class EpollLoop:
         self.poll: Callable[[float], list[tuple[int, int]]] = self._epoll.poll
         # What runs the callbacks that are due: `server.fairness` puts its own in its place.
         self.run_ready: Callable[[], None] = self._run_ready
+        self.takes_turns = False  # whether it does, principal by principal
         self.can_wait: set[int] = set()  # descriptors whose input nobody waits for piece by piece
         self.turn: list[str] = []  # what was done in this turn, in words, for the log
         self.on_stall: Callable[[float], object] | None = None  # gets the seconds of every such turn

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outfitter.core import records
 from outfitter.core.noise import Channel, cipher, nonce
-from outfitter.core.records import MAX_MESSAGE, MAX_RECORD, Opener, Sealer, cut
+from outfitter.core.records import MAX_MESSAGE, MAX_RECORD, Opener, Sealer, cut, farewell
 from outfitter.errors import RemoteProtocolError
 
 KEY = bytes(range(32))
@@ -132,3 +132,17 @@ def test_numbers_are_not_used_up_to_the_last_one() -> None:
         sealer.seal(b"x")
     with pytest.raises(RemoteProtocolError):
         opener.open(records._LAST, record(records._LAST, framed(b"x")))
+
+
+def test_a_farewell_has_code_and_reason_behind_the_last_messages() -> None:
+    opener = Opener(CHANNEL)
+    assert opener.open(0, record(0, framed(b"last") + farewell(4002, "ü" * 100))) == [b"last"]
+    assert opener.farewell == (4002, "ü" * 61)  # as much as a close frame may have
+
+
+@pytest.mark.parametrize("body", [b"", b"\x03", b"\x03\xed", b"\x0f\xa2\xff", b"\x0f\xa2" + bytes(124)])
+def test_a_length_of_zero_without_a_code_that_may_be_sent_ends_the_stream(body: bytes) -> None:
+    opener = Opener(CHANNEL)
+    with pytest.raises(RemoteProtocolError):
+        opener.open(0, record(0, bytes(4) + body))
+    assert opener.farewell is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from outfitter.core import streams
 from outfitter.core.calling import Calling, Invitation
-from outfitter.core.records import cut
+from outfitter.core.records import cut, farewell
 from outfitter.core.streams import Begun, Came, Ended, Send, Streams, Validate
 from outfitter.errors import Disconnected, RemoteProtocolError
 from outfitter.protocol import relay
@@ -70,6 +70,20 @@ def test_a_stream_begins_goes_on_and_ends() -> None:
     assert harness.receive(relay.DataWriter("s").head(seq, len(record)) + record) == [b"answer"]
     assert one.receive(relay.reset("s", "bye"), 0.0) == [Ended(1)]
     assert one.active == 0
+
+
+def test_each_end_can_say_why_it_goes_and_nobody_else() -> None:
+    one = executor()
+    harness, begun = opened(one)
+    seq, record = begun.sealer.seal(farewell(4001, "taken over"))
+    assert harness.receive(relay.DataWriter("s").head(seq, len(record)) + record) == []
+    assert harness.farewell == (4001, "taken over")
+    assert harness.sealer is not None
+    seq, record = harness.sealer.seal(farewell(4002, ""))
+    frame = relay.DataWriter("s").head(seq, len(record)) + record
+    assert one.receive(frame, 0.0) == [Ended(1, (4002, ""))]
+    assert one.active == 0
+    assert one.receive(frame, 0.0) == [RESET]
 
 
 UNKNOWN: dict[str, tuple[Callable[[], bytes], list[streams.Action]]] = {

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import json
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import mcpserver
+from tests.support.appserver import TOKENS_IN_FILE, log_in
 from tests.support.codex import Run, run_codex
-from tests.support.mcpweb import web_server
+from tests.support.machine import SECOND
+from tests.support.mcpweb import guarded_server, web_server
 from tests.support.model import Model, Script, exec_command, mcp_tool, modelling
 from tests.support.servers import serving
 from tests.support.tap import Heard, Tap, tapping
@@ -40,7 +43,11 @@ class Stage:
         self.cwd = root / "work"
 
     def play(
-        self, script: Callable[[], Script], tables: str = "", features: tuple[str, ...] = ()
+        self,
+        script: Callable[[], Script],
+        tables: str = "",
+        features: tuple[str, ...] = (),
+        config: str = "",
     ) -> tuple[Run, Model]:
         args = [part for one in features for part in ("-c", f"features.{one}=true")]
         with modelling(script) as model:
@@ -49,6 +56,7 @@ class Stage:
                 model=model.url,
                 server=self.tap.url,
                 cwd=self.cwd,
+                config=config,
                 tables=tables,
                 args=args,
             )
@@ -133,6 +141,41 @@ def test_an_mcp_server_runs_on_the_executor_and_survives_a_cut_connection(stage:
     [start] = stage.tap.sent("process/start")
     assert (start["argv"], start["pipeStdin"]) == ([sys.executable, mcpserver.__file__], True)
     assert start["processId"] in {params["processId"] for params in stage.tap.sent("process/terminate")}
+
+
+def test_a_person_logs_in_to_an_mcp_server_through_the_executor(stage: Stage) -> None:
+    """Discovery, registration, the code and its renewal: everything but the visit of the person's browser."""
+
+    def script() -> Script:
+        yield [mcp_tool("place", "echo", text="hällo")]
+        return "done"
+
+    def visit(url: str) -> None:
+        with urllib.request.urlopen(url, timeout=30 * SECOND) as page:  # follows to the client's own address
+            assert page.status == 200
+
+    def asked() -> set[tuple[str, str]]:
+        sent = stage.tap.sent("http/request")
+        return {(one["method"], one["url"].removeprefix(base)) for one in sent}
+
+    with guarded_server() as (url, authority):
+        base = url.removesuffix("/mcp")
+        tables = PLACED.format(what=f'url = "{url}"')
+        authority.lifetime = 1
+        done = log_in(stage.root / "client", server=stage.tap.url, name="place", tables=tables, visit=visit)
+        assert done["success"] is True
+        assert authority.grants == ["registration", "code"]
+        assert {("POST", "/register"), ("POST", "/token")} <= asked()
+        authority.lifetime = 3600
+        _, model = stage.play(script, tables, config=TOKENS_IN_FILE)
+        [out] = model.outputs
+        assert result(out.text) == "1 hällo"
+        # The token was good for a second: it has expired, or is too short for Codex to rely on.
+        assert authority.grants == ["registration", "code", "refresh"]
+        sent = [
+            one for one in stage.tap.sent("http/request") if one["url"] == url and one["method"] == "POST"
+        ]
+        assert sent and all("authorization" in {h["name"].lower() for h in one["headers"]} for one in sent)
 
 
 def test_an_mcp_server_is_reached_over_http_through_the_executor(stage: Stage) -> None:

@@ -52,6 +52,31 @@ def test_our_client_runs_commands_on_either_executor(place: tuple[str, Rendezvou
     asyncio.run(scenario())
 
 
+def test_who_leaves_takes_the_session_along_and_who_is_taken_over_stays_away(
+    place: tuple[str, Rendezvous, str],
+) -> None:
+    """The service could not have said either: codes go inside of the encrypted stream."""
+    kind, service, token = place
+    if kind != "outfitter":
+        return  # stock Codex offers neither
+
+    async def scenario() -> None:
+        url = f"noise+{service.url}/box"
+        async with outfitter.connect(url, token=token) as client:
+            await client.run(["true"])
+            left = client.session_id
+        with pytest.raises(outfitter.OutfitterError, match=f"unknown session id {left}"):
+            async with outfitter.connect(url, token=token, resume=left):
+                pass
+        async with outfitter.connect(url, token=token) as client:
+            process = await client.start(["cat"], stdin=True)
+            async with outfitter.connect(url, token=token, resume=client.session_id, take_over=True):
+                with pytest.raises(outfitter.SessionExpired, match="taken the session over"):
+                    await process.wait()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60 * SECOND))
+
+
 def test_large_messages_and_much_output_arrive_whole(
     place: tuple[str, Rendezvous, str], tmp_path: Path
 ) -> None:
@@ -151,3 +176,35 @@ def test_sockets_that_are_cut_lose_and_double_nothing(kind: str, tmp_path: Path)
             with dialling(kind, tmp_path / "executor", url, "box", executor):
                 service.wait_for("box")
                 asyncio.run(asyncio.wait_for(count(url, user, gate, cutter.cut_all), 90 * SECOND))
+
+
+def test_a_small_crowd_is_served_in_turn_with_flat_memory(tmp_path: Path) -> None:
+    """Three executors with four streams each, all at once, three times; the service grows no further."""
+
+    async def use(url: str, token: str) -> None:
+        async with outfitter.connect(url, token=token) as client:
+            for number in range(3):
+                done = await client.run(["sh", "-c", f"echo {number}"])
+                assert done.stdout == b"%d\n" % number
+
+    async def round_(places: list[tuple[str, str]]) -> None:
+        await asyncio.gather(*(use(*place) for place in places for _ in range(4)))
+
+    with meeting(tmp_path / "service") as service, contextlib.ExitStack() as stack:
+        places = []
+        for name in ("one", "two", "three"):
+            executor = service.token(name, "execute")
+            stack.enter_context(dialling("outfitter", tmp_path / name, service.url, name, executor))
+            places.append((f"noise+{service.url}/{name}", service.token(name, "use")))
+        for name in ("one", "two", "three"):
+            service.wait_for(name)
+        asyncio.run(asyncio.wait_for(round_(places), 60 * SECOND))
+        before = resident_kb(service.popen.pid)
+        for _ in range(2):
+            asyncio.run(asyncio.wait_for(round_(places), 60 * SECOND))
+        assert resident_kb(service.popen.pid) - before <= 40 * 12
+
+
+def resident_kb(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import queue
+import ssl
 import subprocess
 import threading
 from pathlib import Path
@@ -36,12 +37,12 @@ class Spoken(Wire):
 class Service:
     """Accepts executors' sockets; with `refuse`, answers upgrades with that status."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.refuse: int | None = None
         self._came: queue.SimpleQueue[ServerConnection] = queue.SimpleQueue()
         self._over = threading.Event()
         self._server: Server = serve(
-            self._accept, "127.0.0.1", 0, compression=None, process_request=self._judge
+            self._accept, "127.0.0.1", 0, compression=None, process_request=self._judge, ssl=tls
         )
         self.port = self._server.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.serve_forever)
@@ -63,7 +64,7 @@ class Service:
         self._thread.join()
 
 
-def started(kind: str, home: Path, url: str) -> subprocess.Popen[bytes]:
+def started(kind: str, home: Path, url: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
     (home / ".codex").mkdir(parents=True, exist_ok=True)
     flags = ("--remote-transport", "direct", "--aws-sigv4", "--aws-region", "us-east-1")
     with (home / "stderr").open("wb") as stderr:
@@ -72,7 +73,7 @@ def started(kind: str, home: Path, url: str) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            env=environment(home, SECRET),
+            env=environment(home, {**SECRET, **(env or {})}),
         )
 
 

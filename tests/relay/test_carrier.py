@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outfitter.core.calling import Calling, Invitation
-from outfitter.core.records import MAX_MESSAGE, cut
+from outfitter.core.records import MAX_MESSAGE, cut, farewell
 from outfitter.core.streams import Streams, Validate
 from outfitter.errors import Disconnected, RemoteProtocolError
 from outfitter.protocol import relay
 from outfitter.protocol import websocket as ws
 from outfitter.relay.carrier import Carrier, StreamTransport
 from outfitter.relay.keys import Keys, encapsulate, fingerprint
+from outfitter.transport.base import HIGH, LOW
 from tests.support.handloop import HandLoop
 
 STATIC, HARNESS = Keys(), Keys()
@@ -198,6 +199,31 @@ def test_a_stream_whose_server_leaves_too_much_unread_ends_alone(service: Servic
     assert well.got == [b"on"] and service.over == []
 
 
+def test_where_principals_take_turns_a_stream_is_heard_in_its_own(service: Service) -> None:
+    """Else whoever is served now would pay for what others start."""
+    calling, server = service.stream("s")
+    service.loop.takes_turns = True
+    frames = data(calling, *(b"%d" % n for n in range(20)))
+    for frame in frames:
+        service.carrier.frame(frame)
+    assert server.got == []
+    service.turn()
+    assert server.got == [b"%d" % n for n in range(20)]
+
+
+def test_a_stream_that_brings_more_than_may_wait_is_heard_at_once(service: Service) -> None:
+    calling, server = service.stream("s")
+    service.loop.takes_turns = True
+    for number in range(300):
+        [frame] = data(calling, b"%d" % number)
+        service.carrier.frame(frame)
+    assert 300 - 64 <= len(server.got) < 300
+    service.turn()
+    service.turn()
+    service.turn()
+    assert server.got == [b"%d" % n for n in range(300)] and server.lost_for == []
+
+
 def test_a_message_in_pieces_goes_whole_and_what_was_sent_meanwhile_behind_it(service: Service) -> None:
     calling, server = service.stream("s")
     transport = server.transport
@@ -211,14 +237,85 @@ def test_a_message_in_pieces_goes_whole_and_what_was_sent_meanwhile_behind_it(se
     assert transport.all_sent
 
 
-def test_a_message_in_pieces_that_is_too_large_ends_the_stream(service: Service) -> None:
-    _, server = service.stream("s")
+def test_what_waits_for_a_message_in_pieces_counts_and_its_end_makes_room(service: Service) -> None:
+    calling, server = service.stream("s")
+    transport = server.transport
+    transport.begin_message(bytes(100), wake=lambda: None)
+    transport.send_fragment(bytes(LOW))
+    transport.send_parts((bytes(7), bytes(3)), (b"x",))
+    assert transport.buffered == 100 + LOW + 11
+    service.heard()
+    assert (transport.buffered, server.drains) == (100 + LOW + 11, 0)
+    transport.end_message(b"!")
+    got = [one for frame in service.heard() for one in calling.receive(frame)]
+    assert list(map(len, got)) == [101 + LOW, 10, 1]
+    assert (transport.buffered, server.drains) == (0, 1)
+
+
+def test_a_message_in_pieces_that_is_too_large_ends_the_stream_with_the_piece_that_is_too_much(
+    service: Service,
+) -> None:
+    calling, server = service.stream("s")
     server.transport.begin_message(b"", wake=lambda: None)
-    piece = bytes(MAX_MESSAGE // 8 + 1)
+    piece = bytes(MAX_MESSAGE // 8)
     for _ in range(8):
         server.transport.send_fragment(piece)
-    server.transport.end_message()
+    assert server.lost_for == []
+    server.transport.send_fragment(b"x")
     assert server.lost_for == ["a message is larger than a stream can carry"]
+    server.transport.send_fragment(piece)
+    server.transport.end_message(piece)
+    assert server.transport.buffered == 0
+    said, ended = service.heard()
+    assert (calling.receive(said), ended) == ([], relay.reset("s"))
+    assert calling.farewell == (1009, "a message is larger than a stream can carry")
+
+
+def test_a_stream_that_is_closed_keeps_nothing_of_a_message_in_pieces(service: Service) -> None:
+    calling, server = service.stream("s")
+    server.transport.begin_message(b"half", wake=lambda: None)
+    server.transport.send(b"meanwhile")
+    server.transport.close(4001, "taken over")
+    assert server.transport.buffered == 0
+    said, ended = service.heard()
+    assert (calling.receive(said), calling.farewell) == ([], (4001, "taken over"))
+    assert ended == relay.reset("s")
+
+
+def test_a_harness_that_says_farewell_ends_its_stream_with_a_code(service: Service) -> None:
+    (calling, server), (_, other) = service.stream("s"), service.stream("other")
+    assert calling.sealer is not None
+    seq, record = calling.sealer.seal(cut((b"last",))[0] + farewell(4002, ""))
+    service.say(relay.DataWriter("s").head(seq, len(record)) + record)
+    assert server.got == [b"last"]
+    assert (server.lost_for, server.transport.close_code) == (["the harness has left"], 4002)
+    assert (other.lost_for, other.transport.close_code, service.heard()) == ([], None, [])
+
+
+def test_a_service_that_takes_no_refusals_is_not_read_until_it_does(service: Service) -> None:
+    refused = relay.DataWriter("nobody").head(0, 1) + b"x"
+    one = ws.header(len(refused), ws.BINARY) + refused
+    flood, sent = memoryview(one * 100_000), 0
+    while service.loop.readers:
+        try:
+            sent += service.far.send(flood[sent:])
+        except BlockingIOError:
+            service.turn()
+    assert HIGH < service.carrier._socket.buffered < 3 * HIGH
+    assert set(service.heard()) == {relay.reset("nobody")}
+    service.write(bytes(flood[sent : sent + -sent % len(one)]))  # the rest of one that was sent in part
+    service.heard()
+    service.say(refused)
+    assert service.heard() == [relay.reset("nobody")]
+
+
+def test_a_service_that_pings_and_takes_no_answers_gets_fewer(service: Service) -> None:
+    _, server = service.stream("s")
+    server.transport.send(bytes(8 << 20))
+    service.write(b"\x89\x02hi")
+    assert (ws.PONG, b"hi") not in service.raw()
+    service.write(b"\x89\x02hi")
+    assert service.raw() == [(ws.PONG, b"hi")]
 
 
 def test_what_was_queued_is_sent_before_a_stream_is_closed(service: Service) -> None:

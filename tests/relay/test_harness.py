@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from outfitter.core.records import cut
-from outfitter.core.streams import Begun, Came, Send, Streams, Validate
+from outfitter.core.records import cut, farewell
+from outfitter.core.streams import Begun, Came, Ended, Send, Streams, Validate
 from outfitter.errors import DialFailed, SettingInvalid
 from outfitter.protocol import relay
 from outfitter.protocol.registry import PROFILE, KeyObject
@@ -132,6 +132,37 @@ def test_messages_go_both_ways() -> None:
         while len(client.got) < 2:
             await asyncio.sleep(0)
         assert client.got == [large, b"last"]
+
+    play(scene, use)
+
+
+def test_each_end_hears_why_the_other_one_goes() -> None:
+    async def scene(socket: ServerConnection) -> None:
+        far = Far(socket)
+        await far.shake_hands()
+        [ended] = far.streams.receive(bytes(await socket.recv(decode=False)), 0.0)
+        assert ended == Ended(1, (4002, "done"))
+
+    async def use(transport: RelayTransport, client: Client) -> None:
+        transport.close(4002, "done")
+
+    play(scene, use)
+
+
+def test_an_executor_that_says_why_it_goes_is_heard() -> None:
+    async def scene(socket: ServerConnection) -> None:
+        far = Far(socket)
+        await far.shake_hands()
+        assert far.begun is not None
+        seq, record = far.begun.sealer.seal(cut((b"last",))[0] + farewell(4001, "taken over"))
+        await far.send(relay.DataWriter(far.stream).head(seq, len(record)) + record)
+        await socket.wait_closed()
+
+    async def use(transport: RelayTransport, client: Client) -> None:
+        assert await client.lost_for == "the executor closed the connection: taken over"
+        assert (client.got, transport.close_code) == ([b"last"], 4001)
+        await transport.wait_ended()
+        assert transport.close_code == 4001
 
     play(scene, use)
 

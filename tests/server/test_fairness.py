@@ -90,6 +90,7 @@ def test_without_turns_one_principal_waits_for_all_of_another(loop: EpollLoop) -
 def test_with_turns_it_waits_for_one_turn(loop: EpollLoop, callbacks: bool) -> None:
     clock = Clock()
     FairTurns(loop, clock)
+    assert loop.takes_turns
     assert longest_wait(order(loop, clock, callbacks=callbacks)) <= 65
 
 

@@ -15,6 +15,7 @@ from .codex import CONFIG, ENVIRONMENTS, MODEL, SECONDS
 from .servers import end
 from .tools import codex_binary
 
+TOKENS_IN_FILE = 'mcp_oauth_credentials_store = "file"\n'  # a test has no keyring
 Message = dict[str, Any]  # test data is whatever JSON holds
 
 
@@ -50,6 +51,25 @@ def run_turn(
     finally:
         client.close()
     return client.notices
+
+
+def log_in(home: Path, *, server: str, name: str, tables: str, visit: Callable[[str], None]) -> Message:
+    """Logs in to an MCP server; `visit` does what a person's browser would. Returns what came of it."""
+    codex_home = home / ".codex"
+    codex_home.mkdir(parents=True, exist_ok=True)
+    (codex_home / "config.toml").write_text(
+        TOKENS_IN_FILE + CONFIG.format(model=MODEL, url="http://127.0.0.1:9") + tables
+    )
+    (codex_home / "environments.toml").write_text(ENVIRONMENTS.format(url=server))
+    client = _Client(home, codex_home, lambda *_: {})
+    try:
+        client.ask("initialize", {"clientInfo": {"name": "test", "version": "1"}, "capabilities": None})
+        client.send({"method": "initialized"})
+        visit(client.ask("mcpServer/oauth/login", {"name": name})["authorizationUrl"])
+        client.until("mcpServer/oauthLogin/completed")
+    finally:
+        client.close()
+    return next(one for one in client.notices if one["method"] == "mcpServer/oauthLogin/completed")["params"]
 
 
 class _Client:

@@ -22,6 +22,7 @@ class HandLoop:
     """Offers what `outfitter.loop.Loop` asks for."""
 
     def __init__(self) -> None:
+        self.takes_turns = False
         self.now = 1000.0
         self._order = itertools.count()
         self._timers: list[tuple[float, int, Timer]] = []
@@ -32,6 +33,11 @@ class HandLoop:
     def waiting(self) -> int:
         """How many timers have not been called yet."""
         return sum(timer.callback is not None for _, _, timer in self._timers)
+
+    @property
+    def readers(self) -> list[int]:
+        """The descriptors that somebody reads."""
+        return list(self._readers)
 
     @property
     def writers(self) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,12 +16,14 @@ Answer = Callable[[bytes, bytes], bytes | None]  # from head and body; None: no 
 class FakeRegistry:
     """`asked` has the heads and bodies of all requests."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self._answer = answer
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._kept: list[socket.socket] = []
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._tls = tls
+        place = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self.url = f"http://{place}" if tls is None else f"https://{place}"
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 
@@ -31,6 +34,8 @@ class FakeRegistry:
             except OSError:
                 return
             try:
+                if self._tls is not None:
+                    peer = self._tls.wrap_socket(peer, server_side=True)
                 self._one(peer)
             except OSError:
                 peer.close()
@@ -72,8 +77,8 @@ def reply(body: bytes | object, status: int = 200, *more: str) -> bytes:
 
 
 @contextlib.contextmanager
-def answering(answer: Answer | bytes | None) -> Iterator[FakeRegistry]:
-    made = FakeRegistry(answer if callable(answer) else lambda *_: answer)
+def answering(answer: Answer | bytes | None, tls: ssl.SSLContext | None = None) -> Iterator[FakeRegistry]:
+    made = FakeRegistry(answer if callable(answer) else lambda *_: answer, tls)
     try:
         yield made
     finally:

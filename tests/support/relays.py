@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +63,9 @@ class Rendezvous:
 
 
 @contextlib.contextmanager
-def meeting(home: Path, *args: str, port: int = 0, store: str = "") -> Iterator[Rendezvous]:
+def meeting(
+    home: Path, *args: str, port: int = 0, store: str = "", scheme: str = "ws"
+) -> Iterator[Rendezvous]:
     """A service with a store in `home`, which a later one there takes over, or elsewhere."""
     home.mkdir(parents=True, exist_ok=True)
     store = store or str(home / "store.sqlite")
@@ -71,7 +73,7 @@ def meeting(home: Path, *args: str, port: int = 0, store: str = "") -> Iterator[
         popen = subprocess.Popen(
             [
                 *(sys.executable, "-m", "outfitter", "rendezvous", "serve", "--log-level", "info"),
-                *("--store", store, "--listen", f"ws://127.0.0.1:{port}", *args),
+                *("--store", store, "--listen", f"{scheme}://127.0.0.1:{port}", *args),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -91,7 +93,13 @@ def meeting(home: Path, *args: str, port: int = 0, store: str = "") -> Iterator[
 
 @contextlib.contextmanager
 def dialling(
-    kind: str, home: Path, url: str, environment_id: str, token: str, *args: str
+    kind: str,
+    home: Path,
+    url: str,
+    environment_id: str,
+    token: str,
+    *args: str,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """An executor of this kind ("outfitter" or "codex") that dials out."""
     (home / ".codex").mkdir(parents=True, exist_ok=True)
@@ -101,7 +109,7 @@ def dialling(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            env=environment(home, {"CODEX_API_KEY": token}),
+            env=environment(home, {"CODEX_API_KEY": token, **(env or {})}),
         )
     try:
         yield popen

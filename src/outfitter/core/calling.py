@@ -53,6 +53,7 @@ class Calling:
         self.opening = (relay.resume(stream), relay.handshake(stream, begun.message))
         self.sealer: Sealer | None = None  # once the executor has answered
         self._opener: Opener | None = None
+        self.farewell: tuple[int, str] | None = None  # code and reason, where the executor has said them
 
     @property
     def is_open(self) -> bool:
@@ -78,7 +79,9 @@ class Calling:
 
     def _take(self, frame: relay.Data) -> list[bytes]:
         assert self._opener is not None
-        return self._opener.open(frame.seq, frame.payload)
+        messages = self._opener.open(frame.seq, frame.payload)
+        self.farewell = self._opener.farewell
+        return messages
 
     def _reset(self, frame: relay.Reset) -> list[bytes]:
         # The reason is anybody's: it is not shown.

@@ -3,11 +3,15 @@
 The plaintext of a direction is a stream of messages, each behind its length, cut into records. A record is
 encrypted once and its number is its nonce, so a record that is changed, moved, repeated or left out is
 noticed. What can still come in order is waited for; all else ends the stream.
+
+A length of zero is an error to everybody. Between ends of ours it is a farewell: the body of a WebSocket's
+close frame follows it, and nobody on the way can have written it, as a `reset` of the relay can be.
 """
 
 from __future__ import annotations
 
 from ..errors import RemoteProtocolError
+from ..protocol.websocket import close_payload, parse_close
 from .noise import cipher, nonce
 
 TYPE_CHECKING = False
@@ -21,6 +25,7 @@ _LAST = (1 << 32) - 1  # numbers are not used twice: this one is never sent
 # A relay does not reorder; who does is given this much patience, as by the reference.
 _AHEAD = 64
 _HELD_BYTES = 1 << 20
+_FAREWELL = 125  # bytes that the body of a close frame may have
 
 
 class Sealer:
@@ -52,8 +57,15 @@ def cut(*messages: tuple[bytes, ...]) -> list[bytes | memoryview]:
     return [view[place : place + MAX_RECORD] for place in range(0, len(plain), MAX_RECORD)]
 
 
+def farewell(code: int, reason: str) -> bytes:
+    """The last piece of an end that says why it goes. To a peer that knows none, the stream is over too."""
+    return bytes(4) + close_payload(code, reason)
+
+
 class Opener:
-    """What one end receives."""
+    """What one end receives. `farewell` is set by the peer's last record, where it says why it goes."""
+
+    farewell: tuple[int, str] | None = None
 
     def __init__(self, channel: Channel, limit: int = MAX_MESSAGE) -> None:
         from cryptography.exceptions import InvalidTag
@@ -112,6 +124,9 @@ class Opener:
         while self._size >= 4:
             first = self._head()
             length = int.from_bytes(first[:4], "big")
+            if not length and 4 < self._size <= 4 + _FAREWELL:
+                self.farewell = parse_close(b"".join(self._pieces)[4:])
+                break
             if not 0 < length <= self._limit:
                 raise RemoteProtocolError(f"a message of {length} bytes was announced")
             if self._size < 4 + length:

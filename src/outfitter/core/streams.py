@@ -65,6 +65,7 @@ class Ended:
     """A stream is over: nothing is sent on it any more."""
 
     instance: int
+    farewell: tuple[int, str] | None = None  # code and reason, where the harness has said them itself
 
 
 Action: TypeAlias = "Send | Validate | Begun | Came | Ended"
@@ -172,7 +173,11 @@ class Streams:
             messages = active.opener.open(frame.seq, frame.payload)
         except RemoteProtocolError:
             return self._drop(frame.stream)
-        return [Came(active.instance, messages)] if messages else []
+        came: list[Action] = [Came(active.instance, messages)] if messages else []
+        if active.opener.farewell is not None:
+            self._drop(frame.stream)  # nobody is left who would have to be told
+            came.append(Ended(active.instance, active.opener.farewell))
+        return came
 
     # A stream ends
 

@@ -6,12 +6,12 @@ turns, a record each: one that streams does not keep the others from answering.
 
 from __future__ import annotations
 
-from ..core.records import cut
+from ..core.records import cut, farewell
 from ..core.streams import Begun, Came, Ended, Send, Validate
 from ..errors import RemoteProtocolError
 from ..protocol.relay import MAX_FRAME, DataWriter
 from ..stdlib import deque
-from ..transport.base import LOW
+from ..transport.base import HIGH, LOW
 from ..transport.outward import OutwardSocket
 from .joining import Joining
 from .keys import fingerprint
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
     from ..core.records import Sealer
     from ..core.streams import Action, Streams
-    from ..loop import Loop
+    from ..loop import EpollLoop
     from ..transport.sockets import Stream
 
-# What the socket holds of all streams: enough for it never to run dry, little to wait behind.
+# What the socket holds of all streams: enough for it never to run dry, little to wait behind. It holds more
+# only for a service that sends what has to be refused and takes no refusals: above HIGH it is not read.
 _SOCKET_BYTES = 256 << 10
 _QUEUED_MESSAGES = 128  # that came for a stream whose server does not read; the reference's limit
+_PATIENT = 64  # that may wait for the turn of their principal; a stream that brings more waits no longer
+_NORMAL = 1000  # the close code that says nothing
 _BATCH = 8  # messages handled in one go before other streams get their turn
 
 
@@ -37,7 +40,7 @@ class Carrier:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EpollLoop,
         sock: Stream,
         streams: Streams,
         connected: Callable[[StreamTransport], None],
@@ -49,6 +52,7 @@ class Carrier:
         self._connected = connected
         self._ask = ask
         self._over = over
+        self._flooded = False
         self._open: dict[int, StreamTransport] = {}
         self._principals: dict[int, str] = {}  # as the registry calls them
         self._waiting: deque[StreamTransport] = deque()  # streams with something to send, in turn
@@ -65,6 +69,9 @@ class Carrier:
 
     def frame(self, data: bytes) -> None:
         self._do(self._streams.receive(data, self._loop.time()))
+        if self._socket.buffered > HIGH and not self._flooded:
+            self._flooded = True
+            self._socket.pause_reading()
 
     def lost(self, reason: str) -> None:
         gone, self._open = self._open, {}
@@ -75,6 +82,9 @@ class Carrier:
 
     def drained(self) -> None:
         """Gives each stream that waits its turn, a record at a time."""
+        if self._flooded and self._socket.buffered <= HIGH // 2:
+            self._flooded = False
+            self._socket.resume_reading()
         waiting = self._waiting
         while waiting and self._socket.buffered < _SOCKET_BYTES:
             one = waiting.popleft()
@@ -115,7 +125,9 @@ class Carrier:
     def _ended(self, ended: Ended) -> None:
         one = self._open.pop(ended.instance, None)
         if one is not None:
-            one.end("the relay ended the stream")
+            if ended.farewell is not None:
+                one.close_code = ended.farewell[0]
+            one.end("the relay ended the stream" if ended.farewell is None else "the harness has left")
 
     # For the streams
 
@@ -139,9 +151,8 @@ class Carrier:
 class StreamTransport(Joining):
     """A server's end of one stream: see `transport.base.Serving`."""
 
-    def __init__(self, loop: Loop, carrier: Carrier, begun: Begun, principal: str) -> None:
-        super().__init__()
-        self._loop = loop
+    def __init__(self, loop: EpollLoop, carrier: Carrier, begun: Begun, principal: str) -> None:
+        super().__init__(loop)
         self._carrier = carrier
         self.instance = begun.instance
         self.principal = principal
@@ -149,8 +160,7 @@ class StreamTransport(Joining):
         self._sealer: Sealer = begun.sealer
         self._writer = DataWriter(begun.stream)
         self._queue: deque[bytes | memoryview] = deque()
-        self.buffered = 0
-        self._crowded = False
+        self._queued = 0  # bytes in it
         self._inbox: deque[bytes] = deque()
         self._hold = False
         self._delivering = False
@@ -162,20 +172,29 @@ class StreamTransport(Joining):
     def take(self, messages: list[bytes]) -> bool:
         """Delivers messages in order; False when too many wait."""
         self._inbox.extend(messages)
-        if not self._delivering:
+        if self._delivering:
+            if self._loop.takes_turns and len(self._inbox) > _PATIENT:
+                self._hand_over()
+        elif self._loop.takes_turns:  # it is the turn of the socket, which is nobody's
+            self._delivering = True
+            self._loop.call_soon(self._deliver)
+        else:
             self._deliver()
         return len(self._inbox) <= _QUEUED_MESSAGES
 
     def _deliver(self) -> None:
         self._delivering = False
+        self._hand_over()
+        if self._inbox and not self._hold and not self._told:
+            self._delivering = True
+            self._loop.call_soon(self._deliver)
+
+    def _hand_over(self) -> None:
         inbox = self._inbox
         for _ in range(_BATCH):
             if not inbox or self._hold or self._told:
                 return
             self.receiver.message(inbox.popleft())
-        if inbox and not self._hold:
-            self._delivering = True
-            self._loop.call_soon(self._deliver)
 
     def pause_reading(self) -> None:
         self._hold = True
@@ -191,18 +210,23 @@ class StreamTransport(Joining):
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
         if self._told or self._ending is not None:
             return
-        if self._defers(messages):
-            return
-        pieces = cut(*messages)
+        if not self._defers(messages):
+            self._pass_on(cut(*messages))
+
+    def _pass_on(self, pieces: list[bytes | memoryview]) -> None:
         if not self._queue and self._carrier.has_room and len(pieces) == 1:
             self._seal(pieces[0])
             return
         if not self._queue:
             self._carrier.wait(self)
         self._queue.extend(pieces)
-        self.buffered += sum(map(len, pieces))
+        self._queued += sum(map(len, pieces))
         self._crowded = self._crowded or self.buffered > LOW
         self._carrier.drained()
+
+    @property
+    def buffered(self) -> int:
+        return self._queued + self._kept
 
     @property
     def all_sent(self) -> bool:
@@ -213,7 +237,7 @@ class StreamTransport(Joining):
         if self._told:
             return False
         piece = self._queue.popleft()
-        self.buffered -= len(piece)
+        self._queued -= len(piece)
         self._seal(piece)
         if self._ending is not None and not self._queue:
             self._loop.call_soon(self._carrier.end, self)
@@ -237,10 +261,13 @@ class StreamTransport(Joining):
     # Closing
 
     def close(self, code: int, reason: str) -> None:
-        """Ends the stream after what is queued. A relay has no way to say why."""
+        """Ends the stream after what is queued, and says why, which a relay cannot."""
         if self._ending is not None or self._told:
             return
         self._ending = reason or "closed"
+        self._let_go()
+        if code != _NORMAL:
+            self._pass_on([farewell(code, reason)])
         if not self._queue:
             self._carrier.end(self)
 
@@ -250,7 +277,8 @@ class StreamTransport(Joining):
             self._told = True
             self._queue.clear()
             self._inbox.clear()
-            self.buffered = 0
+            self._queued = 0
+            self._let_go()
             self.receiver.lost(self._ending or reason)
 
     def probe(self, seconds: float) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..core.redialling import Next, Redialling
-    from ..loop import Loop
+    from ..loop import EpollLoop
     from ..protocol.registry import DirectAnswer, RegisterAnswer
     from ..transport.address import Address
     from ..transport.sockets import Stream
@@ -40,7 +40,7 @@ class DialsOut(Generic[R]):
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EpollLoop,
         registry: Registry,
         gave_up: Callable[[str], None],
         redialling: Redialling,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Mapping
 
-    from ..loop import Loop
+    from ..loop import EpollLoop
     from ..transport.address import Address
     from ..transport.sockets import Stream
     from .registry import Registry
@@ -77,7 +77,7 @@ class DirectExecutor(DialsOut[DirectAnswer]):
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EpollLoop,
         registry: Registry,
         signer: Signer,
         connected: Callable[[DirectTransport], None],
@@ -108,10 +108,9 @@ class DirectTransport(Joining):
     """A server's end of the socket: see `transport.base.Serving`."""
 
     def __init__(
-        self, loop: Loop, sock: Stream, registration: DirectAnswer, over: Callable[[str], None]
+        self, loop: EpollLoop, sock: Stream, registration: DirectAnswer, over: Callable[[str], None]
     ) -> None:
-        super().__init__()
-        self._loop = loop
+        super().__init__(loop)
         self._socket = OutwardSocket(loop, sock, MAX_MESSAGE, self, texts=True)
         self.principal = f"direct:{registration.environment_id}"
         self.address = "the direct transport"
@@ -119,7 +118,6 @@ class DirectTransport(Joining):
         self._told = False
         self._hold = False
         self._inbox: deque[bytes] = deque()  # what one read brought behind a pause
-        self._crowded = False
         self._ending: tuple[int, str] | None = None
 
     def begin(self, rest: bytes) -> None:
@@ -143,8 +141,13 @@ class DirectTransport(Joining):
             self._crowded = False
             self.receiver.drained()
 
+    def _drained(self) -> None:
+        if not self._told and self._ending is None:
+            self.receiver.drained()
+
     def lost(self, reason: str) -> None:
         self._told = True
+        self._let_go()
         self.close_code = self._socket.close_code
         self.receiver.lost(reason)
         self._over(reason)
@@ -153,7 +156,7 @@ class DirectTransport(Joining):
 
     @property
     def buffered(self) -> int:
-        return self._socket.buffered
+        return self._socket.buffered + self._kept
 
     @property
     def all_sent(self) -> bool:
@@ -185,6 +188,7 @@ class DirectTransport(Joining):
         if self._ending is not None:
             return
         self._ending = code, reason
+        self._let_go()
         if self.buffered:
             self._loop.call_later(_CLOSE_SECONDS, self._socket.close, code, reason)
         else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..core.streams import Validate
     from ..errors import OutfitterError
-    from ..loop import Loop
+    from ..loop import EpollLoop
     from ..transport.sockets import Stream
     from .carrier import StreamTransport
     from .pinned import AcceptedHarnesses
@@ -33,7 +33,7 @@ class RemoteExecutor(DialsOut[RegisterAnswer]):
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EpollLoop,
         registry: Registry,
         connected: Callable[[StreamTransport], None],
         gave_up: Callable[[str], None],

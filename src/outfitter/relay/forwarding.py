@@ -16,7 +16,7 @@ from ..transport.outward import OutwardSocket, dial_outward
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..loop import Loop
+    from ..loop import EpollLoop
     from ..protocol.websocket import Payload
     from ..transport.address import Address
     from ..transport.sockets import Stream
@@ -28,7 +28,7 @@ _DIAL_SECONDS = 10.0  # the reference's
 class Forwarding:
     """One stream, and its connection to the destination: the receiver of what the stream brings."""
 
-    def __init__(self, loop: Loop, stream: StreamTransport, destination: Address) -> None:
+    def __init__(self, loop: EpollLoop, stream: StreamTransport, destination: Address) -> None:
         self._loop = loop
         self._stream = stream
         self._destination = destination
@@ -83,7 +83,7 @@ class Forwarding:
     def lost(self, reason: str) -> None:
         self._over = True
         if self._socket is not None:
-            self._socket.close(1001, "the stream has ended")
+            self._socket.close(self._stream.close_code or 1001, "the stream has ended")
 
     # From the destination
 
@@ -98,8 +98,9 @@ class Forwarding:
             self._stream.resume_reading()
 
     def gone(self, reason: str) -> None:
-        if not self._over:
-            self._stream.close(1000, reason)
+        if not self._over and self._socket is not None:
+            code = self._socket.close_code
+            self._stream.close(1000 if code in (None, 1005) else code, reason)  # 1005: it gave none
 
 
 class _Back:

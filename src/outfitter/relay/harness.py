@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..core.calling import Calling, Invitation
 from ..core.noise import PublicKey
-from ..core.records import cut
+from ..core.records import cut, farewell
 from ..errors import DialFailed, Disconnected, RemoteProtocolError, SettingInvalid
 from ..protocol.registry import KeyObject
 from ..protocol.relay import MAX_FRAME, DataWriter, reset
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .pinned import PinnedExecutor
     from .registry import Registry
 
+_NORMAL = 1000  # the close code that says nothing
 _QUEUED = 128  # messages that came before anybody takes them
 
 
@@ -146,16 +147,21 @@ class RelayTransport:
         if self._calling.is_open and not self._opened.done():
             self._opened.set_result(None)
         self._deliver()
+        if self._calling.farewell is not None:
+            self.close_code, reason = self._calling.farewell
+            self._fail(f"the executor closed the connection: {reason or f'code {self.close_code}'}")
 
     def drained(self) -> None:
         if self._begun and not self._told:
             self.receiver.drained()
 
     def lost(self, reason: str) -> None:
-        self.close_code = self._socket.close_code
+        if not self._over:
+            self.close_code = self._socket.close_code
         self._end(reason)
 
     def _fail(self, reason: str) -> None:
+        self._over, self._reason = True, self._reason or reason  # before the socket says that it is closed
         self._socket.close(1000, "")
         self._end(reason)
 
@@ -189,11 +195,15 @@ class RelayTransport:
         self.send_parts(*((message,) for message in messages))
 
     def send_parts(self, *messages: tuple[bytes, ...]) -> None:
+        if not self._over:
+            self._seal(cut(*messages))
+
+    def _seal(self, pieces: list[bytes | memoryview]) -> None:
         sealer = self._calling.sealer
-        if self._over or sealer is None:
+        if sealer is None:
             return
         try:
-            for piece in cut(*messages):
+            for piece in pieces:
                 seq, record = sealer.seal(piece)
                 self._socket.send_sealed(self._writer.head(seq, len(record)), record)
         except RemoteProtocolError as error:
@@ -214,8 +224,10 @@ class RelayTransport:
         self._socket.probe(seconds)
 
     def close(self, code: int, reason: str) -> None:
-        """Ends the stream: the executor is told by the relay."""
+        """Ends the stream: the executor is told by the relay, and by us where there is something to say."""
         if not self._over:
+            if code != _NORMAL:
+                self._seal([farewell(code, reason)])
             self._socket.send_sealed(reset(self._calling.stream))
             self._socket.close(code, reason)
             self._end(reason or "closed")

@@ -176,13 +176,13 @@ class _Desk:
             late.daemon = True
             late.start()
             connection.request("POST", self._path + path, said, headers)
-            response = connection.getresponse()
-            body = response.read(wire.MAX_BODY + 1)
-            if given_up:
-                raise TimeoutError
-            if response.length and len(body) <= wire.MAX_BODY:
-                raise IncompleteRead(body)
-            return response.status, body
+            with connection.getresponse() as response:
+                body = response.read(wire.MAX_BODY + 1)
+                if given_up:
+                    raise TimeoutError
+                if response.length and len(body) <= wire.MAX_BODY:
+                    raise IncompleteRead(body)
+                return response.status, body
         except (OSError, HTTPException) as error:
             if isinstance(error, TimeoutError) or given_up:
                 text = f"{self.text} did not answer within {self._seconds:g} s"

@@ -35,6 +35,7 @@ class FairTurns:
         self._serves = ""  # whose turn it is
         self._since = 0.0
         self._count = 0
+        loop.takes_turns = True
         loop.poll = self.poll
         loop.run_ready = self.run_ready
 

@@ -150,7 +150,7 @@ class _Request:
         assert head is not None and call is not None
         result = RequestResult(head.status, head.headers, b"".join(self._pieces))
         if self._size > _WRITTEN_BYTES:
-            self._outbound.workers.run(lambda: Written(result.wire()), self._written)
+            self._outbound.workers.run(lambda: Written(result.parts()), self._written)
         else:
             self._call = None
             self._leave()

@@ -14,7 +14,7 @@ from ..protocol import websocket as ws
 from ..protocol.upgrade import MAX_HEAD, accept_key, new_key, parse_response
 from ..stdlib import getaddrinfo, socket
 from .address import upgrade_lines
-from .base import Outgoing
+from .base import LOW, Outgoing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -220,7 +220,8 @@ class OutwardSocket(Outgoing):
                 self._to.frame(whole.encode() if isinstance(whole, str) else whole)
             elif opcode == ws.PING:
                 assert isinstance(payload, bytes)
-                self._write(ws.PONG, payload)
+                if self.buffered < LOW:  # who pings without reading gets none (RFC 6455 5.5.3)
+                    self._write(ws.PONG, payload)
             elif opcode == ws.CLOSE:
                 assert isinstance(payload, bytes)
                 self._said_goodbye(payload)
