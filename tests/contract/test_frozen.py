@@ -117,15 +117,24 @@ def test_nix_evaluates_what_was_allowed(race: Race) -> None:
     race.write(
         "shell.nix",
         'derivation { name = "shell"; system = builtins.currentSystem; builder = "/bin/bash"; '
-        'outputs = [ "out" ]; stdenv = ./stdenv; VALUE = import ./value.nix; }\n',
+        'outputs = [ "out" ]; stdenv = ./stdenv; VALUE = import ./value.nix; '
+        "NAMES = toString (builtins.attrNames (builtins.readDir ./modules)); }\n",
     )
+    race.write("modules/one.nix", "")
+    race.write("modules/data", "")
     race.tool(
         "nix", f'{program("nix")} "$@" >{race.seen}.tmp && cp {race.seen}.tmp {race.seen} && cat {race.seen}'
     )
     contract = race.contract()
     race.grant(contract)
-    layer = race.run(contract, lambda: race.replace("value.nix", '"evil"\n'))
+
+    def swap() -> None:
+        race.replace("value.nix", '"evil"\n')
+        race.write("modules/evil.nix", "")
+
+    layer = race.run(contract, swap)
     assert '"good"' in race.seen.read_text()
+    assert '"data one.nix"' in race.seen.read_text()  # what comes into a folder is not there for nix
     assert '"evil"' not in race.seen.read_text()
     assert layer.state == "blocked"
 

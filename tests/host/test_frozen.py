@@ -14,7 +14,8 @@ import pytest
 
 from outfitter.core.launch import Launch
 from outfitter.errors import LaunchFailed
-from outfitter.host.frozen import FrozenFiles, layout
+from outfitter.host.frozen import FrozenFiles
+from outfitter.host.layout import layout
 from outfitter.host.spawn import Spawner, Stdio
 from tests.support.machine import wait_until
 from tests.support.users import NOBODY, installed
@@ -204,6 +205,36 @@ def test_nothing_comes_into_a_closed_folder(project: Project) -> None:
 
     assert project.run("cat conf.d/*; echo mine >conf.d/three", swap) == "good"
     assert sorted(os.listdir(project.top / "app/conf.d")) == ["one", "three", "two"]
+
+
+@pytest.mark.parametrize("folder", ["app/", ""])
+def test_a_folder_of_which_the_names_count_shows_no_others(project: Project, folder: str) -> None:
+    (project.top / f"{folder}link").symlink_to("made")
+    (project.top / f"{folder}made").mkdir()
+    kept = sorted(os.listdir(project.top / folder))
+    project.files[f"{project.top}/{folder}"] = "".join(f"{name}\0" for name in kept).encode()
+    project.write(f"{folder}between", "evil")  # after it was looked at, and before the tool is there
+
+    def swap() -> None:
+        project.write(f"{folder}evil", "evil")
+        renamed_onto(project)
+
+    script = f"cat config; cd {project.top}/{folder}; echo mine >new; echo more >link/file; ls -A"
+    said = project.run(script, swap)
+    assert said == "good" + "".join(f"{name}\n" for name in sorted([*kept, "new"]))
+    assert sorted(os.listdir(project.top / folder)) == sorted([*kept, "between", "evil", "new"])
+    assert (project.top / f"{folder}made/file").read_text() == "more\n"
+
+
+def test_a_file_that_came_before_the_tool_is_not_there(project: Project) -> None:
+    project.write("app/absent", "evil")
+    assert project.run("cat config; ls") == "goodconfig\ndata\n"
+
+
+def test_a_project_that_changes_meanwhile_is_no_reason_to_do_without(project: Project) -> None:
+    project.files |= {f"{project.top}/app/": b"config\0data\0", f"{project.top}/app/data/": None}
+    with pytest.raises(LaunchFailed, match="refused: data: Not a directory"):
+        project.run("true")
 
 
 def test_files_elsewhere_need_no_overlay(project: Project) -> None:

@@ -7,23 +7,18 @@ imported then.
 
 from __future__ import annotations
 
-import os
-import stat
-
 from ..core.launch import Launch
 from ..errors import LaunchFailed
 from .spawn import Spawner, Stdio
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from .freezing import Entry
     from .starters import Starter
 
 # Of all files together: they go through one message of 8 MiB (`starter`). Manifests and locks are far less.
 _MOST_BYTES = 6 << 20
-_MOST_LINKS = 40  # on the way to a file; the kernel follows no more
 
 
 class FrozenFiles:
@@ -53,6 +48,8 @@ class FrozenFiles:
         return started(self._running, self.close, launch, stdio, mark, files=spawner.child_files)
 
     def _begin(self, spawner: Spawner) -> None:
+        from .layout import layout
+
         entries, outside = layout(self._top, self._files)
         contents = [content for _, content, *_ in (*entries, *outside) if isinstance(content, bytes)]
         if sum(map(len, contents)) > _MOST_BYTES:
@@ -94,86 +91,3 @@ class FrozenFiles:
             self.lost = f"all of it ({error})"
         finally:
             starter.close()
-
-
-def layout(top: str, files: Mapping[str, bytes | None]) -> tuple[list[Entry], list[tuple[str, bytes]]]:
-    """What has to be where: below `top`, with the links on the way, and elsewhere. Raises LaunchFailed."""
-    from .freezing import CLOSED
-
-    entries: dict[str, Entry] = {}
-    outside: dict[str, bytes] = {}
-    here = _mount_of(top)
-    mounts: dict[str, int | None] = {}
-    for path, content in files.items():
-        for place, found, last in _way(path):
-            folder = os.path.dirname(place)
-            if folder not in mounts:
-                mounts[folder] = _mount_of(folder)
-            inside = place.startswith(f"{top}/") and mounts[folder] == here
-            name = place[len(top) + 1 :]
-            if not last:
-                if inside:
-                    entries[name] = (name, found, 0)
-            elif content is None:
-                if inside and (found is None or path.endswith("/")):
-                    entries[name] = (name, None, 0 if found is None else CLOSED)
-            elif found is None:
-                raise LaunchFailed(f"{path} has gone", what=f"{path} has gone since it was checked")
-            elif inside:
-                entries[name] = (name, content, _mode_of(place))
-            else:
-                outside[place] = content
-    return list(entries.values()), list(outside.items())
-
-
-def _way(path: str) -> Iterator[tuple[str, str | None, bool]]:
-    """The links on the way to a file: place and text. The last is the file itself with an empty text, or the
-    first place on the way where nothing is, with None.
-    """
-    done, rest = "/", path.split("/")[::-1]
-    links = 0
-    while rest:
-        name = rest.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            done = os.path.dirname(done)
-            continue
-        place = os.path.join(done, name)
-        try:
-            text = os.readlink(place)
-        except (FileNotFoundError, NotADirectoryError):
-            yield place, None, True
-            return
-        except OSError:
-            done = place  # no link
-            continue
-        links += 1
-        if links > _MOST_LINKS:
-            return
-        yield place, text, False
-        done = "/" if text.startswith("/") else done
-        rest += text.split("/")[::-1]
-    yield done, "", True
-
-
-def _mode_of(path: str) -> int:
-    try:
-        return stat.S_IMODE(os.lstat(path).st_mode) & 0o777
-    except OSError:
-        return 0o644
-
-
-def _mount_of(folder: str) -> int | None:
-    """The number of the mount that a folder is in: an overlay has only what is in one."""
-    try:
-        fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
-            return next((int(line.split()[1]) for line in file if line.startswith("mnt_id:")), None)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
