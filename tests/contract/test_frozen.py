@@ -6,13 +6,15 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from outfitter.contract.contract import Asked, Contract
-from outfitter.contract.frozen import frozen_files, top_of
+from outfitter.contract.frozen import frozen_files, movable, top_of
 from outfitter.contract.settings import Settings
+from outfitter.env.behind import behind
 from outfitter.env.layer import Layer
 from tests.support.contracts import PATH, Place
 from tests.support.tools import ROOT, missing, program
@@ -220,6 +222,45 @@ def test_who_does_not_want_it_is_told_what_that_means(race: Race) -> None:
         "its files were checked before and after it ran, not meanwhile: "
         f'freeze = "off" ({race.place.user_file}:2)'
     )
+
+
+def test_a_tool_that_starts_commands_is_told_what_was_checked(race: Race) -> None:
+    file = race.write(".envrc", "export A=good\n")
+    env = {**race.place.environ(), "PATH": PATH}
+    subprocess.run([program("direnv"), "allow", file], env=env, check=True, capture_output=True)
+    race.place.user('[providers.modes]\ndirenv = "wrap"\n')
+    outcome = race.contract().resolve(Asked(str(race.root), {}))
+    [layer] = [layer for layer in outcome.layers if layer.level == 3]
+    assert behind(outcome).frozen == (layer.frozen,)
+    if layer.frozen:
+        assert layer.frozen == (str(race.place.project), str(file), sha256(b"export A=good\n").hexdigest())
+    else:
+        assert "not meanwhile" in layer.note  # the kernel forbids it
+
+
+def test_who_can_rename_the_repository_meanwhile_is_told(race: Race) -> None:
+    file = race.write(".envrc", "export A=good\n")
+    env = {**race.place.environ(), "PATH": PATH}
+    subprocess.run([program("direnv"), "allow", file], env=env, check=True, capture_output=True)
+    top, above = race.place.project, race.place.folder
+    assert movable(str(top)) == ""
+    above.chmod(0o1777)
+    assert movable(str(top)) == ""  # what is ours stays in its place there
+    above.chmod(0o777)
+    assert movable(str(top)) == str(above)
+    outcome = race.contract().resolve(Asked(str(race.root), {}))
+    [layer] = [layer for layer in outcome.layers if layer.level == 3]
+    if "not meanwhile" not in layer.note:
+        assert layer.note == (
+            f"who may write to {above} can rename {top} while it runs, and put another in its place"
+        )
+    if os.getuid() == 0:
+        above.chmod(0o755)
+        os.chown(above, 4321, 0)
+        assert movable(str(top)) == str(above)
+        os.chown(above, 0, 4321)
+        above.chmod(0o775)
+        assert movable(str(top)) == str(above)
 
 
 def test_a_folder_of_everybody_is_not_frozen(tmp_path: Path) -> None:

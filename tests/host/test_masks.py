@@ -164,10 +164,38 @@ def test_a_file_that_was_replaced_is_masked_for_the_next_command(
     os.rename(folder, f"{folder}.old")
     os.rename(f"{folder}.old", folder)
     assert Ran(masks, ["sh", "-c", f"cat {file}; ls -A {folder}"], files).output == b""
-    [after] = masks.pids
-    assert after != before
-    Ran(masks, ["true"], files)
-    assert masks.pids == [after]
+    # Also where nothing tells that: a folder above it is another one.
+    os.rename(tmp_path, f"{tmp_path}.old")
+    os.mkdir(tmp_path)
+    (tmp_path / "file").write_text("from a swap")
+    assert Ran(masks, ["cat", file], files).output == b""
+    assert masks.pids == [before]
+
+
+def test_a_file_that_is_replaced_while_a_command_runs_is_masked_for_it_again(
+    masks: Masks, files: tuple[str, str], tmp_path: Path
+) -> None:
+    file, _ = files
+    link = tmp_path / "elsewhere" / "link"
+    link.parent.mkdir()
+    link.symlink_to(file)
+    for name in ("waiting", "go"):
+        os.mkfifo(tmp_path / name)
+    # The command itself waits for the mask: it comes, without another command.
+    wait = f"until cmp -s {file} /dev/null; do :; done"
+    script = f"echo >{tmp_path}/waiting; read x <{tmp_path}/go; {wait}; cat {link}"
+    out = tmp_path / "out"
+    with out.open("wb") as output:
+        launch = Launch("sh", ["sh", "-c", script], "/", ENV, masks=(file, str(link)))
+        pid = masks.spawn(launch, Stdio(-1, output.fileno(), output.fileno()))
+    (tmp_path / "waiting").read_text()
+    for text in ("from an editor", "and once more"):
+        (tmp_path / "new").write_text(text)
+        (tmp_path / "new").rename(file)
+    (tmp_path / "go").write_text("\n")
+    assert os.waitpid(pid, 0)[1] == 0
+    assert out.read_bytes() == b""
+    assert Path(file).read_text() == "and once more"
 
 
 def test_what_is_not_there_is_not_masked(tmp_path: Path) -> None:

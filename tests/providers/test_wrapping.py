@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from outfitter.contract.frozen import frozen_words
+from outfitter.env.ahead import words
+from outfitter.host import ahead, behind
+from outfitter.host.frozen import FrozenFiles
 from outfitter.providers.base import Resolution
 from outfitter.providers.direnv import Direnv
 from outfitter.providers.mise import Mise
@@ -75,10 +79,18 @@ class Place(Project):
         assert said.state == "applied", (said.note, said.stderr_tail)
         return said
 
-    def start(self, said: Resolution, *arguments: str) -> subprocess.Popen[bytes]:
+    def frozen(self) -> list[str]:
+        """What goes in front of a command so that the tool sees files as they were checked."""
+        found, context = self.provider.detect(str(self.root)), self.context(mode="wrap")
+        assert found is not None
+        files = FrozenFiles(str(self.root), self.provider.trust(found, context).files)
+        tool = [*self.said.prefix, *behind.program_words()]
+        return [*ahead.program_words(), *words([frozen_words(files)], tool), "--"]
+
+    def start(self, said: Resolution, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         below = self.root / "bin"
         return subprocess.Popen(
-            [*said.prefix, self.probe, *arguments],
+            [*(prefix or said.prefix), self.probe, *arguments],
             cwd=below,
             env={**self.env, "PWD": str(below)},
             stdin=subprocess.DEVNULL,
@@ -167,6 +179,16 @@ def test_a_command_gets_its_arguments_its_folder_and_its_status(place: Place) ->
     assert said.note.startswith(f"commands are run as: {said.prefix[0]} ")
     assert os.path.isabs(said.prefix[0])
     done = place.start(said, *ARGUMENTS)
+    out, _ = done.communicate()
+    got = out.decode().split("\0")
+    assert got[:2] == [str(place.root / "bin"), place.value]
+    assert got[2:-1] == ARGUMENTS
+    assert done.returncode == 7
+
+
+@each
+def test_a_command_is_the_same_if_the_files_of_its_tool_are_frozen(place: Place) -> None:
+    done = place.start(place.said, *ARGUMENTS, prefix=place.frozen())
     out, _ = done.communicate()
     got = out.decode().split("\0")
     assert got[:2] == [str(place.root / "bin"), place.value]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import stat
 
+from ..env.ahead import ABSENT
 from ..host.frozen import FrozenFiles
+from ..host.uids import ours
 from ..providers.files import is_repository, upwards
 
 TYPE_CHECKING = False
@@ -21,6 +23,7 @@ REMEDY = (
 )
 _UNFROZEN = "its files were checked before and after it ran, not meanwhile: "
 _OFF = 'freeze = "off"'
+_NOBODY = 65534  # whose root's folders seem to be in a namespace of users
 
 
 def frozen_files(root: str, files: Mapping[str, bytes | None], settings: Settings) -> FrozenFiles | None:
@@ -51,6 +54,38 @@ def _is_public(folder: str) -> bool:
         return False
 
 
+def movable(top: str) -> str:
+    """The nearest folder above in which somebody else than root and the user can rename something on the way
+    to `top`; "" if there is none. What is mounted there moves with it: nothing can be done against that."""
+    path = top
+    while (above := os.path.dirname(path)) != path:
+        try:
+            found, owner = os.stat(above), os.lstat(path).st_uid
+        except OSError:
+            return above
+        shared = bool(found.st_mode & stat.S_IWOTH)
+        # Many systems give each user a group of the same number.
+        shared |= bool(found.st_mode & stat.S_IWGRP) and found.st_gid not in ours()
+        kept = bool(found.st_mode & stat.S_ISVTX) and owner in ours()
+        if found.st_uid not in (*ours(), _NOBODY) or (shared and not kept):
+            return above
+        path = above
+    return ""
+
+
+def frozen_words(frozen: FrozenFiles | None) -> tuple[str, ...]:
+    """The same for a tool that starts each command: the top, then paths and digests in turn; nothing where
+    files cannot be frozen."""
+    if frozen is None or frozen.why:
+        return ()
+    from hashlib import sha256
+
+    words = [frozen.top]
+    for path, content in frozen.files.items():
+        words += (path, ABSENT if content is None else sha256(content).hexdigest())
+    return tuple(words)
+
+
 def frozen_notes(frozen: FrozenFiles | None) -> list[str]:
     """What a person should know of it."""
     notes: list[str] = []
@@ -58,6 +93,10 @@ def frozen_notes(frozen: FrozenFiles | None) -> list[str]:
         return notes
     if frozen.why:
         notes.append(_UNFROZEN + frozen.why)
+    elif above := movable(frozen.top):
+        notes.append(
+            f"who may write to {above} can rename {frozen.top} while it runs, and put another in its place"
+        )
     if frozen.lost:
         notes.append(f"what it wrote could not be kept: {frozen.lost}")
     return notes

@@ -203,7 +203,7 @@ class Projects:
         if settings.confined_providers == "off" and not trust.files:
             return use.provider.resolve(use.found, context)
         from ..host.within import Within
-        from .frozen import frozen_files, frozen_notes
+        from .frozen import frozen_files, frozen_notes, frozen_words
 
         if settings.confined_providers == "off":
             confine = None
@@ -221,6 +221,8 @@ class Projects:
         frozen = frozen_files(use.found.root, trust.files, settings)
         with Within(confine, frozen):
             said = use.provider.resolve(use.found, context)
+        if said.prefix:
+            said = replace(said, frozen=frozen_words(frozen))
         notes = frozen_notes(frozen)
         return replace(said, note="; ".join(filter(None, (said.note, *notes)))) if notes else said
 
@@ -293,6 +295,7 @@ def _layer(use: Use, said: Resolution, begun: float, awaits: str = "") -> Layer:
         digest=effects.producer,
         cost_ms=(time.monotonic() - begun) * 1000,
         prefix=effects.prefix,
+        frozen=effects.frozen,
         makes=effects.makes,
         said=_without_colours(said.stderr_tail),
         lost=[(one.kind, one.name, one.kept_by) for one in effects.lost],

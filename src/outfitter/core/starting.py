@@ -143,15 +143,21 @@ def refused(launch: Launch, text: str, code: int) -> Launch:
     return replace(launch, program=argv[0], argv=argv, env={}, found="", masks=(), confinement=None)
 
 
-def wrap(prefix: tuple[str, ...], between: Sequence[str], holds: Behind) -> Step:
+def wrap(prefix: tuple[str, ...], between: Sequence[str], holds: Behind, ahead: Sequence[str] = ()) -> Step:
     """A tool in front of the command makes its environment; `between` the two stands a program of ours, which
-    makes good what a layer has refused. Raises InvalidParams."""
+    makes good what a layer has refused, and another `ahead` of the tool, where its files are frozen. Raises
+    InvalidParams."""
 
     def step(launch: Launch) -> tuple[Launch, Note | None]:
         if launch.renamed:
             raise InvalidParams("arg0 is lost: a provider of this project starts its commands (mode wrap)")
-        argv = [*prefix, *between, *holds.words, launch.program, *launch.argv[1:]]
+        tool = [*prefix, *between]
+        if holds.frozen:
+            from ..env.ahead import words
+
+            tool = [*ahead, *words(holds.frozen, tool)]
+        argv = [*tool, *holds.words, launch.program, *launch.argv[1:]]
         env = holds.given(launch.env)
-        return replace(launch, program=prefix[0], found="", argv=argv, env=env), None
+        return replace(launch, program=argv[0], found="", argv=argv, env=env), None
 
     return step

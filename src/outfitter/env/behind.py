@@ -37,6 +37,7 @@ class Behind:
     words: tuple[str, ...]
     added: Mapping[str, str]
     values: Mapping[str, str] = EMPTY  # what was resolved
+    frozen: Sequence[Sequence[str]] = ()  # the files that the tools must find as they were checked
     hidden = ("added", "values")
 
     def given(self, env: Mapping[str, str]) -> dict[str, str]:
@@ -81,7 +82,8 @@ def behind(resolved: Resolved) -> Behind:
     words: list[str] = []
     for kind, names in (("deny", denied), ("allow", allowed), ("unset", unset)):
         words += [word for name in dict.fromkeys(names) for word in (kind, name)]
-    return Behind((*words, END), added, resolved.values)
+    frozen = tuple([layer.frozen for layer in wrapping if layer.frozen])
+    return Behind((*words, END), added, resolved.values, frozen)
 
 
 def _allowed(layer: Layer, resolved: Resolved) -> Iterable[str]:

@@ -39,6 +39,7 @@ class Layer:
     `origin` is where its values come from, `origins` where particular ones do. `root` makes relative list
     entries absolute. `where_unset` layers only fill gaps. `digest` stands for the inputs (a file's content).
     `prefix` goes in front of a command's argv: a tool that makes the environment itself, for each command.
+    `frozen` is what the tool must find as it was checked: a folder, then paths and their digests in turn.
     `makes` is what such a tool was seen to set: it is judged as if the layer set it, and not applied.
     `lost` is what of it is no data, as (kind, name, what would keep it): ("function", "greet", "wrap").
     `awaits` is what a person types to allow a layer that a stranger may have written; until then it may set
@@ -65,6 +66,7 @@ class Layer:
     digest: str = ""
     cost_ms: float = 0.0
     prefix: Sequence[str] = ()
+    frozen: Sequence[str] = ()
     makes: Mapping[str, str] = EMPTY
     lost: Sequence[tuple[str, str, str]] = ()
     awaits: str = ""

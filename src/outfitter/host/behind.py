@@ -1,7 +1,8 @@
 """The program between a tool that makes an environment and the command: it applies the rules again.
 
 It is started as a file, by a Python that reads nothing of its own: `program_words` says how. Its words are
-those of `env.behind`, then the command.
+those of `env.behind`, then the command. With a program in front of the tool (`ahead`), it tells that program
+what it would have done.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import NoReturn
+
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells, and tools such as env, say it
+
+# The first word if somebody waits for a report; the descriptor follows.
+REPORT = "report"
 
 
 def program_words() -> list[str]:
@@ -20,12 +29,31 @@ def program_words() -> list[str]:
 def main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from outfitter.env.behind import put_right
+    from outfitter.host.ahead import as_started
 
-    env, command = put_right(os.environ, sys.argv[1:])
+    as_started()
+    report, words = _report(sys.argv[1:])
+    env, command = put_right(os.environ, words)
+    if report is None:
+        become(command, env)
+    import marshal
+
+    mask = os.umask(0)
+    with open(report, "wb") as file:
+        file.write(marshal.dumps((env, command, os.getcwd(), mask)))
+
+
+def _report(words: list[str]) -> tuple[int | None, list[str]]:
+    """Where the program in front of the tool wants to be told of the environment, if it is there."""
+    return (int(words[1]), words[2:]) if words[0] == REPORT else (None, words)
+
+
+def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
+    """Executes a command, or says why that cannot be."""
     try:
-        os.execvpe(command[0], command, env)
+        os.execvpe(argv[0], list(argv), env)
     except OSError as error:
-        text = f"outfitter: {command[0]}: {error.strerror}\n"
+        text = f"outfitter: {argv[0]}: {error.strerror}\n"
         os.write(2, text.encode("utf-8", "surrogateescape"))
         os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
 

@@ -106,7 +106,11 @@ class FrozenFolder:
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     if path in self._real or path in self._entries:
                         continue
-                    if entry.is_dir(follow_symlinks=False) if names is None else os.fsencode(entry.name) in names:
+                    if (
+                        entry.is_dir(follow_symlinks=False)
+                        if names is None
+                        else os.fsencode(entry.name) in names
+                    ):
                         found.append(path)
             if len(found) > _MOST_MOUNTS:
                 raise NotFreezable(f"more than {_MOST_MOUNTS} files and folders are beside its files")

@@ -31,8 +31,8 @@ class FrozenFiles:
     """
 
     def __init__(self, top: str, files: Mapping[str, bytes | None]) -> None:
-        self._top = top
-        self._files = files
+        self.top = top
+        self.files = files
         self._starter: Starter | None = None
         self.why = ""
         self.lost = ""
@@ -50,7 +50,7 @@ class FrozenFiles:
     def _begin(self, spawner: Spawner) -> None:
         from .layout import layout
 
-        entries, outside = layout(self._top, self._files)
+        entries, outside = layout(self.top, self.files)
         contents = [content for _, content, *_ in (*entries, *outside) if isinstance(content, bytes)]
         if sum(map(len, contents)) > _MOST_BYTES:
             self.why = f"its files have more than {_MOST_BYTES >> 20} MiB"
@@ -59,7 +59,7 @@ class FrozenFiles:
         from .starters import Starter
 
         try:
-            starter = Starter(spawner, "host.freezing", (self._top, entries, outside))
+            starter = Starter(spawner, "host.freezing", (self.top, entries, outside))
         except (LaunchFailed, OSError) as error:
             self.why = f"the process that freezes them did not start: {error}"
             return

@@ -29,7 +29,6 @@ class Masks:
     def __init__(self, spawner: Spawner) -> None:
         self._spawner = spawner
         self._starters: dict[tuple[str, ...], Starter] = {}
-        self._covered: dict[tuple[str, ...], list[int]] = {}  # the files that were there then
 
     @property
     def pids(self) -> list[int]:
@@ -42,9 +41,6 @@ class Masks:
         Raises MasksUnavailable, LaunchFailed.
         """
         masks = launch.masks
-        # Who renames a file onto a masked one takes the mask away, in all namespaces; editors do that.
-        if masks in self._starters and _numbers(masks) != self._covered[masks]:
-            self._starters.pop(masks).close()
         return started(
             lambda: self._starters.get(masks) or self._made(masks),
             lambda: self._starters.pop(masks).close(),
@@ -57,9 +53,7 @@ class Masks:
     def _made(self, masks: tuple[str, ...]) -> Starter:
         while len(self._starters) >= _NAMESPACES:
             self._starters.pop(next(iter(self._starters))).close()
-        self._covered[masks] = _numbers(masks)  # before it is masked: what comes later must show
         starter = self._starters[masks] = _masking(self._spawner, masks)
-        self._covered = {one: self._covered[one] for one in self._starters}
         return starter
 
     def close(self) -> None:
@@ -79,17 +73,6 @@ def _masking(spawner: Spawner, masks: tuple[str, ...]) -> Starter:
         starter.close()
         raise MasksUnavailable(why)
     return starter
-
-
-def _numbers(paths: tuple[str, ...]) -> list[int]:
-    """What tells files from others that take their places."""
-    numbers = []
-    for path in paths:
-        try:
-            numbers.append(os.stat(path).st_ino)
-        except OSError:
-            numbers.append(0)
-    return numbers
 
 
 def existing(paths: list[str], exists: Callable[[str], bool] = os.path.exists) -> tuple[str, ...]:

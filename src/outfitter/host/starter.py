@@ -24,7 +24,7 @@ from ..stdlib import SIG_DFL, signal, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
     Identity = tuple[int, int, Sequence[int]]  # uid, gid, all groups
@@ -69,7 +69,22 @@ def main() -> None:
     serve(server, Calls(), user, ahead=True)
 
 
-def serve(server: socket, calls: Calls, user: Identity | None = None, *, ahead: bool = False) -> None:
+def is_asked(server: socket) -> bool:
+    """Waits for a request; False when none will come."""
+    try:
+        return bool(server.recv(1, _MSG_PEEK))
+    except ConnectionError:
+        return False
+
+
+def serve(
+    server: socket,
+    calls: Calls,
+    user: Identity | None = None,
+    *,
+    ahead: bool = False,
+    is_asked: Callable[[socket], bool] = is_asked,
+) -> None:
     """Starts what it is asked for, as `user` or as who we are, until the other end is closed.
 
     With `ahead`, a child waits for the next request: one `true` takes 2.1 ms instead of 2.6. Only for who is
@@ -80,7 +95,7 @@ def serve(server: socket, calls: Calls, user: Identity | None = None, *, ahead: 
     gc.collect()
     gc.freeze()  # a child shares what it does not touch
     wait = not ahead
-    while not wait or _is_asked(server):
+    while not wait or is_asked(server):
         asking, asked = os.pipe2(os.O_CLOEXEC)
         pid = calls.fork_sibling()
         if pid == 0:
@@ -96,14 +111,6 @@ def serve(server: socket, calls: Calls, user: Identity | None = None, *, ahead: 
         else:
             wait = True  # there may be room when we are asked
         os.close(asking)
-
-
-def _is_asked(server: socket) -> bool:
-    """Waits for a request; False when none will come."""
-    try:
-        return bool(server.recv(1, _MSG_PEEK))
-    except ConnectionError:
-        return False
 
 
 def _take(server: socket, user: Identity | None, asked: int) -> NoReturn:

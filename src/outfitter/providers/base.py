@@ -118,8 +118,8 @@ class Resolution:
     `own` is an environment that the user has made on this machine: it needs no word (`providers.owned`).
 
     In the mode "wrap" the answer has no variables but a `prefix`, which goes in front of each command's argv;
-    its programs are absolute paths. `makes` is what the tool sets then, as far as it was seen. The repr shows
-    no values.
+    its programs are absolute paths. `makes` is what the tool sets then, as far as it was seen; `frozen` is
+    what it must find as it was checked, which the contract says. The repr shows no values.
     """
 
     state: str
@@ -135,6 +135,7 @@ class Resolution:
     note: str = ""
     stderr_tail: str = ""
     prefix: Sequence[str] = ()
+    frozen: Sequence[str] = ()
     makes: Mapping[str, str] = EMPTY
     own: bool = False
     hidden = ("set", "operations", "stderr_tail", "makes")

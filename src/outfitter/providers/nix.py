@@ -124,7 +124,10 @@ class Nix(Marked):
     def watch(self, found: Detection, context: Context) -> list[str]:
         settings = context.tool_env.get("XDG_CONFIG_HOME") or os.path.join(context.home, ".config")
         watched = [os.path.join(found.root, name) for name in (*_MANIFESTS, "devshell.toml")]
-        watched += [os.path.join(found.root, name) for name in _sources(found.root)[0]]
+        sources, listed = _sources(found.root)
+        watched += [os.path.join(found.root, name) for name in sources]
+        if context.mode == "wrap":  # nix is not only asked once
+            watched += [os.path.join(found.root, folder) for folder in listed]
         for folder in (f"{settings}/nix", context.tool_env.get("NIX_CONF_DIR") or "/etc/nix"):
             watched += [f"{folder}/nix.conf", f"{folder}/registry.json"]
         tool = program("nix", context.tool_env)
@@ -370,8 +373,8 @@ def _sources(root: str) -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _closed(root: str, listed: Mapping[str, list[str]]) -> dict[str, bytes | None]:
-    """The folders that nothing may come into once they were looked at: nix can read the names in a folder, and
-    import what is there."""
+    """The folders that nothing may come into once they were looked at: nix can read the names in a folder,
+    and import what is there."""
     if sum(map(len, listed.values())) > _MOST_NAMES:
         return {}
     return {

@@ -344,9 +344,10 @@ def _settings(ready: Ready, environments: Environments) -> Settings | None:
 
 def _wrapping(prefix: tuple[str, ...], resolved: Resolved) -> Step:
     from ..env.behind import behind
+    from ..host import ahead
     from ..host.behind import program_words
 
-    return wrap(prefix, program_words(), behind(resolved))
+    return wrap(prefix, program_words(), behind(resolved), ahead.program_words())
 
 
 def _launch(params: StartParams, cwd: str, env: Mapping[str, str], programs: Programs) -> tuple[Launch, bool]:

@@ -1,0 +1,169 @@
+"""The program in front of a tool that makes environments: the tool sees files as they were checked.
+
+The tool runs in a mount namespace where they are so, and starts the program behind it (`behind`), which
+reports the environment instead of the command. Then this process becomes the command, outside of that
+namespace: what a project's files look like in it is nothing to the command. Started as `behind` is.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import NoReturn
+
+_CHANGED = 126  # as for a program that cannot be executed
+_SIGINT, _SIGKILL, _SIGPIPE, _SIGTTOU, _SIGXFSZ = 2, 9, 13, 22, 25
+_PR_SET_PDEATHSIG = 1
+_LARGEST = 1 << 25  # of a trusted file; far more than any provider reads
+
+
+def program_words() -> list[str]:
+    """The command line of this program, without its words."""
+    return [sys.executable, "-I", "-S", "-X", "utf8", os.path.abspath(__file__)]
+
+
+def main() -> None:
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    from outfitter.env.ahead import told
+    from outfitter.host.behind import REPORT
+
+    plan = told(sys.argv[1:])
+    as_started()
+    files = {path: _checked(path, digest) for path, digest in plan.files.items()}
+    report = os.memfd_create("report", 0)  # the tool, and what it starts, inherit it
+    tool = [*plan.tool, REPORT, str(report), *plan.rest]
+    frozen, status = _asked(plan.top, files, tool)
+    if not frozen:
+        os.close(report)
+        _become([*plan.tool, *plan.rest], os.environ)
+    said = os.pread(report, os.fstat(report).st_size, 0)
+    os.close(report)
+    if not said:
+        _end(status)
+    env, command, folder, mask = marshal.loads(said)
+    _take_terminal()
+    if folder != os.getcwd():
+        os.chdir(folder)
+    os.umask(mask)
+    _become(command, env)
+
+
+def as_started() -> None:
+    """Undoes what Python does to signals: what is executed would inherit it."""
+    from outfitter.stdlib import SIG_DFL, SIG_IGN, getsignal, signal
+
+    if getsignal(_SIGINT) != SIG_IGN:
+        signal(_SIGINT, SIG_DFL)
+    signal(_SIGPIPE, SIG_DFL)
+    signal(_SIGXFSZ, SIG_DFL)
+
+
+def _checked(path: str, digest: str) -> bytes | None:
+    """What is at a path, if it is what was checked."""
+    from outfitter.env.ahead import ABSENT
+    from outfitter.stdlib import sha256
+
+    if digest == ABSENT:
+        return None
+    try:
+        if path.endswith("/"):
+            content = b"".join(os.fsencode(name) + b"\0" for name in sorted(os.listdir(path)))
+        else:
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                content = file.read(_LARGEST)
+    except OSError as error:
+        _fail(f"{path}: {error.strerror}")
+    if sha256(content).hexdigest() != digest:
+        _fail(f"{path} has changed since it was checked. Nothing was run: try again.")
+    return content
+
+
+def _asked(top: str, files: Mapping[str, bytes | None], tool: Sequence[str]) -> tuple[bool, int]:
+    """Whether the tool ran with its files frozen, and its status."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+            _ask(top, files, tool, writing)
+        finally:
+            os._exit(_CHANGED)
+    os.close(writing)
+    _, status = os.waitpid(child, 0)
+    said = os.read(reading, 1)
+    os.close(reading)
+    return said != b"-", os.waitstatus_to_exitcode(status)
+
+
+def _ask(top: str, files: Mapping[str, bytes | None], tool: Sequence[str], writing: int) -> NoReturn:
+    """Runs the tool, in the child; keeps what it has written."""
+    from outfitter.errors import LaunchFailed
+    from outfitter.host.freezing import FrozenFolder, NotFreezable
+    from outfitter.host.layout import layout
+    from outfitter.host.mounts import Mounts
+
+    cwd, parent = os.getcwd(), os.getppid()
+    try:
+        folder = FrozenFolder(top, *layout(top, files))
+    except (NotFreezable, LaunchFailed) as error:
+        _fail(f"the files of {top} cannot be frozen: {error}. Nothing was run: try again.")
+    except OSError:
+        os.write(writing, b"-")
+        os._exit(0)
+    prctl = Mounts().libc.prctl
+    prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+    os.chdir(cwd)
+    child = os.fork()
+    if child == 0:
+        prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+        _become(tool, os.environ)
+    os.chdir("/")
+    _, status = os.waitpid(child, 0)
+    if lost := folder.give_back():
+        _say(f"what {tool[0]} wrote could not be kept: {', '.join(lost)}")
+    _end(os.waitstatus_to_exitcode(status))
+
+
+def _take_terminal() -> None:
+    """A shell of the tool may have made itself the one that the terminal belongs to."""
+    from outfitter.stdlib import SIG_DFL, SIG_IGN, signal
+
+    signal(_SIGTTOU, SIG_IGN)
+    try:
+        os.tcsetpgrp(0, os.getpgrp())
+    except OSError:
+        pass  # it is no terminal, or not ours
+    signal(_SIGTTOU, SIG_DFL)
+
+
+def _become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
+    from outfitter.host.behind import become
+
+    become(argv, env)
+
+
+def _end(status: int) -> NoReturn:
+    """As the tool has ended."""
+    if status < 0:
+        os.kill(os.getpid(), -status)
+    os._exit(status if status >= 0 else 128 - status)
+
+
+def _fail(text: str) -> NoReturn:
+    _say(text)
+    os._exit(_CHANGED)
+
+
+def _say(text: str) -> None:
+    os.write(2, f"outfitter: {text}\n".encode("utf-8", "surrogateescape"))
+
+
+if __name__ == "__main__":
+    main()
