@@ -12,15 +12,17 @@ from ..providers.files import is_repository, upwards
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from .settings import Settings
 
-REMEDY = (
+_KERNEL = (
     "Allow user namespaces (`sysctl kernel.unprivileged_userns_clone=1 "
     "kernel.apparmor_restrict_unprivileged_userns=0`; in a container the capability SYS_ADMIN), or write "
     'freeze = "off" under [providers] in your own file.'
 )
+_ELSEWHERE = "Move the project into a directory of your own, where others cannot write."
+_PUBLIC = "everybody may write to "
 _UNFROZEN = "its files were checked before and after it ran, not meanwhile: "
 _OFF = 'freeze = "off"'
 _NOBODY = 65534  # whose root's folders seem to be in a namespace of users
@@ -35,7 +37,7 @@ def frozen_files(root: str, files: Mapping[str, bytes | None], settings: Setting
     if settings.freeze == "off":
         frozen.why = f"{_OFF} ({settings.sources['providers.freeze']})"
     elif _is_public(top):
-        frozen.why = f"everybody may write to {top}"
+        frozen.why = _PUBLIC + top
     return frozen
 
 
@@ -105,3 +107,11 @@ def frozen_notes(frozen: FrozenFiles | None) -> list[str]:
 def cannot_freeze(note: str) -> bool:
     """Whether a layer's note says that files could not be frozen, though the user has not forbidden it."""
     return _UNFROZEN in note and _UNFROZEN + _OFF not in note
+
+
+def freeze_remedy(notes: Iterable[str]) -> str:
+    """What helps layers with such notes."""
+    notes = list(notes)
+    remedies = [_ELSEWHERE] * any(_UNFROZEN + _PUBLIC in note for note in notes)
+    remedies += [_KERNEL] * any(_UNFROZEN + _PUBLIC not in note for note in notes)
+    return " ".join(remedies)

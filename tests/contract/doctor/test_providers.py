@@ -88,5 +88,11 @@ def test_files_that_cannot_be_frozen_are_a_warning_unless_the_user_wants_that() 
         "direnv:/r/.envrc: files are checked before and after the tool runs, not meanwhile"
     )
     assert finding.remedy.startswith("Allow user namespaces (")
+    finding = providers_present(Providers([("mise:/tmp/x", "applied", f"{note}everybody may write to /tmp")]))
+    assert (finding.status, finding.remedy) == (
+        "warning",
+        "Move the project into a directory of your own, where others cannot write.",
+    )
+    assert finding.details == (f"mise:/tmp/x: applied ({note}everybody may write to /tmp)",)
     off = ("direnv:/r/.envrc", "applied", f'{note}freeze = "off" (/h/config.toml:2)')
     assert providers_present(Providers([off])).status == "ok"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...env.layer import complains, waiting
 from ...record import EMPTY, KW_ONLY, record
-from ..frozen import REMEDY, cannot_freeze
+from ..frozen import cannot_freeze, freeze_remedy
 from ..selection import ProviderSelection
 from ..settings import DEFAULT, Settings
 from .check import Check, Finding
@@ -104,13 +104,13 @@ def providers_present(found: Providers) -> Finding:
             details,
             "What follows the error may be missing from the environment: correct what it names.",
         )
-    unfrozen = [id for id, state, note in found.layers if state == "applied" and cannot_freeze(note)]
+    unfrozen = {id: note for id, state, note in found.layers if state == "applied" and cannot_freeze(note)}
     if unfrozen:
         return Finding(
             "warning",
             f"{', '.join(unfrozen)}: files are checked before and after the tool runs, not meanwhile",
             details,
-            REMEDY,
+            freeze_remedy(unfrozen.values()),
         )
     if found.idle:
         return Finding(
