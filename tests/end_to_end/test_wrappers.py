@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,25 +149,20 @@ class Home:
 
 
 @pytest.fixture(params=["as we are", "as an ordinary user"])
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
     if request.param == "as we are":
-        return Home(tmp_path, os.getuid())
-    if os.getuid() != 0:
+        yield Home(tmp_path, os.getuid())
+    elif os.getuid() != 0:
         pytest.skip("we are an ordinary user already")
-    return Home(_open_to_all(tmp_path), NOBODY)
+    else:
+        # The folders of tests are closed to other users.
+        with tempfile.TemporaryDirectory() as folder:
+            yield Home(Path(folder), NOBODY)
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Home:
     return Home(tmp_path, os.getuid())
-
-
-def _open_to_all(folder: Path) -> Path:
-    """The folders of tests are closed to other users; each can be passed through now."""
-    for parent in (folder, *folder.parents):
-        if not parent.stat().st_mode & 0o001:
-            parent.chmod(parent.stat().st_mode | 0o011)
-    return folder
 
 
 def enforced(home: Home, plan: ShellPlan | None, **more: Any) -> dict[str, str]:
@@ -265,18 +261,18 @@ def test_the_shell_in_the_command_of_script_reads_nothing(home: Home, flags: lis
     enforced(home, home.plan(*words))
 
 
-def test_the_shell_that_script_starts_by_itself_reads_nothing(own: Home) -> None:
+def test_the_shell_that_script_starts_by_itself_reads_nothing(home: Home) -> None:
     words = ["script", "-q", "/dev/null"]
-    typed = own.cwd / "typed"
+    typed = home.cwd / "typed"
     typed.write_text("exit\n")
     with typed.open() as stdin:
-        assert loud(own, *words, stdin=stdin)
-    plan = own.plan(*words)
+        assert loud(home, *words, stdin=stdin)
+    plan = home.plan(*words)
     assert plan is not None
     assert (plan.shell, plan.interactive, plan.flags) == ("bash", True, ())
     with typed.open() as stdin:
-        own.run(plan, stdin=stdin)
-    assert own.ran() == []
+        home.run(plan, stdin=stdin)
+    assert home.ran() == []
 
 
 def test_a_text_of_script_that_is_more_than_a_command_is_flagged(own: Home) -> None:
@@ -325,6 +321,25 @@ def test_a_shell_in_the_text_of_su_reads_nothing(own: Home) -> None:
     words = ["su", "-m", "-c", f"bash -lc '{SHOW}'"]
     assert loud(own, *words)
     enforced(own, own.plan(*words))
+
+
+@pytest.mark.parametrize(
+    "words", [["sudo", "-n", "-u", "$USER", "bash", "-lc", SHOW], ["su", "-", "$USER", "-c", SHOW]]
+)
+def test_an_ordinary_user_is_seen_behind_what_asks_for_a_password(home: Home, words: list[str]) -> None:
+    if home.uid == 0:
+        pytest.skip("root is asked for none")
+    program(words[0])
+    home.env["USER"] = home.account().name
+    plan = home.plan(*words)
+    assert plan is not None
+    assert ([flag.code for flag in plan.flags], plan.login_asked, plan.login) == (
+        ["new-environment"],
+        True,
+        False,
+    )
+    home.run(plan)
+    assert home.ran() == []
 
 
 @pytest.mark.parametrize(
@@ -395,37 +410,37 @@ def test_a_login_shell_behind_a_program_that_is_not_in_the_table_is_flagged(own:
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_a_shell_is_known_by_its_file(own: Home, link: Callable[[str, Path], None]) -> None:
-    other = own.cwd / "innocent"
+def test_a_shell_is_known_by_its_file(home: Home, link: Callable[[str, Path], None]) -> None:
+    other = home.cwd / "innocent"
     try:
         link(os.path.realpath("/bin/bash"), other)
     except OSError:
         pytest.skip("a hard link across file systems, or not ours to make")
     try:
-        assert loud(own, str(other), "-lc", SHOW)
-        enforced(own, own.plan(str(other), "-lc", SHOW))
-        enforced(own, own.plan("./innocent", "-lc", SHOW))
-        enforced(own, own.plan("nice", "./innocent", "-lc", SHOW))
+        assert loud(home, str(other), "-lc", SHOW)
+        enforced(home, home.plan(str(other), "-lc", SHOW))
+        enforced(home, home.plan("./innocent", "-lc", SHOW))
+        enforced(home, home.plan("nice", "./innocent", "-lc", SHOW))
     finally:
         other.unlink()  # a file with many names counts as no shell: none is to be left behind
 
 
-def test_a_link_in_path_is_followed(own: Home) -> None:
-    os.symlink("/bin/bash", own.cwd / "innocent")
-    own.env["PATH"] = f"{own.cwd}:{own.env['PATH']}"
-    enforced(own, own.plan("env", "innocent", "-lc", SHOW))
+def test_a_link_in_path_is_followed(home: Home) -> None:
+    os.symlink("/bin/bash", home.cwd / "innocent")
+    home.env["PATH"] = f"{home.cwd}:{home.env['PATH']}"
+    enforced(home, home.plan("env", "innocent", "-lc", SHOW))
 
 
-def test_busybox_is_a_shell_only_if_told_so(own: Home) -> None:
+def test_busybox_is_a_shell_only_if_told_so(home: Home) -> None:
     busybox = program("busybox")
-    assert loud(own, busybox, "sh", "-lc", SHOW)
-    plan = own.plan(busybox, "sh", "-lc", SHOW)
-    enforced(own, plan)
+    assert loud(home, busybox, "sh", "-lc", SHOW)
+    plan = home.plan(busybox, "sh", "-lc", SHOW)
+    enforced(home, plan)
     assert plan is not None
     assert plan.shell == "dash"
-    assert own.plan(busybox, "ls", "-l") is None
-    os.symlink(busybox, own.cwd / "sh")
-    enforced(own, own.plan(str(own.cwd / "sh"), "-lc", SHOW))
+    assert home.plan(busybox, "ls", "-l") is None
+    os.symlink(busybox, home.cwd / "sh")
+    enforced(home, home.plan(str(home.cwd / "sh"), "-lc", SHOW))
 
 
 @pytest.mark.parametrize(
@@ -442,27 +457,27 @@ def test_busybox_is_a_shell_only_if_told_so(own: Home) -> None:
     ],
 )
 @pytest.mark.parametrize("front", [[], ["nice"], ["env", "A=1"]])
-def test_a_script_s_own_shell_reads_nothing(own: Home, line: str, front: list[str]) -> None:
+def test_a_script_s_own_shell_reads_nothing(home: Home, line: str, front: list[str]) -> None:
     program(line.removesuffix(" -l").rpartition(" ")[2].rpartition("/")[2].removeprefix("--login") or "bash")
-    script = own.cwd / "a script"
+    script = home.cwd / "a script"
     # fish has no $1.
     script.write_text(f"{line}\n{SHOW} ARGS=" + ("$argv[1]" if "fish" in line else '"$1"') + "\n")
     script.chmod(0o755)
-    assert loud(own, *front, str(script), "one two")
-    shown = enforced(own, own.plan(*front, str(script), "one two"))
+    assert loud(home, *front, str(script), "one two")
+    shown = enforced(home, home.plan(*front, str(script), "one two"))
     assert shown["ARGS"] == "one two"
-    own.env["PATH"] = f"{own.cwd}:{own.env['PATH']}"
-    enforced(own, own.plan(*front, "a script", "one two"))
+    home.env["PATH"] = f"{home.cwd}:{home.env['PATH']}"
+    enforced(home, home.plan(*front, "a script", "one two"))
 
 
-def test_the_interpreter_of_a_script_may_be_a_script(own: Home) -> None:
-    outer, inner = own.cwd / "outer", own.cwd / "inner"
+def test_the_interpreter_of_a_script_may_be_a_script(home: Home) -> None:
+    outer, inner = home.cwd / "outer", home.cwd / "inner"
     inner.write_text('#!/bin/bash -l\n. "$1"\n')
     outer.write_text(f"#!{inner}\n{SHOW}\n")
     for script in (outer, inner):
         script.chmod(0o755)
-    assert loud(own, str(outer))
-    enforced(own, own.plan(str(outer)))
+    assert loud(home, str(outer))
+    enforced(home, home.plan(str(outer)))
 
 
 def test_other_scripts_are_left_alone(own: Home) -> None:
@@ -509,8 +524,8 @@ def test_where_the_environment_is_another_one_they_are_kept_out(own: Home, front
     enforced(own, plan)
 
 
-def test_an_interactive_sh_behind_env_gets_what_keeps_its_file_out(own: Home) -> None:
+def test_an_interactive_sh_behind_env_gets_what_keeps_its_file_out(home: Home) -> None:
     program("ksh")
     words = ["env", "-i", "HOME=$HOME", "PATH=$PATH", "LOG=$LOG", "ksh", "-ic", SHOW]
-    assert loud(own, *words)
-    enforced(own, own.plan(*words))
+    assert loud(home, *words)
+    enforced(home, home.plan(*words))
