@@ -214,8 +214,10 @@ def test_who_does_not_want_it_is_told_what_that_means(race: Race) -> None:
     file = race.write(".envrc", "export A=good\n")
     env = {**race.place.environ(), "PATH": PATH}
     subprocess.run([program("direnv"), "allow", file], env=env, check=True, capture_output=True)
-    race.place.user('[providers]\nfreeze = "off"\n')
-    outcome = race.contract().resolve(Asked(str(race.root), {}))
+    contract = race.contract()
+    contract.resolve(Asked(str(race.root), {}))
+    race.place.user('[providers]\nfreeze = "off"\n')  # another answer than the one that is known
+    outcome = contract.resolve(Asked(str(race.root), {}))
     [layer] = [layer for layer in outcome.layers if layer.level == 3]
     assert (layer.state, outcome.values["A"]) == ("applied", "good")
     assert layer.note == (
@@ -236,6 +238,10 @@ def test_a_tool_that_starts_commands_is_told_what_was_checked(race: Race) -> Non
         assert layer.frozen == (str(race.place.project), str(file), sha256(b"export A=good\n").hexdigest())
     else:
         assert "not meanwhile" in layer.note  # the kernel forbids it
+    race.place.user('[providers]\nfreeze = "off"\nmodes = { direnv = "wrap" }\n')
+    outcome = race.contract().resolve(Asked(str(race.root), {}))
+    [layer] = [layer for layer in outcome.layers if layer.level == 3]
+    assert (layer.state, layer.prefix != (), layer.frozen) == ("applied", True, ())
 
 
 def test_who_can_rename_the_repository_meanwhile_is_told(race: Race) -> None:
@@ -254,13 +260,31 @@ def test_who_can_rename_the_repository_meanwhile_is_told(race: Race) -> None:
         assert layer.note == (
             f"who may write to {above} can rename {top} while it runs, and put another in its place"
         )
-    if os.getuid() == 0:
-        above.chmod(0o755)
-        os.chown(above, 4321, 0)
-        assert movable(str(top)) == str(above)
-        os.chown(above, 0, 4321)
-        above.chmod(0o775)
-        assert movable(str(top)) == str(above)
+    assert movable(str(above / "not/there")) == str(above / "not")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give files away")
+@pytest.mark.parametrize(
+    ("mode", "owner", "group", "tops", "told"),
+    [
+        (0o755, 0, 0, 0, False),
+        (0o755, 4321, 0, 0, True),
+        (0o755, 65534, 0, 0, False),  # as root's are seen from some namespaces
+        (0o775, 0, 0, 0, False),
+        (0o775, 0, 4321, 0, True),
+        (0o1775, 0, 4321, 0, False),
+        (0o1777, 0, 0, 4321, True),
+    ],
+)
+def test_who_can_rename_is_everybody_but_root_and_the_user(
+    tmp_path: Path, mode: int, owner: int, group: int, tops: int, told: bool
+) -> None:
+    above, top = tmp_path / "above", tmp_path / "above/top"
+    top.mkdir(parents=True)
+    os.chown(top, tops, 0)
+    os.chown(above, owner, group)
+    above.chmod(mode)
+    assert movable(str(top)) == (str(above) if told else "")
 
 
 def test_a_folder_of_everybody_is_not_frozen(tmp_path: Path) -> None:

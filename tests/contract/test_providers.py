@@ -57,6 +57,14 @@ def test_what_it_says_is_layer_3_with_its_origin(place: Place, notes: Notes) -> 
     assert layer.origin.file == f"{place.project}/notes"
 
 
+def test_one_that_failed_sets_nothing_whatever_it_says(place: Place, notes: Notes) -> None:
+    notes.state, notes.prefix = "failed", ("/bin/tool",)
+    outcome = place.contract().resolve(Asked(str(place.project), {}))
+    [layer] = [layer for layer in outcome.layers if layer.level == 3]
+    assert (layer.state, layer.values, layer.prefix) == ("failed", {}, ())
+    assert "HALF" not in outcome.values
+
+
 def test_many_commands_ask_once(place: Place, notes: Notes) -> None:
     contract = place.contract()
     stacks = {id(contract.ready(Asked(str(place.project), {})).stack) for _ in range(20)}

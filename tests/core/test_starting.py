@@ -90,6 +90,16 @@ def test_a_tool_goes_in_front_and_starts_the_program_that_was_asked_for() -> Non
     assert (launch, notes) == (replace(BASH, program="/usr/bin/direnv", argv=argv, env=env), ())
 
 
+def test_a_program_of_ours_goes_before_a_tool_that_has_to_find_files_as_they_were() -> None:
+    holds = Behind(("--",), {}, frozen=[("/srv", "/srv/.envrc", "12ab")])
+    launch, _ = through(
+        BASH, [wrap(("/usr/bin/tool", "exec"), ("between",), holds, ("/our/python", "ahead"))]
+    )
+    ahead = ["/our/python", "ahead", "/srv", "/srv/.envrc", "12ab", "--", "3"]
+    argv = [*ahead, "/usr/bin/tool", "exec", "between", "--", "/bin/bash", "-lc", "make"]
+    assert (launch.program, launch.argv) == ("/our/python", argv)
+
+
 def test_steps_work_from_the_inside_out() -> None:
     launch, [plan] = through(BASH, [step("strip"), wrap(("/usr/bin/tool",), (), NOTHING)])
     assert launch.argv == ["/usr/bin/tool", "--", "/bin/bash", *plan.argv[1:]]

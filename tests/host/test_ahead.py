@@ -19,6 +19,7 @@ from outfitter.host import ahead, behind
 from tests.support.users import NOBODY, installed
 
 ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+INTERRUPTIBLE = ["env", "--default-signal=INT"]  # also where nobody can interrupt these tests
 # What direnv and the like do: a file of the project decides about the command's environment.
 TOOL = 'echo >{folder}/waiting; read x <{folder}/go; . {top}/config; exec "$@"'
 
@@ -33,6 +34,7 @@ class Project:
         self.config = self.top / "config"
         self.config.write_text("export VALUE=good\n")
         self.tool = folder / "tool"
+        self.more: list[str] = []  # paths and digests
         for name in ("waiting", "go"):
             os.mkfifo(folder / name)
         self.says(TOOL.format(folder=folder, top=self.top))
@@ -43,14 +45,18 @@ class Project:
 
     def argv(self, *command: str, python: str = sys.executable) -> list[str]:
         digest = sha256(b"export VALUE=good\n").hexdigest()
-        frozen = (str(self.top), str(self.config), digest, str(self.top / "absent"), ABSENT)
+        frozen = [str(self.top), str(self.config), digest, str(self.top / "absent"), ABSENT, *self.more]
         between = [python, *behind.program_words()[1:]]
         tool = words([frozen], [str(self.tool), *between])
         return [python, *ahead.program_words()[1:], *tool, "deny", "DENIED", "--", *command]
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            self.argv(*command), env=ENV, cwd=self.top, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*INTERRUPTIBLE, *self.argv(*command)],
+            env=ENV,
+            cwd=self.top,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     def run(self, *command: str, meanwhile: Callable[[], object] | None = None) -> tuple[int, str, str]:
@@ -87,14 +93,31 @@ def test_nothing_runs_if_a_file_changed_before(project: Project) -> None:
     assert not (project.folder / "evil").exists()
 
 
+def test_the_names_in_a_folder_count_if_they_were_checked(project: Project) -> None:
+    (project.top / "other").touch()
+    project.more = [f"{project.top}/", sha256(b"config\0other\0").hexdigest()]
+    project.says('ls; exec "$@"')
+    assert project.run("true") == (0, "config\nother\n", "")
+    (project.top / "evil").touch()
+    text = f"outfitter: {project.top}/ has changed since it was checked. Nothing was run: try again.\n"
+    assert project.run("true") == (126, "", text)
+
+
+def test_what_cannot_be_frozen_because_it_changes_is_no_reason_to_do_without(project: Project) -> None:
+    project.more = [f"{project.config}/", ABSENT]
+    code, out, err = project.run("true")
+    assert (code, out) == (126, "")
+    assert err.endswith("cannot be frozen: config: Not a directory. Nothing was run: try again.\n")
+
+
 def test_what_the_tool_leaves_besides_variables_is_the_commands(project: Project) -> None:
     project.says('umask 027; mkdir made; cd made; echo "$0" >made; export DENIED=1 GIVEN=1; exec "$@"')
-    script = "pwd; umask; cat made; echo $DENIED$GIVEN; kill -PIPE $$; echo not reached"
-    assert project.run("sh", "-c", script) == (
-        -signal.SIGPIPE,
-        f"{project.top}/made\n0027\n{project.tool}\n1\n",
-        "",
+    script = "pwd; umask; cat made; echo $DENIED$GIVEN; grep SigIgn /proc/$$/status; kill -PIPE $$; echo no"
+    plain = subprocess.run(
+        [*INTERRUPTIBLE, "grep", "SigIgn", "/proc/self/status"], capture_output=True, text=True, check=True
     )
+    said = f"{project.top}/made\n0027\n{project.tool}\n1\n{plain.stdout}"
+    assert project.run("sh", "-c", script) == (-signal.SIGPIPE, said, "")
 
 
 @pytest.mark.parametrize(("script", "status"), [("exit 3", 3), ("kill -TERM $$", -signal.SIGTERM)])
@@ -110,14 +133,28 @@ def test_a_command_that_is_not_there_is_told(project: Project) -> None:
     assert project.run("not-there") == (127, "", "outfitter: not-there: No such file or directory\n")
 
 
-def test_the_tool_ends_with_the_command_that_is_killed_before_it_begins(project: Project) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_the_tool_ends_with_the_command_that_is_ended_before_it_begins(project: Project, number: int) -> None:
     project.says(f"exec 9>{project.folder}/waiting; echo $$ >&9; exec sleep 600")
     started = project.start("true")
     with open(project.folder / "waiting", encoding="ascii") as told:
         assert int(told.readline()) != started.pid
-        started.kill()
-        started.communicate()
+        started.send_signal(number)
+        assert (started.communicate(), started.returncode) == ((b"", b""), -number)
         assert told.read() == ""  # nobody has it open any more
+
+
+def test_a_signal_that_is_ignored_stays_so(project: Project) -> None:
+    project.says('exec "$@"')
+    words = [
+        "sh",
+        "-c",
+        'trap "" INT; exec "$@"',
+        "sh",
+        *project.argv("sh", "-c", "kill -INT $$; echo alive"),
+    ]
+    done = subprocess.run(words, env=ENV, cwd=project.top, capture_output=True, check=False)
+    assert done.stdout == b"alive\n"
 
 
 def test_the_terminal_is_the_commands_again(project: Project) -> None:

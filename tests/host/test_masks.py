@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -172,30 +172,45 @@ def test_a_file_that_was_replaced_is_masked_for_the_next_command(
     assert masks.pids == [before]
 
 
+def renamed_onto(file: Path, link: Path) -> None:
+    for text in ("from an editor", "and once more"):
+        (file.parent / "new").write_text(text)
+        (file.parent / "new").rename(file)
+
+
+def made_anew(file: Path, link: Path) -> None:
+    file.unlink()
+    file.write_text("from an editor")
+
+
+def linked_elsewhere(file: Path, link: Path) -> None:
+    (file.parent / "other").write_text("from elsewhere")
+    (link.parent / "new").symlink_to(file.parent / "other")
+    (link.parent / "new").rename(link)
+
+
+@pytest.mark.parametrize("replace", [renamed_onto, made_anew, linked_elsewhere])
 def test_a_file_that_is_replaced_while_a_command_runs_is_masked_for_it_again(
-    masks: Masks, files: tuple[str, str], tmp_path: Path
+    masks: Masks, files: tuple[str, str], tmp_path: Path, replace: Callable[[Path, Path], None]
 ) -> None:
-    file, _ = files
     link = tmp_path / "elsewhere" / "link"
     link.parent.mkdir()
-    link.symlink_to(file)
+    link.symlink_to(files[0])
     for name in ("waiting", "go"):
         os.mkfifo(tmp_path / name)
     # The command itself waits for the mask: it comes, without another command.
-    wait = f"until cmp -s {file} /dev/null; do :; done"
+    wait = f"until cmp -s {link} /dev/null; do :; done"
     script = f"echo >{tmp_path}/waiting; read x <{tmp_path}/go; {wait}; cat {link}"
     out = tmp_path / "out"
     with out.open("wb") as output:
-        launch = Launch("sh", ["sh", "-c", script], "/", ENV, masks=(file, str(link)))
+        launch = Launch("sh", ["sh", "-c", script], "/", ENV, masks=(str(link),))
         pid = masks.spawn(launch, Stdio(-1, output.fileno(), output.fileno()))
     (tmp_path / "waiting").read_text()
-    for text in ("from an editor", "and once more"):
-        (tmp_path / "new").write_text(text)
-        (tmp_path / "new").rename(file)
+    replace(Path(files[0]), link)
     (tmp_path / "go").write_text("\n")
     assert os.waitpid(pid, 0)[1] == 0
     assert out.read_bytes() == b""
-    assert Path(file).read_text() == "and once more"
+    assert link.read_text() != ""  # for everybody else it is as it is
 
 
 def test_what_is_not_there_is_not_masked(tmp_path: Path) -> None:

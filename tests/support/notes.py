@@ -39,7 +39,14 @@ class Notes:
         self.asked.append(found.root)
         self.contexts.append(context)
         if self.state != "applied":
-            return Resolution(self.state, note="write it down", stderr_tail="no pencil\n")
+            # What it has found by then counts for nothing.
+            return Resolution(
+                self.state,
+                set={"HALF": "1"},
+                note="write it down",
+                stderr_tail="no pencil\n",
+                prefix=self.prefix,
+            )
         lines = Path(found.files[0]).read_text().split()
         return Resolution(
             "applied",

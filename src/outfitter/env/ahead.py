@@ -14,7 +14,7 @@ _END = "--"
 
 
 @record
-class Plan:
+class Ahead:
     """`files` below `top` with their digests, the words of the `tool`, and `rest`: those of the program
     behind it and of the command."""
 
@@ -31,10 +31,10 @@ def words(frozen: Iterable[Sequence[str]], tool: Sequence[str]) -> list[str]:
     return [frozen[0][0], *pairs, _END, str(len(tool)), *tool]
 
 
-def told(given: Sequence[str]) -> Plan:
+def told(given: Sequence[str]) -> Ahead:
     """What the words mean, and those behind them."""
     end = given.index(_END)
     top, pairs = given[0], given[1:end]
     tool = end + 2
     rest = tool + int(given[end + 1])
-    return Plan(top, dict(zip(pairs[::2], pairs[1::2], strict=True)), given[tool:rest], given[rest:])
+    return Ahead(top, dict(zip(pairs[::2], pairs[1::2], strict=True)), given[tool:rest], given[rest:])

@@ -26,7 +26,7 @@ _NONBLOCK, _CLOEXEC = 0x800, 0x80000
 _EVENTS = 64 << 10  # bytes at a time; which names came does not matter
 
 
-class Keeper:
+class MaskedFiles:
     """A namespace in which these files and folders look empty."""
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -85,10 +85,10 @@ def main() -> None:
     server = socket(1, 1, 0, fileno=0)  # a stream
     request, _ = receive(server)
     try:
-        keeper = Keeper(request[0])
+        masked = MaskedFiles(request[0])
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
         server.sendall(packed((what,)))
         return
     server.sendall(packed(("",)))
-    serve(server, Calls(), is_asked=keeper.is_asked)
+    serve(server, Calls(), is_asked=masked.is_asked)
