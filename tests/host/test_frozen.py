@@ -14,9 +14,11 @@ import pytest
 
 from outfitter.core.launch import Launch
 from outfitter.errors import LaunchFailed
+from outfitter.host.freezing import REFUSED
 from outfitter.host.frozen import FrozenFiles
 from outfitter.host.layout import layout
 from outfitter.host.spawn import Spawner, Stdio
+from outfitter.host.starters import Starter
 from tests.support.machine import wait_until
 from tests.support.users import NOBODY, installed
 
@@ -237,6 +239,18 @@ def test_a_project_that_changes_meanwhile_is_no_reason_to_do_without(project: Pr
         project.run("true")
 
 
+def test_what_is_one_thing_and_then_another_is_refused(project: Project) -> None:
+    entries = [("app", None, 0), ("app/config", b"good", 0o644)]  # not there, and then with a file in it
+    starter = Starter(Spawner(), "host.freezing", (str(project.top), entries, []))
+    try:
+        why = starter.answer()
+    finally:
+        starter.close()
+    if "unshare" in why:
+        pytest.skip(why)
+    assert why == f"{REFUSED}File exists"
+
+
 def test_files_elsewhere_need_no_overlay(project: Project) -> None:
     outside = project.folder / "outside"
     outside.write_text("good")
@@ -255,8 +269,10 @@ def test_a_loop_of_links_is_nothing_to_freeze(tmp_path: Path) -> None:
 ORDINARY = """\
 import os, sys
 from outfitter.core.launch import Launch
+from outfitter.host.freezing import REFUSED
 from outfitter.host.frozen import FrozenFiles
 from outfitter.host.spawn import Spawner, Stdio
+from outfitter.host.starters import Starter
 top = sys.argv[1]
 frozen = FrozenFiles(top, {top + "/file": b"good", top + "/absent": None})
 def run(script):

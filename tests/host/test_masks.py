@@ -184,7 +184,6 @@ def made_anew(file: Path, link: Path) -> None:
 
 
 def linked_elsewhere(file: Path, link: Path) -> None:
-    (file.parent / "other").write_text("from elsewhere")
     (link.parent / "new").symlink_to(file.parent / "other")
     (link.parent / "new").rename(link)
 
@@ -196,6 +195,7 @@ def test_a_file_that_is_replaced_while_a_command_runs_is_masked_for_it_again(
     link = tmp_path / "elsewhere" / "link"
     link.parent.mkdir()
     link.symlink_to(files[0])
+    (tmp_path / "other").write_text("from elsewhere")
     for name in ("waiting", "go"):
         os.mkfifo(tmp_path / name)
     # The command itself waits for the mask: it comes, without another command.

@@ -156,6 +156,25 @@ def test_trust_is_ours_and_bound_to_what_nix_reads(account: Account) -> None:
     assert account.trust().digest == trust.digest
 
 
+def test_the_names_in_the_folders_that_nix_may_list_are_known(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("flake.nix", "README.md", "nix/deeper/data"):
+        account.write(name, "")
+    listed = {path: names for path, names in account.trust().files.items() if path.endswith("/")}
+    root = f"{account.project}/"
+    assert listed == {
+        root: b".git\0README.md\0flake.nix\0nix\0",
+        f"{root}nix/": b"deeper\0",
+        f"{root}nix/deeper/": b"data\0",
+    }
+    # A tool that starts each command lists them again each time.
+    assert f"{root}nix/deeper" not in Nix().watch(account.found(), account.context())
+    assert f"{root}nix/deeper" in Nix().watch(account.found(), account.context("wrap"))
+    monkeypatch.setattr("outfitter.providers.nix._MOST_NAMES", 4)
+    assert not any(path.endswith("/") for path in account.trust().files)
+
+
 def test_the_same_content_has_the_same_digest_in_another_checkout(account: Account) -> None:
     account.flake()
     other = account.project.parent / "worktree"
@@ -480,6 +499,7 @@ def test_relatives_print_text_so_only_a_capture_can_tell(
     capture = account.context("capture")
     assert provider.resolve(found, capture).state == "missing"
     digest = provider.trust(found, capture).digest
+    assert provider.trust(found, capture).files[f"{account.project}/"] == f".git\0{path.name}\0".encode()
     path.write_text("2")
     assert provider.trust(found, capture).digest not in ("", digest)
     account.pretend(

@@ -80,7 +80,7 @@ def frozen_words(frozen: FrozenFiles | None) -> tuple[str, ...]:
     files cannot be frozen."""
     if frozen is None or frozen.why:
         return ()
-    from hashlib import sha256
+    from ..stdlib import sha256
 
     words = [frozen.top]
     for path, content in frozen.files.items():

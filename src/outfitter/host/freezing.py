@@ -61,12 +61,12 @@ class FrozenFolder:
                 self._real[folder] = _opened(self._real, folder, top)
             siblings = self._siblings()
         except OSError as error:
-            raise NotFreezable(f"{error.filename}: {error.strerror}") from None
+            raise NotFreezable(_told(error)) from None
         try:
             self._mount(mounts, top, siblings, outside)
         except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
             # Somebody changes it: no reason to do without.
-            raise NotFreezable(f"{error.filename}: {error.strerror}") from None
+            raise NotFreezable(_told(error)) from None
 
     def _mount(
         self, mounts: Mounts, top: str, siblings: Sequence[str], outside: Sequence[tuple[str, bytes]]
@@ -183,6 +183,10 @@ class FrozenFolder:
             os.replace(between, target)
 
 
+def _told(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+
+
 def _above(path: str) -> list[str]:
     """The folders on the way to a path, from the top on, which is the empty one."""
     parts = path.split("/")[:-1]
@@ -232,8 +236,7 @@ def main() -> None:
         server.sendall(packed((f"{REFUSED}{refused}",)))
         return
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
-        server.sendall(packed((what,)))
+        server.sendall(packed((_told(error),)))
         return
     server.sendall(packed(("",)))
     serve(server, Calls())
