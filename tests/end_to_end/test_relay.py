@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +20,7 @@ from tests.support.machine import SECOND, free_port
 from tests.support.model import Script, exec_command, modelling
 from tests.support.proxy import cutting
 from tests.support.relays import Rendezvous, dialling, meeting
+from tests.support.servers import environment
 
 KINDS = ["outfitter", "codex"]
 
@@ -176,6 +179,52 @@ def test_sockets_that_are_cut_lose_and_double_nothing(kind: str, tmp_path: Path)
             with dialling(kind, tmp_path / "executor", url, "box", executor):
                 service.wait_for("box")
                 asyncio.run(asyncio.wait_for(count(url, user, gate, cutter.cut_all), 90 * SECOND))
+
+
+# A harness that says its session and its command when half of the output is there, and is killed then.
+HARNESS = """
+import asyncio, sys, outfitter
+
+async def main(url, token, gate):
+    async with outfitter.connect(url, token=token) as client:
+        process = await client.start(["sh", "-c", f"seq 1 1000; read go < {gate}; seq 1001 2000"])
+        seen = b""
+        async for event in process:
+            seen += getattr(event, "data", b"")
+            if seen.count(b"\\n") == 1000:
+                print(client.session_id, process.process_id, flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_harness_that_is_killed_and_started_anew_loses_and_doubles_nothing(
+    place: tuple[str, Rendezvous, str], tmp_path: Path
+) -> None:
+    _, service, token = place
+    gate, url = tmp_path / "gate", f"noise+{service.url}/box"
+    os.mkfifo(gate)
+    first = subprocess.Popen(
+        [sys.executable, "-c", HARNESS, url, token, str(gate)],
+        stdout=subprocess.PIPE,
+        env=environment(tmp_path),
+    )
+    try:
+        assert first.stdout is not None
+        session, process = first.stdout.readline().decode().split()
+    finally:
+        first.kill()
+        first.communicate()
+
+    async def scenario() -> None:
+        async with outfitter.connect(url, token=token, resume=session) as client:
+            again = await client.attach(process)
+            await asyncio.to_thread(gate.write_text, "go\n")
+            seen = b"".join([getattr(event, "data", b"") async for event in again])
+            assert seen == b"".join(b"%d\n" % n for n in range(1, 2001))
+            assert await again.wait() == 0
+
+    asyncio.run(asyncio.wait_for(scenario(), 60 * SECOND))
 
 
 def test_a_small_crowd_is_served_in_turn_with_flat_memory(tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def say(service: Rendezvous, name: str, token: str, ca: Path | None) -> bytes:
     return asyncio.run(asyncio.wait_for(scenario(), 60 * SECOND))
 
 
+async def leave(service: Rendezvous, name: str, token: str) -> None:
+    url, ca = f"noise+{service.url}/{name}", authority().file
+    async with outfitter.connect(url, token=token, ca=ca) as client:
+        session = client.session_id
+    with pytest.raises(outfitter.OutfitterError, match=f"unknown session id {session}"):
+        async with outfitter.connect(url, token=token, ca=ca, resume=session):
+            pass
+
+
 @pytest.mark.parametrize("kind", ["outfitter", "codex"])
 def test_either_executor_and_our_client_through_a_service_with_tls(
     kind: str, service: Rendezvous, tmp_path: Path
@@ -82,6 +91,8 @@ def test_a_stream_is_forwarded_to_a_server_with_tls(service: Rendezvous, tmp_pat
     ):
         assert destination.url.startswith("wss://")
         assert say(service, "forwarded", token, authority().file) == b"said\n"
+        # Who leaves has left the server behind the forwarder, too.
+        asyncio.run(asyncio.wait_for(leave(service, "forwarded", token), 60 * SECOND))
 
 
 def test_a_destination_that_cannot_be_trusted_gets_nothing(service: Rendezvous, tmp_path: Path) -> None:

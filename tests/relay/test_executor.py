@@ -33,6 +33,23 @@ GOOD = {
 }
 
 
+class Dialler(RemoteExecutor):
+    """Says whether a thread dials for it, whose socket nobody would close once the loop has ended."""
+
+    dialling = 0
+
+    def at_rest(self) -> bool:
+        return self._stopped and not self.dialling
+
+    def _dial(self) -> None:
+        self.dialling += not self._stopped
+        super()._dial()
+
+    def _dialled(self, *told: Any) -> None:
+        self.dialling -= 1
+        super()._dialled(*told)
+
+
 def run(registry: Registry, until: Callable[[RemoteExecutor], None] | None = None, **more: Any) -> list[str]:
     """Runs an executor until it gives up, or `until` returns; why it gave up."""
     loop = EpollLoop()
@@ -43,7 +60,7 @@ def run(registry: Registry, until: Callable[[RemoteExecutor], None] | None = Non
         loop.stop()
 
     streams: list[Any] = []
-    executor = RemoteExecutor(loop, registry, lambda one: serve(one, streams), gave_up, **more)
+    executor = Dialler(loop, registry, lambda one: serve(one, streams), gave_up, **more)
     loop.call_soon(executor.begin)
     thread = threading.Thread(target=loop.run)
     thread.start()
@@ -51,6 +68,7 @@ def run(registry: Registry, until: Callable[[RemoteExecutor], None] | None = Non
         if until is not None:
             until(executor)
             loop.call_soon_threadsafe(executor.stop, "over")
+            wait_until(executor.at_rest, "nothing is dialled any more", 30 * SECOND)
             loop.call_soon_threadsafe(loop.stop)
         thread.join(30 * SECOND)
         assert not thread.is_alive()
