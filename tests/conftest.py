@@ -50,6 +50,7 @@ LONG = (
     "web/test_page_in_browser.py",
     "cli/test_hook.py",
     "end_to_end/test_contract_codex.py",
+    "pool/test_pool.py",
     "end_to_end/test_client_loss.py",
     "cli/test_setup.py",
     "end_to_end/test_project_codex.py",

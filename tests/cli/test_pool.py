@@ -156,6 +156,16 @@ def test_one_command_takes_one_lease_of_a_named_pool(user: User, root: Path) -> 
     assert (kept.returncode, b"--detach needs a server" in kept.stderr) == (125, True)
 
 
+def test_a_terminated_run_says_what_it_has_ended(user: User, root: Path) -> None:
+    jobs = write(user, {"id": "a", "script": f"touch {root}/ran; sleep 600"})
+    running = user.start("pool", "run", "--jobs", jobs, "--size", "1", env=env(root))
+    wait_until((root / "ran").exists, "the task runs", SECONDS)
+    running.send_signal(signal.SIGTERM)
+    out, said = running.communicate(timeout=SECONDS)
+    assert (running.returncode, results(out)["a"]["state"]) == (143, "cancelled")
+    assert said.decode().splitlines()[-1].endswith("1 cancelled")
+
+
 def test_a_pool_can_be_drained_and_stopped(user: User, root: Path) -> None:
     jobs = write(user, {"id": "a", "script": f"touch {root}/ran; sleep 600"})
     running = user.start("pool", "run", "--jobs", jobs, "--size", "1", "--name", "n", env=env(root))

@@ -42,7 +42,7 @@ def run_command(**flags: Any) -> int:
     was lost is reported, and run again only with --retries.
 
     The exit status is 0 if every command exited with 0, 1 if some did not, 3 if some were lost or refused,
-    and 130 after an interruption.
+    130 after SIGINT and 143 after SIGTERM.
     """
     if flags["jobs"] is None:
         raise click.UsageError("--jobs is missing: name the file with the tasks")

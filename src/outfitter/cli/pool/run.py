@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import os
+import signal
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 # Tasks that wait in the pool, so that a small group far down in the file has its turn. Some KiB each.
 _AHEAD = min(10_000, MAX_WAITING)
 _DRAW_SECONDS = 0.1
-FAILED, LOST = 1, 3  # exit codes; 0: every command exited with 0; 130: interrupted
+# Exit codes; 0: every command exited with 0.
+FAILED, LOST, INTERRUPTED, TERMINATED = 1, 3, 130, 143
 
 
 def run(flags: dict[str, Any]) -> int:
@@ -44,9 +46,9 @@ def run(flags: dict[str, Any]) -> int:
         work = _Run(flags, source, skipped, left, out)
         try:
             asyncio.run(work.run())
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, asyncio.CancelledError):
             work.cancelled()
-            return 130
+            return TERMINATED if work.terminated else INTERRUPTED
     return work.exit_code
 
 
@@ -62,6 +64,7 @@ class _Run:
         self._bar = Bar(total)
         self._out = out
         self._running: set[str] = set()
+        self.terminated = False
         self._most = flags["max_output"]
 
     @property
@@ -71,7 +74,14 @@ class _Run:
             return LOST
         return FAILED if states.get("failed") else 0
 
+    def _terminate(self, task: asyncio.Task[Any]) -> None:
+        self.terminated = True
+        task.cancel()
+
     async def run(self) -> None:
+        this = asyncio.current_task()
+        assert this is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate, this)
         async with (
             Pool(self._flags["on"], **_wishes(self._flags)) as pool,
             metrics_server(pool, self._flags["metrics"]),
