@@ -12,6 +12,7 @@ from ..plain import unbroken
 from ..providers import inherited
 from .colour import Paint, wants_colour
 from .env.output import emit, emit_json
+from .environmentchecks import CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ def doctor(flags: dict[str, Any]) -> int:
     """Prints the report; returns the exit status."""
     cwd = flags["cwd"] or facts.working_directory() or "/"
     fixes: list[tuple[str, Fix]] = []
-    report = examine(inherited.load(), cwd, login=not flags["no_login"], fixes=fixes)
+    report = examine(inherited.load(), cwd, login=not flags["no_login"], fixes=fixes, more=CHECKS)
     if flags["json"]:
         emit_json(report)
     else:

@@ -82,6 +82,14 @@ def _connected(address: Address, seconds: float) -> _Socket:
     raise failure
 
 
+def reachable(address: Address, seconds: float) -> None:
+    """Whether somebody accepts connections there. Blocks. Raises DialFailed."""
+    try:
+        _connected(address, seconds).close()
+    except OSError as error:
+        raise DialFailed(error.strerror or str(error), retryable=True) from None
+
+
 def dial_outward(
     loop: Loop, address: Address, headers: list[str], seconds: float, tls: ssl.SSLContext | None
 ) -> tuple[Stream, bytes]:

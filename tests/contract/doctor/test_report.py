@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from outfitter.cli import environmentchecks
 from outfitter.contract.base import base_of
 from outfitter.contract.config import Configuration
 from outfitter.contract.contract import Contract
@@ -64,7 +65,7 @@ def test_the_report_has_every_check_in_its_documented_shape(home: Path) -> None:
 def test_the_page_has_every_check_and_no_other() -> None:
     text = DOCS.read_text()
     documented = re.findall(r"^\| `([a-z-]+\.[a-z-]+)` \|", text, re.MULTILINE)
-    assert documented == [check.id for check in CHECKS]
+    assert documented == [check.id for check in (*CHECKS, *environmentchecks.CHECKS)]
 
 
 def test_nothing_is_written(home: Path) -> None:

@@ -28,22 +28,28 @@ class ClaudeHooks:
 
 
 def claude(machine: Machine) -> ClaudeHooks:
-    home = machine.environ.get("CLAUDE_CONFIG_DIR") or f"{machine.home}/.claude"
-    folder = f"{home}/session-env"
+    folder = f"{_home(machine)}/session-env"
     found = []
     try:
         for session in sorted(os.listdir(folder))[:_MOST_SESSIONS]:
-            if any(MARK in _read(f"{folder}/{session}/{name}") for name in _names(f"{folder}/{session}")):
+            if any(
+                MARK in read_bytes(f"{folder}/{session}/{name}") for name in _names(f"{folder}/{session}")
+            ):
                 found.append(session)
     except OSError:
         pass  # there is no such agent here
-    settings = [
-        f"{place}/settings{kind}.json"
-        for place in (home, f"{machine.cwd}/.claude")
-        for kind in ("", ".local")
-    ]
-    configured = any(b"hook claude" in _read(path) for path in (*settings, _MANAGED))
+    configured = any(b"hook claude" in read_bytes(path) for path in settings_files(machine))
     return ClaudeHooks(folder, tuple(found), configured)
+
+
+def _home(machine: Machine) -> str:
+    return machine.environ.get("CLAUDE_CONFIG_DIR") or f"{machine.home}/.claude"
+
+
+def settings_files(machine: Machine) -> list[str]:
+    """Where Claude Code reads its settings: the user's, the project's, and the machine's."""
+    places = (_home(machine), f"{machine.cwd}/.claude")
+    return [*(f"{place}/settings{kind}.json" for place in places for kind in ("", ".local")), _MANAGED]
 
 
 def _names(folder: str) -> list[str]:
@@ -53,7 +59,8 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _read(path: str) -> bytes:
+def read_bytes(path: str) -> bytes:
+    """What a file begins with; nothing if it is not there."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         with open(fd, "rb") as file:

@@ -10,20 +10,48 @@ import time
 
 from ...env.explain import shown
 from ...env.redact import mask_pairs
-from . import agents, base, codex, config, limits, login, path, policy, providers, sandbox, shell, state
+from . import (
+    agentfiles,
+    agents,
+    base,
+    codex,
+    config,
+    limits,
+    login,
+    path,
+    policy,
+    providers,
+    sandbox,
+    shell,
+    state,
+)
 from .check import STATUSES
 from .machine import Machine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .check import Check, Finding
     from .fixes import Fix
 
 SCHEMA_VERSION = 1
-_FAMILIES = (config, path, login, shell, base, policy, limits, state, codex, providers, sandbox, agents)
+_FAMILIES = (
+    config,
+    path,
+    login,
+    shell,
+    base,
+    policy,
+    limits,
+    state,
+    codex,
+    providers,
+    sandbox,
+    agents,
+    agentfiles,
+)
 # In the order of the report. The ids are stable.
 CHECKS = tuple(check for family in _FAMILIES for check in family.CHECKS)
 
@@ -34,15 +62,17 @@ def examine(
     *,
     login: bool = True,
     fixes: list[tuple[str, Fix]] | None = None,
+    more: Sequence[Check] = (),
 ) -> dict[str, Any]:
     """The report as an object for JSON. `environ` is the environment that we were started in.
 
     `login` asks the login shell what it would make of a command's environment: that runs startup files.
-    `fixes` gets what can be done about each problem, with the id of its check.
+    `fixes` gets what can be done about each problem, with the id of its check. `more` are checks of the
+    caller's, behind ours.
     """
     machine = Machine(environ, cwd, login=login)
     checks = {}
-    for check in CHECKS:
+    for check in (*CHECKS, *more):
         begun = time.perf_counter()
         finding = check.decide(*[machine.part(gather) for gather in check.needs])
         if fixes is not None and finding.fix is not None:
