@@ -2,7 +2,7 @@
 
 A process of ours keeps a mount namespace for each set of files (`masking`), made with the first command that
 needs it, and starts commands in it. It costs one idle process of about 8 MiB, and per command a fork and a
-message: 1.2 ms more than a plain start (0.5 and 1.7 ms on a quiet machine).
+message: 1.5 ms more than a plain start (1.0 and 2.5 ms).
 """
 
 from __future__ import annotations
