@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from .client.client import ClientState
 from .client.process import ProcessState
 from .client.running import RunCalls, check_limits, completed, feed
+from .client.transcript import LIMIT_BYTES, Transcript
 from .core.collecting import Collected
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
@@ -330,6 +331,34 @@ class BlockingProcess(ProcessState, Blocking["RemoteProcess"]):
         if not self._reading:
             self._taken.clear()
         return await self._wrapped.wait()
+
+
+class BlockingTranscript(Blocking["Transcript"]):
+    """The hand-written part of the blocking transcript: made of a process, and read on its thread."""
+
+    def __init__(self, process: BlockingProcess, limit: int = LIMIT_BYTES) -> None:
+        async def begin() -> Transcript:
+            return Transcript(process._wrapped, limit)
+
+        background = process._background
+        super().__init__(background, background.call(begin, undo=lambda made: made.close()))
+
+    def text(self) -> str:
+        """All that is kept."""
+        return self._read(self._wrapped.text)
+
+    def take(self) -> str:
+        """What has come since it was last taken."""
+        return self._read(self._wrapped.take)
+
+    def _read(self, read: Callable[[], str]) -> str:
+        async def there() -> str:
+            return read()
+
+        try:
+            return self._background.call(there)
+        except SessionExpired:
+            return read()  # nothing more comes, and nobody else reads
 
 
 class Background:

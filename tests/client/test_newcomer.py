@@ -203,9 +203,32 @@ def test_plain_client_has_all_of_it() -> None:
     assert list(client.lines(["seq", "2"])) == ["1", "2"]
     with pytest.raises(outfitter.CommandFailed):
         client.shell("exit 1", check=True, on_output=print)
+    process = client.start(["cat"], stdin=True)
+    transcript = sync.Transcript(process, limit=8)
+    process.write("who? é".encode()[:-1])
+    assert (transcript.find(["nobody", "who?"]), transcript.take()) == ("who?", "who? ")
+    process.write(b"\xa9nd more")
+    assert (transcript.find(["more"]), transcript.text(), transcript.closed) == ("more", "nd more", False)
+    assert not transcript.wait(0)
+    process.close_stdin()
+    assert transcript.wait()
+    left = sync.Transcript(client.start(["cat"], stdin=True))
+    left.close()
+    assert left.wait()
     client.close()
+    assert (transcript.text(), transcript.take(), transcript.take()) == ("nd more", "nd more", "")
     with pytest.raises(outfitter.SessionExpired):
         client.run(["true"])
+
+
+def test_plain_module_shares_a_client_too() -> None:
+    shared = sync.shared()
+    try:
+        assert shared.run(["echo", "hi"], text=True).result().stdout == "hi\n"
+    finally:
+        shared.close()
+    with sync.local() as client, client.start(["true"]) as process, pytest.raises(outfitter.InvalidParams):
+        sync.Transcript(process, limit=0)
 
 
 def test_environment_is_reached_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
