@@ -15,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
+from .client.arguments import called
 from .client.client import ClientState
 from .client.process import ProcessState
 from .client.running import RunCalls, check_limits, completed, feed
@@ -208,6 +209,8 @@ class BlockingClient(ClientState, Blocking["Client"]):
         wanted: dict[str, Any] = dict(options)
         check_limits(**{name: wanted.pop(name) for name in _LIMITS if name in wanted})
         check, linger, timeout = (wanted.pop(name, None) for name in ("check", "linger", "timeout"))
+        check_limits(linger=linger, timeout=timeout)
+        called("on_output", on_output)
         client, room = self._wrapped, self._session.room
         given = client._input(wanted.pop("input", None))
         wanted.pop("merge", None)  # it gets all of it as it comes

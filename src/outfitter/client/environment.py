@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParams, VariableInvalid
 from ..protocol import environment as wire
+from .arguments import made
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ..protocol.documents import BaseAnswer, Change, Explanation, ResolutionDocument
     from .arguments import Place
@@ -120,6 +122,8 @@ def wire_policy(
     session: RemoteSession, policy: EnvPolicy | ByContract | None, contract: EnvContract | None
 ) -> tuple[EnvPolicy | None, EnvContract | None]:
     """What a request says: the contract where the server has one, except for an exact environment."""
+    made("policy", policy, (EnvPolicy, ByContract), "outfitter.EnvPolicy")
+    made("contract", contract, EnvContract, "outfitter.EnvContract")
     if policy is None:
         if contract is not None:
             raise InvalidParams(
@@ -138,6 +142,8 @@ def wire_policy(
 
 def wire_env(env: Mapping[str, str] | None) -> dict[str, str]:
     """A request's variables. Raises VariableInvalid for what no command can be given, and TypeError."""
+    if env is not None and not isinstance(env, Mapping):
+        raise TypeError(f"env is a mapping of names to values, not {type(env).__name__}")
     told = dict(env or {})
     for name, value in told.items():
         if not isinstance(name, str) or not isinstance(value, str):
