@@ -23,10 +23,22 @@ __all__ = ["WORKLOAD"]
 ROWS: Final = {
     "version": "`outfitter --version`",
     "run": "`outfitter run -- true`",
+    "project": "the same in a project with manifests of several languages",
     "on": "`outfitter run --on URL -- true`",
     "direnv": "`direnv exec . true`",
     "uv": "`uv run true`",
     "ssh": "`ssh localhost true`, connection shared",
+}
+
+
+MANIFESTS: Final = {
+    ".tool-versions": "nodejs 20.0.0\npython 3.11.0\n",
+    ".nvmrc": "20\n",
+    ".python-version": "3.11.0\n",
+    "package.json": '{"name": "x", "engines": {"node": ">=18"}}\n',
+    "pyproject.toml": '[project]\nname = "x"\nversion = "0"\nrequires-python = ">=3.9"\n',
+    "Cargo.toml": '[workspace]\nmembers = ["c/*"]\n',
+    "go.mod": "module x\n\ngo 1.22\n",
 }
 
 
@@ -60,6 +72,16 @@ def _others(folder: str, env: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
+def _project(folder: str) -> str:
+    """A repository of the kind that large projects are: nothing in it is set up, so no tool runs."""
+    root = os.path.join(folder, "project")
+    os.makedirs(os.path.join(root, ".git"))
+    for name, text in MANIFESTS.items():
+        with open(os.path.join(root, name), "w") as file:
+            file.write(text)
+    return root
+
+
 def _command_lines(arm: ExecArm, effort: Effort) -> Values:
     if arm.name != "ours":
         return {}
@@ -78,10 +100,12 @@ def _measure(arm: ExecArm, env: Mapping[str, str], folder: str, effort: Effort) 
         "on": [arm.program, "run", "--on", f"ws://{host}:{port}", "--", "true"],
         **_others(folder, env),
     }
-    times: dict[str, list[float]] = {name: [] for name in ways}
+    project = _project(folder)
+    times: dict[str, list[float]] = {name: [] for name in (*ways, "project")}
     for _ in range(max(3, effort.starts)):
         for name, argv in ways.items():
             times[name].append(_cpu(argv, folder, env))
+        times["project"].append(_cpu(ways["run"], project, env))
     base = median(times.pop("python"))
     values = {f"commandline.{name}": median(found) / base for name, found in times.items()}
     return {"commandline.python": base * 1e3, **values}

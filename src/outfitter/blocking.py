@@ -15,9 +15,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
+from .client.arguments import called
 from .client.client import ClientState
 from .client.process import ProcessState
 from .client.running import RunCalls, check_limits, completed, feed
+from .client.transcript import LIMIT_BYTES, Transcript
 from .core.collecting import Collected
 from .core.events import Output
 from .errors import Refused, SessionExpired, TimedOut
@@ -211,6 +213,8 @@ class BlockingClient(ClientState, Blocking["Client"]):
         wanted: dict[str, Any] = dict(options)
         check_limits(**{name: wanted.pop(name) for name in _LIMITS if name in wanted})
         check, linger, timeout = (wanted.pop(name, None) for name in ("check", "linger", "timeout"))
+        check_limits(linger=linger, timeout=timeout)
+        called("on_output", on_output)
         client, room = self._wrapped, self._session.room
         given = client._input(wanted.pop("input", None))
         wanted.pop("merge", None)  # it gets all of it as it comes
@@ -340,6 +344,34 @@ class BlockingProcess(ProcessState, Blocking["RemoteProcess"]):
         if not self._reading:
             self._taken.clear()
         return await self._wrapped.wait()
+
+
+class BlockingTranscript(Blocking["Transcript"]):
+    """The hand-written part of the blocking transcript: made of a process, and read on its thread."""
+
+    def __init__(self, process: BlockingProcess, limit: int = LIMIT_BYTES) -> None:
+        async def begin() -> Transcript:
+            return Transcript(process._wrapped, limit)
+
+        background = process._background
+        super().__init__(background, background.call(begin, undo=lambda made: made.close()))
+
+    def text(self) -> str:
+        """All that is kept."""
+        return self._read(self._wrapped.text)
+
+    def take(self) -> str:
+        """What has come since it was last taken."""
+        return self._read(self._wrapped.take)
+
+    def _read(self, read: Callable[[], str]) -> str:
+        async def there() -> str:
+            return read()
+
+        try:
+            return self._background.call(there)
+        except SessionExpired:
+            return read()  # nothing more comes, and nobody else reads
 
 
 class Background:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from .client.connect import Opening
+from .client.environment import wire_env
 from .client.session import RemoteSession
 from .providers import inherited
 from .server.server import Server
@@ -35,11 +36,12 @@ def local(
     `run`, `shell` and `lines` run at once; others wait for their turn. At the end of the block, or with
     `aclose()`, every command and all its descendants are ended. Raises FileInvalid.
     """
+    given = None if environment is None else wire_env(environment)
     servers: list[Server] = []
 
     async def reach() -> Dialled:
         loop = asyncio.get_running_loop()
-        executor = inherited.load() if environment is None else dict(environment)
+        executor = inherited.load() if given is None else given
         server = Server(loop, ServerSettings(), executor, retain=False, base="launcher")
         servers.append(server)
         if server.contract.settings(None).snapshot != "none":

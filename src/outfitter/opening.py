@@ -72,6 +72,8 @@ def connect(
 
     Raises DialFailed, RequestFailed, SettingInvalid or EnvironmentUnknown.
     """
+    if not isinstance(url, str):
+        raise TypeError(f"a URL, or the name of an environment, is text, not {url!r}")
     if "://" in url or url.startswith(PREFIX):
         return connect_url(
             url,

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 
 # First: importing the module of that name would put it in the place of the public function.
 from . import local as _public  # noqa: F401
-from .blocking import Blocking, BlockingClient, BlockingProcess, blocking, making, opened, opening
+from .blocking import (
+    Blocking,
+    BlockingClient,
+    BlockingProcess,
+    BlockingTranscript,
+    blocking,
+    making,
+    opened,
+    opening,
+)
 from .client.client import Client as AsyncClient
 from .client.environment import CONTRACT
 from .client.files import Files as AsyncFiles
@@ -22,11 +31,13 @@ from .client.http import HttpStream as AsyncHttpStream
 from .client.openfile import RemoteFile as AsyncRemoteFile
 from .client.process import RemoteProcess as AsyncRemoteProcess
 from .client.reader import OutputReader as AsyncOutputReader
+from .client.transcript import Transcript as AsyncTranscript
 from .client.watch import Watch as AsyncWatch
 from .local import local as local_async
 from .opening import connect as connect_async
 from .opening import open as open_async
 from .opening import open_local as open_local_async
+from .sharing import shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,11 +58,13 @@ __all__ = [
     "Pool",
     "RemoteFile",
     "RemoteProcess",
+    "Transcript",
     "Watch",
     "connect",
     "local",
     "open",
     "open_local",
+    "shared",
 ]
 
 
@@ -399,6 +412,41 @@ class RemoteProcess(BlockingProcess):
         `resume` of `connect` finds it again. `start(..., detach=True)` keeps a command to its end.
         """
         self._background.post(self._wrapped.keep)
+
+
+class Transcript(BlockingTranscript):
+    """`outfitter.Transcript` of a process of this client, in plain calls; see there.
+
+        process = client.start(["sh", "-c", "echo password:; sleep 60"])
+        transcript = outfitter.Transcript(process)
+        print(transcript.find(["$ ", "password:"], seconds=30))  # password:
+        print(transcript.take().split())  # ['password:']
+        process.terminate()
+
+    It takes the events of the process from now on; nobody else should iterate over it. Text is UTF-8, and a
+    character that is not whole yet is left for the next time.
+    """
+
+    @property
+    def closed(self) -> bool:
+        """Whether all output has come."""
+        return self._wrapped.closed
+
+    wait = blocking(AsyncTranscript.wait)
+    """Waits for the end of the output, for so many seconds at most; returns whether it has come."""
+
+    find = blocking(AsyncTranscript.find)
+    """Waits until the text that is not taken yet contains one of these; returns which."""
+
+    def close(self) -> None:
+        """Takes no more events; the process goes on.
+
+            transcript = outfitter.Transcript(client.start(["echo", "done"]))
+            transcript.close()
+
+        What it has kept stays.
+        """
+        self._background.post(self._wrapped.close)
 
 
 class Client(BlockingClient):

@@ -82,6 +82,12 @@ def test_plain_run_imports_no_heavy_module(listen: str, user: User, tmp_path: Pa
     assert user.records() == []
 
 
+def test_many_short_commands_find_room_one_after_the_other(user: User, tmp_path: Path) -> None:
+    with serving("outfitter", tmp_path / "server", "--max-sessions", "2") as server:
+        for _ in range(5):
+            assert user.run("run", "--on", server.url, "--", "true").returncode == 0
+
+
 # Handed over
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Coroutine
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -203,9 +204,32 @@ def test_plain_client_has_all_of_it() -> None:
     assert list(client.lines(["seq", "2"])) == ["1", "2"]
     with pytest.raises(outfitter.CommandFailed):
         client.shell("exit 1", check=True, on_output=print)
+    process = client.start(["cat"], stdin=True)
+    transcript = sync.Transcript(process, limit=8)
+    process.write("who? é".encode()[:-1])
+    assert (transcript.find(["nobody", "who?"]), transcript.take()) == ("who?", "who? ")
+    process.write(b"\xa9nd more")
+    assert (transcript.find(["more"]), transcript.text(), transcript.closed) == ("more", "nd more", False)
+    assert not transcript.wait(0)
+    process.close_stdin()
+    assert transcript.wait()
+    left = sync.Transcript(client.start(["cat"], stdin=True))
+    left.close()
+    assert left.wait()
     client.close()
+    assert (transcript.text(), transcript.take(), transcript.take()) == ("nd more", "nd more", "")
     with pytest.raises(outfitter.SessionExpired):
         client.run(["true"])
+
+
+def test_plain_module_shares_a_client_too() -> None:
+    shared = sync.shared()
+    try:
+        assert shared.run(["echo", "hi"], text=True).result().stdout == "hi\n"
+    finally:
+        shared.close()
+    with sync.local() as client, client.start(["true"]) as process, pytest.raises(outfitter.InvalidParams):
+        sync.Transcript(process, limit=0)
 
 
 def test_environment_is_reached_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +267,19 @@ def test_environment_is_reached_by_its_name(tmp_path: Path, monkeypatch: pytest.
         (["true"], {"overflow": "middle"}, InvalidParams, "head"),
         (["true"], {"max_output": -1}, InvalidParams, "max_output"),
         (["true"], {"linger": -1}, InvalidParams, "linger"),
+        (["true"], {"linger": "1"}, TypeError, "linger is a number of seconds"),
+        (["true"], {"timeout": "1"}, TypeError, "timeout is a number of seconds"),
+        (["true"], {"timeout": True}, TypeError, "timeout is a number of seconds"),
+        (["true"], {"timeout": float("nan")}, InvalidParams, "timeout must not be below 0"),
+        (["true"], {"max_output": 1.5}, TypeError, "max_output is a whole number"),
+        (["true"], {"max_output": True}, TypeError, "max_output is a whole number"),
+        (["true"], {"on_output": 7}, TypeError, "on_output is a function"),
+        (["true"], {"env": "A=1"}, TypeError, "env is a mapping"),
+        (["true"], {"sandbox": "read-only"}, TypeError, "sandbox is made with outfitter.Sandbox"),
+        (["true"], {"contract": {}}, TypeError, "contract is made with outfitter.EnvContract"),
+        (["true"], {"policy": {}}, TypeError, "policy is made with outfitter.EnvPolicy"),
+        (None, {}, TypeError, "a command is a list"),
+        ({"true": 1}, {}, TypeError, "a command is a list"),
     ],
 )
 def test_bad_argument_is_refused_at_the_call(
@@ -252,6 +289,118 @@ def test_bad_argument_is_refused_at_the_call(
         async with client_here() as client:
             with pytest.raises(kind, match=word):
                 await client.run(command, **options)
+
+    run(main())
+    if "on_output" not in options:
+        with sync.local() as plain, pytest.raises(kind, match=word):
+            plain.run(command, on_output=print, **options)
+
+
+def test_bad_arguments_of_the_other_calls_are_refused_before_anything_is_sent() -> None:
+    async def main() -> None:
+        async with client_here() as client:
+            process = await client.start(["cat"], stdin=True)
+            sent: list[str] = []
+            call = client._session.link.call
+
+            async def noting(method: str, *args: Any, **named: Any) -> Any:
+                sent.append(method)
+                return await call(method, *args, **named)
+
+            client._session.link.call = noting  # type: ignore[method-assign]
+            files = client.files
+            bad: list[tuple[Callable[[], Any], type[Exception], str]] = [
+                (lambda: client.start(["x"], tty=True), TypeError, "rows, columns"),  # type: ignore[arg-type]
+                (lambda: client.start(["x"], tty=(1, 2, 3)), TypeError, "rows, columns"),  # type: ignore[arg-type]
+                (lambda: client.start(["x"], tty=(0, 9)), InvalidParams, "rows must not be below 1"),
+                (lambda: client.start(["x"], tty=(9, 65_536)), InvalidParams, "cols must not be above 65535"),
+                (lambda: client.start(["x"], detach=-1.0), InvalidParams, "detach must not be below 0"),
+                (lambda: client.start(["x"], arg0=7), TypeError, "arg0 is text"),  # type: ignore[arg-type]
+                (lambda: client.start(["x"], on_waiting=7), TypeError, "on_waiting"),  # type: ignore[arg-type]
+                (lambda: client.start(["x"], decide=7), TypeError, "decide is"),  # type: ignore[arg-type]
+                (lambda: client.attach(7), TypeError, "id is text"),  # type: ignore[arg-type]
+                (lambda: client.attach("x", after=-1), InvalidParams, "after must not be"),
+                (lambda: process.signal(None), TypeError, "a signal is"),  # type: ignore[arg-type]
+                (lambda: process.signal("NOPE"), InvalidParams, "no signal"),
+                (lambda: process.terminate(grace=-1), InvalidParams, "grace must not be"),
+                (lambda: process.resize(None, 9), InvalidParams, "rows must not"),  # type: ignore[arg-type]
+                (lambda: process.write(7), TypeError, "bytes or text"),  # type: ignore[arg-type]
+                (lambda: files.read("x", limit=-1), InvalidParams, "limit must not be"),
+                (lambda: files.read_lines("x", -1), InvalidParams, "start must not be"),
+                (lambda: files.read_lines("x", 0, "1"), TypeError, "count is a whole"),  # type: ignore[arg-type]
+                (lambda: files.chmod("x", 0o10000), InvalidParams, "mode must not be above"),
+                (lambda: files.walk("x", depth=65), InvalidParams, "depth must not be above 64"),
+                (lambda: files.walk("x", directories=0), InvalidParams, "directories must not be below 1"),
+                (lambda: files.walk("x", entries=50_001), InvalidParams, "entries must not be above"),
+                (lambda: files.watch("x", debounce=-1), InvalidParams, "debounce must not be"),
+                (lambda: files.search("x", 7), TypeError, "pattern is text"),  # type: ignore[arg-type]
+                (lambda: files.search("x", "y", max_matches=-1), InvalidParams, "max_matches"),
+                (lambda: files.search("x", "y", timeout=-1), InvalidParams, "timeout must not"),
+            ]
+            for attempt, kind, word in bad:
+                with pytest.raises(kind, match=word):
+                    await attempt()
+            assert sent == []
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "kind", "word"),
+    [
+        (7, {}, TypeError, "is text"),
+        ("ws://127.0.0.1:1", {"connect_timeout": "1"}, TypeError, "connect_timeout is"),
+        ("ws://127.0.0.1:1", {"initialize_timeout": -1}, InvalidParams, "initialize_timeout must"),
+        ("ws://127.0.0.1:1", {"recovery_timeout": "1"}, TypeError, "recovery_timeout is"),
+        ("ws://127.0.0.1:1", {"on_state": 7}, TypeError, "on_state is a function"),
+        ("ws://127.0.0.1:1", {"max_concurrency": 0}, InvalidParams, "max_concurrency must not be below 1"),
+    ],
+)
+def test_client_that_cannot_be_is_refused_at_the_call(
+    target: Any, options: dict[str, Any], kind: type[Exception], word: str
+) -> None:
+    with pytest.raises(kind, match=word):
+        outfitter.connect(target, **options)
+    for environment in ("A=1", {"A": 1}):
+        with pytest.raises(TypeError):
+            outfitter.local(environment=environment)  # type: ignore[arg-type]
+
+
+def test_what_people_type_first_works_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, made = tmp_path / "app", tmp_path / "w" / "src"
+    (app / "src").mkdir(parents=True)
+    (app / "src" / "main.py").write_text("print()\n")
+    (app / "Makefile").write_text("test:\n\t@echo tested\n")
+    program = Path(sys.executable).with_name("outfitter")
+    told = f'[[environments]]\nid = "build"\nprogram = "{program}"\nargs = ["serve", "--listen", "stdio"]\n'
+    (tmp_path / "environments.toml").write_text(told)
+    monkeypatch.setenv("OUTFITTER_HOME", str(tmp_path))
+    monkeypatch.chdir(app)
+    many = [["echo", str(number)] for number in range(80)]
+    server = ["sh", "-c", "echo listening; exec sleep 60"]
+
+    async def main() -> None:
+        client = await outfitter.open_local()
+        r = await client.run("make test", shell=True, check=True, text=True, cwd=Path("."))
+        assert (r.ok, r.text, r.duration > 0) == (True, "tested\n", True)
+        assert [line async for line in client.lines(["seq", "2"])] == ["1", "2"]
+        async with client.start(server) as p:
+            assert await p.stdout.readline() == b"listening\n"
+            await p.signal("TERM")
+            assert p.pid is not None and await p.wait() == 143
+        try:
+            await client.run(["nosuch"])
+        except outfitter.ProgramNotFound as e:
+            assert e.program == "nosuch"
+        await client.aclose()
+        async with outfitter.local(max_concurrency=8) as c:
+            done = await asyncio.gather(*(c.run(x) for x in many))
+            assert [one.text for one in done] == [f"{number}\n" for number in range(80)]
+        async with outfitter.connect("build") as c:
+            await c.upload("src", made)
+        assert (made / "main.py").read_text() == "print()\n"
 
     run(main())
 

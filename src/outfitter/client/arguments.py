@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidParams
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     #: A path on the executor: text or a PathLike; relative ones start at its working directory.
     Place = str | os.PathLike[str]
     #: A command: its program and arguments; with `shell`, one text.
@@ -30,6 +29,8 @@ def words(command: Command, *, shell: bool = False, shell_path: str | None = Non
             f"a command is a list of its program and arguments, not {command!r}: write [...], or give "
             "shell=True for a text that the executor's shell runs"
         )
+    if not isinstance(command, Sequence):
+        raise TypeError(f"a command is a list of its program and arguments, not {command!r}")
     argv = [_word(f"argument {place}", part) for place, part in enumerate(command)]
     if not argv or not argv[0]:
         raise InvalidParams(
@@ -48,7 +49,9 @@ def _word(what: str, part: object) -> str:
 
 
 def encodable(what: str, text: str) -> str:
-    """The text, if it can be sent. Raises InvalidParams."""
+    """The text, if it can be sent. Raises TypeError or InvalidParams."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is text, not {text!r}")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -76,7 +79,9 @@ def octets(data: bytes | str) -> bytes:
 
 
 def signal_name(given: str | int) -> str:
-    """ "TERM" for "TERM", "SIGTERM" or 15. Raises InvalidParams."""
+    """ "TERM" for "TERM", "SIGTERM" or 15. Raises TypeError or InvalidParams."""
+    if not isinstance(given, str | int):
+        raise TypeError(f"a signal is a name such as TERM, or its number, not {given!r}")
     try:
         if isinstance(given, int):
             return signal.Signals(given).name.removeprefix("SIG")
@@ -85,7 +90,42 @@ def signal_name(given: str | int) -> str:
         raise InvalidParams(f"{given!r} is no signal: give a name such as TERM, or its number") from None
 
 
-def positive(what: str, value: float) -> None:
-    """Raises InvalidParams unless the number is above zero."""
-    if not value > 0:
-        raise InvalidParams(f"{what} must be above 0, and is {value!r}")
+def seconds(what: str, value: float | None) -> None:
+    """Raises TypeError or InvalidParams unless it is a time, or None."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{what} is a number of seconds, not {value!r}")
+    if not value >= 0:
+        raise InvalidParams(f"{what} must not be below 0, and is {value!r}")
+
+
+def count(what: str, value: int | None, least: int = 0, most: int | None = None) -> None:
+    """Raises TypeError or InvalidParams unless it is a number within these bounds, or None."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} is a whole number, not {value!r}")
+    if value < least:
+        raise InvalidParams(f"{what} must not be below {least}, and is {value!r}")
+    if most is not None and value > most:
+        raise InvalidParams(f"{what} must not be above {most}, and is {value!r}")
+
+
+def called(what: str, value: object) -> None:
+    """Raises TypeError unless it can be called, or is None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{what} is a function, not {value!r}")
+
+
+def made(what: str, value: object, kind: type | tuple[type, ...], how: str) -> None:
+    """Raises TypeError unless it is of this kind, or None."""
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{what} is made with {how}, and is {value!r}")
+
+
+def terminal_size(rows: int, cols: int) -> tuple[int, int]:
+    """Raises TypeError or InvalidParams."""
+    for what, value in (("rows", rows), ("cols", cols)):
+        count(what, -1 if value is None else value, 1, 65_535)
+    return rows, cols

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConnectionLost, InvalidParams, OutfitterError, RequestFailed, SettingInvalid
 from ..protocol.process import DetachedParams, ListResult, StartParams, StartResult, TerminalSize
 from ..record import record
-from .arguments import encodable, words
+from .arguments import called, count, encodable, made, seconds, terminal_size, words
 from .environment import CONTRACT, wire_env, wire_policy
 from .feed import ProcessFeed
 from .naming import launch_failure
@@ -154,10 +154,13 @@ class CommandCalls:
     ) -> Prepared:
         """Checks what is asked for, before anything is sent. Raises TypeError, InvalidParams and so on."""
         session = self._session
+        called("on_waiting", on_waiting)
+        called("decide", decide)
         command = self.shell_argv(argv) if shell else words(argv)
         detached = _detached(session, detach)
         feed = ProcessFeed(session, session.new_process_id(), on_waiting)
         wire, kept = wire_policy(session, policy, contract)
+        size = None if tty is None else _size(tty)
         params = StartParams(
             feed.process_id,
             command,
@@ -167,15 +170,17 @@ class CommandCalls:
             wire,
             stdin,
             arg0 if arg0 is None else encodable("arg0", arg0),
-            size=TerminalSize(*tty) if tty is not None and session.offers("processResize") else None,
+            size=size if session.offers("processResize") else None,
             contract=kept,
             detached=detached,
         )
         told = params.encode()
         feed.decide = decide
         if sandbox is not None:
+            from ..core.sandbox import Sandbox
             from .sandbox import start_members
 
+            made("sandbox", sandbox, Sandbox, "outfitter.Sandbox")
             told = {**told, **start_members(session, sandbox, params.cwd, asks=decide is not None)}
         elif decide is not None:
             raise SettingInvalid("`decide` is about a command in a sandbox: give it one")
@@ -241,6 +246,9 @@ class CommandCalls:
         `missed` of the handle is the number of events in between. The process is not ended with this client,
         because this client did not start it. Raises RequestFailed if the process does not exist.
         """
+        if not isinstance(process_id, str):
+            raise TypeError(f"a process's id is text, not {process_id!r}")
+        count("after", after)
         processes = self._session.processes
         known = processes.get(process_id)
         if isinstance(known, RemoteProcess):
@@ -258,8 +266,16 @@ class CommandCalls:
         return process
 
 
+def _size(tty: tuple[int, int]) -> TerminalSize:
+    if not isinstance(tty, tuple | list) or len(tty) != 2:
+        raise TypeError(f"tty is a terminal's (rows, columns), not {tty!r}")
+    return TerminalSize(*terminal_size(*tty))
+
+
 def _detached(session: RemoteSession, detach: bool | float) -> DetachedParams | None:
     if detach is False:
         return None
+    if detach is not True:
+        seconds("detach", detach)
     session.require("processDetach", "keep a command running without its client")
     return DetachedParams(None if detach is True else int(detach * 1000))

@@ -9,6 +9,7 @@ from ..errors import DialFailed, SettingInvalid
 from ..transport.address import parse_address
 from ..transport.dial import dial
 from ..transport.program import launch
+from .arguments import seconds
 from .client import Client
 from .session import RemoteSession
 from .token import current
@@ -85,6 +86,7 @@ def connect(
     With `max_refusals`, an address at which nobody listens so many times in a row is given up: for a server
     that never comes back at its port.
     """
+    seconds("connect_timeout", connect_timeout)
     if url.startswith(RELAYS):
         if keepalive is not None:
             raise SettingInvalid(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParams, VariableInvalid
 from ..protocol import environment as wire
 from ..record import fields, record
+from .arguments import made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -173,6 +175,8 @@ def wire_policy(
     session: RemoteSession, policy: EnvPolicy | ByContract | None, contract: EnvContract | None
 ) -> tuple[wire.EnvPolicyParams | None, wire.ContractParams | None]:
     """What a request says: the contract where the server has one, except for an exact environment."""
+    made("policy", policy, (EnvPolicy, ByContract), "outfitter.EnvPolicy")
+    made("contract", contract, EnvContract, "outfitter.EnvContract")
     if policy is None:
         if contract is not None:
             raise InvalidParams(
@@ -196,6 +200,8 @@ def _values(one: EnvPolicy | EnvContract) -> Iterator[Any]:
 
 def wire_env(env: Mapping[str, str] | None) -> dict[str, str]:
     """A request's variables. Raises VariableInvalid for what no command can be given, and TypeError."""
+    if env is not None and not isinstance(env, Mapping):
+        raise TypeError(f"env is a mapping of names to values, not {type(env).__name__}")
     told = dict(env or {})
     for name, value in told.items():
         if not isinstance(name, str) or not isinstance(value, str):

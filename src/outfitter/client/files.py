@@ -19,7 +19,8 @@ from ..protocol import filesystem as fs
 from ..protocol.search import SearchParams, SearchResult
 from ..protocol.watching import WatchParams
 from ..record import record
-from .arguments import octets, place
+from . import arguments
+from .arguments import count, encodable, octets, place, seconds
 from .naming import directory_failure, file_failure
 from .naming import native as native
 from .openfile import BLOCK_BYTES as BLOCK_BYTES
@@ -142,8 +143,7 @@ class Files(Transfers):
         return (await self._ask(results.FileResult, "fs/readFile", params, path)).data
 
     async def _read_head(self, path: Place, limit: int, *, follow: bool) -> bytes:
-        if limit < 0:
-            raise InvalidParams(f"limit is a number of bytes, not {limit!r}")
+        count("limit", limit)
         if not follow or not self._streams:
             return (await self._read(path, follow=follow, limit=None))[:limit]
         parts: list[bytes] = []
@@ -171,8 +171,8 @@ class Files(Transfers):
 
         A file is read no further than is needed.
         """
-        if start < 0 or (count is not None and count < 0):
-            raise InvalidParams("start and count must not be below 0")
+        arguments.count("start", start)
+        arguments.count("count", count)
         lines, found = Lines(), list[bytes]()
         end = None if count is None else start + count
         if not self._streams:
@@ -367,6 +367,9 @@ class Files(Transfers):
 
         With `hidden=False`, hidden directories are listed but not entered.
         """
+        count("depth", depth, 0, fs.MAX_DEPTH)
+        count("directories", directories, 1, fs.MAX_DIRECTORIES)
+        count("entries", entries, 1, fs.MAX_ENTRIES)
         params = fs.WalkParams(self._uri(path), depth, directories, entries, follow, not hidden)
         result = await self._ask(results.WalkResult, "fs/walk", params, path)
         return Walked(
@@ -415,6 +418,7 @@ class Files(Transfers):
 
         Raises RequestFailed or CapabilityMissing.
         """
+        count("mode", mode, 0, fs.MAX_MODE)
         self._session.require("fsChmod", "change the mode of files")
         await self._call("fs/chmod", fs.ChmodParams(self._uri(path), mode, follow), path)
 
@@ -440,6 +444,7 @@ class Files(Transfers):
         `ignore` has patterns as in a .gitignore file. Symbolic links are not followed. Raises RequestFailed
         or CapabilityMissing.
         """
+        seconds("debounce", debounce)
         self._session.require("fsWatch", "watch files")
         watch_id = f"w{next(self._handles)}"
         params = WatchParams(watch_id, self._uri(path), recursive, int(debounce * 1000), tuple(ignore))
@@ -469,6 +474,9 @@ class Files(Transfers):
         `include` and `exclude` are patterns as in a .gitignore file. Raises RequestFailed or
         CapabilityMissing.
         """
+        encodable("pattern", pattern)
+        count("max_matches", max_matches)
+        seconds("timeout", timeout)
         self._session.require("fsSearch", "search files")
         params = SearchParams(
             self._uri(path),

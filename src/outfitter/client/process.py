@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..protocol import process as wire
-from .arguments import octets, signal_name
+from .arguments import octets, seconds, signal_name, terminal_size
 from .reader import OutputReader
 
 if TYPE_CHECKING:
@@ -221,6 +221,7 @@ class RemoteProcess(ProcessState):
         With `grace`, the command first gets SIGTERM and that many seconds to end by itself, if the server
         supports it.
         """
+        seconds("grace", grace)
         offered = self._session.offers("processTerminateGrace")
         params = wire.TerminateParams(self.process_id, int(grace * 1000) if offered else 0)
         # Sent again after a break, unlike the reference's client: it ends the same process or none.
@@ -236,7 +237,8 @@ class RemoteProcess(ProcessState):
         Raises CapabilityMissing if the server cannot do it.
         """
         self._session.require("processResize", "resize a terminal")
-        params = wire.ResizeParams(self.process_id, wire.TerminalSize(rows, cols)).encode()
+        size = wire.TerminalSize(*terminal_size(rows, cols))
+        params = wire.ResizeParams(self.process_id, size).encode()
         await self._session.call("process/resize", params)
 
     def end(self) -> None:

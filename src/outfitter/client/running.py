@@ -10,7 +10,7 @@ from ..core.collecting import OVERFLOWS, Collected
 from ..core.events import Output
 from ..core.lines import Lines
 from ..errors import CommandFailed, InvalidParams, OutfitterError, OutputTooLarge, TimedOut
-from .arguments import octets
+from .arguments import called, count, octets, seconds
 from .commands import CommandCalls
 from .completed import Completed, CompletedText, signal_of
 from .environment import CONTRACT
@@ -105,7 +105,8 @@ class RunCalls(CommandCalls):
         The command and everything it started are ended if the call is cancelled, and after `timeout` seconds
         (TimedOut, which is a TimeoutError).
         """
-        check_limits(overflow, max_output, linger)
+        check_limits(overflow, max_output, linger, timeout)
+        called("on_output", on_output)
         given = self._input(input)
         launch = self._launch(
             argv,
@@ -217,13 +218,15 @@ class RunCalls(CommandCalls):
             raise CommandFailed(tuple(launch.argv), process.exit_code, b"", b"")
 
 
-def check_limits(overflow: str = "raise", max_output: int = 0, linger: float | None = None) -> None:
-    """Raises InvalidParams for what `run` cannot do."""
+def check_limits(
+    overflow: str = "raise", max_output: int = 0, linger: float | None = None, timeout: float | None = None
+) -> None:
+    """Raises TypeError or InvalidParams for what `run` cannot do."""
     if overflow not in OVERFLOWS:
         raise InvalidParams(f"overflow is one of {', '.join(OVERFLOWS)}, not {overflow!r}")
-    for name, value in (("max_output", max_output), ("linger", linger)):
-        if value is not None and not value >= 0:
-            raise InvalidParams(f"{name} must not be below 0, and is {value!r}")
+    count("max_output", max_output)
+    seconds("linger", linger)
+    seconds("timeout", timeout)
 
 
 def completed(process: RemoteProcess, argv: list[str], kept: Collected, duration: float) -> Completed:

@@ -20,7 +20,7 @@ from ..protocol.network import ALLOW, DENY, PolicyAnswer, PolicyRequestParams
 from ..protocol.process import TerminateParams
 from ..protocol.session import EnvironmentInfo
 from ..protocol.watching import ChangedNotice
-from .arguments import place, positive
+from .arguments import called, count, place, seconds
 from .link import Link
 
 if TYPE_CHECKING:
@@ -110,8 +110,10 @@ class RemoteSession:
         closed: Callable[[], None] | None = None,
     ) -> None:
         """`closed` is called after the end of the session, however that came."""
-        if max_concurrency is not None:
-            positive("max_concurrency", max_concurrency)
+        count("max_concurrency", max_concurrency, 1)
+        seconds("initialize_timeout", initialize_timeout)
+        seconds("recovery_timeout", recovery_timeout)
+        called("on_state", on_state)
         self.room = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
         self._closed = closed
         self.where = where  # for people

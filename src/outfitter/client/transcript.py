@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core.collecting import Kept
 from ..core.events import Output
-from .arguments import positive
+from .arguments import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Transcript:
     """
 
     def __init__(self, process: RemoteProcess, limit: int = LIMIT_BYTES) -> None:
-        positive("limit", limit)
+        count("limit", limit, 1)
         self._process = process
         self._limit = limit
         self._all = Kept(limit, "tail")
