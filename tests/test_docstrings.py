@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import contextlib
 import inspect
 import os
 import re
@@ -16,6 +15,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,9 @@ HANDLES = (
 )
 # Errors that say all in their name, and whose use is that of the class above them.
 PLAIN = (
-    "AlreadyExists ConnectionLost ContractViolated Disconnected HostUnsupported InvalidParams IsADirectory "
-    "NotADirectory OutputLost Overloaded PermissionDenied ProtocolError SessionExpired SettingInvalid"
+    "AlreadyExists ConnectionLost ContractViolated Disconnected EngineFailed HostUnsupported InvalidParams "
+    "IsADirectory LeaseLost NotADirectory OutputLost Overloaded PermissionDenied ProtocolError "
+    "SessionExpired SettingInvalid"
 )
 
 
@@ -140,7 +141,7 @@ class Place:
 
     def fill(self) -> None:
         for one in self.folder.iterdir():
-            with contextlib.suppress(FileNotFoundError):  # what a sandbox had put there goes by itself
+            with suppress(FileNotFoundError):  # what a sandbox had put there goes by itself
                 shutil.rmtree(one) if one.is_dir() else one.unlink()
         for name, text in PROJECT.items():
             path = self.folder / name
@@ -160,13 +161,16 @@ class Place:
         if client is None:
             self.runner.run(_awaited(code, names))
         else:
-            exec(code, names)
+            pool = sync.Pool("local", size=1)
+            with pool if "pool" in code.co_names else nullcontext():
+                exec(code, {**names, "pool": pool})
         assert {line: said for line, said in printed.items() if line in expected(text)} == expected(text)
 
 
 async def _awaited(code: Any, names: dict[str, Any]) -> None:
-    async with outfitter.connect("build") as client:
-        begun = eval(code, {**names, "client": client})
+    pool = outfitter.Pool("local", size=1)
+    async with outfitter.connect("build") as client, pool if "pool" in code.co_names else nullcontext():
+        begun = eval(code, {**names, "client": client, "pool": pool})
         if begun is not None:  # it awaits something
             await begun
 

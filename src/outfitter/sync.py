@@ -552,6 +552,6 @@ else:
         from .pool.plain import PlainPool, close_leased
 
         kind = type("Client", (Client,), {"__module__": __name__, "close": close_leased})
-        own = {"__doc__": PlainPool.__doc__, "__module__": __name__, "kind": kind}
+        own = {"__doc__": PlainPool.__doc__, "__module__": __name__, "_made": kind}
         made = globals()["Pool"] = type("Pool", (PlainPool,), own)
         return made
