@@ -78,7 +78,7 @@ def public() -> Iterator[tuple[str, object]]:
 
 
 NAMES = dict(public())
-# Its examples are those of `Client.files`; and a value has no methods of its own to show.
+# The examples of these calls are those of `Client.files`.
 ELSEWHERE = [name for name in NAMES if name.startswith("outfitter.sharing.SharedFiles.")]
 
 
@@ -133,9 +133,8 @@ PROJECT = {
 class Place:
     """A server named `build`, a project that is its directory and ours, and an asyncio loop."""
 
-    def __init__(self, folder: Path, url: str, origin: int) -> None:
+    def __init__(self, folder: Path, origin: int) -> None:
         self.folder = folder
-        self.url = url
         self.origin = origin
         self.runner = asyncio.Runner()
 
@@ -149,7 +148,7 @@ class Place:
             path.write_text(text)
 
     def run(self, text: str, client: sync.Client | None) -> None:
-        """Runs an example, in plain calls with this client, and compares what it prints."""
+        """Runs an example and compares what it prints: in plain calls with this client, or with asyncio."""
         text = text.replace("localhost:8080", f"127.0.0.1:{self.origin}")
         printed: dict[int, list[str]] = {}
 
@@ -180,7 +179,7 @@ def expected(text: str) -> dict[int, list[str]]:
     found = {}
     for number, line in enumerate(text.splitlines(), 1):
         if said := re.search(r"\bprint\(.*\)  +# (.+)$", line):
-            found[number] = [re.sub(r": (in any loop|without one)$", "", said[1])]
+            found[number] = [said[1]]
     return found
 
 
@@ -203,7 +202,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         patch.setenv("OUTFITTER_HOME", str(home))
         patch.setenv("PATH", path)
         patch.chdir(folder)
-        place = Place(folder, server.url, port)
+        place = Place(folder, port)
         with place.runner:
             yield place
 
