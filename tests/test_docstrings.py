@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import contextlib
 import inspect
 import os
 import re
@@ -16,6 +15,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,9 @@ HANDLES = (
 )
 # Errors that say all in their name, and whose use is that of the class above them.
 PLAIN = (
-    "AlreadyExists ConnectionLost ContractViolated Disconnected HostUnsupported InvalidParams IsADirectory "
-    "NotADirectory OutputLost Overloaded PermissionDenied ProtocolError SessionExpired SettingInvalid"
+    "AlreadyExists ConnectionLost ContractViolated Disconnected EngineFailed HostUnsupported InvalidParams "
+    "IsADirectory LeaseLost NotADirectory OutputLost Overloaded PermissionDenied ProtocolError "
+    "SessionExpired SettingInvalid"
 )
 
 
@@ -77,7 +78,7 @@ def public() -> Iterator[tuple[str, object]]:
 
 
 NAMES = dict(public())
-# Its examples are those of `Client.files`; and a value has no methods of its own to show.
+# The examples of these calls are those of `Client.files`.
 ELSEWHERE = [name for name in NAMES if name.startswith("outfitter.sharing.SharedFiles.")]
 
 
@@ -132,15 +133,14 @@ PROJECT = {
 class Place:
     """A server named `build`, a project that is its directory and ours, and an asyncio loop."""
 
-    def __init__(self, folder: Path, url: str, origin: int) -> None:
+    def __init__(self, folder: Path, origin: int) -> None:
         self.folder = folder
-        self.url = url
         self.origin = origin
         self.runner = asyncio.Runner()
 
     def fill(self) -> None:
         for one in self.folder.iterdir():
-            with contextlib.suppress(FileNotFoundError):  # what a sandbox had put there goes by itself
+            with suppress(FileNotFoundError):  # what a sandbox had put there goes by itself
                 shutil.rmtree(one) if one.is_dir() else one.unlink()
         for name, text in PROJECT.items():
             path = self.folder / name
@@ -148,7 +148,7 @@ class Place:
             path.write_text(text)
 
     def run(self, text: str, client: sync.Client | None) -> None:
-        """Runs an example, in plain calls with this client, and compares what it prints."""
+        """Runs an example and compares what it prints: in plain calls with this client, or with asyncio."""
         text = text.replace("localhost:8080", f"127.0.0.1:{self.origin}")
         printed: dict[int, list[str]] = {}
 
@@ -160,13 +160,16 @@ class Place:
         if client is None:
             self.runner.run(_awaited(code, names))
         else:
-            exec(code, names)
+            pool = sync.Pool("local", size=1)
+            with pool if "pool" in code.co_names else nullcontext():
+                exec(code, {**names, "pool": pool})
         assert {line: said for line, said in printed.items() if line in expected(text)} == expected(text)
 
 
 async def _awaited(code: Any, names: dict[str, Any]) -> None:
-    async with outfitter.connect("build") as client:
-        begun = eval(code, {**names, "client": client})
+    pool = outfitter.Pool("local", size=1)
+    async with outfitter.connect("build") as client, pool if "pool" in code.co_names else nullcontext():
+        begun = eval(code, {**names, "client": client, "pool": pool})
         if begun is not None:  # it awaits something
             await begun
 
@@ -176,7 +179,7 @@ def expected(text: str) -> dict[int, list[str]]:
     found = {}
     for number, line in enumerate(text.splitlines(), 1):
         if said := re.search(r"\bprint\(.*\)  +# (.+)$", line):
-            found[number] = [re.sub(r": (in any loop|without one)$", "", said[1])]
+            found[number] = [said[1]]
     return found
 
 
@@ -199,7 +202,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         patch.setenv("OUTFITTER_HOME", str(home))
         patch.setenv("PATH", path)
         patch.chdir(folder)
-        place = Place(folder, server.url, port)
+        place = Place(folder, port)
         with place.runner:
             yield place
 

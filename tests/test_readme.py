@@ -19,9 +19,10 @@ ELSEWHERE = "You run machines for others"
 # What the agents are told, which need a model; tests/end_to_end has them run for real.
 AGENTS = {
     "codex": "exec -s workspace-write run the tests",
-    "claude": "--settings {",
+    "claude": "",
 }
 EXITS = {
+    "outfitter init": 1,  # there is nobody to ask
     "outfitter trust": 1,  # there is nobody to ask
     "outfitter env diff here login": 1,  # there are differences
 }

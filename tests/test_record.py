@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from outfitter.record import EMPTY, KW_ONLY, fields, fill, quick_record, record, replace
@@ -142,3 +144,24 @@ def test_the_thousandth_value_is_made_as_the_first() -> None:
         for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"x": 1}), ((1,), {"z": 1})):
             with pytest.raises(TypeError, match="Same"):
                 Same(*args, **kwargs)
+
+
+def test_help_knows_the_arguments_before_and_after_the_first_values() -> None:
+    @record
+    class Seldom:
+        name: str
+        _: KW_ONLY
+        marks: tuple[str, ...] = ()
+
+    before = str(inspect.signature(Seldom))
+    for number in range(100):
+        Seldom(str(number))
+    assert (before, str(inspect.signature(Seldom))) == ("(name, *, marks=())", "(name, *, marks=())")
+
+
+def test_help_shows_an_init_of_its_own_as_it_is() -> None:
+    class Derived(Point):
+        def __init__(self, both: int) -> None:
+            super().__init__(both, both)
+
+    assert list(inspect.signature(Derived).parameters) == ["both"]

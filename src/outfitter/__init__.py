@@ -6,7 +6,8 @@
     with outfitter.sync.local() as client:  # the same without asyncio
         done = client.run(["python", "--version"])
 
-The names below are imported when they are first used: `outfitter serve` starts without them.
+`help(outfitter.Client)` says what a client can do; `help(outfitter.local)` and `help(outfitter.connect)` say
+where it comes from.
 """
 
 from __future__ import annotations
@@ -137,6 +138,7 @@ _HOMES = {
 }
 
 
+# The names are imported when they are first used: `outfitter serve` starts without them.
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -165,6 +165,12 @@ def _lease_lost(reason: str, node: str, detail: str, fenced_after: float) -> Lea
 class LeaseRefused(OutfitterError):
     """A lease was never given, so nothing ran.
 
+        try:
+            async with pool.lease(cpus=10_000):
+                pass
+        except outfitter.LeaseRefused as error:
+            print(error.reason)  # impossible
+
     `reason` is "queue-full", "timed-out", "impossible", "setup-failed", "draining" or "start-failed".
     """
 

@@ -38,6 +38,24 @@ _set = object.__setattr__
 EMPTY: Mapping[Any, Any] = type(type.__dict__)({})
 
 
+class _Signature:
+    """What `help` and completion ask for: the arguments of an `__init__` that is not written yet."""
+
+    def __get__(self, instance: object, owner: Any) -> object:
+        from inspect import Signature, signature
+
+        begun = owner.__init__
+        if getattr(begun, "__qualname__", "") != "_write_later.<locals>.__init__":
+            raise AttributeError("__signature__")  # it shows its arguments itself
+        known = dict(zip(begun.__code__.co_freevars, begun.__closure__, strict=True))
+        written = _written(owner, known["names"].cell_contents, known["defaults"].cell_contents)
+        _, *arguments = signature(written).parameters.values()
+        return Signature(arguments)
+
+
+_SIGNATURE = _Signature()
+
+
 @dataclass_transform(frozen_default=True)
 def record(cls: type[T]) -> type[T]:
     """Makes a class a frozen value: slots, `__init__`, equality, hash and repr from its annotated fields.
@@ -65,7 +83,7 @@ def make(cls: type[T], *, guarded: bool) -> type[T]:
     defaults = {name: space.pop(name) for name in names if name in space}
     for unwanted in ("__dict__", "__weakref__"):
         space.pop(unwanted, None)
-    space |= {"__slots__": names, "__match_args__": names}
+    space |= {"__slots__": names, "__match_args__": names, "__signature__": _SIGNATURE}
     if guarded:
         space |= {"__setattr__": _frozen, "__delattr__": _frozen}
     for name, method in (("__eq__", _equal), ("__hash__", _hash), ("__repr__", _repr)):

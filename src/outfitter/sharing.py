@@ -256,10 +256,11 @@ def shared(
     """One client for any asyncio loop or none, for programs that begin a new loop for each call.
 
         client = outfitter.shared("build")
-        print((await client.run(["true"])).ok)   # True: in any loop
-        print(client.run(["true"]).result().ok)  # True: without one
+        print((await client.run(["true"])).ok)  # True
+        print(client.run(["true"]).result().ok)  # True
         client.close()
 
+    Await a call in any loop, or ask for its `result()` without one.
     `target` is a URL, the name of an environment, or `local` for this machine. The connection is made with
     the first call, which raises what `connect` raises; the next call tries again then.
     """

@@ -3,9 +3,13 @@
 Several threads may use a client and its processes at once. `on_state`, `on_waiting`, `on_network` and
 `decide` are called on the background thread, which also has the exec-server of `local`; `on_output` is called
 in the caller's thread.
-`outfitter.blocking` says how it works.
-This file is written by scripts/sync-client: change the async client, then run the script.
+
+    with outfitter.sync.local() as client:
+        done = client.run(["python", "--version"])
 """
+
+# This file is written by scripts/sync-client: change the async client, then run the script.
+# `outfitter.blocking` says how it works.
 
 from __future__ import annotations
 
@@ -600,6 +604,6 @@ else:
         from .pool.plain import PlainPool, close_leased
 
         kind = type("Client", (Client,), {"__module__": __name__, "close": close_leased})
-        own = {"__doc__": PlainPool.__doc__, "__module__": __name__, "kind": kind}
+        own = {"__doc__": PlainPool.__doc__, "__module__": __name__, "_made": kind}
         made = globals()["Pool"] = type("Pool", (PlainPool,), own)
         return made

@@ -12,6 +12,7 @@ _WORDS = (
     ("outfitter.local(", "outfitter.sync.local("),
     ("outfitter.open(", "outfitter.sync.open("),
     ("outfitter.open_local(", "outfitter.sync.open_local("),
+    ("outfitter.Transcript(", "outfitter.sync.Transcript("),
     ("anext(aiter(", "next(iter("),
 )
 

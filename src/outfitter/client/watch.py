@@ -23,7 +23,9 @@ _WAITING = 1000  # notices that nobody has taken; then they become one that says
 class FileChanges:
     """What changed: (URI, "created", "modified" or "removed").
 
-        changes = outfitter.client.watch.FileChanges([("file:///srv/app/a.py", "created")])
+        async with await client.files.watch("src") as watch:
+            await client.files.remove("src/main.py")
+            print((await anext(aiter(watch))).changes[0][1])  # removed
 
     With `overflow` the list is incomplete: read the files again.
     """

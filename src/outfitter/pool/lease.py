@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     class Giver(Protocol):
         """The pool, as a lease knows it."""
 
-        async def check_possible(self, shape: Shape) -> None: ...
-        def request(self, lease: Lease) -> None: ...
-        def cancel(self, lease: Lease) -> None: ...
-        def returned(self, lease: Lease) -> None: ...
+        async def _check_possible(self, shape: Shape) -> None: ...
+        def _request(self, lease: Lease) -> None: ...
+        def _cancel(self, lease: Lease) -> None: ...
+        def _returned(self, lease: Lease) -> None: ...
 
 
 _LOOK_SECONDS = 0.05  # how often it is looked whether a connection is back; a dial takes longer
@@ -40,7 +40,14 @@ _SAID_BYTES = 2000  # of a failed setup's last words
 
 
 class Lease:
-    """An executor for an `async with` block, which gets its client. `id`, `node` and so on are for people."""
+    """An executor for an `async with` block, which gets its client.
+
+        lease = pool.lease(group="docs")
+        async with lease as client:
+            done = await client.run(["make", "html"])
+
+    `id`, `node`, `workspace`, `state` and `waited` (the seconds in the queue) are for people.
+    """
 
     def __init__(
         self,
@@ -80,7 +87,17 @@ class Lease:
         return asyncio.shield(self._lost)
 
     async def fenced(self) -> None:
-        """Returns when nothing of a lost lease can run any more; at once if it was not lost."""
+        """Returns when nothing of a lost lease can run any more; at once if it was not lost.
+
+            lease = pool.lease()
+            try:
+                async with lease as client:
+                    await client.run(["make", "html"])
+            except outfitter.LeaseLost:
+                await lease.fenced()  # from now on somebody else may do the work
+
+        `Pool.map` waits for it before it tries again.
+        """
         if self._fence is None:
             return
         loop = asyncio.get_running_loop()
@@ -98,13 +115,13 @@ class Lease:
         if self._given is not None:
             raise SettingInvalid("a lease is for one block: ask for another one")
         self._given, self._lost = loop.create_future(), loop.create_future()
-        await self._pool.check_possible(self.shape)
-        self._pool.request(self)
+        await self._pool._check_possible(self.shape)
+        self._pool._request(self)
         began = loop.time()
         try:
             self.client = await self._given
         except asyncio.CancelledError:
-            self._pool.cancel(self)
+            self._pool._cancel(self)
             raise
         finally:
             self.waited = loop.time() - began
@@ -124,7 +141,7 @@ class Lease:
             await self._verdict()
         assert self._lost is not None
         lost = self._lost.result() if self._lost.done() else None
-        self._pool.returned(self)
+        self._pool._returned(self)
         if lost is not None and isinstance(error, ConnectionLost) and error is not lost:
             raise lost from error
 
@@ -138,10 +155,10 @@ class Lease:
 
     # From the pool
 
-    def queue(self) -> None:
+    def _queue(self) -> None:
         self.state = QUEUED
 
-    def give(self, client: Client, endpoint: Endpoint) -> None:
+    def _give(self, client: Client, endpoint: Endpoint) -> None:
         self.state = LEASED
         self.node, self.workspace = endpoint.node, endpoint.workspace
         assert self._given is not None
@@ -149,13 +166,13 @@ class Lease:
             self._given.set_result(client)
             self.client = client
 
-    def refuse(self, reason: str, detail: str) -> None:
+    def _refuse(self, reason: str, detail: str) -> None:
         self.state = REFUSED
         assert self._given is not None
         if not self._given.done():
             self._given.set_exception(LeaseRefused(reason, detail))
 
-    def lose(self, reason: str, detail: str, now: float) -> LeaseLost:
+    def _lose(self, reason: str, detail: str, now: float) -> LeaseLost:
         """The executor is gone: everything that the block does with its client fails from now on."""
         self.state = LOST
         self._fence = LeaseFence(now)
@@ -165,13 +182,13 @@ class Lease:
             self._lost.set_result(lost)
         return lost
 
-    def confirm_end(self, now: float) -> None:
+    def _confirm_end(self, now: float) -> None:
         """The keeper of the lost executor has seen everything end."""
         if self._fence is not None:
             self._fence.confirm(now)
             self._fenced.set()
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """The block is over, or its caller does not wait any more."""
         if self.state in (LEASED, QUEUED):
             self.state = DONE if self.state == LEASED else CANCELLED

@@ -39,7 +39,16 @@ _AHEAD = 16
 
 @record
 class Outcome(Generic[T, R]):
-    """What came of one item: `state` is "done", "failed" (the task raised `error`), "lost" or "refused"."""
+    """What came of one item: `state` is "done", "failed" (the task raised `error`), "lost" or "refused".
+
+        async def build(client, name):
+            return (await client.run(["make", name])).exit_code
+
+        async for outcome in pool.map(build, ["html"]):
+            print(outcome.item, outcome.state, outcome.value)  # html done 0
+
+    `seconds` is the time in the last lease, whose id is `lease`, and `waited` the time before it.
+    """
 
     index: int
     item: T
@@ -48,9 +57,9 @@ class Outcome(Generic[T, R]):
     error: Exception | None = None
     attempts: int = 1
     node: str = ""
-    seconds: float = 0.0  # in the last lease
-    lease: str = ""  # its id
-    waited: float = 0.0  # for it
+    seconds: float = 0.0
+    lease: str = ""
+    waited: float = 0.0
 
 
 async def outcomes(

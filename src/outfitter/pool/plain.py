@@ -26,9 +26,16 @@ R = TypeVar("R")
 
 
 class PlainPool(Generic[S]):
-    """`outfitter.Pool` in plain calls; see there. Used in a `with` block."""
+    """`outfitter.Pool` in plain calls; see there. Used in a `with` block.
 
-    kind: Callable[[Background, Client], S]  # what a lease's block gets
+        with outfitter.sync.Pool("local", size=1) as pool:
+            with pool.lease() as client:
+                print(client.run(["true"]).ok)  # True
+
+    Several threads may take leases at once.
+    """
+
+    _made: Callable[[Background, Client], S]  # what a lease's block gets
 
     def __init__(self, engine: str | Engine = "local", **wishes: Unpack[PoolWishes]) -> None:
         self._pool = Pool(engine, **wishes)
@@ -58,7 +65,13 @@ class PlainPool(Generic[S]):
         return self._pool.size
 
     def lease(self, **wishes: Unpack[LeaseWishes]) -> PlainLease[S]:
-        """An executor for one `with` block, which gets its client: see `outfitter.Pool.lease`."""
+        """An executor for one `with` block, which gets its client.
+
+            with pool.lease(group="docs") as client:
+                done = client.run(["make", "html"])
+
+        See `outfitter.Pool.lease`.
+        """
         return PlainLease(self._background, self._pool.lease(**wishes), self._kind())
 
     def map(
@@ -71,6 +84,9 @@ class PlainPool(Generic[S]):
         lease: LeaseWishes | Callable[[T], LeaseWishes] | None = None,
     ) -> Iterator[Outcome[T, R]]:
         """Runs `task(client, item)` for each item, in a thread and a lease of its own, `size` at a time.
+
+            for outcome in pool.map(lambda client, name: client.run(["make", name]).exit_code, ["html"]):
+                print(outcome.item, outcome.state, outcome.value)  # html done 0
 
         Yields an `Outcome` for each, in order of completion: see `outfitter.Pool.map`. If the loop over them
         is left, tasks that still run find their client closed.
@@ -97,7 +113,12 @@ class PlainPool(Generic[S]):
                 one.shutdown(wait=False, cancel_futures=True)
 
     def status(self) -> PoolStatus:
-        """What the pool knows now, without asking anybody."""
+        """What the pool knows now, without asking anybody.
+
+            print(pool.status()["size"])  # 1
+
+        `refresh` asks the engine first.
+        """
 
         async def asked() -> PoolStatus:
             return self._pool.status()
@@ -105,15 +126,25 @@ class PlainPool(Generic[S]):
         return self._background.call(asked)
 
     def refresh(self) -> PoolStatus:
-        """Asks the engine what there is, then as `status`. Raises EngineFailed."""
+        """Asks the engine what there is, then as `status`.
+
+            print(pool.refresh()["engine"])  # local
+
+        Raises EngineFailed.
+        """
         return self._background.call(self._pool.refresh)
 
     def drain(self) -> None:
-        """Takes no more leases, and waits for those that wait or are held to end."""
+        """Takes no more leases, and waits for those that wait or are held to end.
+
+            pool.drain()
+
+        A new lease is refused with the reason "draining".
+        """
         self._background.call(self._pool.drain)
 
     def _kind(self) -> Callable[[Background, Client], S]:
-        return type(self).kind
+        return type(self)._made
 
 
 class PlainLease(Generic[S]):

@@ -144,7 +144,13 @@ class Pool:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends everything: leases that wait are refused, those that are held are lost."""
+        """Ends everything: leases that wait are refused, those that are held are lost.
+
+            async with outfitter.Pool("local", size=1) as pool:
+                await pool.aclose()
+
+        The end of the block does it, too.
+        """
         if self._engine is None:
             return
         if self._closing is None:
@@ -162,7 +168,12 @@ class Pool:
         self._control.close()
 
     async def drain(self) -> None:
-        """Takes no more leases, and waits for those that wait or are held to end."""
+        """Takes no more leases, and waits for those that wait or are held to end.
+
+            await pool.drain()
+
+        A new lease is refused with the reason "draining".
+        """
         self._book.drain(self._now())
         self._act()
         await self._quiet.wait()
@@ -171,6 +182,9 @@ class Pool:
 
     def lease(self, **wishes: Unpack[LeaseWishes]) -> Lease:
         """An executor for one `async with` block, which gets its client; its cwd is a new workspace.
+
+            async with pool.lease(group="docs", memory="1GiB") as client:
+                done = await client.run(["make", "html"])
 
         Leases of one `group` are given in order, and groups take turns. `setup` is run before the block,
         after the pool's own. With `keep_workspace` the workspace stays on its node. Entering the block raises
@@ -199,6 +213,12 @@ class Pool:
     ) -> AsyncIterator[Outcome[T, R]]:
         """Runs `await task(client, item)` for each item, in a lease of its own; yields an `Outcome` for each.
 
+            async def build(client, name):
+                return (await client.run(["make", name])).exit_code
+
+            async for outcome in pool.map(build, ["html"]):
+                print(outcome.item, outcome.state, outcome.value)  # html done 0
+
         Outcomes come in order of completion. An attempt whose executor is lost is repeated up to `retries`
         times, when nothing of it can run any more. `lease` has arguments for `lease()`, or gives them for an
         item.
@@ -208,17 +228,32 @@ class Pool:
     # What it knows
 
     def status(self) -> PoolStatus:
-        """What the pool knows now, without asking anybody."""
+        """What the pool knows now, without asking anybody.
+
+            print(pool.status()["size"])  # 1
+
+        `refresh` asks the engine first.
+        """
         told = self._tally.describe(self.id, self._settings.engine, self._now(), self._limits())
         told["mismatched"] = {node: list(names) for node, names in self._parity.differing.items()}
         return told
 
     def metrics(self) -> str:
-        """The same as numbers over time, in Prometheus's text format."""
+        """The same as numbers over time, in Prometheus's text format.
+
+            print(pool.metrics().splitlines()[0])  # # HELP outfitter_pool_slots Executors.
+
+        The lines begin with what each number means.
+        """
         return self._tally.registry.text()
 
     async def refresh(self) -> PoolStatus:
-        """Asks the engine what there is, then as `status`. Raises EngineFailed."""
+        """Asks the engine what there is, then as `status`.
+
+            print((await pool.refresh())["engine"])  # local
+
+        Raises EngineFailed.
+        """
         assert self._engine is not None
         capacity = await self._engine.capacity()
         self._book.nodes = max(1, len(capacity.nodes))
@@ -230,7 +265,7 @@ class Pool:
 
     # From leases
 
-    async def check_possible(self, shape: Shape) -> None:
+    async def _check_possible(self, shape: Shape) -> None:
         """Raises LeaseRefused if no node has so much."""
         if self._engine is None or self._closing is not None:
             raise LeaseRefused("draining", "the pool is not open: use it in its `async with` block")
@@ -249,7 +284,7 @@ class Pool:
             self._possible.clear()
         self._possible.add(shape)
 
-    def request(self, lease: Lease) -> None:
+    def _request(self, lease: Lease) -> None:
         """Raises LeaseRefused."""
         now = self._now()
         self._leases[lease.id] = lease
@@ -259,19 +294,19 @@ class Pool:
             del self._leases[lease.id]
             lease.state = REFUSED
             raise
-        lease.queue()
+        lease._queue()
         self._quiet.clear()
         self._act()
 
-    def cancel(self, lease: Lease) -> None:
+    def _cancel(self, lease: Lease) -> None:
         """Its caller does not wait any more; it may have been given meanwhile."""
         self._book.cancel(lease.id, self._now())
-        self.returned(lease)
+        self._returned(lease)
 
-    def returned(self, lease: Lease) -> None:
+    def _returned(self, lease: Lease) -> None:
         self._book.returned(lease.id, self._now())
         self._forget(lease)
-        lease.end()
+        lease._end()
         self._act()
 
     def _forget(self, lease: Lease) -> None:
@@ -302,16 +337,16 @@ class Pool:
             place, lease = self._places[act.slot_id], self._leases[act.lease_id]
             assert place.link is not None
             place.lease = lease
-            lease.give(place.link.client, place.link.endpoint)
+            lease._give(place.link.client, place.link.endpoint)
         elif act.do == RENEW:
             self._spawn(self._renew(self._places[act.slot_id]))
         elif act.do == REFUSE:
             lease = self._leases[act.lease_id]
-            lease.refuse(act.reason, act.detail)
+            lease._refuse(act.reason, act.detail)
             self._forget(lease)
         elif act.do == LOSE:
             place, lease = self._places[act.slot_id], self._leases[act.lease_id]
-            lost = lease.lose(act.reason, act.detail, self._now())
+            lost = lease._lose(act.reason, act.detail, self._now())
             assert place.link is not None
             place.link.client.fail(lost)
         elif act.do == STOP and act.slot_id in self._places:
@@ -440,7 +475,7 @@ class Pool:
         if place.watching is not None:
             place.watching.cancel()
         if stopped.confirmed and lease is not None:
-            lease.confirm_end(self._now())
+            lease._confirm_end(self._now())
         elif not stopped.confirmed:
             self._tally.unconfirmed += 1
             note("pool", "!", "%s was not seen to end: %s", place.slot_id, stopped.detail)
