@@ -354,6 +354,22 @@ def test_a_drained_pool_stops_what_is_ready() -> None:
     assert done(one) == [(STOP, "s1", "")]
 
 
+def test_closing_refuses_those_who_wait_loses_what_is_held_and_stops_the_rest() -> None:
+    one = serving(3, warm=1)
+    one.ready("s2", "n1", 2)
+    one.request("b", BIG, 2)
+    one.take()
+    one.drained("s2", "engine-lost", 2)  # it is being stopped already
+    one.take()
+    one.close("the pool is closed", 3)
+    found = [(act.do, act.slot_id, act.lease_id, act.detail) for act in one.take() if act.do != STOP]
+    closed = "the pool is closed"
+    assert found == [(REFUSE, "", "b", closed), (LOSE, "s1", "a", closed)]
+    assert {slot.state for slot in one.slots.values()} == {DRAINING}
+    with pytest.raises(LeaseRefused, match="the pool is closed"):
+        one.request("c", PLAIN, 4)
+
+
 # Shapes
 
 
