@@ -197,6 +197,7 @@ def test_five_failures_in_a_row_fail_the_pool_with_the_last_error() -> None:
     one = book(1)
     one.request("a", PLAIN, 0)
     for number in range(1, 6):
+        one.tick(number)
         assert (START, f"s{number}", "") in done(one)
         one.start_failed(f"s{number}", "n1", f"broken {number}", number)
     assert done(one) == [(STOP, "s5", ""), (REFUSE, "", "a")]
@@ -211,9 +212,47 @@ def test_failures_on_one_of_several_nodes_make_it_suspect_and_fail_nobody() -> N
     one.nodes = 4
     one.request("a", PLAIN, 0)
     for number in range(1, 9):
-        one.start_failed(f"s{number}", "n1", "broken", number)
+        one.start_failed(f"s{number}", "n1", "broken", 10 * number)
+        one.tick(10 * number + 9)
     assert not one.failed
     assert one.take()[-1].avoid == ("n1",)
+
+
+def test_failures_whose_node_nobody_knows_fail_the_pool_too() -> None:
+    one = book(1)
+    one.nodes = 16
+    one.request("a", PLAIN, 0)
+    for number in range(1, 6):
+        assert not one.failed
+        one.start_failed(f"s{number}", "", "broken", 10 * number)
+        one.tick(10 * number + 9)
+    assert one.failed
+
+
+def test_a_start_is_not_repeated_at_once_for_ever() -> None:
+    one = book(1)
+    one.nodes = 16
+    one.request("a", PLAIN, 0)
+    waits = []
+    now = 0.0
+    for number in range(1, 12):
+        one.take()
+        one.start_failed(f"s{number}", "n1", "broken", now)
+        failed = now
+        while not [act for act in one.acts if act.do == START]:
+            now += 0.25
+            one.tick(now)
+        waits.append(now - failed)
+    assert waits == [0, 0, 0.25, 0.5, 1, 2, 4, 5, 5, 5, 5]
+
+
+def test_an_executor_that_is_lost_before_it_is_ready_is_a_start_that_failed() -> None:
+    one = book(1)
+    one.request("a", PLAIN, 0)
+    for number in range(1, 6):
+        one.lost(f"s{number}", "executor-ended", "the actor died", 10 * number)
+        one.tick(10 * number + 9)
+    assert "executor-ended: the actor died" in one.failed
 
 
 def test_a_start_that_works_forgets_failures() -> None:
@@ -221,9 +260,10 @@ def test_a_start_that_works_forgets_failures() -> None:
     for lease, first in (("a", 1), ("b", 6)):
         one.request(lease, PLAIN, 0)
         for number in range(first, first + 4):
-            one.start_failed(f"s{number}", "n1", "broken", number)
-        one.ready(f"s{first + 4}", "n1", 20)
-        one.lost(f"s{first + 4}", "executor-ended", "", 21)
+            one.start_failed(f"s{number}", "n1", "broken", 10 * number)
+            one.tick(10 * number + 9)
+        one.ready(f"s{first + 4}", "n1", 200)
+        one.lost(f"s{first + 4}", "executor-ended", "", 201)
     assert not one.failed
 
 
@@ -352,6 +392,22 @@ def test_a_drained_pool_stops_what_is_ready() -> None:
     one.take()
     one.drain(2)
     assert done(one) == [(STOP, "s1", "")]
+
+
+def test_closing_refuses_those_who_wait_loses_what_is_held_and_stops_the_rest() -> None:
+    one = serving(3, warm=1)
+    one.ready("s2", "n1", 2)
+    one.request("b", BIG, 2)
+    one.take()
+    one.drained("s2", "engine-lost", 2)  # it is being stopped already
+    one.take()
+    one.close("the pool is closed", 3)
+    found = [(act.do, act.slot_id, act.lease_id, act.detail) for act in one.take() if act.do != STOP]
+    closed = "the pool is closed"
+    assert found == [(REFUSE, "", "b", closed), (LOSE, "s1", "a", closed)]
+    assert {slot.state for slot in one.slots.values()} == {DRAINING}
+    with pytest.raises(LeaseRefused, match="the pool is closed"):
+        one.request("c", PLAIN, 4)
 
 
 # Shapes

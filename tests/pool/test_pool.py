@@ -208,6 +208,19 @@ async def test_a_killed_server_loses_its_lease_and_the_next_one_gets_another(poo
 
 
 @with_a_pool()
+async def test_a_lease_survives_a_connection_that_breaks(pool: Pool) -> None:
+    async with pool.lease() as client:
+        process = await client.start(["cat"], stdin=True)
+        connection = client._session.link.connection
+        assert connection is not None
+        connection.abandon("the network is cut")
+        await process.write(b"still here")
+        await process.close_stdin()
+        assert await process.wait() == 0
+    assert pool.status()["lost"] == {}
+
+
+@with_a_pool()
 async def test_a_start_under_way_is_told_the_loss_and_not_the_broken_connection(pool: Pool) -> None:
     with pytest.raises(LeaseLost):
         async with pool.lease() as client:

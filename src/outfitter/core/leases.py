@@ -67,6 +67,8 @@ NODE_FAILURES = 3  # starts in a row that make a node suspect
 POOL_FAILURES = 5  # starts in a row that fail the pool instead of trying for ever
 _SLOW_STARTS, _SLOW_SECONDS = 3.0, 5.0  # times the median, and no less: then a slot is asked for once more
 _STARTS_KEPT = 32  # of which the median is taken
+_FAILURES_KEPT = 32  # more than it takes to fail the pool
+_PAUSE, _LONGEST_PAUSE = 0.25, 5.0  # before another start, from the third failure in a row; doubled with each
 
 BEAT, DEAD = 1.0, 4.0  # of every connected slot: seconds to report a loss, three lost packets to forgive
 RETENTION = 6.0  # a server keeps a session for so long: a client that comes back does so within it
@@ -203,7 +205,8 @@ class Leases:
         self._kinds: dict[Shape, _Kind] = {}
         self._timed: dict[str, float] = {}  # deadlines of leases that wait
         self._starts: list[float] = []  # how long the last ones took
-        self._failures: list[str] = []  # nodes of the starts that failed since one worked
+        self._failures: list[str] = []  # nodes of the last starts that failed since one worked
+        self._pause = 0.0  # until when nothing is started, because of them
         self._last_word = ""
         self._slots_named = 0
 
@@ -293,6 +296,7 @@ class Leases:
             self._starts = [*self._starts[1 - _STARTS_KEPT :], now - slot.since]
         kind.late = 0
         self._failures.clear()
+        self._pause = 0.0
         self.suspects.pop(node, None)
         self._drop_twin(slot, now)
         kind.coming -= 1
@@ -306,15 +310,18 @@ class Leases:
         if slot is None or slot.state is not STARTING:
             return
         self._last_word = detail
-        self._failures.append(node)
-        if self._failures[-NODE_FAILURES:] == [node] * NODE_FAILURES:
+        self._failures = [*self._failures[1 - _FAILURES_KEPT :], node]
+        if node and self._failures[-NODE_FAILURES:] == [node] * NODE_FAILURES:
             self.suspects[node] = now + SUSPECT_SECONDS
+        if len(self._failures) >= NODE_FAILURES:
+            self._pause = now + min(_PAUSE * 2.0 ** (len(self._failures) - NODE_FAILURES), _LONGEST_PAUSE)
         kind = self._kind(slot.shape)
         if setup and kind.queue:
             self._refuse(self.leases[kind.queue.take()], "setup-failed", detail, now)
         self._lose(slot, "start-failed", detail, now)
-        tried = len(set(self._failures)) >= min(POOL_FAILURES, self.nodes)
-        if len(self._failures) >= POOL_FAILURES and tried:
+        # Where it was is not always known: then each counts as another node.
+        tried = len({place for place in self._failures if place}) + self._failures.count("")
+        if len(self._failures) >= POOL_FAILURES and tried >= min(POOL_FAILURES, self.nodes):
             self._fail(f"{POOL_FAILURES} executors in a row did not start: {detail}", now)
         self._balance(now)
 
@@ -325,6 +332,9 @@ class Leases:
             return
         if slot.node and reason in SUSPICIOUS:
             self.suspects[slot.node] = now + SUSPECT_SECONDS
+        if slot.state is STARTING and not self.engine_lost:
+            self.start_failed(slot_id, slot.node, f"{reason}: {detail}", now)  # nobody may try that for ever
+            return
         self._lose(slot, reason, detail, now)
         self._balance(now)
 
@@ -429,7 +439,7 @@ class Leases:
                 needy.append(kind)
             elif not kind.alive and not kind.queue:
                 del self._kinds[shape]
-        if self.failed or self.engine_lost:
+        if self.failed or self.engine_lost or now < self._pause:
             return
         while needy and self._room(now, giving_up=True):
             self._start(min(needy, key=lambda kind: (kind.alive, kind.queue.oldest())), now)

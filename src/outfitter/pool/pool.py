@@ -65,15 +65,12 @@ class SlotPlace:
         self.shape = shape
         self.slot: Slot | None = None
         self.link: SlotLink | None = None
+        self.node = ""
         self.lease: Lease | None = None  # the last one that it was given to
         self.servers = 0
         self.stopping = False
         self.watching: asyncio.Task[None] | None = None
         self.ending: asyncio.Task[None] | None = None
-
-    @property
-    def node(self) -> str:
-        return "" if self.link is None else self.link.endpoint.node
 
 
 class Pool:
@@ -421,7 +418,7 @@ class Pool:
             place.lease is not None and place.lease.keep_workspace,
         )
         endpoint = await slot.serve(card)
-        place.lease = None  # with its server, everything of it is gone
+        place.lease, place.node = None, endpoint.node  # with its server, everything of a lease is gone
         if endpoint.version.split(".")[0] != VERSION.split(".")[0]:
             there = f"{endpoint.node} has Outfitter {endpoint.version}"
             raise EngineFailed(f"{there}, and here is {VERSION}: install the same on both")
