@@ -14,14 +14,15 @@ from ..core.launch import Launch
 from ..core.marks import NONCE_SHIFT, Marks
 from ..errors import LaunchFailed
 from ..log import warn
-from .orphans import kill
+from .killing import kill
 from .pipes import let_go
-from .spawn import Spawner, Stdio
-from .tree import usable
+from .spawn import Stdio
+from .unix import usable, waitpid, watch_exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..loop import Loop
+    from .spawn import Spawner
 
 # $1 is the upper part of this server's marks, $2 the server's control group if it has one. Only builtins:
 # nothing may be missing when it counts.
@@ -75,7 +76,7 @@ class Watchdog:
         """
         if self._pid or not (usable() or self._group):
             return
-        reading, writing = os.pipe2(os.O_CLOEXEC)
+        reading, writing = os.pipe()
         try:
             null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -94,7 +95,7 @@ class Watchdog:
             let_go(reading)
         self._pipe = writing
         try:
-            self._pidfd = os.pidfd_open(self._pid)
+            self._pidfd = watch_exit(self._pid)
             if self._loop is not None:
                 self._loop.add_reader(self._pidfd, self._died)
         except BaseException:
@@ -131,7 +132,7 @@ class Watchdog:
             self._loop.remove_reader(self._pidfd)
         let_go(self._pidfd, self._pipe)
         try:
-            os.waitpid(self._pid, 0)
+            waitpid(self._pid, 0)
         except ChildProcessError:
             pass
         self._pid = 0

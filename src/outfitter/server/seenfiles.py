@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Protocol
 
+    from ..host.lookup import CachedLookup
+    from ..host.metadata import Metadata
     from ..host.sandbox.files import ConfinedFiles
     from ..host.sandbox.grounding import Bounds
-    from ..host.statx import CachedLookup, Metadata
     from ..protocol.sandbox import SandboxContext
 
     class Files(Protocol):

@@ -26,8 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...host.metadata import Metadata
     from ...host.sandbox.grounding import Bounds
-    from ...host.statx import Metadata
     from ...protocol.filesystem import (
         ChmodParams,
         CloseParams,
