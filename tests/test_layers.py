@@ -15,10 +15,10 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
-# `record`, `log`, `loop`, `plain` and `stdlib` belong to no layer: like `errors`, they know nothing of
-# Outfitter. `loop` is there so that everything with effects is written against one interface, asyncio's or
-# ours.
-GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "plain", "stdlib", "VERSION"}
+# `record`, `log`, `loop`, `plain`, `stdlib` and `system` belong to no layer: like `errors`, they know nothing
+# of Outfitter. `loop` is there so that everything with effects is written against one interface, asyncio's
+# or ours.
+GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "plain", "stdlib", "system", "VERSION"}
 # Tables and readers: what shells do, and how files are written.
 READERS = {"shell", "formats"}
 LAYERS: dict[str, set[str]] = {
@@ -28,8 +28,11 @@ LAYERS: dict[str, set[str]] = {
     "log": set(),
     "plain": set(),
     "stdlib": set(),
-    "loop": {"earlyerrors", "log", "stdlib"},
-    "pace": {"loop"},
+    "system": set(),
+    "polling": {"system", "anypoll"},
+    "anypoll": set(),
+    "loop": {"log", "polling", "stdlib"},
+    "pace": {"loop", "system"},
     "protocol": GROUND,
     "env": GROUND,
     "shell": GROUND | {"env"},
@@ -247,6 +250,7 @@ TWINS = {"Client", "Files", "Http", "HttpStream", "RemoteFile", "RemoteProcess",
 TWINS |= {"OutputReader"}
 TWINS |= {"Order", "Outcome"}  # a pool's, of a slot and of a task; the others stay inside their packages
 TWINS |= {"ExecutorTransport"}  # httpx and httpx2 each have one
+TWINS |= {"CachedLookup", "Sealed", "Spawner", "Wakeup"}  # of Linux, and of every Unix
 
 
 def test_no_two_classes_share_a_name() -> None:
@@ -265,6 +269,7 @@ PEERS = {
     "httpx2": {"client.httpx2", "adapters.mcp"},
     "mcp": {"adapters.mcp"},
     "mcp_types": {"adapters.mcp"},
+    "watchfiles": {"host.portable.notifier"},
 }
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
+__all__ = ["Wakeup", "poller"]
+
 if LINUX:
 
     def poller() -> Poller:
@@ -47,7 +49,7 @@ if LINUX:
                 os.close(fd)
 
 else:
-    from .anypoll import SelectorPoller
+    from .anypoll import SelectorPoller, Wakeup
 
     def poller() -> Poller:
         return SelectorPoller()

@@ -11,7 +11,7 @@ same.
 | JSON | 11 ms: it brings `re` |
 | sha1, sha256 | 4 ms: it brings OpenSSL |
 | SIGUSR1, SIGUSR2, SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal | 6 ms: enums |
-| AF_INET6, SOL_SOCKET, SO_REUSEADDR, getaddrinfo, inet_pton, socket, socketpair | 11 ms: `selectors`, `enum` |
+| AF_INET6, SOL_SOCKET, SO_REUSEADDR, getaddrinfo, inet_pton, socket, socketpair | 11 ms: `selectors`, enums |
 | Empty, SimpleQueue | 6 ms: it brings `threading` |
 | LockType, allocate_lock, get_ident, start_new_thread | 5 ms; `_thread` is documented, `threading` needs it |
 """

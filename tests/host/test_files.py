@@ -21,6 +21,7 @@ import pytest
 
 from outfitter.errors import FileFailed, Refused
 from outfitter.host import files
+from outfitter.host.portable import files as portable
 from outfitter.record import replace
 from tests.support.machine import SECOND
 from tests.support.tools import IN_CI
@@ -95,7 +96,7 @@ def places(tmp_path: Path) -> Path:
 def temporaries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without O_TMPFILE, which not every file system has."""
     if request.param == "named":
-        monkeypatch.delattr(os, "O_TMPFILE")
+        monkeypatch.setattr(files, "nameless", portable.nameless)
 
 
 @pytest.fixture

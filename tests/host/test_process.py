@@ -17,8 +17,8 @@ from outfitter.core.marks import Marks
 from outfitter.core.output import Budget, Chunk
 from outfitter.errors import LaunchFailed
 from outfitter.host.process import READ_SIZE, WIDE_CHUNK, WIDE_READ_SIZE, Process
-from outfitter.host.spawn import Spawner
 from outfitter.host.tree import Trees, new_nonce
+from outfitter.host.unix import Spawner
 from outfitter.loop import EpollLoop
 from tests.support.machine import SECOND, alive, wait_gone
 

@@ -15,7 +15,8 @@ import pytest
 
 from outfitter.core.launch import Launch
 from outfitter.errors import LaunchFailed
-from outfitter.host.spawn import Spawner, Stdio
+from outfitter.host.spawn import Stdio
+from outfitter.host.unix import Spawner
 from tests.support.machine import own_children
 
 # What a child can say about itself.

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.transport import caller
+from outfitter.system import LINUX
+from outfitter.transport import peer
 from outfitter.transport.caller import SocketCaller, owner, source_of
 
 OTHER = 65534
@@ -71,13 +72,13 @@ def test_unix_socket_has_credentials() -> None:
         assert (who.uid(), who.address) == (os.geteuid(), f"uid {os.geteuid()} on a unix socket")
 
 
-@pytest.fixture(params=["sock_diag", "/proc"])
+@pytest.fixture(params=["sock_diag", "/proc"] if LINUX else ["lsof"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to ask the kernel: where netlink is not allowed, its socket cannot be opened."""
+    """All ways to ask the kernel: where netlink is not allowed, its socket cannot be opened."""
     name: str = request.param
     if name == "/proc":
-        monkeypatch.setattr(caller, "_asking", None)
-        monkeypatch.setattr(caller, "_AF_NETLINK", 9999)
+        monkeypatch.setattr(peer, "_asking", None)
+        monkeypatch.setattr(peer, "_AF_NETLINK", 9999)
     return name
 
 
@@ -166,7 +167,7 @@ def test_user_of_another_namespace_is_not_known() -> None:
             said = b"no namespaces"
             try:
                 inside = _unshare_user()
-                caller._asking = None  # opened before, in the namespace outside
+                peer._asking = None  # opened before, in the namespace outside
                 if inside:
                     said = repr((SocketCaller(accepted).uid(),)).encode()
             finally:

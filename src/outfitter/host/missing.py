@@ -9,7 +9,8 @@ from ..core.missing import ABSENT, FOLDER, LINK, OTHER, UNKNOWN, Plan
 from ..errors import OutfitterError
 from ..log import note
 from .filecalls import FOLDER as OPENED
-from .inotify import ATTRIB, CREATE, DELETE, MODIFY, MOVED_FROM, MOVED_TO, tells_all
+from .inotify import ATTRIB, CREATE, DELETE, MODIFY, MOVED_FROM, MOVED_TO
+from .notifying import tells_all
 from .pipes import let_go
 
 TYPE_CHECKING = False

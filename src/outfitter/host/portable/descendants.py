@@ -25,7 +25,7 @@ MARK = "OUTFITTER_MARK"  # the variable that carries it
 _ROUNDS = 32  # as in host.descendants
 _COLUMNS = "pid=,ppid=,pgid=,stat="
 # With the environment as macOS and FreeBSD show it, and without. `ps` has no other name on any of them.
-_PS = ("/bin/ps", "/usr/bin/ps")
+_PS = ("/bin/ps", "/usr/bin/ps", "/usr/local/sbin/ps")
 _WAYS = (["-A", "-E", "-ww", "-o", f"{_COLUMNS},command="], ["-A", "-o", _COLUMNS])
 _SECONDS = 5.0  # more than a machine that is out of breath takes for a thousand processes
 _LEADERS = 4096  # as many as a server may run at a time, twice; the oldest is forgotten first
