@@ -5,8 +5,32 @@ from __future__ import annotations
 from ..system import LINUX
 
 if LINUX:
-    from .linuxfiles import FOLDER, change_mode, copy_by_kernel, give_name, keep_attributes, nameless
+    from .linuxfiles import (
+        FOLDER,
+        change_mode,
+        copy_by_kernel,
+        give_name,
+        keep_attributes,
+        nameless,
+        widen_pipe,
+    )
 else:
-    from .portable.files import FOLDER, change_mode, copy_by_kernel, give_name, keep_attributes, nameless
+    from .portable.files import (
+        FOLDER,
+        change_mode,
+        copy_by_kernel,
+        give_name,
+        keep_attributes,
+        nameless,
+        widen_pipe,
+    )
 
-__all__ = ["FOLDER", "change_mode", "copy_by_kernel", "give_name", "keep_attributes", "nameless"]
+__all__ = [
+    "FOLDER",
+    "change_mode",
+    "copy_by_kernel",
+    "give_name",
+    "keep_attributes",
+    "nameless",
+    "widen_pipe",
+]

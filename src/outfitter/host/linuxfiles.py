@@ -68,3 +68,14 @@ def copy_by_kernel(reading: int, writing: int) -> None:
     except OSError as error:
         if error.errno not in _NO_COPY:
             raise
+
+
+def widen_pipe(fd: int, size: int) -> bool:
+    """Has a pipe hold so much; False for a terminal, or where the user has pipes enough."""
+    from fcntl import F_SETPIPE_SZ, fcntl
+
+    try:
+        fcntl(fd, F_SETPIPE_SZ, size)
+    except OSError:
+        return False
+    return True

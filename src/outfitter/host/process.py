@@ -262,13 +262,9 @@ class Process:
 
         Not from the start: the kernel grants each user only so many pages of pipes.
         """
-        from fcntl import F_SETPIPE_SZ, fcntl
+        from .filecalls import widen_pipe
 
-        try:
-            fcntl(fd, F_SETPIPE_SZ, WIDE_READ_SIZE)
-            self._widened = True
-        except OSError:
-            self._widened = False  # a terminal, or the user has pipes enough
+        self._widened = widen_pipe(fd, WIDE_READ_SIZE)
 
     def _terminal_left(self, fd: int) -> None:
         """Nobody has the terminal open, but the leader lives and may open it again.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from ...core.marks import FLAG
+from ...core.marks import FLAG, VARIABLE
 from ...log import warn
 from ..killing import kill
 
@@ -21,7 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-MARK = "OUTFITTER_MARK"  # the variable that carries it
 _ROUNDS = 32  # as in host.descendants
 _COLUMNS = "pid=,ppid=,pgid=,stat="
 # With the environment as macOS and FreeBSD show it, and without. `ps` has no other name on any of them.
@@ -103,7 +102,7 @@ def read(said: bytes) -> list[Row]:
 
 def _in_environment(command: bytes) -> int:
     """The mark in what `ps` shows of a process: its arguments, then its environment."""
-    told = command.rpartition(f" {MARK}=".encode())[2].split(None, 1)
+    told = command.rpartition(f" {VARIABLE}=".encode())[2].split(None, 1)
     number = int(told[0]) if told and told[0].isdigit() and len(told[0]) < 20 else 0
     return number if number >= FLAG else 0
 
