@@ -49,7 +49,7 @@ if LINUX:
                 os.close(fd)
 
 else:
-    from .anypoll import SelectorPoller, Wakeup
+    from .anypoll import SelectorPoller, Wakeup  # type: ignore[assignment]
 
     def poller() -> Poller:
         return SelectorPoller()

@@ -10,7 +10,7 @@ import errno
 import os
 import resource
 
-from ..core.marks import FLAG
+from ..core.marks import FLAG, NONCE_SHIFT
 from ..log import warn
 from .killing import kill
 from .pipes import let_go
@@ -23,6 +23,21 @@ if TYPE_CHECKING:
 # others get their turn before it is looked at again.
 _ROUNDS = 32
 _PR_SET_CHILD_SUBREAPER = 36
+# For a shell: SIGKILL for all whose mark begins with $1; `found` is set when there were some.
+KILL_MARKED = f"""
+  for file in /proc/[0-9]*/limits; do
+    while read -r one two three soft rest; do
+      case "$one $two $three $soft" in
+        "Max realtime timeout unlimited") ;;
+        "Max realtime timeout "*)
+          if [ $((soft >> {NONCE_SHIFT})) -eq "$1" ]; then
+            pid=${{file#/proc/}}
+            kill -9 "${{pid%/limits}}" && found=1
+          fi ;;
+      esac
+    done <"$file"
+  done
+"""
 
 
 def adopt_orphans() -> bool:

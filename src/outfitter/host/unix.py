@@ -10,6 +10,7 @@ from ..system import LINUX
 
 if LINUX:
     from .descendants import (
+        KILL_MARKED,
         adopt_orphans,
         below,
         kill_marked,
@@ -23,6 +24,7 @@ if LINUX:
     from .spawn import Spawner
 else:
     from .portable.descendants import (
+        KILL_MARKED,
         adopt_orphans,
         below,
         kill_marked,
@@ -36,6 +38,7 @@ else:
     from .portable.spawn import Spawner
 
 __all__ = [
+    "KILL_MARKED",
     "Spawner",
     "adopt_orphans",
     "below",

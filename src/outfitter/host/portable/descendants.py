@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from ...core.marks import FLAG, VARIABLE
+from ...core.marks import FLAG, NONCE_SHIFT, VARIABLE
 from ...log import warn
 from ..killing import kill
 
@@ -28,6 +28,20 @@ _PS = ("/bin/ps", "/usr/bin/ps", "/usr/local/sbin/ps")
 _WAYS = (["-A", "-E", "-ww", "-o", f"{_COLUMNS},command="], ["-A", "-o", _COLUMNS])
 _SECONDS = 5.0  # more than a machine that is out of breath takes for a thousand processes
 _LEADERS = 4096  # as many as a server may run at a time, twice; the oldest is forgotten first
+# For a shell: SIGKILL for all whose mark begins with $1; `found` is set when there were some. A process that
+# does not show its environment has the group of one that does.
+KILL_MARKED = f"""
+  for ps in {" ".join(_PS)}; do [ -x "$ps" ] && break; done
+  found=$("$ps" {" ".join(_WAYS[0])} | while read -r pid parent group state words; do
+    case " $words" in *" {VARIABLE}="*) ;; *) continue ;; esac
+    mark=${{words##*{VARIABLE}=}}
+    mark=${{mark%% *}}
+    case "$mark" in "" | *[!0-9]*) continue ;; esac
+    if [ "$group" -gt 1 ] && [ $((mark >> {NONCE_SHIFT})) -eq "$1" ]; then
+      case "$state" in Z*) ;; *) kill -9 "$pid" "-$group" && echo "$pid" ;; esac
+    fi
+  done)
+"""
 
 _leaders: dict[int, int] = {}  # the mark of each that we started, by its number, which is its group's
 _way = 0  # of `_WAYS`: the first that this system's `ps` understands

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 
 class _Exit:
-    """One child's end: `ended` can be taken when it has come, and `status` is what the kernel said of it."""
+    """One child's end: `over` when it has come, and `status` is what the kernel said of it.
 
-    __slots__ = ("ended", "status")
+    `told` can be taken when the thread has done all that it does.
+    """
+
+    __slots__ = ("over", "status", "told")
 
     def __init__(self) -> None:
-        self.ended: LockType = allocate_lock()
-        self.ended.acquire()
+        self.over = False
         self.status: int | None = None  # also where somebody else has reaped it
+        self.told: LockType = allocate_lock()
+        self.told.acquire()
 
 
 _exits: dict[int, _Exit] = {}  # children that are watched and that nobody has asked about since they ended
@@ -49,8 +53,9 @@ def _wait(pid: int, known: _Exit, writing: int) -> None:
         known.status = os.waitpid(pid, 0)[1]
     except ChildProcessError:
         pass
-    known.ended.release()
+    known.over = True
     os.close(writing)
+    known.told.release()
 
 
 def waitpid(pid: int, options: int) -> tuple[int, int]:
@@ -58,8 +63,9 @@ def waitpid(pid: int, options: int) -> tuple[int, int]:
     known = _exits.get(pid)
     if known is None:
         return os.waitpid(pid, options)
-    if not known.ended.acquire(blocking=not options & os.WNOHANG):
+    if options & os.WNOHANG and not known.over:
         return 0, 0
+    known.told.acquire()  # a moment after `over`
     del _exits[pid]
     if known.status is None:
         raise ChildProcessError(10, "no child process")
@@ -69,7 +75,7 @@ def waitpid(pid: int, options: int) -> tuple[int, int]:
 def kill_watched(pid: int, ending: int) -> None:
     """SIGKILL for a child that is watched, unless it has ended."""
     known = _exits.get(pid)
-    if known is not None and known.ended.locked():
+    if known is not None and not known.over:
         kill(pid)
 
 

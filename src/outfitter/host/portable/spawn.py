@@ -109,12 +109,13 @@ class Spawner(spawn.Spawner):
     def _in_child(self, *, controls: bool) -> Callable[[], None] | None:
         """What a child has to do itself before it executes the program; most often nothing."""
         ignored = self._ignored
-        if not controls and not ignored:
+        if not controls and not ignored and not signal.pthread_sigmask(signal.SIG_BLOCK, ()):
             return None
 
         def prepare() -> None:
             for number in ignored:
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if controls:
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
