@@ -29,9 +29,8 @@ LAYERS: dict[str, set[str]] = {
     "plain": set(),
     "stdlib": set(),
     "system": set(),
-    "polling": {"system", "anypoll"},
     "anypoll": set(),
-    "loop": {"log", "polling", "stdlib"},
+    "loop": {"anypoll", "log", "stdlib", "system"},
     "pace": {"loop", "system"},
     "protocol": GROUND,
     "env": GROUND,
@@ -286,3 +285,40 @@ def test_nothing_below_imports_an_adapter() -> None:
     assert [
         name for name, path in MODULES.items() if any(one.startswith("adapters.") for one in arrows(path))
     ] == []
+
+
+# Who chooses between Linux's way and the portable one, or refuses what has one way only.
+CHOOSERS = {
+    "cli.base",
+    "cli.upgrade",
+    "host.cgroup",
+    "host.filecalls",
+    "host.frozen",
+    "host.guard",
+    "host.identity",
+    "host.keyring",
+    "host.lookup",
+    "host.masks",
+    "host.memoryfiles",
+    "host.notifying",
+    "host.sandbox.bubblewrap",
+    "host.unix",
+    "loop",
+    "pace",
+    "server.environment",
+    "server.listen",
+    "transport.caller",
+    "transport.unix",
+}
+
+
+def test_one_module_asks_which_system_this_is() -> None:
+    asks = re.compile(r"sys\.platform|\bimport platform\b|hasattr\((os|select|signal|socket|resource|fcntl),")
+    assert [name for name, path in MODULES.items() if asks.search(path.read_text())] == ["system"]
+
+
+def test_the_kind_of_system_is_chosen_by_in_few_places() -> None:
+    assert {name for name, path in MODULES.items() if re.search(r"\bLINUX\b", path.read_text())} == {
+        *CHOOSERS,
+        "system",
+    }

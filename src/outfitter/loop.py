@@ -10,8 +10,33 @@ from __future__ import annotations
 import time
 
 from .log import fault, warn
-from .polling import Wakeup, poller
 from .stdlib import heapify, heappop, heappush
+from .system import LINUX
+
+if LINUX:
+    import os
+    from select import epoll as poller
+
+    class Wakeup:
+        """What a thread wakes the loop with: `fd` can be read then. Raises OSError; ValueError if closed."""
+
+        def __init__(self) -> None:
+            self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+        def wake(self) -> None:
+            os.eventfd_write(self.fd, 1)
+
+        def woken(self) -> None:
+            os.eventfd_read(self.fd)
+
+        def close(self) -> None:
+            fd, self.fd = self.fd, -1
+            if fd >= 0:
+                os.close(fd)
+
+else:
+    from .anypoll import SelectorPoller as poller  # type: ignore[assignment]
+    from .anypoll import Wakeup  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,6 +16,8 @@ LINUX = sys.platform == "linux" and hasattr(os, "pidfd_open") and hasattr(select
 # The name that programs know the system by: of binaries in setups, and of what clients are told.
 PLATFORM = sys.platform
 MAC = sys.platform == "darwin"
+# The same as the reference spells it.
+PLATFORM_OS = "macos" if MAC else PLATFORM.rstrip("0123456789")
 # Read what is in memory, or say so; 0 where a read cannot be told.
 READ_NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 

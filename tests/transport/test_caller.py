@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.system import LINUX
-from outfitter.transport import peer
+from outfitter.transport import caller
 from outfitter.transport.caller import SocketCaller, owner, source_of
 
 OTHER = 65534
@@ -77,8 +77,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """All ways to ask the kernel: where netlink is not allowed, its socket cannot be opened."""
     name: str = request.param
     if name == "/proc":
-        monkeypatch.setattr(peer, "_asking", None)
-        monkeypatch.setattr(peer, "_AF_NETLINK", 9999)
+        monkeypatch.setattr(caller, "_asking", None)
+        monkeypatch.setattr(caller, "_AF_NETLINK", 9999)
     return name
 
 
@@ -167,7 +167,7 @@ def test_user_of_another_namespace_is_not_known() -> None:
             said = b"no namespaces"
             try:
                 inside = _unshare_user()
-                peer._asking = None  # opened before, in the namespace outside
+                caller._asking = None  # opened before, in the namespace outside
                 if inside:
                     said = repr((SocketCaller(accepted).uid(),)).encode()
             finally:

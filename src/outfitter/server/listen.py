@@ -15,6 +15,7 @@ from ..earlyerrors import FileInvalid, SettingInvalid
 from ..log import fault, note, warn
 from ..loop import EpollLoop
 from ..stdlib import SIGUSR1, SIGUSR2
+from ..system import LINUX
 from ..transport.sockets import TcpPlace, is_ipv4
 
 TYPE_CHECKING = False
@@ -614,6 +615,12 @@ class _LazyUpgrade:
 
     def begin(self) -> None:
         if self._stopped:
+            return
+        if not LINUX:
+            from ..core.abilities import refusal
+
+            warn("server", "no upgrade, this version goes on: %s", refusal("upgrade"))
+            self._server().services.upgrades.came_to("refused", refusal("upgrade"))
             return
         try:
             upgrading = self._get()

@@ -12,9 +12,9 @@ import os
 import stat
 import threading
 
-from ...anypoll import Wakeup
 from ...errors import FileFailed, HostUnsupported
 from ...log import warn
+from ...loop import Wakeup
 from ..inotify import ATTRIB, CREATE, DELETE, IGNORED, ISDIR, MODIFY, MOVE_SELF
 
 TYPE_CHECKING = False
