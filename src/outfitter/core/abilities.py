@@ -36,8 +36,8 @@ ABILITIES = (
         "start a program",
         "posix_spawn with a directory, every signal set back",
         "`subprocess`: fork, or vfork",
-        "a start takes longer; children have the server's own limit on open files; a variable whose name is "
-        "empty or has = in it is refused",
+        "a start takes longer; children have the server's own limit on open files; a variable with = in its "
+        "name is refused",
     ),
     Ability(
         "exit",
