@@ -10,6 +10,7 @@ A look takes some 20 ms, where reading marks on Linux takes one.
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 
@@ -78,27 +79,28 @@ def leads(pid: int, mark: int) -> None:
 
 
 def table() -> list[Row]:
-    """Every process that can be seen. Raises OSError."""
+    """Every process that can be seen, but the one that looks. Raises OSError."""
     global _way
     while True:
         ps = next((path for path in _PS if os.access(path, os.X_OK)), _PS[0])
-        try:
-            said = subprocess.run(
-                [ps, *_WAYS[_way]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={"LC_ALL": "C"},
-                timeout=_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise OSError(110, "`ps` has not answered") from None
-        if said.returncode == 0:
-            return read(said.stdout)
+        with subprocess.Popen(
+            [ps, *_WAYS[_way]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"LC_ALL": "C"},
+        ) as looking:
+            try:
+                said, _ = looking.communicate(timeout=_SECONDS)
+            except subprocess.TimeoutExpired:
+                looking.kill()
+                raise OSError(errno.ETIMEDOUT, "`ps` has not answered") from None
+        if looking.returncode == 0:
+            return [row for row in read(said) if row.pid != looking.pid]
         _way += 1
         if _way == len(_WAYS):
             _way = 0
-            raise OSError(5, f"`ps` has failed with status {said.returncode}")
+            raise OSError(errno.EIO, f"`ps` has failed with status {looking.returncode}")
 
 
 def read(said: bytes) -> list[Row]:

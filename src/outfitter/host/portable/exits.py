@@ -6,6 +6,7 @@ its end. A thread costs a tenth of a millisecond; there are as many as there are
 
 from __future__ import annotations
 
+import errno
 import os
 
 from ...stdlib import allocate_lock, start_new_thread
@@ -44,7 +45,7 @@ def watch_exit(pid: int, flags: int = 0) -> int:
         del _exits[pid]
         os.close(reading)
         os.close(writing)
-        raise BlockingIOError(11, "no thread can be started") from None
+        raise BlockingIOError(errno.EAGAIN, "no thread can be started") from None
     return reading
 
 
@@ -68,7 +69,7 @@ def waitpid(pid: int, options: int) -> tuple[int, int]:
     known.told.acquire()  # a moment after `over`
     del _exits[pid]
     if known.status is None:
-        raise ChildProcessError(10, "no child process")
+        raise ChildProcessError(errno.ECHILD, os.strerror(errno.ECHILD))
     return pid, known.status
 
 
