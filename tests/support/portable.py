@@ -27,6 +27,12 @@ ONLY_LINUX: dict[str, tuple[str, ...]] = {
         "host/test_watchdog.py::test_watchdog_is_one_idle_shell",
         "server/test_search.py::test_what_the_kernel_does_not_let_us_read_is_told",
     ),
+    "Python cannot set back two signals of Linux's C library": (
+        "host/test_spawn.py::test_child_has_no_signal_blocked_or_ignored",
+    ),
+    "a sandbox is refused, which doctor warns of": (
+        "cli/test_doctor.py::test_a_summary_has_only_the_problems_a_line_for_each",
+    ),
     "it mounts something": ("host/test_files.py::test_file_that_is_a_mount_is_filled_in_place",),
     "statx tells when a file was made": (
         "host/test_files.py::test_birth_is_told_whether_links_are_followed_or_not",
