@@ -289,6 +289,7 @@ def test_nothing_below_imports_an_adapter() -> None:
 
 # Who chooses between Linux's way and the portable one, or refuses what has one way only.
 CHOOSERS = {
+    "contract.doctor.platform",
     "cli.base",
     "cli.upgrade",
     "host.cgroup",
@@ -297,6 +298,7 @@ CHOOSERS = {
     "host.guard",
     "host.identity",
     "host.keyring",
+    "host.limits",
     "host.lookup",
     "host.masks",
     "host.memoryfiles",
@@ -305,8 +307,11 @@ CHOOSERS = {
     "host.unix",
     "loop",
     "pace",
+    "pool.local",
     "server.environment",
     "server.listen",
+    "server.seenfiles",
+    "server.sessions",
     "transport.caller",
     "transport.unix",
 }

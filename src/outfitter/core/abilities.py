@@ -108,10 +108,11 @@ ABILITIES = (
     ),
     Ability(
         "limits",
-        "control groups, and limits on what runs in a sandbox",
-        "cgroup 2",
+        "hold a server and all its commands together to limits",
+        "control groups",
         "",
-        "limits and --cgroup need Linux's control groups: leave them out here",
+        "--cgroup needs Linux's control groups: leave it out here; --limits holds each process by itself there, "
+        "not all of them together",
     ),
     Ability(
         "mask",

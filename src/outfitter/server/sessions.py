@@ -20,6 +20,7 @@ from ..host.watchdog import Watchdog
 from ..log import note, tell
 from ..protocol.session import TAKEN_OVER
 from ..record import record
+from ..system import LINUX
 from .limits import PROCESSES
 from .session import Session
 
@@ -108,7 +109,7 @@ class Sessions:
     def own_process(self) -> None:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self.spawner.raise_file_limit()
-        if self.settings.allowance is not None:
+        if self.settings.allowance is not None and LINUX:
             from ..host.limits import CommandsFirst
 
             self.spawner.commands_first = CommandsFirst()

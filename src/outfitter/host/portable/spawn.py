@@ -39,6 +39,7 @@ class Spawner(spawn.Spawner):
     def __init__(self) -> None:
         self.pipes = Pipes()
         self.child_files: tuple[int, int] | None = None
+        self.commands_first = None  # only Linux asks who is to go first when memory is short
         self.for_ourselves: Mapping[str, str] = {}
         self._ignored = [
             number
