@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup tools run test test-engines test-installs chaos check docs bench clean
+.PHONY: help setup tools run test test-portable test-engines test-installs chaos check docs bench clean
 
 help:
 	@echo "make run     set up, then run a command and show where its environment came from"
 	@echo "make test    set up, then run all tests (installs the tools they need when it can)"
+	@echo "make test-portable  the tests that say something where Linux's own abilities are missing, as on a Mac"
 	@echo "make test-engines   the tests with PostgreSQL, which is installed when it can be"
 	@echo "make test-installs  the wheel with pip, pipx and uv, in every supported Python that is here; the site"
 	@echo "make chaos   every system call fails in turn, crowds, 10,000 sessions, a soak: about an hour"
@@ -36,6 +37,16 @@ run: setup
 test: setup tools
 	@workers=$$((2 * $$(nproc))); [ $$workers -le 16 ] || workers=16; \
 	scripts/test -n $$workers --dist loadfile --no-loadscope-reorder
+
+# On Linux without what only Linux has (scripts/portable), and on any other system as it is: what starts, watches,
+# ends and serves. Tests of Linux's own abilities are skipped, each with its reason (tests/support/portable.py).
+PORTABLE := tests/portable tests/test_loop.py tests/test_local.py tests/transport/test_caller.py \
+	tests/transport/test_anypeer.py $(wildcard tests/host/portable/test_*.py) \
+	$(addprefix tests/host/test_,$(addsuffix .py,attend capture files pipes privatefifo process programs pty rename \
+	spawn tool tree walk watchdog workers)) tests/server/test_search.py tests/contract/doctor tests/cli/test_doctor.py
+
+test-portable: setup
+	@$$([ "$$(uname)" = Linux ] && echo scripts/portable) $(BIN)/python -m pytest -n 2 --dist loadfile $(PORTABLE) $(ARGS)
 
 # What needs an engine that few people have on their machine.
 test-engines: setup tools

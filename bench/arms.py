@@ -309,6 +309,15 @@ def _ours(workshop: Workshop, say: Callable[[str], None]) -> Arm:
     return ExecArm(workshop, "ours", [program, "serve", "--listen", "ws://127.0.0.1:0"])
 
 
+def _portable(workshop: Workshop, say: Callable[[str], None]) -> Arm:
+    """Ours without what only Linux has, as on a Mac."""
+    program = os.path.join(ROOT, ".venv", "bin", "outfitter")
+    if not os.access(program, os.X_OK):
+        raise BenchError("not installed: run `make setup`")
+    forbidding = [sys.executable, os.path.join(ROOT, "scripts", "portable")]
+    return ExecArm(workshop, "portable", [*forbidding, program, "serve", "--listen", "ws://127.0.0.1:0"])
+
+
 def _codex(workshop: Workshop, say: Callable[[str], None]) -> Arm:
     return ExecArm(workshop, "codex", [_native(), "exec-server", "--listen", "ws://127.0.0.1:0"])
 
@@ -376,6 +385,7 @@ def _bare(workshop: Workshop, say: Callable[[str], None]) -> Arm:
 
 ARMS: Final[dict[str, Callable[[Workshop, Callable[[str], None]], Arm]]] = {
     "ours": _ours,
+    "portable": _portable,
     "codex": _codex,
     "codex32": _codex32,
     "npm": _npm,

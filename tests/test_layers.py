@@ -15,10 +15,10 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outfitter"
 
-# `record`, `log`, `loop`, `plain` and `stdlib` belong to no layer: like `errors`, they know nothing of
-# Outfitter. `loop` is there so that everything with effects is written against one interface, asyncio's or
-# ours.
-GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "plain", "stdlib", "VERSION"}
+# `record`, `log`, `loop`, `plain`, `stdlib` and `system` belong to no layer: like `errors`, they know nothing
+# of Outfitter. `loop` is there so that everything with effects is written against one interface, asyncio's
+# or ours.
+GROUND = {"earlyerrors", "errors", "record", "log", "loop", "pace", "plain", "stdlib", "system", "VERSION"}
 # Tables and readers: what shells do, and how files are written.
 READERS = {"shell", "formats"}
 LAYERS: dict[str, set[str]] = {
@@ -28,8 +28,10 @@ LAYERS: dict[str, set[str]] = {
     "log": set(),
     "plain": set(),
     "stdlib": set(),
-    "loop": {"earlyerrors", "log", "stdlib"},
-    "pace": {"loop"},
+    "system": set(),
+    "anypoll": set(),
+    "loop": {"anypoll", "log", "stdlib", "system"},
+    "pace": {"loop", "system"},
     "protocol": GROUND,
     "env": GROUND,
     "shell": GROUND | {"env"},
@@ -247,6 +249,7 @@ TWINS = {"Client", "Files", "Http", "HttpStream", "RemoteFile", "RemoteProcess",
 TWINS |= {"OutputReader"}
 TWINS |= {"Order", "Outcome"}  # a pool's, of a slot and of a task; the others stay inside their packages
 TWINS |= {"ExecutorTransport"}  # httpx and httpx2 each have one
+TWINS |= {"CachedLookup", "Sealed", "Spawner"}  # of Linux, and of every Unix
 
 
 def test_no_two_classes_share_a_name() -> None:
@@ -265,6 +268,7 @@ PEERS = {
     "httpx2": {"client.httpx2", "adapters.mcp"},
     "mcp": {"adapters.mcp"},
     "mcp_types": {"adapters.mcp"},
+    "watchfiles": {"host.portable.notifier"},
 }
 
 
@@ -281,3 +285,45 @@ def test_nothing_below_imports_an_adapter() -> None:
     assert [
         name for name, path in MODULES.items() if any(one.startswith("adapters.") for one in arrows(path))
     ] == []
+
+
+# Who chooses between Linux's way and the portable one, or refuses what has one way only.
+CHOOSERS = {
+    "contract.doctor.platform",
+    "cli.base",
+    "cli.upgrade",
+    "host.cgroup",
+    "host.filecalls",
+    "host.frozen",
+    "host.guard",
+    "host.identity",
+    "host.keyring",
+    "host.limits",
+    "host.lookup",
+    "host.masks",
+    "host.memoryfiles",
+    "host.notifying",
+    "host.sandbox.bubblewrap",
+    "host.unix",
+    "loop",
+    "pace",
+    "pool.local",
+    "server.environment",
+    "server.listen",
+    "server.seenfiles",
+    "server.sessions",
+    "transport.caller",
+    "transport.unix",
+}
+
+
+def test_one_module_asks_which_system_this_is() -> None:
+    asks = re.compile(r"sys\.platform|\bimport platform\b|hasattr\((os|select|signal|socket|resource|fcntl),")
+    assert [name for name, path in MODULES.items() if asks.search(path.read_text())] == ["system"]
+
+
+def test_the_kind_of_system_is_chosen_by_in_few_places() -> None:
+    assert {name for name, path in MODULES.items() if re.search(r"\bLINUX\b", path.read_text())} == {
+        *CHOOSERS,
+        "system",
+    }

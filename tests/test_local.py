@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import outfitter
 from outfitter import Completed, Exited, Output, RequestFailed
 from outfitter.errors import FileInvalid
 from outfitter.protocol.environment import EnvPolicyParams
-from tests.support.machine import SECOND, alive, own_children, wait_gone
+from tests.support.machine import SECOND, alive, own_children, own_descriptors, wait_gone
 
 Scenario = Callable[[], Coroutine[Any, Any, None]]
 
@@ -194,7 +193,7 @@ async def test_slow_consumer_slows_the_command_down() -> None:
 
 @in_a_loop
 async def test_end_of_the_block_ends_everything_at_once() -> None:
-    before = len(os.listdir("/proc/self/fd")), own_children()
+    before = len(own_descriptors()), own_children()
     async with outfitter.local() as client:
         await client.start(["sh", "-c", "setsid sleep 60 & exec sleep 60"])
         await client.start(["cat"], stdin=True)
@@ -202,7 +201,7 @@ async def test_end_of_the_block_ends_everything_at_once() -> None:
         pids = [entry["pid"] for entry in await listed(client)]
     assert [pid for pid in pids if alive(pid)] == []
     # No zombie is left to the application.
-    assert (len(os.listdir("/proc/self/fd")), own_children()) == before
+    assert (len(own_descriptors()), own_children()) == before
 
 
 @in_a_loop

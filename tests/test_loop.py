@@ -230,7 +230,9 @@ class Poor:
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    reading, writing = os.pipe2(os.O_NONBLOCK)
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
     yield reading, writing
     os.close(reading)
     os.close(writing)

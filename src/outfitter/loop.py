@@ -7,13 +7,36 @@ takes five times as long as starting the interpreter's own modules; `outfitter s
 
 from __future__ import annotations
 
-import os
-import select
 import time
 
-from .earlyerrors import HostUnsupported
 from .log import fault, warn
 from .stdlib import heapify, heappop, heappush
+from .system import LINUX
+
+if LINUX:
+    import os
+    from select import epoll as poller
+
+    class Wakeup:
+        """What a thread wakes the loop with: `fd` can be read then. Raises OSError; ValueError if closed."""
+
+        def __init__(self) -> None:
+            self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+        def wake(self) -> None:
+            os.eventfd_write(self.fd, 1)
+
+        def woken(self) -> None:
+            os.eventfd_read(self.fd)
+
+        def close(self) -> None:
+            fd, self.fd = self.fd, -1
+            if fd >= 0:
+                os.close(fd)
+
+else:
+    from .anypoll import SelectorPoller as poller  # type: ignore[assignment]
+    from .anypoll import Wakeup  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,12 +114,10 @@ class _Watch:
 
 
 class EpollLoop:
-    """A single-threaded epoll loop with asyncio's names. Raises HostUnsupported where there is no epoll."""
+    """A single-threaded loop with asyncio's names, on epoll or on what speaks its words here."""
 
     def __init__(self) -> None:
-        if not hasattr(select, "epoll"):
-            raise HostUnsupported("`outfitter serve` needs Linux")
-        self.epoll = self._epoll = select.epoll()
+        self.epoll = self._epoll = poller()
         # What waits for events: `pace.EpollPace` puts its own in its place.
         self.poll: Callable[[float], list[tuple[int, int]]] = self._epoll.poll
         # What runs the callbacks that are due: `server.fairness` puts its own in its place.
@@ -114,8 +135,8 @@ class EpollLoop:
         self._order = 0
         self._stopping = False
         self._from_threads: list[_Handle] = []
-        self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self.add_reader(self._wake_fd, self._woken)
+        self._wakeup = Wakeup()
+        self.add_reader(self._wakeup.fd, self._woken)
 
     # Time and callbacks
 
@@ -133,14 +154,14 @@ class EpollLoop:
         self._from_threads.append(_Handle(0.0, 0, callback, args))
         for _ in range(_WAKES):
             try:
-                os.eventfd_write(self._wake_fd, 1)
+                self._wakeup.wake()
                 return
             except (OSError, ValueError):
                 continue  # the loop is closed: nobody is left to call
 
     def _woken(self) -> None:
         try:
-            os.eventfd_read(self._wake_fd)
+            self._wakeup.woken()
         except OSError:
             pass  # nothing to read, or still to be read: then we are called again
         # One by one from the same list: another thread may be about to append to it.
@@ -387,9 +408,7 @@ class EpollLoop:
             run_handle(handle)
 
     def close(self) -> None:
-        fd, self._wake_fd = self._wake_fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self._wakeup.close()
         self._epoll.close()
 
 

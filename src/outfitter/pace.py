@@ -7,8 +7,9 @@ it gains 15 % or more for somebody; what it gains stands beside it, measured on 
 
 from __future__ import annotations
 
-import os
 import time
+
+from .system import LINUX, processors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ class EpollPace(Pace):
         self._hurrying = False  # what can wait is set aside after its next turn
         self._aside: Timer | None = None  # brings it back, while it is
         self._turns = self._turn = 0  # reads that are left to others beside a new command, and their size
-        # With one processor the peer could not ask again while we look.
-        self._may_look = len(os.sched_getaffinity(0)) > 1
+        # With one processor the peer could not ask again while we look; elsewhere, a look takes too long.
+        self._may_look = LINUX and processors() > 1
         loop.poll = self.poll
 
     # Looking ahead: to be woken takes as long as to answer.

@@ -10,8 +10,8 @@ same.
 | heapify, heappop, heappush | 0.3 ms |
 | JSON | 11 ms: it brings `re` |
 | sha1, sha256 | 4 ms: it brings OpenSSL |
-| SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal | 6 ms: it makes enums |
-| getaddrinfo, inet_pton, socket, socketpair | 11 ms: it brings `selectors` and `enum` |
+| SIGUSR1, SIGUSR2, SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal | 6 ms: enums |
+| AF_INET6, SOL_SOCKET, SO_REUSEADDR, getaddrinfo, inet_pton, socket, socketpair | 11 ms: `selectors`, enums |
 | Empty, SimpleQueue | 6 ms: it brings `threading` |
 | LockType, allocate_lock, get_ident, start_new_thread | 5 ms; `_thread` is documented, `threading` needs it |
 """
@@ -27,8 +27,18 @@ if TYPE_CHECKING:
     from heapq import heapify, heappop, heappush
     from json.encoder import encode_basestring_ascii
     from queue import Empty, SimpleQueue
-    from signal import SIG_DFL, SIG_IGN, alarm, getsignal, pthread_sigmask, set_wakeup_fd, signal
-    from socket import getaddrinfo, inet_pton, socket, socketpair
+    from signal import (
+        SIG_DFL,
+        SIG_IGN,
+        SIGUSR1,
+        SIGUSR2,
+        alarm,
+        getsignal,
+        pthread_sigmask,
+        set_wakeup_fd,
+        signal,
+    )
+    from socket import AF_INET6, SO_REUSEADDR, SOL_SOCKET, getaddrinfo, inet_pton, socket, socketpair
     from typing import Any
 else:
     _NAMES = {
@@ -39,6 +49,8 @@ else:
         ("_sha1", "hashlib"): ("sha1",),
         ("_sha2", "_sha256", "hashlib"): ("sha256",),  # the first since 3.12
         ("_signal", "signal"): (
+            "SIGUSR1",
+            "SIGUSR2",
             "SIG_DFL",
             "SIG_IGN",
             "alarm",
@@ -47,7 +59,15 @@ else:
             "set_wakeup_fd",
             "signal",
         ),
-        ("_socket", "socket"): ("getaddrinfo", "inet_pton", "socket", "socketpair"),
+        ("_socket", "socket"): (
+            "AF_INET6",
+            "SOL_SOCKET",
+            "SO_REUSEADDR",
+            "getaddrinfo",
+            "inet_pton",
+            "socket",
+            "socketpair",
+        ),
         ("_thread",): ("LockType", "allocate_lock", "get_ident", "start_new_thread"),
     }
     # The modules that have a name: the first that exists is taken.

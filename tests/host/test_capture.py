@@ -13,7 +13,7 @@ import pytest
 
 from outfitter.env.redact import Secrets
 from outfitter.host.capture import OUTPUT_BYTES, Captured, capture
-from tests.support.machine import SECOND
+from tests.support.machine import SECOND, own_descriptors
 
 SHORT = 1.0 * SECOND  # for scripts that never end
 LONG = 20.0 * SECOND
@@ -274,7 +274,7 @@ def test_a_listener_that_fails_ends_the_script(shell: Shell) -> None:
 
 
 def test_a_process_without_a_free_descriptor_is_told(shell: Shell) -> None:
-    used = len(os.listdir("/proc/self/fd"))
+    used = len(own_descriptors())
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         for free in range(1, 7):
@@ -283,7 +283,7 @@ def test_a_process_without_a_free_descriptor_is_told(shell: Shell) -> None:
             assert result.state in ("not-started", "captured")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert len(os.listdir("/proc/self/fd")) == used
+    assert len(own_descriptors()) == used
 
 
 def test_a_variable_that_no_program_can_be_given_is_told_as_such(shell: Shell) -> None:

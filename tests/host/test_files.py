@@ -21,8 +21,9 @@ import pytest
 
 from outfitter.errors import FileFailed, Refused
 from outfitter.host import files
+from outfitter.host.portable import files as portable
 from outfitter.record import replace
-from tests.support.machine import SECOND
+from tests.support.machine import PROC, SECOND, own_descriptors
 from tests.support.tools import IN_CI
 
 SOURCE = Path(files.__file__).resolve().parent.parent.parent
@@ -85,8 +86,8 @@ def places(tmp_path: Path) -> Path:
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "fifo")
     with socket.socket(socket.AF_UNIX) as bound:
-        here = os.open(tmp_path, os.O_PATH)
-        bound.bind(f"/proc/self/fd/{here}/socket")
+        here = os.open(tmp_path, os.O_RDONLY)
+        bound.bind(f"{PROC}/self/fd/{here}/socket")
         os.close(here)
     return tmp_path
 
@@ -95,7 +96,7 @@ def places(tmp_path: Path) -> Path:
 def temporaries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without O_TMPFILE, which not every file system has."""
     if request.param == "named":
-        monkeypatch.delattr(os, "O_TMPFILE")
+        monkeypatch.setattr(files, "nameless", portable.nameless)
 
 
 @pytest.fixture
@@ -529,7 +530,7 @@ def test_no_descriptor_is_left_open_however_it_ends(places: Path) -> None:
         except (OSError, Refused):
             pass
 
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(own_descriptors())
     for name in ("file", "new", "to-file", "folder", "fifo", "loop", "missing/x", "dangling"):
         attempt(name)
     for name in ("file", "to-folder", "loop", "missing/x", "folder"):
@@ -540,7 +541,7 @@ def test_no_descriptor_is_left_open_however_it_ends(places: Path) -> None:
                     os.close(result[0])
             except (OSError, Refused):
                 pass
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(own_descriptors()) == before
 
 
 def test_fifo_gets_everything_that_its_reader_takes(tmp_path: Path) -> None:
@@ -723,24 +724,24 @@ def test_name_that_cannot_be_given_to_another_file_is_filled_and_no_descriptor_i
 
     path = tmp_path / "file"
     path.write_bytes(b"old and longer")
-    identity, before = path.stat().st_ino, len(os.listdir("/proc/self/fd"))
+    identity, before = path.stat().st_ino, len(own_descriptors())
     with monkeypatch.context() as patched:
         patched.setattr(os, "rename", busy)
         write(path, b"new")
     assert (path.read_bytes(), path.stat().st_ino) == (b"new", identity)
     assert os.listdir(tmp_path) == ["file"]
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(own_descriptors()) == before
 
 
 def test_file_that_is_written_as_it_is_leaves_no_descriptor(places: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(own_descriptors())
     update = files.Update(str(places / "file"))
     update.write_at(b"X", 1)
     update.commit()
     update.discard()
     with pytest.raises(Refused):
         files.Update("/dev/null")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(own_descriptors()) == before
 
 
 # Full disks and sudden deaths

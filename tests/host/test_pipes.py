@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from outfitter.host.pipes import Pipes, let_go
+from tests.support.machine import own_descriptors
 
 
 def open_now() -> set[str]:
-    return set(os.listdir("/proc/self/fd"))
+    return set(own_descriptors())
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 from outfitter.errors import HostUnsupported
 from outfitter.host.privatefifo import READ_BYTES, PrivateFifo, remove_dead
+from tests.support.machine import own_descriptors
 
 
 def folder_of(fifo: PrivateFifo) -> Path:
@@ -153,12 +154,12 @@ def test_one_call_takes_no_more_than_its_bound(tmp_path: Path) -> None:
 
 
 def test_close_removes_the_pipe_and_its_folder_and_may_come_twice(tmp_path: Path) -> None:
-    before = os.listdir("/proc/self/fd")
+    before = own_descriptors()
     fifo = PrivateFifo({"TMPDIR": str(tmp_path)})
     assert os.listdir(tmp_path) != []
     fifo.close()
     fifo.close()
-    assert (os.listdir(tmp_path), os.listdir("/proc/self/fd")) == ([], before)
+    assert (os.listdir(tmp_path), own_descriptors()) == ([], before)
 
 
 def test_close_removes_what_somebody_made_of_it(tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from outfitter.core.marks import Marks
 from outfitter.core.output import Budget, Chunk
 from outfitter.errors import LaunchFailed
 from outfitter.host.process import READ_SIZE, WIDE_CHUNK, WIDE_READ_SIZE, Process
-from outfitter.host.spawn import Spawner
 from outfitter.host.tree import Trees, new_nonce
+from outfitter.host.unix import Spawner
 from outfitter.loop import EpollLoop
-from tests.support.machine import SECOND, alive, wait_gone
+from tests.support.machine import SECOND, alive, own_descriptors, wait_gone
 
 
 class Recorder:
@@ -137,11 +137,11 @@ class Host:
 
 @pytest.fixture(params=["epoll", "asyncio"])
 def host(request: pytest.FixtureRequest) -> Iterator[Host]:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(own_descriptors())
     host = Host(request.param)
     yield host
     host.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(own_descriptors()) == before
 
 
 def test_events_are_numbered_output_exit_close(host: Host) -> None:
@@ -382,7 +382,7 @@ def test_input_ends_with_the_leader_for_whoever_still_reads_it(host: Host) -> No
 
 
 def test_failed_start_leaves_nothing_behind(host: Host) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(own_descriptors())
     for options in ({}, {"pipe_stdin": True}, {"rows": 24, "cols": 80}):
         with pytest.raises(LaunchFailed):
             Process(
@@ -396,7 +396,7 @@ def test_failed_start_leaves_nothing_behind(host: Host) -> None:
                 budget=Budget(1 << 30),
                 started_ms=0,
             )
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(own_descriptors()) == before
 
 
 def test_discarded_process_is_reaped_and_touches_nobody_later(host: Host) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from outfitter.core.launch import Launch
 from outfitter.host import pty
-from outfitter.host.spawn import Spawner, Stdio
+from outfitter.host.spawn import Stdio
+from outfitter.host.unix import Spawner
 from tests.support.machine import wait_until
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from outfitter.host.sealed import PATH, seal
 from outfitter.host.tool import Ran, run_tool
-from tests.support.machine import SECOND
+from tests.support.machine import SECOND, own_descriptors
 
 ENV = {"PATH": "/usr/bin:/bin"}
 
 
 @pytest.fixture(autouse=True)
 def nothing_stays_open() -> Iterator[None]:
-    before = os.listdir("/proc/self/fd")
+    before = own_descriptors()
     yield
-    assert os.listdir("/proc/self/fd") == before
+    assert own_descriptors() == before
 
 
 def run(data: bytes, *argv: str, program: str = PATH) -> Ran:

@@ -15,26 +15,27 @@ import pytest
 
 from outfitter.core.launch import Launch
 from outfitter.errors import LaunchFailed
-from outfitter.host.spawn import Spawner, Stdio
-from tests.support.machine import own_children
+from outfitter.host.spawn import Stdio
+from outfitter.host.unix import Spawner
+from tests.support.machine import PROC, own_children, own_descriptors
 
 # What a child can say about itself.
 REPORT = """
 import json, os
 print(json.dumps({
     "cwd": os.getcwd(),
-    "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:-1],  # the last one is this look
+    "fds": sorted(int(fd) for fd in os.listdir("PROC/self/fd"))[:-1],  # the last one is this look
     "leads": os.getpid() == os.getpgrp() == os.getsid(0),
-    "stdin": os.readlink("/proc/self/fd/0"),
+    "stdin": os.readlink("PROC/self/fd/0"),
 }))
-"""
+""".replace("PROC", PROC)
 
 
 class Child:
     """Runs a Launch to its end on a pipe."""
 
     def __init__(self, launch: Launch, mark: int | None = None) -> None:
-        reading, writing = os.pipe2(os.O_CLOEXEC)
+        reading, writing = os.pipe()
         try:
             self.pid = Spawner().spawn(launch, Stdio(stdout=writing, stderr=writing), mark)
         except BaseException:
@@ -85,7 +86,7 @@ def test_child_has_no_signal_blocked_or_ignored() -> None:
     old = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGTERM])
     try:
-        child = Child(launch("/bin/grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"))
+        child = Child(launch("/bin/grep", "-E", "^Sig(Blk|Ign)", f"{PROC}/self/status"))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         signal.signal(signal.SIGUSR1, old)
@@ -93,8 +94,8 @@ def test_child_has_no_signal_blocked_or_ignored() -> None:
 
 
 def test_argv0_is_what_the_program_sees_not_what_is_run() -> None:
-    child = Child(Launch("/bin/cat", ["renamed", "/proc/self/cmdline"], "/", {}))
-    assert child.output == b"renamed\0/proc/self/cmdline\0"
+    child = Child(Launch("/bin/cat", ["renamed", f"{PROC}/self/cmdline"], "/", {}))
+    assert child.output == f"renamed\0{PROC}/self/cmdline\0".encode()
 
 
 def test_environment_is_exactly_what_was_given() -> None:
@@ -120,7 +121,7 @@ def test_raised_limit_of_files_is_ours_alone() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     spawner = Spawner()
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
-    reading, writing = os.pipe2(os.O_CLOEXEC)
+    reading, writing = os.pipe()
     try:
         spawner.raise_file_limit()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
@@ -160,7 +161,7 @@ def test_what_is_remembered_of_one_start_is_not_taken_for_another(tmp_path: Path
         given.write_text(f"input {number}\n")
         for source in (True, False):
             env = {"PATH": "/usr/bin:/bin", "A": str(number % 3)}
-            fds = [*os.pipe2(os.O_CLOEXEC), *os.pipe2(os.O_CLOEXEC)]
+            fds = [*os.pipe(), *os.pipe()]
             stdin = os.open(given, os.O_RDONLY) if source else -1
             pid = spawner.spawn(
                 launch("sh", "-c", text, cwd=str(folder), env=env), Stdio(stdin, fds[1], fds[3])
@@ -276,10 +277,10 @@ def test_terminal_errors_are_in_the_references_words() -> None:
 
 
 def test_failed_start_leaves_no_child_and_no_descriptor() -> None:
-    before = os.listdir("/proc/self/fd"), own_children()
+    before = own_descriptors(), own_children()
     for _ in range(5):
         failure(launch("/nonesuch"))
-    assert (os.listdir("/proc/self/fd"), own_children()) == before
+    assert (own_descriptors(), own_children()) == before
 
 
 # Descriptors
@@ -295,7 +296,7 @@ def test_descriptors_of_ours_are_its_own_from_3_on_whatever_their_numbers(tmp_pa
     for fd, text in zip(files, texts, strict=True):
         os.write(fd, text.encode())
         os.lseek(fd, 0, os.SEEK_SET)
-    before = os.listdir("/proc/self/fd")
+    before = own_descriptors()
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
         for fd in files:
             os.lseek(fd, 0, os.SEEK_SET)
@@ -306,13 +307,13 @@ def test_descriptors_of_ours_are_its_own_from_3_on_whatever_their_numbers(tmp_pa
         assert Child(launch).output.decode() == f"{[texts[place] for place in order]}7"
     for fd in files:
         os.close(fd)
-    assert len(os.listdir("/proc/self/fd")) == len(before) - len(files)
+    assert len(own_descriptors()) == len(before) - len(files)
 
 
 def test_a_descriptor_that_is_not_open_is_no_launch(tmp_path: Path) -> None:
-    before = os.listdir("/proc/self/fd")
+    before = own_descriptors()
     with pytest.raises(OSError, match="Bad file descriptor"):
         Spawner().spawn(
             Launch("/bin/true", ["true"], str(tmp_path), {}, descriptors=(0, 9999)), Stdio(stdout=1, stderr=2)
         )
-    assert os.listdir("/proc/self/fd") == before
+    assert own_descriptors() == before

@@ -16,7 +16,7 @@ from outfitter.core.launch import Launch
 from outfitter.errors import LaunchFailed
 from outfitter.host.spawn import Spawner, Stdio
 from outfitter.host.starters import Starter, readable, started
-from outfitter.host.tree import marked
+from outfitter.host.unix import marked
 from tests.support.machine import children, command, status, stop, wait_gone, wait_until
 
 ENV = {"PATH": "/usr/bin:/bin"}

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -13,8 +14,9 @@ import pytest
 from outfitter.core.launch import Launch
 from outfitter.core.marks import Marks
 from outfitter.host import tree
-from outfitter.host.spawn import Spawner, Stdio
-from outfitter.host.tree import Trees, kill_marked, kill_session_members, marked, new_nonce, usable
+from outfitter.host.spawn import Stdio
+from outfitter.host.tree import Trees, new_nonce
+from outfitter.host.unix import Spawner, kill_marked, kill_session_members, marked, usable
 from outfitter.loop import EpollLoop
 from tests.support.handloop import HandLoop
 from tests.support.machine import SECOND, alive, no_descriptors, running, wait_gone, wait_until
@@ -182,7 +184,7 @@ def test_look_that_found_all_is_the_last(grove: Grove) -> None:
 def test_tree_that_grows_while_it_is_killed_is_looked_at_again(
     grove: Grove, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree, "_ROUNDS", 1)  # then any tree seems to grow
+    monkeypatch.setattr(sys.modules[kill_marked.__module__], "_ROUNDS", 1)  # then any tree seems to grow
     loop = HandLoop()
     leader, mark, pids = grove.plant(ESCAPE, 2)
     trees = Trees(loop, grove.marks)

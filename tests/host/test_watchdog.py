@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.host.tree import usable
+from outfitter.host.unix import usable
 from tests.support.machine import SECOND, alive, command, wait_gone, wait_until
 
 pytestmark = pytest.mark.skipif(not usable(), reason="this machine does not let us set RLIMIT_RTTIME")
@@ -20,8 +20,9 @@ SKELETON = """
 import os, sys
 from outfitter.core.launch import Launch
 from outfitter.core.marks import Marks
-from outfitter.host.spawn import Spawner, Stdio
+from outfitter.host.spawn import Stdio
 from outfitter.host.tree import new_nonce
+from outfitter.host.unix import Spawner
 from outfitter.host.watchdog import Watchdog
 from outfitter.loop import EpollLoop
 

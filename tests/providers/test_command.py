@@ -16,7 +16,7 @@ from outfitter.host.tool import Ran, run_tool
 from outfitter.providers.base import Detection, Lost, Resolution, Trust
 from outfitter.providers.command import Command
 from outfitter.record import replace
-from tests.support.machine import SECOND
+from tests.support.machine import SECOND, own_descriptors
 
 from .project import LONG, PATH, Project
 
@@ -62,10 +62,10 @@ class Place(Project):
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     place = Place(tmp_path)
-    before = os.listdir("/proc/self/fd")
+    before = own_descriptors()
     yield place
     assert place.left_behind() == []
-    assert os.listdir("/proc/self/fd") == before
+    assert own_descriptors() == before
 
 
 # Which program

@@ -17,7 +17,7 @@ from outfitter.env.resolve import Rules, Stack
 from outfitter.providers.base import Detection, Lost, Resolution
 from outfitter.providers.direnv import Direnv
 from outfitter.shell.activation import unpack_direnv
-from tests.support.machine import SECOND
+from tests.support.machine import SECOND, own_descriptors
 from tests.support.tools import program
 
 from .project import PATH, Project, applied
@@ -69,10 +69,10 @@ class Place(Project):
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     place = Place(tmp_path)
-    before = os.listdir("/proc/self/fd")
+    before = own_descriptors()
     yield place
     assert place.left_behind() == []
-    assert os.listdir("/proc/self/fd") == before
+    assert own_descriptors() == before
 
 
 # Detection

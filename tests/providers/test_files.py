@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outfitter.providers.files import below, nearest, program, read, upwards
+from tests.support.machine import own_descriptors
 
 
 def test_the_way_up_ends_at_the_root_or_after_a_repository(tmp_path: Path) -> None:
@@ -34,13 +35,13 @@ def test_the_nearest_folder_tells_all_that_it_has(tmp_path: Path) -> None:
 def test_only_regular_files_of_a_sensible_size_are_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"12345")
     os.mkfifo(tmp_path / "pipe")
-    before = os.listdir("/proc/self/fd")
+    before = own_descriptors()
     assert read(f"{tmp_path}/file") == b"12345"
     assert read(f"{tmp_path}/file", 5) == b"12345"
     assert read(f"{tmp_path}/file", 4) is None
     for path in (f"{tmp_path}/pipe", str(tmp_path), f"{tmp_path}/none", "/dev/zero", "", "a\0b"):
         assert read(path) is None
-    assert os.listdir("/proc/self/fd") == before
+    assert own_descriptors() == before
 
 
 @pytest.mark.parametrize(

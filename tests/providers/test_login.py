@@ -15,7 +15,7 @@ from outfitter.host import capture as host_capture
 from outfitter.host.tree import new_nonce
 from outfitter.providers.login import PROBES, Capture, capture
 from outfitter.shell.snapshot import ListChange, difference
-from tests.support.machine import SECOND, alive, own_children
+from tests.support.machine import SECOND, alive, own_children, own_descriptors
 from tests.support.tools import program
 
 from .hostile.corpus import AFTER, CASES, Case
@@ -65,10 +65,10 @@ class Account:
 @pytest.fixture
 def account(tmp_path: Path) -> Iterator[Account]:
     account = Account(tmp_path)
-    before = os.listdir("/proc/self/fd"), own_children()
+    before = own_descriptors(), own_children()
     yield account
     assert account.left_behind() == []
-    assert (os.listdir("/proc/self/fd"), own_children()) == before
+    assert (own_descriptors(), own_children()) == before
 
 
 # Startup files that misbehave

@@ -12,7 +12,7 @@ from outfitter.core.handover import Parcel, Received
 from outfitter.core.output import OutputLog
 from outfitter.core.stdin import StdinQueue, WriteIds
 from outfitter.host.process import Process
-from outfitter.host.tree import marked
+from outfitter.host.unix import marked
 from outfitter.loop import EpollLoop
 from outfitter.protocol.jsontext import dumps, loads
 from outfitter.protocol.network import NetworkProxy, ProxyRules

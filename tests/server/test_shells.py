@@ -19,7 +19,7 @@ from outfitter.protocol.environment import ContractParams
 from outfitter.server.shells import ShellStart, modes, reporting
 from outfitter.shell.start import maintained, prepare
 from tests.support.contracts import PATH, Place, variables, wait_for
-from tests.support.machine import descriptors, wait_until
+from tests.support.machine import descriptors, own_descriptors, wait_until
 from tests.support.servers import Server, serving
 from tests.support.tools import program
 from tests.support.wire import Message, Wire, start_params
@@ -593,7 +593,7 @@ def test_pipes_go_with_a_local_executor(tmp_path: Path) -> None:
     place = Place(tmp_path)
 
     async def scenario() -> None:
-        before = os.listdir("/proc/self/fd")
+        before = own_descriptors()
         async with outfitter.local(environment=place.environ(), summaries=True) as client:
             for _ in range(3):
                 process = await client.start(
@@ -607,7 +607,7 @@ def test_pipes_go_with_a_local_executor(tmp_path: Path) -> None:
             assert len(place.pipes()) == 3
         assert place.pipes() == []
         await asyncio.sleep(0)
-        assert len(os.listdir("/proc/self/fd")) == len(before)
+        assert len(own_descriptors()) == len(before)
 
     wait_for(scenario())
 
@@ -636,7 +636,7 @@ def test_thousands_of_shells_leave_no_descriptor(place: Place, wire: Wire, serve
     assert place.pipes() == []
     # Without the shells, for the sake of time.
     contract = Contract(place.base(), None, "/bin/sh")
-    own = len(os.listdir("/proc/self/fd"))
+    own = len(own_descriptors())
     env = contract.base.values
     for _ in range(2000):
         report = reporting("report", env, wanted=True)
@@ -655,7 +655,7 @@ def test_thousands_of_shells_leave_no_descriptor(place: Place, wire: Wire, serve
         assert shell.reports
         assert shell.report()["reported"] is False
         shell.close()
-    assert len(os.listdir("/proc/self/fd")) == own
+    assert len(own_descriptors()) == own
     assert place.pipes() == []
 
 

@@ -17,13 +17,13 @@ from urllib.parse import unquote
 import pytest
 
 from outfitter.server.limits import CHANGES, WATCHED_FOLDERS, WATCHES
-from tests.support.machine import SECOND, stop, wait_until
+from tests.support.machine import PROC, SECOND, stop, wait_until
 from tests.support.servers import Server, serving
 from tests.support.tools import codex_binary
 from tests.support.wire import Message, Wire
 
 QUIET = 0.15 * SECOND  # how long nothing comes when nothing will
-QUEUE = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+QUEUE = int(Path(f"{PROC}/sys/fs/inotify/max_queued_events").read_text())
 
 
 def run(command: str, folder: Path) -> None:

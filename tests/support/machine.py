@@ -15,6 +15,8 @@ import pytest
 
 from outfitter.host import keyring
 
+# Where the kernel tells it; `scripts/portable` takes /proc out of everybody else's sight.
+PROC = "/run/outfitter-proc" if os.path.isdir("/run/outfitter-proc") else "/proc"
 SECOND = 1.0  # every real wait of the tests is a multiple of this; raise it for a slow machine
 GONE_SECONDS = 8 * SECOND  # how long descendants may take to be gone
 _POLL = 0.01 * SECOND
@@ -31,7 +33,7 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = GONE_SECON
 def status(pid: int) -> dict[str, str]:
     """The fields of /proc/PID/status, empty when there is no such process."""
     try:
-        text = Path(f"/proc/{pid}/status").read_text()
+        text = Path(f"{PROC}/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return {}
     return {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
@@ -47,7 +49,7 @@ def stop(pid: int) -> None:
     os.kill(pid, signal.SIGSTOP)
 
     def has_stopped() -> bool:
-        return all(status(int(thread))["State"][0] == "T" for thread in os.listdir(f"/proc/{pid}/task"))
+        return all(status(int(thread))["State"][0] == "T" for thread in os.listdir(f"{PROC}/{pid}/task"))
 
     wait_until(has_stopped, "every thread has stopped")
 
@@ -63,7 +65,7 @@ def wait_gone(pids: Iterable[int], seconds: float = GONE_SECONDS) -> None:
 
 def command(pid: int) -> str:
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        words = Path(f"{PROC}/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
     except OSError:
         return f"{pid} (gone)"
     return f"{pid} " + b" ".join(words).decode(errors="replace")
@@ -80,11 +82,16 @@ def running(text: str) -> list[int]:
 
 
 def _pids() -> list[int]:
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    return [int(entry) for entry in os.listdir(PROC) if entry.isdigit()]
 
 
 def descriptors(pid: int) -> int:
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    return len(os.listdir(f"{PROC}/{pid}/fd"))
+
+
+def own_descriptors() -> list[str]:
+    """Those that this process has open, and the one of this look."""
+    return os.listdir(f"{PROC}/self/fd")
 
 
 def resident_kib(pid: int) -> int:
@@ -138,4 +145,4 @@ def free_port() -> int:
 
 def own_children() -> set[str]:
     """The pids of all children of this process, zombies included: those of other tests, too."""
-    return {pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}
+    return {pid for path in Path(f"{PROC}/self/task").glob("*/children") for pid in path.read_text().split()}

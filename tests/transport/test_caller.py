@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from outfitter.system import LINUX
 from outfitter.transport import caller
 from outfitter.transport.caller import SocketCaller, owner, source_of
 
@@ -71,9 +72,9 @@ def test_unix_socket_has_credentials() -> None:
         assert (who.uid(), who.address) == (os.geteuid(), f"uid {os.geteuid()} on a unix socket")
 
 
-@pytest.fixture(params=["sock_diag", "/proc"])
+@pytest.fixture(params=["sock_diag", "/proc"] if LINUX else ["lsof"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to ask the kernel: where netlink is not allowed, its socket cannot be opened."""
+    """All ways to ask the kernel: where netlink is not allowed, its socket cannot be opened."""
     name: str = request.param
     if name == "/proc":
         monkeypatch.setattr(caller, "_asking", None)

@@ -17,7 +17,7 @@ import pytest
 from outfitter.client.connect import open_program
 from outfitter.errors import DialFailed, RequestFailed
 from outfitter.transport.program import ProgramTransport, launch
-from tests.support.machine import SECOND, alive, own_children, wait_gone
+from tests.support.machine import SECOND, alive, own_children, own_descriptors, wait_gone
 
 Scenario = Callable[[], Coroutine[Any, Any, None]]
 
@@ -282,12 +282,12 @@ async def test_what_a_killed_program_leaves_behind_is_ended() -> None:
 
 @in_a_loop
 async def test_no_zombie_and_no_descriptor_is_left() -> None:
-    before = len(os.listdir("/proc/self/fd")), own_children()
+    before = len(own_descriptors()), own_children()
     for _ in range(3):
         program = await script("echo ready; cat")
         await program.said(1)
         await program.close()
-    assert (len(os.listdir("/proc/self/fd")), own_children()) == before
+    assert (len(own_descriptors()), own_children()) == before
 
 
 # A client that cannot use it

@@ -11,6 +11,7 @@ import os
 from ..errors import SettingInvalid
 from ..host import facts
 from ..plain import is_text
+from ..system import LINUX
 from ..transport.address import LOOPBACK, usual_address
 from ..transport.unix import PREFIX
 from .console import say
@@ -131,6 +132,9 @@ def _is_ours(pid: object) -> bool:
     if type(pid) is not int or pid <= 0:
         return False
     try:
-        return os.stat(f"/proc/{pid}").st_uid == os.getuid()
+        if LINUX:
+            return os.stat(f"/proc/{pid}").st_uid == os.getuid()
+        os.kill(pid, 0)  # which only root may ask about others
     except OSError:
         return False
+    return True

@@ -8,8 +8,10 @@ import signal
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
+from ..core.abilities import refusal
 from ..errors import OutfitterError, SettingInvalid
 from ..protocol.session import UpgradesParams, UpgradesResult
+from ..system import LINUX
 from .base import why_stranger
 from .console import say, waiting
 from .target import named, reach
@@ -78,6 +80,8 @@ async def _ask(client: Client, after: int | None) -> UpgradesResult:
 
 def _signal(pid: int) -> None:
     """Sends SIGUSR2, which would end a process that does not know it. Raises SettingInvalid."""
+    if not LINUX:
+        raise SettingInvalid(refusal("upgrade"))
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8") as file:
             caught = next(int(line.split()[1], 16) for line in file if line.startswith("SigCgt:"))

@@ -46,7 +46,7 @@ def identity(worktree: str) -> str:
     The inodes of its root and, of a linked one, of its folder in the repository, and when they were created.
     Where a file system does not know that, an inode that is used again makes two of them look the same.
     """
-    from ..host.statx import statx_at
+    from ..host.lookup import statx_at
 
     found = []
     for path in (worktree, _admin(os.path.join(worktree, ".git"), worktree)):

@@ -7,6 +7,8 @@ nonce, 12 of the session, 22 of the process.
 
 from __future__ import annotations
 
+# Where there is no such limit, the mark is in this variable of a command's environment.
+VARIABLE = "OUTFITTER_MARK"
 FLAG = 1 << 62
 NONCE_BITS = 28
 NONCE_SHIFT = 34

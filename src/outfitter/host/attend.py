@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import select
 import time
 
 from .pipes import let_go
+from .unix import watch_exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,22 +21,22 @@ def attend(
     `hear` has what reads each descriptor, and is False at its end. `settled` is asked whenever something was
     there to read, and once more when the program has ended: what it wrote before that is in the pipe.
     """
-    pidfd = os.pidfd_open(pid)
+    ending = watch_exit(pid)
     try:
         waiting = select.poll()
-        for fd in (*hear, pidfd):
+        for fd in (*hear, ending):
             waiting.register(fd, select.POLLIN)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
                 return "timeout"
             ready = {fd for fd, _ in waiting.poll(int(left * 1000) + 1)}
-            for fd in ready - {pidfd}:
+            for fd in ready - {ending}:
                 if not hear[fd](fd):
                     waiting.unregister(fd)
             if ready and (what := settled()):
                 return what
-            if pidfd in ready:
+            if ending in ready:
                 return "exited"
     finally:
-        let_go(pidfd)
+        let_go(ending)

@@ -10,19 +10,20 @@ import os
 import time
 
 from ..core.launch import Launch
-from ..core.marks import Marks
+from ..core.marks import VARIABLE, Marks
 from ..env.redact import Secrets
 from ..errors import HostUnsupported, LaunchFailed, SandboxUnavailable
 from ..record import KW_ONLY, record, replace
 from ..shell.snapshot import BLOCK_BYTES, read_block, told, without_daemons
 from ..shell.sourced import STARTUP_NAMES, began, command, sealed_text, understood
 from .attend import attend
+from .memoryfiles import Sealed, memory_file
 from .pipes import let_go
 from .privatefifo import IN_SIGHT, PrivateFifo, remove_dead
-from .sealed import PATH, seal
-from .spawn import Spawner, Stdio
+from .spawn import Stdio
 from .tool import end_tree
-from .tree import marked, new_nonce, runs, usable
+from .tree import new_nonce
+from .unix import Spawner, marked, runs, usable
 from .watchdog import Watchdog
 from .within import is_confined, prepared, spawned
 
@@ -94,13 +95,14 @@ def capture(
     remove_dead(env)
     try:
         with PrivateFifo(IN_SIGHT if is_confined() else env) as fifo:
-            sealed = () if content is None else (seal(sealed_text(content)),)
+            sealed = None if content is None else Sealed(sealed_text(content))
             try:
                 own = secrets or Secrets()
                 run = _Run(script, arguments, cwd, env, fifo, mark, log, shell, inline, own, sealed)
                 result = run.run(begun + timeout, timeout)
             finally:
-                let_go(*sealed)
+                if sealed is not None:
+                    sealed.close()
     except _LogFailed as failed:
         raise failed.error from None
     except (HostUnsupported, SandboxUnavailable) as error:
@@ -135,7 +137,7 @@ class Reporter:
         """
         ready = prepared(self._launch)
         try:
-            ours, theirs = os.pipe2(os.O_CLOEXEC)
+            ours, theirs = os.pipe()
         except BaseException:
             ready.started(0)
             ready.ended()
@@ -178,6 +180,8 @@ class Reporter:
             if len(self._block) > BLOCK_BYTES:
                 return "too-large"
             self._report = read_block(self._block, self._nonce)
+            if self._report is not None:
+                self._report.pop(VARIABLE, None)  # ours, not the script's
         return ""
 
     def _hear(self, fd: int) -> bool:
@@ -225,7 +229,7 @@ class _Run(Reporter):
         shell: str,
         inline: bool,
         secrets: Secrets,
-        sealed: tuple[int, ...] = (),
+        sealed: Sealed | None = None,
     ) -> None:
         self._env = env
         self._cwd = cwd
@@ -241,11 +245,12 @@ class _Run(Reporter):
         nonce = os.urandom(16).hex()
         # As `$0` the script sees its own path, as if it had been started.
         name = "bash" if inline else os.path.join(cwd, script)
-        text = command(fifo.path, nonce, inline=inline, file=PATH if sealed else "$0")
+        text = command(fifo.path, nonce, inline=inline, file="$0" if sealed is None else sealed.path)
         argv = [shell, "--noprofile", "--norc", "-c", text, name]
         start = {name: value for name, value in env.items() if name not in STARTUP_NAMES}
         start["PWD"] = cwd  # so that bash calls it what its caller does, whatever links lead there
-        launch = Launch(shell, [*argv, *arguments], cwd, start, descriptors=sealed)
+        given = () if sealed is None else sealed.descriptors
+        launch = Launch(shell, [*argv, *arguments], cwd, start, descriptors=given)
         super().__init__(launch, fifo, nonce, mark, OUTPUT_BYTES)
         self._seen: dict[str, str] = {}
 
@@ -351,7 +356,7 @@ class _Run(Reporter):
 
 def _in_memory(text: str) -> int:
     """A descriptor to read a text from, which is on no disk."""
-    fd = os.memfd_create("script", os.MFD_CLOEXEC)
+    fd = memory_file("script")
     try:
         with open(fd, "wb", closefd=False) as file:
             file.write(text.encode("utf-8", "surrogateescape"))

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import os
 
+from ..core.abilities import refusal
 from ..core.marks import Marks
 from ..errors import HostUnsupported, LaunchFailed
 from ..log import warn
+from ..system import LINUX
 
 
 class Cgroups:
     """The groups of one server. Raises HostUnsupported where it may not make any."""
 
     def __init__(self, marks: Marks) -> None:
+        if not LINUX:
+            raise HostUnsupported(refusal("limits"))
         self._marks = marks
         self._home = own_group()
         self.root = f"{self._home}/outfitter-{marks.prefix}"

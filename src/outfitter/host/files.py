@@ -15,13 +15,14 @@ import stat
 
 from ..errors import FileFailed, Refused
 from ..record import replace
+from .filecalls import FOLDER, change_mode, copy_by_kernel, give_name, keep_attributes, nameless
 from .pipes import let_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from .statx import Metadata
+    from .metadata import Metadata
 
     # Name, is a directory, is a file, is a link; size, time in milliseconds, permissions; where a link leads.
     Described = tuple[str, bool, bool, bool, int, int, int, str | None]
@@ -30,15 +31,11 @@ MAX_READ = 512 << 20  # the reference's limit for fs/readFile
 MAX_LISTED = 50_000  # the reference's limit for fs/readDirectory
 _COPY_SIZE = 1 << 20  # read and written at a time where the kernel cannot copy by itself
 _TAKER_SECONDS = 30.0  # how long the reader of a FIFO may take nothing before a write to it fails
-_NOFOLLOW_DIRECTORY = (
-    os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
-)
+_NOFOLLOW_DIRECTORY = FOLDER | os.O_NOFOLLOW
 # Errors that mean: this name cannot be replaced, but what it names may be writable.
 _WRITE_IN_PLACE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV, errno.EROFS, errno.EOPNOTSUPP, errno.ENOSYS}
 )
-# Errors that mean: this file system has no files without a name.
-_NO_NAMELESS = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
 
 
 def failed(error: OSError) -> FileFailed:
@@ -151,7 +148,7 @@ def read_block(fd: int, offset: int, length: int) -> bytes:
 
 def metadata(path: str, follow: bool = True) -> Metadata:
     """Raises OSError, Refused."""
-    from .statx import statx_at
+    from .lookup import statx_at
 
     if not follow:
         with _Parent(path) as parent:
@@ -298,7 +295,7 @@ class Replacement:
                     # There, but not by the name that its link shows: /proc/self/fd/1, /dev/stdout.
                     target, self._opaque = path, True
             folder, self._name = _split(target)
-            self._folder = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._folder = os.open(folder, FOLDER)
         else:
             with _Parent(path) as parent:
                 self._folder, self._name = os.dup(parent.fd), parent.name
@@ -347,12 +344,9 @@ class Replacement:
 
     def _open_new(self) -> None:
         mode = 0o666 if self._mode is None else self._mode
-        try:
-            self.fd = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=self._folder)
-        except (OSError, AttributeError) as error:
-            # Not on every file system; then a name that says what it is, should we be killed.
-            if isinstance(error, OSError) and error.errno not in _NO_NAMELESS:
-                raise
+        self.fd = nameless(self._folder, mode)
+        if self.fd < 0:
+            # Then a name that says what it is, should we be killed.
             self._temporary = _temporary_name(self._name)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
             self.fd = os.open(self._temporary, flags, mode, dir_fd=self._folder)
@@ -366,18 +360,7 @@ class Replacement:
             os.fchown(self.fd, old.st_uid, old.st_gid)
         if self._mode is None:
             os.fchmod(self.fd, old.st_mode & self.keeps)
-        source = f"/proc/self/fd/{self._folder}/{self._name}"
-        try:
-            # Not of what a link leads to, should one be there by now.
-            names = os.listxattr(source, follow_symlinks=False)
-        except OSError:
-            return  # a file system without them
-        for name in names:
-            os.setxattr(self.fd, name, os.getxattr(source, name, follow_symlinks=False))
-        for name in os.listxattr(self.fd):
-            # What the folder gives to new files; the old one had none.
-            if name == "system.posix_acl_access" and name not in names:
-                os.removexattr(self.fd, name)
+        keep_attributes(self._folder, self._name, self.fd)
 
     def _let_go_of_new(self) -> None:
         if self._temporary:
@@ -443,15 +426,14 @@ class Replacement:
 
     def _give_name(self) -> str:
         """A name for the nameless file; "" when it could have its own at once, because nobody has it."""
-        source = f"/proc/self/fd/{self.fd}"
         if self._old is None:
             try:
-                os.link(source, self._name, dst_dir_fd=self._folder, follow_symlinks=True)
+                give_name(self.fd, self._folder, self._name)
                 return ""
             except FileExistsError:
                 pass  # somebody was quicker; theirs is replaced
         name = _temporary_name(self._name)
-        os.link(source, name, dst_dir_fd=self._folder, follow_symlinks=True)
+        give_name(self.fd, self._folder, name)
         return name
 
     def discard(self) -> None:
@@ -567,7 +549,7 @@ def remove(path: str, recursive: bool, force: bool, follow: bool = True) -> None
     try:
         if follow:
             folder, name = _split(path)
-            fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(folder, FOLDER)
         else:
             with _Parent(path) as parent:
                 parent.refuse_link()
@@ -662,14 +644,7 @@ def chmod(path: str, mode: int, follow: bool = True) -> None:
         return
     with _Parent(path) as parent:
         parent.refuse_link()
-        fd = os.open(parent.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent.fd)
-    try:
-        if stat.S_ISLNK(os.fstat(fd).st_mode):
-            raise Refused("path contains a symbolic link")  # put there since we looked
-        # No call takes such a descriptor, but its name here leads to the file alone.
-        os.chmod(f"/proc/self/fd/{fd}", mode)
-    finally:
-        let_go(fd)
+        change_mode(parent.fd, parent.name, mode)
 
 
 # Copying
@@ -717,15 +692,7 @@ def _copy_file(source: str, destination: str, found: os.stat_result) -> None:
 
 def copy_content(reading: int, replacement: Replacement) -> None:
     """All that is left to read. Raises OSError."""
-    copy_range: Callable[[int, int, int], int] | None = getattr(os, "copy_file_range", None)
-    while copy_range is not None:
-        try:
-            if copy_range(reading, replacement.fd, 1 << 30) == 0:
-                break  # the end, or a file of /proc that has no size: the loop below looks again
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF):
-                raise
-            break
+    copy_by_kernel(reading, replacement.fd)
     while data := os.read(reading, _COPY_SIZE):
         replacement.write(data)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..core.launch import Launch
 from ..errors import LaunchFailed
+from ..system import LINUX
 from .spawn import Spawner, Stdio
 
 TYPE_CHECKING = False
@@ -48,6 +49,11 @@ class FrozenFiles:
         return started(self._running, self.close, launch, stdio, mark, files=spawner.child_files)
 
     def _begin(self, spawner: Spawner) -> None:
+        if not LINUX:
+            from ..core.abilities import refusal
+
+            self.why = refusal("frozen")
+            return
         from .layout import layout
 
         entries, outside = layout(self.top, self.files)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 
+from ..system import LINUX
+
 _PR_SET_DUMPABLE = 4
 # Fields of /proc/self/stat behind the program's name: where the environment that we were started with lies.
 _ENV_START, _ENV_END = 47, 48
@@ -21,6 +23,8 @@ def protect() -> None:
     and we leave no core dump. The environment that we were started with is wiped from where
     /proc/PID/environ shows it; what we need of it was copied before.
     """
+    if not LINUX:
+        return
     _wipe_environment()
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 

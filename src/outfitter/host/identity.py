@@ -12,11 +12,13 @@ from __future__ import annotations
 import ctypes
 import os
 
+from ..core.abilities import refusal
 from ..earlyerrors import SettingInvalid
 from ..errors import HostUnsupported, LaunchFailed
 from ..log import warn
 from ..record import record
 from ..stdlib import allocate_lock
+from ..system import LINUX
 from .facts import working_directory
 
 TYPE_CHECKING = False
@@ -119,6 +121,8 @@ class Assumed:
 
     def __init__(self, user: User, environ: Mapping[str, str]) -> None:
         """Acts as that user; before there are other threads. Raises SettingInvalid, HostUnsupported."""
+        if not LINUX:
+            raise HostUnsupported(refusal("run-as"))
         if os.geteuid() != 0:
             raise SettingInvalid("--run-as needs a server that is started by root")
         machine = os.uname().machine

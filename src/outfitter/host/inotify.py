@@ -11,9 +11,8 @@ import ctypes
 import errno
 import os
 import struct
-import sys
 
-from ..errors import FileFailed, HostUnsupported
+from ..errors import FileFailed
 from .files import failed
 from .pipes import let_go
 
@@ -61,7 +60,7 @@ _SHARED = frozenset(
 
 
 class Inotify:
-    """One instance. Raises HostUnsupported where there is no inotify, FileFailed when it cannot be had."""
+    """One instance. Raises FileFailed when it cannot be had."""
 
     def __init__(self) -> None:
         libc = _libc()
@@ -77,12 +76,13 @@ class Inotify:
                 )
             raise failed(OSError(number, os.strerror(number)))
 
-    def add(self, folder: int, bits: int) -> int:
+    def add(self, folder: int, bits: int, path: str = "") -> int:
         """Watches an open folder and returns the watch's number; the same one for the same folder, with the
         bits of both. Raises OSError, and FileFailed when the user has no watch left."""
-        # By its descriptor: nothing on the way there can be exchanged any more, and no disk is waited for.
-        path = b"/proc/self/fd/%d" % folder
-        watch = self._add(self.fd, path, bits | _ONLYDIR | _EXCL_UNLINK | _MASK_ADD)
+        # By its descriptor, not its `path`: nothing on the way there can be exchanged any more, without a
+        # wait for a disk.
+        place = b"/proc/self/fd/%d" % folder
+        watch = self._add(self.fd, place, bits | _ONLYDIR | _EXCL_UNLINK | _MASK_ADD)
         if watch >= 0:
             return watch
         number = ctypes.get_errno()
@@ -153,8 +153,6 @@ def _kind(folder: int) -> int:
 
 def _libc() -> ctypes.CDLL:
     if not _loaded:
-        if sys.platform != "linux":
-            raise HostUnsupported("watching files needs Linux (inotify)")
         _loaded.append(ctypes.CDLL(None, use_errno=True))
     return _loaded[0]
 

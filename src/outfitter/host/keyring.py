@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from ..system import LINUX
+
 # What one key may hold: a user may have 20,000 bytes in all his keys, by default.
 LARGEST = 8 << 10
 _NUMBERS = {"x86_64": (248, 250), "aarch64": (217, 219)}  # add_key, keyctl
@@ -63,7 +65,7 @@ def _call(which: int, *args: object) -> int:
     import ctypes
     import errno
 
-    numbers = _NUMBERS.get(os.uname().machine)
+    numbers = _NUMBERS.get(os.uname().machine) if LINUX else None
     if numbers is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     syscall = ctypes.CDLL(None, use_errno=True).syscall

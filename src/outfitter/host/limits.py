@@ -16,6 +16,7 @@ import resource
 
 from ..earlyerrors import SettingInvalid
 from ..record import record
+from ..system import LINUX
 from .sandbox.groups import own_group, read, write
 
 TYPE_CHECKING = False
@@ -227,7 +228,7 @@ def _limit_resources(wanted: ServerLimits) -> None:
     if wanted.memory:
         # What a process can write to, not what it has reserved: some runtimes reserve more than there is.
         _lower(resource.RLIMIT_DATA, wanted.memory)
-    if os.getuid() != 0:  # who has no such limit
+    if os.getuid() != 0 and LINUX:  # root has no such limit, and elsewhere nobody counts the processes
         # The kernel counts all processes of the user, wherever they are: so many more than there are now.
         there = int(read("/proc/loadavg").split()[3].partition("/")[2])
         _lower(resource.RLIMIT_NPROC, there + wanted.processes)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 
+from ..core.abilities import refusal
 from ..core.launch import Launch
 from ..errors import MasksUnavailable
+from ..system import LINUX
 from .spawn import Spawner, Stdio
 from .starters import Starter, started
 
@@ -64,6 +66,8 @@ class Masks:
 
 def _masking(spawner: Spawner, masks: tuple[str, ...]) -> Starter:
     """A process that keeps a namespace. Raises MasksUnavailable."""
+    if not LINUX:
+        raise MasksUnavailable(refusal("mask"))
     starter = Starter(spawner, "host.masking", (list(masks),))
     try:
         why = starter.answer()

@@ -8,7 +8,9 @@ import stat
 from ..core.missing import ABSENT, FOLDER, LINK, OTHER, UNKNOWN, Plan
 from ..errors import OutfitterError
 from ..log import note
-from .inotify import ATTRIB, CREATE, DELETE, MODIFY, MOVED_FROM, MOVED_TO, tells_all
+from .filecalls import FOLDER as OPENED
+from .inotify import ATTRIB, CREATE, DELETE, MODIFY, MOVED_FROM, MOVED_TO
+from .notifying import tells_all
 from .pipes import let_go
 
 TYPE_CHECKING = False
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 # A change of mode may open or close the way to a path.
 _BITS = CREATE | DELETE | MOVED_FROM | MOVED_TO | ATTRIB
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+_FOLDER = OPENED | os.O_NOFOLLOW
 
 
 class MissingWatch:

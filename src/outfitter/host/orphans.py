@@ -7,9 +7,10 @@ server of its own only: an application that embeds one keeps its children to its
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
+
+from .killing import kill
+from .unix import adopt_orphans, below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from ..loop import Loop
 
-_PR_SET_CHILD_SUBREAPER = 36
 # Dead orphans cost a slot in the process table until then.
 _SWEEP_SECONDS = 5.0
 _ROUNDS = 32  # as in host.tree
@@ -29,9 +29,8 @@ class Orphans:
     def __init__(self, loop: Loop, is_ours: Callable[[int], bool]) -> None:
         self._loop = loop
         self._is_ours = is_ours
-        prctl = ctypes.CDLL(None).prctl
-        self.adopting = prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-        if self.adopting or os.getpid() == 1:
+        self.adopting = adopt_orphans()
+        if self.adopting:
             loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
@@ -64,38 +63,3 @@ class Orphans:
                 kill(pid)
             killed |= fresh
         return False
-
-
-def pids() -> list[int]:
-    """Every process that can be seen. Raises OSError."""
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
-
-
-def kill(pid: int) -> None:
-    """SIGKILL, unless the process is gone or another user's."""
-    try:
-        os.kill(pid, 9)
-    except OSError:
-        pass
-
-
-def below(ancestor: int) -> set[int]:
-    """All descendants of a process, by parentage. Raises OSError."""
-    children: dict[int, list[int]] = {}
-    for pid in pids():
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                parent = int((file.read() or b"").rpartition(b") ")[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        except IndexError:
-            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None  # the kernel said nothing
-        children.setdefault(parent, []).append(pid)
-    found: set[int] = set()
-    pending = [ancestor]
-    while pending:
-        for pid in children.get(pending.pop(), ()):
-            if pid not in found:
-                found.add(pid)
-                pending.append(pid)
-    return found

@@ -55,8 +55,8 @@ class Pipes:
 def _opened() -> Ends:
     opened: list[int] = []
     try:
-        opened += os.pipe2(os.O_CLOEXEC)
-        opened += os.pipe2(os.O_CLOEXEC)
+        opened += os.pipe()
+        opened += os.pipe()
         out_ours, out_theirs, err_ours, err_theirs = opened
         os.set_blocking(out_ours, False)
         os.set_blocking(err_ours, False)

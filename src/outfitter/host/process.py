@@ -13,9 +13,10 @@ from ..core.output import Budget, OutputLog
 from ..core.stdin import StdinQueue, WriteIds
 from ..errors import LaunchFailed, Refused
 from ..pace import READ_SIZE, WIDE_READ_SIZE
+from .killing import kill_group
 from .pipes import let_go
-from .spawn import Spawner, Stdio
-from .tree import Trees, kill_group
+from .spawn import Stdio
+from .unix import waitpid, watch_exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ..core.launch import Launch
     from ..core.output import Chunk
     from ..loop import Loop, Timer
+    from .spawn import Spawner
+    from .tree import Trees
 
     class Owner(Protocol):
         @property
@@ -147,14 +150,14 @@ class Process:
         self.log = OutputLog(len(self._fds), budget)
         self._pidfd = -1
         try:
-            self._pidfd = os.pidfd_open(self.pid)
+            self._pidfd = watch_exit(self.pid)
             for number, fd in enumerate(self._fds):
                 loop.add_reader(fd, self._readable, number)
             loop.add_reader(self._pidfd, self._leader_ended)
         except OSError as error:
             # Nobody would hear of it: it must not run.
             trees.kill(self.pid, mark, reaped=False)
-            os.waitpid(self.pid, 0)
+            waitpid(self.pid, 0)
             ends = {*self._fds, self._stdin, self._pidfd} - {-1}
             for fd in ends:
                 loop.remove_reader(fd)
@@ -170,7 +173,7 @@ class Process:
             out_ours, out_theirs, err_ours, err_theirs = opened
             in_theirs = in_ours = -1
             if launch.pipe_stdin:
-                in_theirs, in_ours = os.pipe2(os.O_CLOEXEC)
+                in_theirs, in_ours = os.pipe()
                 opened += (in_theirs, in_ours)
                 os.set_blocking(in_ours, False)
             stdio = Stdio(in_theirs, out_theirs, err_theirs)
@@ -259,13 +262,9 @@ class Process:
 
         Not from the start: the kernel grants each user only so many pages of pipes.
         """
-        from fcntl import F_SETPIPE_SZ, fcntl
+        from .filecalls import widen_pipe
 
-        try:
-            fcntl(fd, F_SETPIPE_SZ, WIDE_READ_SIZE)
-            self._widened = True
-        except OSError:
-            self._widened = False  # a terminal, or the user has pipes enough
+        self._widened = widen_pipe(fd, WIDE_READ_SIZE)
 
     def _terminal_left(self, fd: int) -> None:
         """Nobody has the terminal open, but the leader lives and may open it again.
@@ -333,7 +332,7 @@ class Process:
     def _reap(self) -> bool:
         """Whether the leader had ended; then it is reported."""
         try:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            pid, status = waitpid(self.pid, os.WNOHANG)
         except ChildProcessError:  # an embedding application reaped it: the status is lost
             code = -1
         else:
@@ -413,7 +412,7 @@ class Process:
             waiting.register(self._pidfd, select.POLLIN)
             waiting.poll(seconds * 1000)
             try:
-                os.waitpid(self.pid, os.WNOHANG)
+                waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
                 pass
             self._loop.remove_reader(self._pidfd)

@@ -10,7 +10,7 @@ import fcntl
 import os
 import sys
 
-from ..stdlib import pthread_sigmask
+from ..stdlib import SIGUSR1, SIGUSR2, pthread_sigmask
 from .pipes import let_go
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # Those that would end the next program before it is ready for them. They wait for it.
-_SIGNALS = (1, 2, 10, 12, 15)  # HUP, INT, USR1, USR2, TERM
+_SIGNALS = (1, 2, int(SIGUSR1), int(SIGUSR2), 15)  # and HUP, INT, TERM
 _BLOCK, _UNBLOCK = 0, 1
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _IOV = 512  # pieces per system call; the kernel takes 1024

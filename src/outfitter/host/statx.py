@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import stat
 import struct
 
-from ..record import quick_record, replace
+from ..record import replace
+from .metadata import Metadata, of_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,29 +42,10 @@ _OPENAT2, _CWD = ctypes.c_long(_SYS_OPENAT2), ctypes.c_long(_AT_FDCWD)
 _FLAGS, _MASK = ctypes.c_int(_AT_EMPTY_PATH | _AT_STATX_DONT_SYNC), ctypes.c_uint(_BASIC_AND_BIRTH)
 
 
-@quick_record
-class Metadata:
-    """What fs/getMetadata tells; times are milliseconds since 1970."""
-
-    mode: int
-    is_symlink: bool
-    size: int
-    created_ms: int
-    modified_ms: int
-
-    @property
-    def is_directory(self) -> bool:
-        return self.mode & 0o170000 == stat.S_IFDIR
-
-    @property
-    def is_file(self) -> bool:
-        return self.mode & 0o170000 == stat.S_IFREG
-
-
 def statx_at(folder: int | None, path: str, *, follow: bool) -> Metadata:
     """What a name is. Raises OSError."""
-    if _statx is None:
-        return _plain(os.stat(path, dir_fd=folder, follow_symlinks=follow))
+    if _statx is None:  # an old C library
+        return of_stat(os.stat(path, dir_fd=folder, follow_symlinks=follow))
     flags = 0 if follow else _AT_SYMLINK_NOFOLLOW
     buffer = ctypes.create_string_buffer(_BUFFER_SIZE)
     where = _AT_FDCWD if folder is None else folder
@@ -128,8 +109,3 @@ def _read(raw: ctypes.Array[ctypes.c_char]) -> Metadata:
     return Metadata(
         mode, mode & 0o170000 == 0o120000, size, created, changed * 1000 + changed_ns // 1_000_000
     )
-
-
-def _plain(found: os.stat_result) -> Metadata:
-    is_link = found.st_mode & 0o170000 == 0o120000
-    return Metadata(found.st_mode, is_link, found.st_size, 0, found.st_mtime_ns // 1_000_000)

@@ -14,9 +14,11 @@ from ..core.marks import Marks
 from ..errors import LaunchFailed, SandboxUnavailable
 from ..record import fill, record
 from .attend import attend
+from .killing import kill_group
 from .pipes import let_go
-from .spawn import Spawner, Stdio
-from .tree import kill_group, kill_marked, kill_session_members, marked, new_nonce, usable
+from .spawn import Stdio
+from .tree import new_nonce
+from .unix import Spawner, kill_marked, kill_session_members, marked, usable, waitpid
 from .watchdog import Watchdog
 from .within import prepared, spawned
 
@@ -173,7 +175,7 @@ def end_tree(pid: int, mark: int) -> int | None:
 def _reap(pid: int, until: float) -> int | None:
     while True:
         try:
-            ended, status = os.waitpid(pid, os.WNOHANG)
+            ended, status = waitpid(pid, os.WNOHANG)
         except ChildProcessError:
             return None
         if ended:

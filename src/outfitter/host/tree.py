@@ -13,12 +13,11 @@ hides on purpose. A control group (`host.cgroup`) holds those, where an operator
 from __future__ import annotations
 
 import os
-import resource
 
-from ..core.marks import FLAG, NONCE_BITS, Marks
+from ..core.marks import NONCE_BITS, Marks
 from ..log import warn
-from .orphans import below, kill, pids
-from .pipes import let_go
+from .killing import kill_group
+from .unix import kill_marked, kill_session_members, usable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,17 +48,9 @@ if TYPE_CHECKING:
         def stopped(self) -> None: ...
 
 
-# A tree that forks while it is killed needs another look. One that outruns this many is a fork bomb;
-# others get their turn before it is looked at again.
-_ROUNDS = 32
 _AGAIN_SECONDS = 0.05
 # How long a look waits for other requests to share it: 200 commands ended at once take one or two looks.
 _SWEEP_SECONDS = 0.01
-
-
-def usable() -> bool:
-    """Whether this machine lets us set the limit to any number: its hard value must be unlimited."""
-    return resource.getrlimit(resource.RLIMIT_RTTIME)[1] == resource.RLIM_INFINITY
 
 
 def new_nonce() -> int:
@@ -221,95 +212,3 @@ class Trees:
             self.masks.close()
         if self._cgroups is not None:
             self._cgroups.tidy()
-
-
-def kill_group(group: int, number: int = 9) -> None:
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        pass
-
-
-def kill_marked(wanted: Callable[[int], bool]) -> bool:
-    """SIGKILL for every process whose mark is wanted, until a look finds no new one.
-
-    False when there still were new ones after so many looks.
-    """
-    killed: set[int] = set()
-    for _ in range(_ROUNDS):
-        fresh = [pid for pid in marked(wanted) if pid not in killed]
-        for pid in fresh:
-            _kill_if(pid, wanted)
-        if not fresh:
-            return True
-        killed.update(fresh)
-    return False
-
-
-def marked(wanted: Callable[[int], bool]) -> list[int]:
-    """Living processes (zombies are not) whose mark is wanted."""
-    own = os.getpid()
-    return [pid for pid in pids() if pid != own and wanted(_mark_of(pid)) and not _is_zombie(pid)]
-
-
-def _mark_of(pid: int) -> int:
-    try:
-        soft, _ = resource.prlimit(pid, resource.RLIMIT_RTTIME)
-    except OSError:  # gone, or another user's
-        return 0
-    return soft if soft >= FLAG else 0
-
-
-def runs(pid: int) -> bool:
-    """Whether a process is there and has not ended."""
-    return os.path.exists(f"/proc/{pid}") and not _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return (file.read() or b"").rpartition(b") ")[2][:1] in (b"Z", b"X")
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    except OSError:
-        return False  # who knows: then it is killed once more
-
-
-def _kill_if(pid: int, wanted: Callable[[int], bool]) -> None:
-    """Kills through a descriptor that is checked after it was opened: the number may be reused."""
-    from signal import pidfd_send_signal
-
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    except OSError:
-        # No descriptor is left. By its number, then: between the two calls nobody had time to reuse it.
-        if wanted(_mark_of(pid)):
-            kill(pid)
-        return
-    try:
-        if wanted(_mark_of(pid)):
-            pidfd_send_signal(fd, 9)
-    except OSError:
-        pass
-    finally:
-        let_go(fd)
-
-
-def kill_session_members(leader: int, *, reaped: bool) -> None:
-    """The way without marks: whoever is in the leader's session, or below it by parentage."""
-    doomed = set() if reaped else {leader}
-    try:
-        doomed |= set() if reaped else below(leader)
-        for pid in pids():
-            try:
-                if os.getsid(pid) == leader:
-                    doomed.add(pid)
-            except OSError:
-                continue
-    except OSError as error:
-        # No descriptor to look at the process table with: those that are known.
-        warn("server", "cannot look for descendants that are to be ended: %s", error.strerror)
-    for pid in doomed - {os.getpid()}:
-        kill(pid)

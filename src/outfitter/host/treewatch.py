@@ -24,8 +24,8 @@ from .inotify import (
     MOVED_FROM,
     MOVED_TO,
     UNMOUNT,
-    tells_nothing,
 )
+from .notifying import tells_nothing
 from .pipes import let_go
 
 TYPE_CHECKING = False
@@ -200,7 +200,7 @@ class TreeWatch:
                 if folder.path:
                     return None
                 raise Refused("the kernel generates these files and does not report changes")
-            folder.watch = self._watching.add(self, fd, _BITS, folder)
+            folder.watch = self._watching.add(self, fd, _BITS, folder, self.full(folder.path))
             with os.scandir(fd) as entries:
                 return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         finally:

@@ -11,38 +11,28 @@ from __future__ import annotations
 import os
 
 from ..core.launch import Launch
-from ..core.marks import NONCE_SHIFT, Marks
+from ..core.marks import Marks
 from ..errors import LaunchFailed
 from ..log import warn
-from .orphans import kill
+from .killing import kill
 from .pipes import let_go
-from .spawn import Spawner, Stdio
-from .tree import usable
+from .spawn import Stdio
+from .unix import KILL_MARKED, usable, waitpid, watch_exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..loop import Loop
+    from .spawn import Spawner
 
-# $1 is the upper part of this server's marks, $2 the server's control group if it has one. Only builtins:
-# nothing may be missing when it counts.
+# $1 is the upper part of this server's marks, $2 the server's control group if it has one. Nothing that could
+# be missing when it counts: builtins, and where they cannot look, `ps`.
 _SCRIPT = f"""
 trap '' INT TERM HUP QUIT PIPE
 while read -r line; do :; done
 [ -z "$2" ] || echo 1 >"$2/cgroup.kill"
 for round in 1 2 3 4 5 6 7 8; do
   found=
-  for file in /proc/[0-9]*/limits; do
-    while read -r one two three soft rest; do
-      case "$one $two $three $soft" in
-        "Max realtime timeout unlimited") ;;
-        "Max realtime timeout "*)
-          if [ $((soft >> {NONCE_SHIFT})) -eq "$1" ]; then
-            pid=${{file#/proc/}}
-            kill -9 "${{pid%/limits}}" && found=1
-          fi ;;
-      esac
-    done <"$file"
-  done
+  {KILL_MARKED}
   [ "$found" ] || break
 done
 """
@@ -75,7 +65,7 @@ class Watchdog:
         """
         if self._pid or not (usable() or self._group):
             return
-        reading, writing = os.pipe2(os.O_CLOEXEC)
+        reading, writing = os.pipe()
         try:
             null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -94,7 +84,7 @@ class Watchdog:
             let_go(reading)
         self._pipe = writing
         try:
-            self._pidfd = os.pidfd_open(self._pid)
+            self._pidfd = watch_exit(self._pid)
             if self._loop is not None:
                 self._loop.add_reader(self._pidfd, self._died)
         except BaseException:
@@ -131,7 +121,7 @@ class Watchdog:
             self._loop.remove_reader(self._pidfd)
         let_go(self._pidfd, self._pipe)
         try:
-            os.waitpid(self._pid, 0)
+            waitpid(self._pid, 0)
         except ChildProcessError:
             pass
         self._pid = 0

@@ -13,7 +13,8 @@ from ..core.quotas import Sharing
 from ..errors import FileFailed
 from ..log import fault, warn
 from ..stdlib import allocate_lock
-from .inotify import IGNORED, OVERFLOW, UNMOUNT, Inotify
+from .inotify import IGNORED, OVERFLOW, UNMOUNT
+from .notifying import Notifier
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Watching:
         self._loop = loop
         self._limit = limit
         self._sharing = sharing or Sharing()
-        self._inotify = Inotify()
+        self._inotify = Notifier()
         self._lock = allocate_lock()
         self._users: dict[int, list[tuple[Watcher, object, int]]] = {}  # by watch: who, their key, their bits
         self._watches: dict[Watcher, set[int]] = {}
@@ -60,8 +61,8 @@ class Watching:
 
     # From any thread
 
-    def add(self, watcher: Watcher, folder: int, bits: int, key: object) -> int:
-        """Watches an open folder; returns the number of the watch. Raises OSError, FileFailed."""
+    def add(self, watcher: Watcher, folder: int, bits: int, key: object, path: str = "") -> int:
+        """Watches an open folder, known as `path`; returns the watch's number. Raises OSError, FileFailed."""
         with self._lock:
             if self._inotify.fd < 0:
                 raise FileFailed("the server is stopping")
@@ -71,7 +72,7 @@ class Watching:
                 )
             if self._sharing.several:
                 self._check_share(watcher.principal)
-            watch = self._inotify.add(folder, bits)
+            watch = self._inotify.add(folder, bits, path)
             users = self._users.get(watch)
             if users is None:
                 users = self._users[watch] = []

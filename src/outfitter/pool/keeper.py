@@ -16,6 +16,7 @@ import time
 from .. import VERSION
 from ..errors import EngineFailed
 from ..host.limits import PROCESSES, tidy
+from ..host.memoryfiles import memory_file
 from ..log import warn
 from .engine import NONE, Endpoint, Stopped
 from .sweep import ROOTS, Workspaces, root_of
@@ -161,7 +162,7 @@ class _Server:
     """A server that runs, or has ended."""
 
     def __init__(self, words: list[str], work: str, environ: Mapping[str, str]) -> None:
-        self._said = os.memfd_create("outfitter-pool-stderr", os.MFD_CLOEXEC)
+        self._said = memory_file("pool-stderr")
         try:
             self._child = subprocess.Popen(
                 [*own_words(), *words],

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ..core.leases import MAX_STARTING
+from ..system import LINUX
 from .engine import EXECUTOR_ENDED, Capacity, Loss, Node
 from .keeper import Keeper
 
@@ -70,6 +71,8 @@ class LocalSlot:
         self._unwatch()
         shape, keeper = self._order.shape, self._keeper
         endpoint = await self._loop.run_in_executor(self._engine.threads, keeper.serve, card, shape)
+        if not LINUX:
+            return endpoint  # only its keeper may wait for it: the data path tells
         try:
             self._watched = os.pidfd_open(endpoint.pid)
         except OSError:  # it has ended already, or there are no descriptors: the data path tells

@@ -215,7 +215,13 @@ class Workspaces:
 
 
 def _lives(pid: str) -> bool:
-    return os.path.exists(f"/proc/{pid}")
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        return True  # another user's
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _rmdir(path: str) -> None:

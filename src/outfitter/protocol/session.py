@@ -66,7 +66,8 @@ class EnvironmentInfo(Result):
 
     `cwd`, `home` and `temp_dir` are URIs; `session_retention` (ours) is how many seconds a session waits
     for its client; `base` (ours) says whose environment commands start from; `capabilities` are the names of
-    the flags that are true; `raw` is all that a server said.
+    the flags that are true; `weaker` (ours) is what the executor does less well than one on Linux, by
+    ability, and why; `raw` is all that a server said.
     """
 
     shell_name: str
@@ -82,6 +83,7 @@ class EnvironmentInfo(Result):
     provider_id: str | None = None
     temporary_directories: tuple[str, ...] = ()
     base: Json = None
+    weaker: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def decode(cls, result: Json) -> EnvironmentInfo:
@@ -105,13 +107,14 @@ class EnvironmentInfo(Result):
             fields.text_or_none("providerId"),
             tuple(fields.texts("temporaryDirectories")) if "temporaryDirectories" in fields else (),
             fields.raw_or_none("base"),
+            _texts(fields.raw_or_none("weaker")),
         )
 
     def encode(self) -> Json:
         flags = {name: name in self.capabilities for name in REFERENCE_FLAGS}
         flags.update((name, True) for name in sorted(self.capabilities))
         retention = self.session_retention
-        return {
+        told: Json = {
             "shell": {"name": self.shell_name, "path": self.shell_path},
             "executorVersion": None if self.version is None else _LEVEL + self.version.replace("+", "."),
             "providerId": self.provider_id,
@@ -125,6 +128,15 @@ class EnvironmentInfo(Result):
             "base": self.base,
             "capabilities": flags,
         }
+        if self.weaker:
+            told["weaker"] = dict(self.weaker)
+        return told
+
+
+def _texts(told: Json) -> tuple[tuple[str, str], ...]:
+    if type(told) is not dict:
+        return ()
+    return tuple((name, text) for name, text in told.items() if type(text) is str)
 
 
 def _own_version(told: str | None) -> str | None:

@@ -191,20 +191,16 @@ def _ran(
     context: Context,
 ) -> Ran:
     """Runs it, with what was loaded in place of what is at its path by now. Raises OSError."""
-    from ..host.sealed import PATH, seal
+    from ..host.memoryfiles import Sealed
 
-    given, program_file, sealed = [tool, *argv[1:]], tool, ""
+    given = [tool, *argv[1:]]
     inside = os.path.realpath(tool).startswith(os.path.realpath(root).rstrip("/") + "/")
-    if inside:
-        sealed, program_file = tool, PATH
-    else:
-        for place, argument in enumerate(argv[1:], 1):
-            if (path := below(root, argument)) in loaded:
-                sealed, given[place] = path, PATH
-                break
+    sealed, place = (tool, 0) if inside else _loaded_argument(root, argv, loaded)
     if not sealed:
         return run_tool(given, root, env, timeout=context.timeout, mark=context.mark)
-    fd = seal(loaded[sealed])
+    copy = Sealed(loaded[sealed])
+    if place:
+        given[place] = copy.path
     try:
         return run_tool(
             given,
@@ -212,11 +208,19 @@ def _ran(
             {**env, "OUTFITTER_PROGRAM": sealed},
             timeout=context.timeout,
             mark=context.mark,
-            program=program_file,
-            descriptors=(fd,),
+            program=tool if place else copy.path,
+            descriptors=copy.descriptors,
         )
     finally:
-        os.close(fd)
+        copy.close()
+
+
+def _loaded_argument(root: str, argv: Sequence[str], loaded: Mapping[str, bytes]) -> tuple[str, int]:
+    """The first argument that is a file which was loaded, and its place; "" for none."""
+    for place, argument in enumerate(argv[1:], 1):
+        if (path := below(root, argument)) in loaded:
+            return path, place
+    return "", 0
 
 
 # What it said

@@ -15,7 +15,8 @@ from ..core.marks import Marks
 from ..errors import HostUnsupported, LaunchFailed, SandboxUnavailable, SettingInvalid
 from ..host.capture import Reporter
 from ..host.privatefifo import IN_SIGHT, PrivateFifo
-from ..host.tree import new_nonce, runs
+from ..host.tree import new_nonce
+from ..host.unix import runs
 from ..host.within import is_confined
 from ..record import EMPTY, KW_ONLY, record, replace
 from ..shell.snapshot import (

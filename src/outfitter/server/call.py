@@ -6,6 +6,7 @@ answer, and an answer that comes later is sent. Nothing below knows connections 
 
 from __future__ import annotations
 
+import errno
 import sys
 import time
 
@@ -255,14 +256,8 @@ _SAY_AGAIN_SECONDS = 10.0  # between two lines in the log: clients ask again at 
 _said = -_SAY_AGAIN_SECONDS
 # What a machine says that has nothing left: not a fault of ours, and another attempt may do better.
 _SPENT = {
-    5: "EIO",
-    11: "EAGAIN",
-    12: "ENOMEM",
-    23: "ENFILE",
-    24: "EMFILE",
-    28: "ENOSPC",
-    105: "ENOBUFS",
-    122: "EDQUOT",
+    getattr(errno, name): name
+    for name in ("EIO", "EAGAIN", "ENOMEM", "ENFILE", "EMFILE", "ENOSPC", "ENOBUFS", "EDQUOT")
 }
 
 

@@ -14,6 +14,7 @@ from ..protocol.methods import CAPABILITIES
 from ..protocol.session import EnvironmentInfo
 from ..protocol.uri import from_path, parse
 from ..stdlib import sha256
+from ..system import LINUX, PLATFORM_OS
 from .settings import OWN_FILES
 
 TYPE_CHECKING = False
@@ -198,7 +199,8 @@ class Environments:
             cwd=None if cwd is None else parse(from_path(cwd)),
             home=parse(from_path(facts.home(self._executor))),
             temp_dir=parse(temporary[0] if temporary else "file:///tmp"),
-            platform="linux",
+            platform=PLATFORM_OS,
+            weaker=() if LINUX else _weaker(),
             version=VERSION,
             # A client that knows it need not give up earlier than we do.
             session_retention=self._session_retention,
@@ -207,6 +209,12 @@ class Environments:
             temporary_directories=tuple(temporary),
             base=self.contract.base.describe(),
         )
+
+
+def _weaker() -> tuple[tuple[str, str], ...]:
+    from ..core.abilities import ABILITIES
+
+    return tuple((ability.name, ability.weaker) for ability in ABILITIES)
 
 
 # Entries of PATH and all other lists in one request: people have a few dozen. So many take 30 ms.

@@ -15,8 +15,8 @@ import os
 from ..contract.base import Base
 from ..core.handover import ids_of, ids_told, log_of, log_told, queue_of, queue_told
 from ..core.session import FOREVER
+from ..host.killing import kill_group
 from ..host.process import DESCRIPTORS, Process
-from ..host.tree import kill_group
 from ..log import fault
 from ..protocol.process import Notices
 from ..record import fields

@@ -14,6 +14,8 @@ from .. import VERSION
 from ..earlyerrors import FileInvalid, SettingInvalid
 from ..log import fault, note, warn
 from ..loop import EpollLoop
+from ..stdlib import SIGUSR1, SIGUSR2
+from ..system import LINUX
 from ..transport.sockets import TcpPlace, is_ipv4
 
 TYPE_CHECKING = False
@@ -55,7 +57,7 @@ _UPGRADE_READY_SECONDS = 1.0
 # How long a thread that walks a tree keeps the loop waiting for the interpreter: the default is 5 ms, and a
 # command needs it half a dozen times. Without threads it changes nothing.
 _SWITCH_SECONDS = 0.00002
-_SIGHUP, _SIGINT, _SIGUSR1, _SIGUSR2, _SIGALRM, _SIGTERM = 1, 2, 10, 12, 14, 15
+_SIGHUP, _SIGINT, _SIGALRM, _SIGTERM = 1, 2, 14, 15  # on every system
 _UPGRADE = "OUTFITTER_UPGRADE"  # see `upgrading`, which is loaded when it is needed
 # Those after which we end, in any case. After all others the server may go on.
 _LAST = (_SIGINT, _SIGTERM)
@@ -139,10 +141,10 @@ def serve_websocket(
         loop,
         {
             _SIGHUP: _hang_up(loop.stop, reload),
-            _SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
+            SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
             _SIGINT: loop.stop,
             _SIGTERM: loop.stop,
-            _SIGUSR2: upgrade.begin,
+            SIGUSR2: upgrade.begin,
         },
     )
     if left is None:
@@ -279,7 +281,7 @@ def serve_stdio(settings: ServerSettings, watchers: Watchers | None = None) -> i
     lazy.get().connect(transport)
     # There is nothing to reload, and a terminal that is gone takes its pipe along.
     ending = dict.fromkeys((_SIGHUP, _SIGINT, _SIGTERM), loop.stop)
-    _on_signals(loop, {**ending, _SIGUSR2: _refuse_upgrade})
+    _on_signals(loop, {**ending, SIGUSR2: _refuse_upgrade})
     transport.begin()
     _fence(loop, settings, lambda: transport.heard)
     _run(loop, settings)
@@ -378,12 +380,10 @@ def serve_remote(
         loop,
         {
             _SIGHUP: _hang_up(loop.stop, [] if watchers is None else [watchers.observer.reopen]),
-            _SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
+            SIGUSR1: lambda: lazy.get().drain("SIGUSR1"),
             _SIGINT: loop.stop,
             _SIGTERM: loop.stop,
-            _SIGUSR2: lambda: warn(
-                "server", "no upgrade, this version goes on: it was started with --remote"
-            ),
+            SIGUSR2: lambda: warn("server", "no upgrade, this version goes on: it was started with --remote"),
         },
     )
     dialling.begin()
@@ -616,6 +616,12 @@ class _LazyUpgrade:
     def begin(self) -> None:
         if self._stopped:
             return
+        if not LINUX:
+            from ..core.abilities import refusal
+
+            warn("server", "no upgrade, this version goes on: %s", refusal("upgrade"))
+            self._server().services.upgrades.came_to("refused", refusal("upgrade"))
+            return
         try:
             upgrading = self._get()
         except Exception as error:
@@ -638,7 +644,9 @@ def _on_signals(loop: EpollLoop, actions: dict[int, Callable[[], None]]) -> int:
     def end_in_any_case(*_: object) -> None:
         alarm(_HARD_END_SECONDS)
 
-    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
     for number in actions:
         if getsignal(number) != SIG_IGN:  # nohup means it
             signal(number, end_in_any_case if number in _LAST else lambda *_: None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 from collections import deque
 
@@ -16,8 +15,10 @@ from ..core.launch import Launch
 from ..errors import FileFailed, HostUnsupported, OutfitterError, Refused
 from ..host.facts import own_program
 from ..host.files import failed
+from ..host.memoryfiles import memory_file
 from ..host.pipes import let_go
 from ..host.spawn import Stdio
+from ..host.unix import kill_watched, reap_watched, waitpid, watch_exit
 from ..log import warn
 from ..protocol.results import Written
 from .limits import SEARCH_GRACE_SECONDS, SEARCHES, WAITING_SEARCHES
@@ -105,21 +106,22 @@ class _Search:
         pid = 0
         try:
             for name in ("query", "answer", "complaint"):
-                files.append(os.memfd_create(name, os.MFD_CLOEXEC))
+                files.append(memory_file(name))
             query = params.text().encode()
             if os.pwrite(files[0], query, 0) != len(query):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             env = services.environments.for_file_work(services.own_files)
             launch = Launch(sys.executable, own_program("server.searcher"), "/", env)
             pid = services.sessions.spawner.spawn(launch, Stdio(files[0], files[1], files[2]))
-            self._pidfd = os.pidfd_open(pid)
+            self._pidfd = watch_exit(pid)
         except BaseException:
             if pid:  # nobody would hear of its end
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+                os.kill(pid, 9)
+                waitpid(pid, 0)
             let_go(*files)
             self._descriptors.give_back(DESCRIPTORS)
             raise
+        self._pid = pid
         let_go(files[0])
         self._answer, self._complaint = files[1:]
         self._killed = False
@@ -134,17 +136,11 @@ class _Search:
 
     def kill(self) -> None:
         self._killed = True
-        try:
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        kill_watched(self._pid, self._pidfd)
 
     def _ended(self) -> None:
-        try:
-            if os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG) is None:
-                return
-        except ChildProcessError:
-            pass  # reaped as an orphan, or by the application around us
+        if not reap_watched(self._pid, self._pidfd):
+            return
         self._deadline.cancel()
         self._loop.remove_reader(self._pidfd)
         answer = b""

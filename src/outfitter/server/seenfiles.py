@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ..errors import SandboxUnavailable
 from ..host import files
+from ..system import LINUX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Protocol
 
+    from ..host.lookup import CachedLookup
+    from ..host.metadata import Metadata
     from ..host.sandbox.files import ConfinedFiles
     from ..host.sandbox.grounding import Bounds
-    from ..host.statx import CachedLookup, Metadata
     from ..protocol.sandbox import SandboxContext
 
     class Files(Protocol):
@@ -42,7 +45,7 @@ def restricting(
     sandbox: SandboxContext, tmpdir: str | None, own: tuple[str, ...], *, strict_links: bool = False
 ) -> Bounds | None:
     """What bounds a request with a context, if that confines files at all; `own` are files of the server
-    that nobody else may see. Raises InvalidParams, Refused."""
+    that nobody else may see. Raises InvalidParams, Refused, SandboxUnavailable."""
     server = (tmpdir, own, strict_links)
     known = _known.get(id(sandbox))  # the same object for the same words: `SandboxContext.decode`
     if known is not None and known[0] is sandbox and known[1] == server:
@@ -51,6 +54,10 @@ def restricting(
     from ..host.sandbox.grounding import Bounds
 
     confinement = bind_files(sandbox, tmpdir=tmpdir)
+    if confinement.files and not LINUX:
+        from ..core.abilities import refusal
+
+        raise SandboxUnavailable(refusal("sandbox"))
     bounds = Bounds(confinement, own, strict_links) if confinement.files else None
     if len(_known) >= _REMEMBERED:
         _known.clear()

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..core.shares import Shares
+    from ..host.lookup import CachedLookup
     from ..host.programs import Programs
     from ..host.sandbox.limits import Allowance
     from ..host.sandbox.sandboxes import Sandboxes
     from ..host.sandbox.upstream import Resolver
-    from ..host.statx import CachedLookup
     from ..host.watching import Watching
     from ..host.workers import Done, Workers
     from ..loop import Loop
@@ -248,7 +248,7 @@ class Services:
     @property
     def cached(self) -> CachedLookup:
         if self._cached is None:
-            from ..host.statx import CachedLookup
+            from ..host.lookup import CachedLookup
 
             self._cached = CachedLookup()
         return self._cached

@@ -9,17 +9,18 @@ from ..core.marks import NO_SESSION, Marks
 from ..core.output import Budget, Share
 from ..core.quotas import Sharing
 from ..core.session import SessionBook
-from ..errors import Draining, HostUnsupported, QuotaReached, Refused
+from ..errors import Draining, QuotaReached, Refused
 from ..host import spawn
 from ..host.descriptors import Descriptors
 from ..host.orphans import Orphans
 from ..host.process import DESCRIPTORS, Process
-from ..host.spawn import Spawner
 from ..host.tree import Trees, new_nonce
+from ..host.unix import Spawner
 from ..host.watchdog import Watchdog
 from ..log import note, tell
 from ..protocol.session import TAKEN_OVER
 from ..record import record
+from ..system import LINUX
 from .limits import PROCESSES
 from .session import Session
 
@@ -82,8 +83,6 @@ class Sessions:
         self._expires = 0.0  # when that is
         self._budget = Budget(settings.retained_total_bytes)
         self._shares: dict[str, Share] = {}  # of it, by principal
-        if not hasattr(os, "pidfd_open"):
-            raise HostUnsupported("the server needs Linux 5.3 or newer (process descriptors)")
         self.spawner = Spawner()
         self.descriptors = Descriptors()
         self.marks = Marks(new_nonce())
@@ -110,7 +109,7 @@ class Sessions:
     def own_process(self) -> None:
         """This process exists for the server alone: it may adopt orphans and raise its own limits."""
         self.spawner.raise_file_limit()
-        if self.settings.allowance is not None:
+        if self.settings.allowance is not None and LINUX:
             from ..host.limits import CommandsFirst
 
             self.spawner.commands_first = CommandsFirst()

@@ -15,7 +15,8 @@ from ..core.launch import Launch
 from ..errors import FileFailed, LaunchFailed
 from ..host.facts import own_program
 from ..host.pipes import let_go
-from ..host.spawn import Spawner, Stdio
+from ..host.spawn import Stdio
+from ..host.unix import Spawner, waitpid
 from ..host.walk import PLAIN
 from ..stdlib import allocate_lock
 from .limits import WALK_SECONDS, WALKERS
@@ -139,7 +140,7 @@ class _Walker:
         let_go(self._requests, self._answers)
         try:
             os.kill(self._pid, 9)
-            os.waitpid(self._pid, 0)
+            waitpid(self._pid, 0)
         except (ProcessLookupError, ChildProcessError):
             pass  # it has been reaped with the orphans
 

@@ -147,6 +147,8 @@ _LEADING = frozenset(
 ) | {"builtin", "command", "noglob"}
 # Not `local`: what that declares is gone with its function.
 _DECLARING = frozenset(("declare", "typeset", "readonly", "integer", "float"))
+# Programs whose output changes PATH, and little else that matters: of macOS, and of Homebrew.
+_PATH_TOOLS = ("path_helper", "brew shellenv")
 # zsh and csh keep some lists under a second name.
 _TIED = {"path": "PATH", "fpath": "FPATH", "cdpath": "CDPATH", "manpath": "MANPATH"}
 
@@ -168,6 +170,8 @@ def _posix_names(words: list[str]) -> list[str]:
         return [_assigned(word) or (word if exported else "") for word in names]
     if command == "unset" and "f" not in flags:
         return names
+    if command == "eval" and any(tool in word for word in rest for tool in _PATH_TOOLS):
+        return ["PATH"]
     return []
 
 

@@ -2,16 +2,18 @@
 
 A unix socket has the user as peer credentials. For TCP within one machine, the kernel's socket table has the
 owner of the peer's socket; netlink's sock_diag gives it for one pair of addresses in 10 µs, where reading
-/proc/net/tcp takes 2 ms. A user who cannot be determined is None, never a guess.
+/proc/net/tcp takes 2 ms. Elsewhere `anypeer` finds out. A user who cannot be determined is None, never a
+guess.
 """
 
 from __future__ import annotations
 
 import sys
 
-from ..stdlib import inet_pton, socket
+from ..stdlib import AF_INET6, inet_pton, socket
+from ..system import LINUX
 
-_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_AF_UNIX, _AF_INET, _AF_NETLINK = 1, 2, 16
 _SOL_SOCKET, _SO_PEERCRED = 1, 17
 _SOCK_RAW, _SOCK_CLOEXEC, _SOCK_NONBLOCK = 3, 0o2000000, 0o4000
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
@@ -39,7 +41,7 @@ class SocketCaller:
         self.host = self.address = self.source = "a closed connection"
         self.over_tcp = sock.family != _AF_UNIX
         if not self.over_tcp:
-            uid = _credentials(sock)
+            uid = credentials(sock)
             self.host = "a unix socket" if uid is None else f"uid {uid} on a unix socket"
             self.address = self.source = self.host
             return
@@ -55,7 +57,7 @@ class SocketCaller:
     def uid(self) -> int | None:
         """The user at the other end; None where the kernel does not say, or it is on another machine."""
         if self._sock.family == _AF_UNIX:
-            return _known(_credentials(self._sock))
+            return credentials(self._sock)
         if self._ours is None or self._theirs is None or not self._on_this_machine():
             return None
         found, _ = owner(self._theirs, self._ours)
@@ -65,7 +67,7 @@ class SocketCaller:
             self._sock.getpeername()
         except OSError:
             return None
-        return _known(found)
+        return found
 
     def socket_number(self) -> int | None:
         """The kernel's number for the socket at the other end; None for another machine's or a unix socket, 0
@@ -82,12 +84,13 @@ def source_of(host: str) -> str:
     """Whom an address belongs to: who has one of IPv6 has the 2^64 around it."""
     if ":" not in host or host == "::1":
         return host
-    return f"{inet_pton(_AF_INET6, host)[:8].hex(':', 2)}::/64"
+    return f"{inet_pton(AF_INET6, host)[:8].hex(':', 2)}::/64"
 
 
-def _credentials(sock: socket) -> int | None:
+def credentials(sock: socket) -> int | None:
+    """The user at the other end of a unix socket."""
     try:
-        return _number(sock.getsockopt(_SOL_SOCKET, _SO_PEERCRED, 12), 4)  # pid, uid, gid
+        return _known(_number(sock.getsockopt(_SOL_SOCKET, _SO_PEERCRED, 12), 4))  # pid, uid, gid
     except OSError:
         return None
 
@@ -124,14 +127,15 @@ def owner(theirs: _End, ours: _End) -> tuple[int | None, int]:
     kernel's number for it; 0 for none."""
     source, target = _packed(theirs[0]), _packed(ours[0])
     said = _ask(source, theirs[1], target, ours[1])
-    return _look_up(source, theirs[1], target, ours[1]) if said is None else said
+    uid, number = _look_up(source, theirs[1], target, ours[1]) if said is None else said
+    return _known(uid), number
 
 
 def _packed(host: str) -> bytes:
     """An address as bytes: four, or sixteen. IPv4 inside IPv6 is IPv4."""
     if ":" not in host:
         return inet_pton(_AF_INET, host)
-    packed = inet_pton(_AF_INET6, host)
+    packed = inet_pton(AF_INET6, host)
     return packed[12:] if packed.startswith(_MAPPED) else packed
 
 
@@ -163,7 +167,7 @@ def _ask(source: bytes, port: int, target: bytes, target_port: int) -> tuple[int
         + source.ljust(16, b"\0")
         + target.ljust(16, b"\0")
     )
-    family = _AF_INET if len(source) == 4 else _AF_INET6
+    family = _AF_INET if len(source) == 4 else AF_INET6
     # Any state, any interface, no cookie.
     question = bytes((family, _TCP, 0, 0)) + b"\xff" * 4 + both + bytes(4) + b"\xff" * 8
     size = (16 + len(question)).to_bytes(4, order)
@@ -214,3 +218,7 @@ def _look_up(source: bytes, port: int, target: bytes, target_port: int) -> tuple
 
 def _shown(end: bytes) -> str:
     return "".join(f"{_number(end, place):08X}" for place in range(0, len(end), 4))
+
+
+if not LINUX:
+    from .anypeer import credentials, get_ready, owner

@@ -7,9 +7,10 @@ setsockopt, shutdown) is the same object.
 from __future__ import annotations
 
 import os
+from errno import EPROTO
 
 from ..earlyerrors import SettingInvalid
-from ..stdlib import socket
+from ..stdlib import AF_INET6, SO_REUSEADDR, SOL_SOCKET, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,9 +50,7 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-_AF_INET, _AF_INET6, _SOCK_STREAM = 2, 10, 1
-_EPROTO = 71
-_SOL_SOCKET, _SO_REUSEADDR = 1, 2
+_AF_INET, _SOCK_STREAM = 2, 1  # on every system
 BACKLOG = 1024  # connections that come while we start, or in a burst
 
 
@@ -59,7 +58,7 @@ class HandshakeFailed(OSError):
     """A connection that was to be encrypted is not. `reason` is for the log."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(_EPROTO, reason)
+        super().__init__(EPROTO, reason)
         self.reason = reason
 
 
@@ -104,10 +103,10 @@ class TcpPlace:
 
 def listen(host: str, port: int) -> socket:
     """A socket listening on a literal address; port 0 takes a free one. Raises OSError."""
-    family = _AF_INET6 if ":" in host else _AF_INET
+    family = AF_INET6 if ":" in host else _AF_INET
     sock = socket(family, _SOCK_STREAM, 0)
     try:
-        sock.setsockopt(_SOL_SOCKET, _SO_REUSEADDR, 1)
+        sock.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
         sock.bind((host, port))
         sock.listen(BACKLOG)
     except BaseException:

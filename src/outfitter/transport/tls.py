@@ -12,6 +12,7 @@ what it wants, with the time and the limits of those.
 from __future__ import annotations
 
 import ssl
+from errno import ECONNRESET, ENOTCONN, EPROTO
 
 from ..protocol.upgrade import Admitted, Response
 from ..stdlib import sha256
@@ -35,8 +36,6 @@ _MAX_UNASKED = 64 << 10
 _LONGEST_NAME = 64  # the limit of X.509 for a common name; a longer or odd one becomes a digest
 _HANDSHAKE = 0x16  # the first byte of every TLS connection
 _PLAIN = Response(400, "this port speaks TLS: connect with wss:// instead of ws://")
-
-_ENOTCONN, _EPROTO, _ECONNRESET = 107, 71, 104
 
 
 class TlsSocket:
@@ -169,7 +168,7 @@ class TlsSocket:
                 self._flush()  # the alert
         except OSError:
             pass
-        raise OSError(_EPROTO, f"TLS: {why}") if self._ready else HandshakeFailed(f"TLS: {why}")
+        raise OSError(EPROTO, f"TLS: {why}") if self._ready else HandshakeFailed(f"TLS: {why}")
 
     def dial(self) -> None:
         """The client's handshake, over a socket that still blocks. Raises ssl.SSLError, OSError."""
@@ -182,7 +181,7 @@ class TlsSocket:
                 self._flush()
                 data = self._raw.recv(_RECORD)
                 if not data:
-                    raise ConnectionResetError(_ECONNRESET, "the server ended the TLS handshake") from None
+                    raise ConnectionResetError(ECONNRESET, "the server ended the TLS handshake") from None
                 self._incoming.write(data)
         self._flush()
 
@@ -194,7 +193,7 @@ class TlsSocket:
     def sendmsg(self, pieces: Sequence[Piece]) -> int:
         """Encrypts and sends; returns how much of it is done with. Raises BlockingIOError, OSError."""
         if not self._ready or self._over:
-            raise OSError(_ENOTCONN, "TLS is not established")
+            raise OSError(ENOTCONN, "TLS is not established")
         self._flush()
         count = self._owed
         plain = _joined(pieces, count)

@@ -11,6 +11,7 @@ import os
 
 from ..earlyerrors import SettingInvalid
 from ..stdlib import socket
+from ..system import LINUX
 from .sockets import BACKLOG, listening_on
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _AF_UNIX, _SOCK_STREAM = 1, 1
-_LONGEST = 107  # bytes of a path that the kernel takes
+_LONGEST = 107 if LINUX else 103  # bytes of a path that the kernel takes
 _S_IFMT, _S_IFSOCK, _S_ISVTX = 0o170000, 0o140000, 0o1000
 _NOBODY = 65534  # the kernel's number for users whom a namespace does not know
 PREFIX = "unix:"
@@ -158,8 +159,11 @@ def _is_strange(uid: int) -> bool:
         return False
     if uid != _NOBODY:
         return True
-    with open("/proc/self/uid_map", "rb") as file:
-        return file.read().split() == [b"0", b"0", b"4294967295"]
+    try:
+        with open("/proc/self/uid_map", "rb") as file:
+            return file.read().split() == [b"0", b"0", b"4294967295"]
+    except FileNotFoundError:
+        return True  # no such namespaces here
 
 
 def _check_folder(folder: str, found: os.stat_result) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ...system import MAC
 from .check import Check, Finding
 from .machine import Configured, Given, configured, directory, given
 from .words import few, quoted
@@ -22,7 +23,7 @@ def parent(machine: Machine) -> str:
         with open(f"/proc/{pid}/comm", "rb") as file:
             name = file.read(64).decode("utf-8", "replace").strip()
     except OSError:
-        return ""
+        name = "launchd" if MAC and pid == 1 else ""
     return name if pid == 1 or name in _INITS else ""
 
 

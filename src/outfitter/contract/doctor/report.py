@@ -10,6 +10,7 @@ import time
 
 from ...env.explain import shown
 from ...env.redact import mask_pairs
+from ...system import MAC
 from . import (
     agentfiles,
     agents,
@@ -18,7 +19,9 @@ from . import (
     config,
     limits,
     login,
+    mac,
     path,
+    platform,
     policy,
     providers,
     sandbox,
@@ -38,17 +41,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 _FAMILIES = (
-    config,
-    path,
-    login,
-    shell,
-    base,
-    policy,
-    limits,
-    state,
-    codex,
-    providers,
-    sandbox,
+    *(config, path, login, shell, base, policy, limits, state, codex, providers, sandbox, platform),
+    *((mac,) if MAC else ()),
     agents,
     agentfiles,
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from hashlib import sha256
 from json import dumps
 
@@ -18,6 +17,7 @@ from ...formats.document import refuse
 from ...formats.toml import Table, parse
 from ...providers.manifests import names, present, read_text, read_toml, text
 from ...record import KW_ONLY, record, replace
+from ...system import PLATFORM
 from .inputs import read_script
 
 TYPE_CHECKING = False
@@ -147,7 +147,7 @@ def _codex_plan(path: str) -> SetupPlan:
                 continue
             own.only("script")
             said = own.text("script")
-            if platform == sys.platform and said is not None:
+            if platform == PLATFORM and said is not None:
                 script = said
         if part == "setup":
             setup = script or ""

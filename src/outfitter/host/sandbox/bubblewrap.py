@@ -10,8 +10,10 @@ import os
 import time
 from stat import S_ISREG, S_ISUID
 
+from ...core.abilities import refusal
 from ...errors import SandboxUnavailable
 from ...record import record
+from ...system import LINUX
 from ..pipes import let_go
 from . import seccomp
 
@@ -63,6 +65,8 @@ class Finder:
 
     def find(self) -> Bubblewrap:
         """The program; looked at again if its file is another one now. Raises SandboxUnavailable."""
+        if not LINUX:
+            raise SandboxUnavailable(refusal("sandbox"))
         found = self._found
         if found is not None and _identity(found.path) == found.identity:
             return found

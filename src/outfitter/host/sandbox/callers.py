@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ..orphans import pids
+from ..descendants import pids
 
 REFUSAL = (
     "a command with the host's network runs in a sandbox, and you may be that command: connect with a token "

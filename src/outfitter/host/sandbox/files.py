@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..statx import Metadata
+    from ..metadata import Metadata
     from .grounding import Bounds
     from .pinning import Spot
 
@@ -366,7 +366,8 @@ class ConfinedFiles:
 
 
 def _metadata(pinned: Pinned) -> Metadata:
-    from ..statx import Metadata, statx_at
+    from ..metadata import Metadata
+    from ..statx import statx_at
 
     if pinned.look in (MASKED, PASSES, LEADS):
         # What stands there in a mount: nothing of the thing itself.

@@ -10,8 +10,8 @@ import os
 import select
 
 from ...log import fault
+from ..killing import kill_group
 from ..pipes import let_go
-from ..tree import kill_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

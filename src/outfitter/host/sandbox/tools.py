@@ -12,8 +12,8 @@ from ...errors import LaunchFailed
 from ...log import fault
 from ...stdlib import allocate_lock
 from .. import within
+from ..killing import kill_group
 from ..pipes import let_go
-from ..tree import kill_group
 from . import seccomp
 from .arguments import arguments
 from .bubblewrap import Finder, memory

@@ -18,6 +18,7 @@ from ...protocol.fileresults import (
 )
 from ...protocol.results import DONE, Written
 from ...protocol.uri import from_path
+from ...system import READ_NO_WAIT
 from ..files import FileWork, handle_claim
 from ..limits import STREAMED_READ_BYTES
 from ..seenfiles import known_by_heart, restricting, to_read, to_write
@@ -26,8 +27,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...host.metadata import Metadata
     from ...host.sandbox.grounding import Bounds
-    from ...host.statx import Metadata
     from ...protocol.filesystem import (
         ChmodParams,
         CloseParams,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from ..call import Call, Later
     from ..files import Handle
 
-_NO_WAIT = getattr(os, "RWF_NOWAIT", 0)  # read what is in memory, or say so
 # What the stock client takes in one message; a larger one would cost it its connection.
 _STOCK_CLIENT, _STOCK_CLIENT_BYTES = "codex-environment", 48 << 20
 
@@ -280,7 +280,7 @@ def read_block(call: Call, params: ReadBlockParams) -> BlockResult | Later:
     work = call.feature(FileWork)
     handle_id = params.handle_id
     claim = (handle_claim(handle_id),)
-    if _NO_WAIT and work.free(*claim):
+    if READ_NO_WAIT and work.free(*claim):
         handle = work.handle(handle_id)
         if handle.replacement is None:
             block = _read_at_once(handle.fd, params.offset, params.length)
@@ -312,7 +312,7 @@ def _read_at_once(fd: int, offset: int, length: int) -> bytes | None:
     """A block that is in memory already, whole; None when somebody would have to wait for it."""
     buffer = bytearray(length)
     try:
-        count = os.preadv(fd, [buffer], offset, _NO_WAIT)
+        count = os.preadv(fd, [buffer], offset, READ_NO_WAIT)
         if count < length and os.fstat(fd).st_size > offset + count:
             return None
     except (OSError, OverflowError):

@@ -1,0 +1,48 @@
+"""Who descends from whom, from what `ps` says: recorded as macOS's manual page has it, not from a Mac."""
+
+from __future__ import annotations
+
+from outfitter.core.marks import Marks
+from outfitter.host.portable.descendants import _below, read, spread
+
+MARK = Marks(7).new(3)
+SAID = f"""\
+  1     0     1 Ss   /sbin/launchd
+ 70     1    70 S    sh -c work HOME=/Users/ada OUTFITTER_MARK={MARK} TERM=dumb
+ 71    70    70 S    /bin/zsh
+ 72    71    72 S+   sleep 9
+ 73     1    70 Z    (sh)
+ 74     1    74 S    sh -c two
+lines OUTFITTER_MARK={MARK}
+ 75     1    75 S    echo OUTFITTER_MARK=12 OUTFITTER_MARK=x
+""".encode()
+
+
+def test_rows_are_read_and_odd_lines_passed_over() -> None:
+    rows = read(SAID)
+    assert [(row.pid, row.parent, row.group, row.dead) for row in rows] == [
+        (1, 0, 1, False),
+        (70, 1, 70, False),
+        (71, 70, 70, False),
+        (72, 71, 72, False),
+        (73, 1, 70, True),
+        (74, 1, 74, False),
+        (75, 1, 75, False),
+    ]
+    assert {row.pid: row.mark for row in rows if row.mark} == {70: MARK}
+
+
+def test_who_hides_its_environment_has_the_mark_of_its_parents_or_of_its_group() -> None:
+    assert {pid for pid, mark in spread(read(SAID), {}).items() if mark == MARK} == {70, 71, 72}
+    assert {pid for pid, mark in spread(read(SAID), {70: MARK, 74: MARK}).items() if mark == MARK} == {
+        *(70, 71, 72, 73),
+        74,
+    }
+
+
+def test_a_circle_of_parents_is_no_endless_loop() -> None:
+    assert spread(read(b"8 9 8 S x\n9 8 9 S y\n"), {}) == {8: 0, 9: 0}
+
+
+def test_all_below_a_process_are_found() -> None:
+    assert _below(70, read(SAID)) == {71, 72}

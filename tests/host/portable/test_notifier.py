@@ -1,0 +1,64 @@
+"""What has changed in a folder, by two looks at it; and through watchfiles, on any system."""
+
+from __future__ import annotations
+
+import os
+import select
+from pathlib import Path
+
+import pytest
+
+from outfitter.host.inotify import CREATE, DELETE, IGNORED, ISDIR, MODIFY, MOVE_SELF
+from outfitter.host.portable.notifier import Notifier, _entries, differences
+from tests.support.machine import SECOND
+
+
+def test_two_listings_differ_in_inotifys_words(tmp_path: Path) -> None:
+    for name in ("gone", "kept", "written", "became a folder"):
+        (tmp_path / name).write_text("old")
+    (tmp_path / "folder").mkdir()
+    before = _entries(str(tmp_path))
+    (tmp_path / "gone").unlink()
+    (tmp_path / "written").write_text("new content")
+    (tmp_path / "became a folder").unlink()
+    (tmp_path / "became a folder").mkdir()
+    (tmp_path / "folder" / "below").touch()  # not of this folder
+    (tmp_path / "new").touch()
+    assert sorted(differences(before, _entries(str(tmp_path)))) == sorted(
+        [
+            (DELETE, "gone"),
+            (DELETE, "became a folder"),
+            (CREATE | ISDIR, "became a folder"),
+            (CREATE, "new"),
+            (MODIFY, "written"),
+        ]
+    )
+
+
+def news(notifier: Notifier) -> list[tuple[int, int, str]]:
+    """The next events, whenever they come."""
+    ready = select.poll()
+    ready.register(notifier.fd, select.POLLIN)
+    while ready.poll(30 * SECOND * 1000):
+        if events := notifier.read()[0]:
+            return events
+    raise AssertionError("nothing was told")
+
+
+def test_changes_are_told_and_the_end_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    notifier = Notifier()
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        watch = notifier.add(fd, 0, str(folder))
+        assert notifier.add(fd, 0, str(folder)) == watch
+        (folder / "new").touch()
+        assert news(notifier) == [(watch, CREATE, "new")]
+        folder.rename(tmp_path / "elsewhere")
+        (tmp_path / "watched").mkdir()
+        assert news(notifier) in ([(watch, MOVE_SELF, ""), (watch, IGNORED, "")], [(watch, IGNORED, "")])
+    finally:
+        os.close(fd)
+        notifier.close()

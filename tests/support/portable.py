@@ -1,0 +1,113 @@
+"""Which tests say nothing where Linux's own abilities are missing (`make test-portable`), and why.
+
+A test that is not named here passes on both kinds of system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outfitter.system import LINUX
+
+HERE = Path(__file__).resolve().parent.parent
+
+# Files and single tests, by the reason. A name that ends in / stands for all below it.
+ONLY_LINUX: dict[str, tuple[str, ...]] = {
+    "it tells what is in /proc": (
+        "host/test_capture.py::test_it_has_nothing_to_read_and_no_terminal",
+        "host/test_capture.py::test_secrets_of_a_script_that_never_reports_are_masked_too",
+        "host/test_files.py::test_copy_of_a_large_file_and_of_one_without_a_size",
+        "host/test_files.py::test_file_of_proc_that_does_not_know_its_size_is_read_to_its_end",
+        "host/test_files.py::test_folder_that_cannot_be_made_where_everything_else_exists_is_no_endless_loop",
+        "host/test_files.py::test_name_that_only_the_kernel_can_follow_is_written",
+        "host/test_pty.py::test_terminal_is_the_controlling_one_on_all_three_descriptors",
+        "host/test_watchdog.py::test_watchdog_is_one_idle_shell",
+        "server/test_search.py::test_what_the_kernel_does_not_let_us_read_is_told",
+    ),
+    "Python cannot set back two signals of Linux's C library": (
+        "host/test_spawn.py::test_child_has_no_signal_blocked_or_ignored",
+    ),
+    "a sandbox is refused, which doctor warns of": (
+        "cli/test_doctor.py::test_a_summary_has_only_the_problems_a_line_for_each",
+    ),
+    "it mounts something": ("host/test_files.py::test_file_that_is_a_mount_is_filled_in_place",),
+    "statx tells when a file was made": (
+        "host/test_files.py::test_birth_is_told_whether_links_are_followed_or_not",
+    ),
+    "extended attributes are not kept": (
+        "host/test_files.py::TestWriting::test_mode_owner_and_attributes_stay",
+    ),
+    "a killed writer leaves its temporary name": (
+        "host/test_files.py::test_writer_that_is_killed_half_way_leaves_the_old_content_and_no_other_name",
+    ),
+    "pipes are as wide as the system makes them": (
+        "host/test_process.py::test_user_who_has_pipes_enough_keeps_the_usual_one",
+    ),
+    "the mark is a variable of the environment, not a limit": (
+        "test_local.py::test_run_takes_directory_environment_and_policy",
+        "host/test_spawn.py::test_mark_is_in_the_child_and_not_in_us",
+        "host/test_tree.py::test_ourselves_and_the_unmarked_are_never_found",
+    ),
+    "a variable with = in its name is refused": (
+        "host/test_spawn.py::test_environment_is_exactly_what_was_given",
+    ),
+    "children have our own limit on open files": (
+        "host/test_spawn.py::test_raised_limit_of_files_is_ours_alone",
+    ),
+    "programs get no descriptors of ours": (
+        "host/test_spawn.py::test_descriptors_of_ours_are_its_own_from_3_on_whatever_their_numbers",
+        "host/test_spawn.py::test_a_descriptor_that_is_not_open_is_no_launch",
+    ),
+    "poll(2) itself fails when no file may be open": (
+        "host/test_tree.py::test_session_that_cannot_be_looked_for_is_ended_later",
+    ),
+    "it makes a zombie by waitid(2)": ("host/test_tree.py::test_zombie_is_not_alive",),
+    "epoll says it, other ways do not": (
+        "test_loop.py::test_watch_that_could_not_be_ended_calls_nobody_and_ends",
+    ),
+    "Linux's C library has neither getpeereid nor LOCAL_PEERCRED": (
+        "transport/test_caller.py::test_unix_socket_has_credentials",
+    ),
+    "it makes a namespace": ("transport/test_caller.py::test_user_of_another_namespace_is_not_known",),
+}
+
+
+class _Left(pytest.Module):
+    """A file whose tests are left out: it may not even be importable here."""
+
+    reason = ""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        pytest.skip(f"Linux only: {self.reason}", allow_module_level=True)
+
+
+def _reason(name: str) -> str | None:
+    for reason, places in ONLY_LINUX.items():
+        for place in places:
+            if name == place or (place.endswith("/") and name.startswith(place)):
+                return reason
+    return None
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    if LINUX or not module_path.is_relative_to(HERE):
+        return None
+    reason = _reason(str(module_path.relative_to(HERE)))
+    if reason is None:
+        return None
+    left: _Left = _Left.from_parent(parent, path=module_path)
+    left.reason = reason
+    return left
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if LINUX:
+        return
+    for item in items:
+        name = item.nodeid.removeprefix("tests/")
+        reason = _reason(name) or _reason(name.partition("[")[0])
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=f"Linux only: {reason}"))
