@@ -111,8 +111,8 @@ ABILITIES = (
         "hold a server and all its commands together to limits",
         "control groups",
         "",
-        "--cgroup needs Linux's control groups: leave it out here; --limits holds each process by itself, not "
-        "all of them together",
+        "--cgroup needs Linux's control groups: leave it out here; --limits holds each process by itself, "
+        "not all of them together",
     ),
     Ability(
         "mask",
