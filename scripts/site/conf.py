@@ -20,6 +20,7 @@ default_role = "code"  # docstrings write `name`
 myst_heading_anchors = 6  # made as GitHub makes them: the same links work in both places
 
 add_module_names = False
+maximum_signature_line_length = 90  # then each argument has a line of its own
 autodoc_member_order = "bysource"
 autodoc_class_signature = "separated"  # nobody makes a Client by hand
 autodoc_default_options = {"members": True, "inherited-members": "OSError"}
