@@ -169,7 +169,7 @@ def ask(record: dict[str, Any], question: str) -> dict[str, Any]:
 
 
 def _dial(path: str) -> socket.socket:
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    line = socket.socket(socket.AF_UNIX)
     try:
         line.connect(path)
     except BaseException:

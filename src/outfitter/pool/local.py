@@ -42,9 +42,9 @@ class LocalEngine:
         return slot
 
     async def capacity(self) -> Capacity:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        cpus = float(os.cpu_count() or 1)
+        page, cpus = os.sysconf("SC_PAGE_SIZE"), float(os.cpu_count() or 1)
+        memory = os.sysconf("SC_PHYS_PAGES") * page
+        free = os.sysconf("SC_AVPHYS_PAGES") * page if LINUX else 0  # others have no word for it
         node = Node(os.uname().nodename, cpus, memory, free_cpus=cpus, free_memory=free)
         return Capacity((node,), detail="this machine")
 
