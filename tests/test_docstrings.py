@@ -67,6 +67,8 @@ def public() -> Iterator[tuple[str, object]]:
         for name in module.__all__:
             value = getattr(module, name)
             told = f"{module.__name__}.{name}"
+            if module is sync and value is getattr(outfitter, name, None):
+                continue
             if inspect.isfunction(value):
                 yield told, value
             elif inspect.isclass(value) and not issubclass(value, BaseException):

@@ -357,11 +357,23 @@ class BlockingTranscript(Blocking["Transcript"]):
         super().__init__(background, background.call(begin, undo=lambda made: made.close()))
 
     def text(self) -> str:
-        """All that is kept."""
+        """All that is kept.
+
+            transcript = outfitter.sync.Transcript(client.start(["echo", "done"]))
+            print(transcript.text())
+
+        It stays; `take` gives each piece once.
+        """
         return self._read(self._wrapped.text)
 
     def take(self) -> str:
-        """What has come since it was last taken."""
+        """What has come since it was last taken.
+
+            transcript = outfitter.sync.Transcript(client.start(["echo", "done"]))
+            print(transcript.take())
+
+        `text` goes on to have it.
+        """
         return self._read(self._wrapped.take)
 
     def _read(self, read: Callable[[], str]) -> str:
