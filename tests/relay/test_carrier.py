@@ -271,6 +271,14 @@ def test_a_message_in_pieces_that_is_too_large_ends_the_stream_with_the_piece_th
     assert calling.farewell == (1009, "a message is larger than a stream can carry")
 
 
+def test_a_message_in_pieces_for_a_stream_that_has_ended_is_bounded_as_well(service: Service) -> None:
+    _, server = service.stream("s")
+    server.transport.close(1000, "over")
+    server.transport.begin_message(bytes(MAX_MESSAGE), wake=lambda: None)
+    server.transport.send_fragment(b"x")
+    assert server.transport.buffered == 0
+
+
 def test_a_stream_that_is_closed_keeps_nothing_of_a_message_in_pieces(service: Service) -> None:
     calling, server = service.stream("s")
     server.transport.begin_message(b"half", wake=lambda: None)
@@ -337,6 +345,15 @@ def test_a_lost_socket_ends_every_stream_once(service: Service) -> None:
     assert service.over == ["the service closed the connection"]
     servers[0].transport.send(b"nobody hears it")
     servers[0].transport.close(1000, "")
+
+
+def test_a_lost_socket_takes_along_what_waits(service: Service) -> None:
+    _, server = service.stream("s")
+    server.transport.send(bytes(8 << 20))
+    assert server.transport.buffered > 4 << 20
+    service.far.close()
+    service.turn()
+    assert (server.transport.buffered, server.transport.all_sent, len(server.lost_for)) == (0, True, 1)
 
 
 def test_who_wants_a_session_that_a_stream_holds_gets_it(service: Service) -> None:
