@@ -211,6 +211,24 @@ def test_where_principals_take_turns_a_stream_is_heard_in_its_own(service: Servi
     assert server.got == [b"%d" % n for n in range(20)]
 
 
+@pytest.mark.parametrize("how", ["reset", "farewell", "lost"])
+def test_what_came_before_the_end_of_a_stream_is_heard_before_it(service: Service, how: str) -> None:
+    calling, server = service.stream("s")
+    service.loop.takes_turns = True
+    for frame in data(calling, *(b"%d" % n for n in range(20))):
+        service.carrier.frame(frame)
+    assert server.got == [] and calling.sealer is not None
+    if how == "lost":
+        service.carrier.lost("the socket is gone")
+    elif how == "reset":
+        service.carrier.frame(relay.reset("s"))
+    else:
+        seq, record = calling.sealer.seal(farewell(4002, ""))
+        service.carrier.frame(relay.DataWriter("s").head(seq, len(record)) + record)
+    assert server.got == [b"%d" % n for n in range(20)]
+    assert len(server.lost_for) == 1
+
+
 def test_a_stream_that_brings_more_than_may_wait_is_heard_at_once(service: Service) -> None:
     calling, server = service.stream("s")
     service.loop.takes_turns = True
