@@ -60,6 +60,7 @@ def test_records_out_of_order_and_twice_come_out_once_and_in_order(
     opener = Opener(CHANNEL)
     found = [message for place in [*order, *again] for message in opener.open(*sealed[place])]
     assert found == [b"%d" % number for number in range(12)]
+    assert opener.held == 0
 
 
 def test_small_messages_share_a_record() -> None:
@@ -146,3 +147,27 @@ def test_a_length_of_zero_without_a_code_that_may_be_sent_ends_the_stream(body: 
     with pytest.raises(RemoteProtocolError):
         opener.open(0, record(0, bytes(4) + body))
     assert opener.farewell is None
+
+
+def test_what_waits_is_held_once_however_often_it_comes() -> None:
+    opener, ahead = Opener(CHANNEL), record(1, framed(b"x"))
+    for _ in range(3):
+        assert opener.open(1, ahead) == []
+        assert opener.held == len(ahead)
+
+
+def test_records_that_wait_may_have_a_mebibyte_to_the_byte() -> None:
+    opener = Opener(CHANNEL)
+    for seq in range(1, 17):
+        assert opener.open(seq, bytes(1 << 16)) == []
+    assert opener.held == 1 << 20
+    with pytest.raises(RemoteProtocolError, match="is missing"):
+        opener.open(17, b"x")
+
+
+def test_the_rest_of_a_message_is_not_taken_for_one() -> None:
+    opener = Opener(CHANNEL)
+    inside = framed(b"no message")
+    whole = framed(b"head" + inside)
+    assert opener.open(0, record(0, whole[: -len(inside)])) == []
+    assert opener.open(1, record(1, inside)) == [b"head" + inside]

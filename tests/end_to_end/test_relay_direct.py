@@ -133,7 +133,7 @@ def test_an_executor_serves_the_socket_that_it_dials(kind: str, tmp_path: Path) 
                 pipeStdin=True,
             )
             one.until(lambda notice: notice["method"] == "process/output")
-            one.socket.close()
+            one.abort()
             # The same URL again, without registering; the session goes on.
             two = service.next()
             assert len(registry.asked) == 1
@@ -144,7 +144,7 @@ def test_an_executor_serves_the_socket_that_it_dials(kind: str, tmp_path: Path) 
             )
             assert read["chunks"]
             service.refuse = 403
-            two.socket.close()
+            two.abort()
             assert popen.wait(30 * SECOND) == 1
         finally:
             service.refuse = 403

@@ -125,13 +125,13 @@ def test_the_direct_transport_over_tls(kind: str, tmp_path: Path) -> None:
             session = one.handshake()["sessionId"]
             one.start("p", ["sh", "-c", "head -c 600000 /dev/zero; read x"], pipeStdin=True)
             one.until(lambda notice: notice["method"] == "process/output")
-            one.socket.close()
+            one.abort()
             two = direct.next()
             two.handshake(resume=session)
             assert two.call(
                 "process/read", {"processId": "p", "afterSeq": 0, "maxBytes": 1 << 20, "waitMs": 0}
             )["chunks"]
-            two.socket.close()
+            two.abort()
         finally:
             end(popen)
             direct.close()

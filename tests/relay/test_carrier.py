@@ -211,6 +211,24 @@ def test_where_principals_take_turns_a_stream_is_heard_in_its_own(service: Servi
     assert server.got == [b"%d" % n for n in range(20)]
 
 
+@pytest.mark.parametrize("how", ["reset", "farewell", "lost"])
+def test_what_came_before_the_end_of_a_stream_is_heard_before_it(service: Service, how: str) -> None:
+    calling, server = service.stream("s")
+    service.loop.takes_turns = True
+    for frame in data(calling, *(b"%d" % n for n in range(20))):
+        service.carrier.frame(frame)
+    assert server.got == [] and calling.sealer is not None
+    if how == "lost":
+        service.carrier.lost("the socket is gone")
+    elif how == "reset":
+        service.carrier.frame(relay.reset("s"))
+    else:
+        seq, record = calling.sealer.seal(farewell(4002, ""))
+        service.carrier.frame(relay.DataWriter("s").head(seq, len(record)) + record)
+    assert server.got == [b"%d" % n for n in range(20)]
+    assert len(server.lost_for) == 1
+
+
 def test_a_stream_that_brings_more_than_may_wait_is_heard_at_once(service: Service) -> None:
     calling, server = service.stream("s")
     service.loop.takes_turns = True
@@ -269,6 +287,14 @@ def test_a_message_in_pieces_that_is_too_large_ends_the_stream_with_the_piece_th
     said, ended = service.heard()
     assert (calling.receive(said), ended) == ([], relay.reset("s"))
     assert calling.farewell == (1009, "a message is larger than a stream can carry")
+
+
+def test_a_message_in_pieces_for_a_stream_that_has_ended_is_bounded_as_well(service: Service) -> None:
+    _, server = service.stream("s")
+    server.transport.close(1000, "over")
+    server.transport.begin_message(bytes(MAX_MESSAGE), wake=lambda: None)
+    server.transport.send_fragment(b"x")
+    assert server.transport.buffered == 0
 
 
 def test_a_stream_that_is_closed_keeps_nothing_of_a_message_in_pieces(service: Service) -> None:
@@ -337,6 +363,15 @@ def test_a_lost_socket_ends_every_stream_once(service: Service) -> None:
     assert service.over == ["the service closed the connection"]
     servers[0].transport.send(b"nobody hears it")
     servers[0].transport.close(1000, "")
+
+
+def test_a_lost_socket_takes_along_what_waits(service: Service) -> None:
+    _, server = service.stream("s")
+    server.transport.send(bytes(8 << 20))
+    assert server.transport.buffered > 4 << 20
+    service.far.close()
+    service.turn()
+    assert (server.transport.buffered, server.transport.all_sent, len(server.lost_for)) == (0, True, 1)
 
 
 def test_who_wants_a_session_that_a_stream_holds_gets_it(service: Service) -> None:

@@ -272,7 +272,9 @@ class StreamTransport(Joining):
             self._carrier.end(self)
 
     def end(self, reason: str) -> None:
-        """The stream is over."""
+        """The stream is over. What came before its end, and waits for its turn, is heard."""
+        while self._inbox and not self._hold and not self._told and self._ending is None:
+            self._hand_over()
         if not self._told:
             self._told = True
             self._queue.clear()
