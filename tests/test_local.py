@@ -12,7 +12,6 @@ import pytest
 import outfitter
 from outfitter import Completed, Exited, Output, RequestFailed
 from outfitter.errors import FileInvalid
-from outfitter.protocol.environment import EnvPolicyParams
 from tests.support.machine import SECOND, alive, own_children, own_descriptors, wait_gone
 
 Scenario = Callable[[], Coroutine[Any, Any, None]]
@@ -62,7 +61,7 @@ async def test_run_takes_directory_environment_and_policy() -> None:
             b"PATH=/usr/bin:/bin",
             b"SHLVL=1",
         ]
-        strict = EnvPolicyParams("all", False, ("G*",), (("SET", "4"),), ())
+        strict = outfitter.EnvPolicy("all", False, exclude=["G*"], set=[("SET", "4")])
         done = await client.run(["env", "-0"], policy=strict, cwd="/")
         assert sorted(done.stdout.split(b"\0")[:-1]) == [b"PATH=/usr/bin:/bin", b"SET=4"]
         done = await client.run(["/usr/bin/env", "-0"], env={"ONLY": "5"}, policy=None)
@@ -231,7 +230,7 @@ async def test_two_blocks_in_one_process_keep_apart() -> None:
 @in_a_loop
 async def test_explain_names_every_variable_and_no_value() -> None:
     async with outfitter.local(environment={"A_SECRET": "hush", "PLAIN": "hush"}) as client:
-        policy = EnvPolicyParams("all", False, (), (), ())
+        policy = outfitter.EnvPolicy("all", False)
         told = await client.explain(policy=policy, env={"X": "hush"}, cwd="/")
         assert [(name, "removed" in entry) for name, entry in told["variables"].items()] == [
             ("A_SECRET", True),

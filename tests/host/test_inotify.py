@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outfitter.core.quotas import Sharing
-from outfitter.errors import FileFailed, HostUnsupported
+from outfitter.errors import FileFailed
 from outfitter.host import inotify
 from outfitter.host.inotify import (
     CREATE,
@@ -165,13 +165,6 @@ def test_limits_of_the_user_are_named(kernel: Inotify, folder: int, monkeypatch:
     with pytest.raises(FileFailed, match="raise /proc/sys/fs/inotify/max_user_instances") as none:
         Inotify()
     assert none.value.errno_name == "EMFILE"
-
-
-def test_elsewhere_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inotify, "_loaded", [])
-    monkeypatch.setattr(inotify.sys, "platform", "darwin")
-    with pytest.raises(HostUnsupported, match="needs Linux"):
-        Inotify()
 
 
 def test_file_systems_that_tell_nothing_are_known(folder: int) -> None:

@@ -53,12 +53,14 @@ class Grove:
         os.close(null)
         self._leaders.append(leader)
 
+        found: list[int] = []
+
         def settled() -> bool:
-            found = running(text)
+            found[:] = running(text)
             return len(found) == size and all("setsid sleep" not in name for name in map(_name, found[1:]))
 
         wait_until(settled, f"{size} processes")
-        return leader, number, running(text)
+        return leader, number, found  # another look could miss one that executes `sleep` just now
 
     def clear(self) -> None:
         kill_marked(self.marks.is_ours)

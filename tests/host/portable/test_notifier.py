@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 from pathlib import Path
 
 import pytest
 
+from outfitter.errors import HostUnsupported
 from outfitter.host.inotify import CREATE, DELETE, IGNORED, ISDIR, MODIFY, MOVE_SELF
 from outfitter.host.portable.notifier import Notifier, _entries, differences
 from tests.support.machine import SECOND
@@ -62,3 +64,9 @@ def test_changes_are_told_and_the_end_of_a_folder(tmp_path: Path, monkeypatch: p
     finally:
         os.close(fd)
         notifier.close()
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    with pytest.raises(HostUnsupported, match=r"install outfitter\[watch\]"):
+        Notifier()
