@@ -246,7 +246,7 @@ def test_no_json_is_written_in_the_server() -> None:
 
 # The sync client is the async one again, by its own names; environments.toml's Configuration is public.
 TWINS = {"Client", "Files", "Http", "HttpStream", "RemoteFile", "RemoteProcess", "Watch", "Configuration"}
-TWINS |= {"OutputReader"}
+TWINS |= {"OutputReader", "Transcript"}
 TWINS |= {"Order", "Outcome"}  # a pool's, of a slot and of a task; the others stay inside their packages
 TWINS |= {"ExecutorTransport"}  # httpx and httpx2 each have one
 TWINS |= {"CachedLookup", "Sealed", "Spawner"}  # of Linux, and of every Unix

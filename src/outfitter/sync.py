@@ -422,7 +422,7 @@ class Transcript(BlockingTranscript):
     """`outfitter.Transcript` of a process of this client, in plain calls; see there.
 
         process = client.start(["sh", "-c", "echo password:; sleep 60"])
-        transcript = outfitter.Transcript(process)
+        transcript = outfitter.sync.Transcript(process)
         print(transcript.find(["$ ", "password:"], seconds=30))  # password:
         print(transcript.take().split())  # ['password:']
         process.terminate()
@@ -445,7 +445,7 @@ class Transcript(BlockingTranscript):
     def close(self) -> None:
         """Takes no more events; the process goes on.
 
-            transcript = outfitter.Transcript(client.start(["echo", "done"]))
+            transcript = outfitter.sync.Transcript(client.start(["echo", "done"]))
             transcript.close()
 
         What it has kept stays.
