@@ -14,7 +14,7 @@ from .test_help import PAGES
 
 # They run until they are stopped, or print what another program reads.
 WITHOUT = {"serve", "forward", "up", "rendezvous serve", "completion", "help", "hook claude", "hook codex"}
-WITHOUT |= {"config schema", "env export"}  # JSON alone; `--format json`
+WITHOUT |= {"config schema", "pool run", "env export"}  # JSON alone; `--format json`
 
 
 def told(user: User, *args: str, status: int = 0) -> Any:

@@ -171,7 +171,8 @@ def test_a_pool_can_be_drained_and_stopped(user: User, root: Path) -> None:
     running = user.start("pool", "run", "--jobs", jobs, "--size", "1", "--name", "n", env=env(root))
     wait_until((root / "ran").exists, "the task runs", SECONDS)
     assert user.run("pool", "drain", "n", env=env(root)).stdout == b"pool n: 1 leased, 0 waiting\n"
-    assert user.run("pool", "stop", "n", env=env(root)).returncode == 0
+    stopped = json.loads(user.run("pool", "stop", "n", "--json", env=env(root)).stdout)
+    assert (stopped["name"], stopped["waiting"]) == ("n", 0)
     out, _ = running.communicate(timeout=SECONDS)
     assert running.returncode == 3
     assert results(out)["a"]["state"] == "lost"

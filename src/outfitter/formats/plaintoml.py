@@ -152,20 +152,17 @@ class _Reader:
         mark = self._line[self._at : self._at + 1]
         if mark in ('"', "'"):
             return self._string()
-        if depth == _DEEPEST:
-            raise _NotPlain
-        if mark == "[":
-            return self._array(depth + 1)
-        if mark == "{":
-            return self._inline(depth + 1)
+        if mark in ("[", "{"):
+            if depth == _DEEPEST:
+                raise _NotPlain
+            return self._array(depth + 1) if mark == "[" else self._inline(depth + 1)
         word = self._bare()
         if word in ("true", "false"):
             return word == "true"
         digits = word.removeprefix("-")
         plain = digits.isdecimal() and (digits[0] != "0" or digits == "0") and len(digits) <= _LONGEST_NUMBER
-        # A point or a colon behind it would make it another number, or a time.
-        if not plain or self._line[self._at : self._at + 1] in (".", ":"):
-            raise _NotPlain
+        if not plain:
+            raise _NotPlain  # nor is what follows a point or a colon: nothing may stand behind a number
         return int(word)
 
     def _string(self) -> str:

@@ -44,6 +44,9 @@ def test_hook_whose_program_is_gone_is_told_once(faults: Faults, agent: str) -> 
     assert told(faults, values) == [
         "a hook runs /opt/my tools/outfitter, which is not there or cannot be run"
     ]
+    flag = {"codex": "--print-config", "claude": "--print-settings"}[agent]
+    [fault] = faults(values, "/f", lambda _: False)
+    assert f"`outfitter hook {agent} {flag}` prints it" in fault.remedy
     assert told(faults, hook("/gone/linter --fix")) == []  # somebody else's
     assert told(faults, hook(f"'open hook {agent}")) == []
     for odd in (None, "x", 7, [["x"]], {"command": 1}):

@@ -65,21 +65,23 @@ def status_command(name: str | None, **flags: Any) -> int:
 
 
 @pool_group.command("drain")
+@has(JSON)
 @click.argument("name", metavar="NAME")
-def drain_command(name: str) -> int:
+def drain_command(name: str, **flags: Any) -> int:
     """Have a pool take no more leases.
 
     Those that wait or are held go on to their end.
     """
     from .status import end
 
-    return end(name, "drain")
+    return end(name, "drain", flags)
 
 
 @pool_group.command("stop")
+@has(JSON)
 @click.argument("name", metavar="NAME")
-def stop_command(name: str) -> int:
+def stop_command(name: str, **flags: Any) -> int:
     """End a pool, with all its executors and commands."""
     from .status import end
 
-    return end(name, "stop")
+    return end(name, "stop", flags)

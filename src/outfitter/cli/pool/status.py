@@ -46,8 +46,11 @@ def _details(answer: dict[str, Any]) -> None:
             print(f"{what.replace('_', ' ')}: {answer[what]}")
 
 
-def end(name: str, question: str) -> int:
+def end(name: str, question: str, flags: dict[str, Any]) -> int:
     """Has a pool drain or stop. Raises SettingInvalid, EngineFailed."""
     answer = control.ask(control.named(os.environ, name), question)
+    if flags["json"]:
+        print(json.dumps({member: answer[member] for member in ("id", "name", "leased", "waiting")}))
+        return 0
     print(f"pool {answer['name'] or answer['id']}: {answer['leased']} leased, {answer['waiting']} waiting")
     return 0
