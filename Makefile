@@ -9,7 +9,7 @@ help:
 	@echo "make run     set up, then run a command and show where its environment came from"
 	@echo "make test    set up, then run all tests (installs the tools they need when it can)"
 	@echo "make test-portable  the tests that say something where Linux's own abilities are missing, as on a Mac"
-	@echo "make test-engines   the tests with PostgreSQL, which is installed when it can be"
+	@echo "make test-engines   the tests with PostgreSQL, Ray, sshd and Slurm, which are installed when they can be"
 	@echo "make test-installs  the wheel with pip, pipx and uv, in every supported Python that is here; the site"
 	@echo "make chaos   every system call fails in turn, crowds, 10,000 sessions, a soak: about an hour"
 	@echo "make setup   prepare .venv with the outfitter command"

@@ -307,6 +307,7 @@ CHOOSERS = {
     "host.unix",
     "loop",
     "pace",
+    "pool.keeper",
     "pool.local",
     "server.environment",
     "server.listen",

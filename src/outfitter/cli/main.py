@@ -54,12 +54,20 @@ def _quick(args: list[str]) -> Callable[[], int | None] | None:
     match args[0]:
         case "serve":
             return _quick_serve(args[1:])
+        case "keep-slot" if len(args) == 5:  # what pools start on nodes, not for people
+            return lambda: _keep_slot(args[1:])
         case "run" if None not in (sys.stdin, sys.stdout, sys.stderr):
             return _quick_run(args[1:])
         # Who asks for a completion, or has closed a stream, is not in a hurry.
         case "env" | "hook" if None not in (sys.stdin, sys.stdout, sys.stderr):
             return _quick_env(args[1:]) if args[0] == "env" else _quick_hook(args[1:])
     return None
+
+
+def _keep_slot(args: list[str]) -> int:
+    from ..pool.keep import main
+
+    return main(args)
 
 
 def _quick_serve(args: list[str]) -> Callable[[], int] | None:

@@ -18,6 +18,9 @@ from ..errors import EngineFailed
 from ..host.limits import PROCESSES, tidy
 from ..host.memoryfiles import memory_file
 from ..log import warn
+from ..system import LINUX
+from . import certificate
+from .certificate import in_memory
 from .engine import NONE, Endpoint, Stopped
 from .sweep import ROOTS, Workspaces, root_of
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..core.shape import Shape
+    from .certificate import Certificate
     from .engine import Card
     from .sweep import Workspace
 
@@ -33,12 +37,16 @@ START_SECONDS = 30.0  # until a server says where it listens: 0.1 s, and more wh
 END_SECONDS = 10.0  # for a server and all its commands to end; then it is killed, and nothing is confirmed
 _SAID_BYTES = 2000  # of what a server says when it fails
 _FIRST_LINES = 4096
+_FOREVER = 10**6  # seconds: longer than any slot lives
 
 
 class Keeper:
-    """The keeper of a slot. `listen` is where its servers listen, `environ` what their commands inherit.
+    """The keeper of a slot. `listen` is where its servers listen, or "unix:" for a socket beside the
+    workspace; `environ` is what their commands inherit.
 
-    Raises EngineFailed where no workspace can be made. The workspaces of keepers that were killed are swept.
+    With `watches`, a server that ends by itself leaves nothing behind: a keeper that nobody asks any more
+    would hold its workspace. Raises EngineFailed where no workspace can be made. The workspaces of keepers
+    that were killed are swept.
     """
 
     def __init__(
@@ -49,6 +57,7 @@ class Keeper:
         root: str | None = None,
         listen: str = "ws://127.0.0.1:0",
         environ: Mapping[str, str] | None = None,
+        watches: bool = False,
     ) -> None:
         self._node = node or os.uname().nodename
         self._listen = listen
@@ -58,6 +67,10 @@ class Keeper:
         self._workspaces.sweep()
         self._server: _Server | None = None
         self._workspace: Workspace | None = None
+        self._certificate = certificate.made() if listen.startswith("wss:") else None
+        self._guard = _Guard(self._workspaces.root)
+        self._watches = watches
+        self._ended_alone: Stopped | None = None  # how the last server did, which nobody has asked about yet
         self._stopped = False
         self._one_at_a_time = threading.Lock()
 
@@ -77,14 +90,18 @@ class Keeper:
             workspace = self._workspace = self._workspaces.make(card.lease_id)
             environ = {**self._environ, **workspace.variables(card.home), **card.env}
             try:
-                words = serve_words(card, shape, self._listen, workspace.work)
-                server = self._server = _Server(words, workspace.work, environ)
+                listen = f"unix:{workspace.socket}" if self._listen == "unix:" else self._listen
+                words = serve_words(card, shape, listen, workspace.work)
+                server = self._server = _Server(words, workspace.work, environ, self._certificate)
                 url, limits = server.wait_ready(card.limits != "none")
             except BaseException:
                 self._end()
                 raise
+            if self._watches:
+                threading.Thread(target=self._watch, args=(server,), daemon=True).start()
             return Endpoint(
                 url=url,
+                certificate="" if self._certificate is None else self._certificate.public,
                 node=self._node,
                 workspace=workspace.work,
                 boot_id=boot_id(),
@@ -92,6 +109,12 @@ class Keeper:
                 version=VERSION,
                 limits=limits,
             )
+
+    def _watch(self, server: _Server) -> None:
+        server.wait()
+        with self._one_at_a_time:
+            if self._server is server:  # else it was asked to
+                self._ended_alone = self._end()
 
     def stop(self, *, keep: bool = False) -> Stopped:
         """Ends the server and removes what it left, but with `keep` the last workspace. Never raises."""
@@ -102,6 +125,7 @@ class Keeper:
             try:
                 ended = self._end(keep=keep)
                 self._workspaces.close()
+                self._guard.dismiss()
             except Exception as error:
                 return Stopped(False, f"{type(error).__name__}: {error}")
             return ended
@@ -109,7 +133,8 @@ class Keeper:
     def _end(self, *, keep: bool = False) -> Stopped:
         """Ends the server there is. Confirmed: it has ended in order, and all its commands before it."""
         server, self._server = self._server, None
-        ended = Stopped(True) if server is None else server.end()
+        alone, self._ended_alone = self._ended_alone, None
+        ended = alone or Stopped(True) if server is None else server.end()
         workspace, self._workspace = self._workspace, None
         if workspace is not None:
             try:
@@ -140,12 +165,20 @@ def _limits(card: Card, shape: Shape) -> str:
     return ",".join(said) or f"processes={PROCESSES}"
 
 
-def own_words() -> list[str]:
+def own_words(given: tuple[int, ...] = ()) -> list[str]:
     """How this installation's `outfitter` is started by the same interpreter: with our paths, whatever an
-    engine has put into the environment, and never with a module from the workspace."""
+    engine has put into the environment, and never with a module from the workspace. Descriptors that it is
+    given are not given to its commands."""
+    script = f"[os.set_inheritable(fd, False) for fd in {given!r}]; "
+    return _script(script + "from outfitter.cli.main import main; sys.exit(main())")
+
+
+def _script(text: str) -> list[str]:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    paths = [package, *(path for path in sys.path if os.path.isabs(path) and path != package)]
-    script = f"import sys; sys.path[:] = {paths!r}; from outfitter.cli.main import main; sys.exit(main())"
+    others = [path for path in sys.path if os.path.isabs(path) and path != package]
+    # The directories of somebody's script come last: a file there must not take the place of a module.
+    others.sort(key=lambda path: not path.startswith((sys.prefix, sys.base_prefix)))
+    script = f"import os, sys; sys.path[:] = {[package, *others]!r}; {text}"
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", script]
 
 
@@ -158,14 +191,52 @@ def boot_id() -> str:
         return ""
 
 
+class _Guard:
+    """Sweeps the node when its keeper was killed: a small shell that waits for that, and nothing else.
+
+    It is no child of the keeper's: Ray kills the children of a worker that ends.
+    """
+
+    def __init__(self, root: str) -> None:
+        sweep = _script(f"from outfitter.pool.sweep import sweep; sweep({root!r})")
+        # By another number, since a shell gives what it starts in the background no input of its own.
+        alone = 'exec 3<&0; (read line && exit; exec "$@") <&3 3<&- & exit'
+        self._child = subprocess.Popen(
+            ["/bin/sh", "-c", alone, "outfitter-pool-guard", *sweep],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+            start_new_session=True,
+            bufsize=0,
+        )
+
+        self._child.wait()
+
+    def dismiss(self) -> None:
+        assert self._child.stdin is not None
+        try:
+            self._child.stdin.write(b"no\n")
+        except OSError:
+            pass  # somebody has killed it
+        self._child.stdin.close()
+
+
 class _Server:
     """A server that runs, or has ended."""
 
-    def __init__(self, words: list[str], work: str, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, words: list[str], work: str, environ: Mapping[str, str], shown: Certificate | None = None
+    ) -> None:
         self._said = memory_file("pool-stderr")
+        files = () if shown is None else (in_memory(shown.public), in_memory(shown.key))
+        if files:
+            words = [*words, "--tls-cert", f"/dev/fd/{files[0]}", "--tls-key", f"/dev/fd/{files[1]}"]
         try:
             self._child = subprocess.Popen(
-                [*own_words(), *words],
+                [*own_words(files), *words],
+                pass_fds=files,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,
@@ -177,6 +248,9 @@ class _Server:
         except OSError as error:
             os.close(self._said)
             raise EngineFailed(f"cannot start a server with {sys.executable}: {error.strerror}") from None
+        finally:
+            for fd in files:
+                os.close(fd)
         self.pid = self._child.pid
 
     def wait_ready(self, limited: bool) -> tuple[str, str]:
@@ -185,8 +259,7 @@ class _Server:
         out, said = self._child.stdout.fileno(), b""
         until = time.monotonic() + START_SECONDS
         while said.count(b"\n") < 1 + limited and len(said) < _FIRST_LINES:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([out], [], [], left)[0]:
+            if not _ready(out, until - time.monotonic()):
                 raise EngineFailed(f"the server has not said within {START_SECONDS:g} s where it listens")
             piece = os.read(out, _FIRST_LINES)
             if not piece:
@@ -194,6 +267,15 @@ class _Server:
             said += piece
         url, *rest = said.decode("ascii", "replace").splitlines()
         return url, rest[0].removeprefix("limits: ") if rest else NONE
+
+    def wait(self, seconds: float = _FOREVER) -> None:
+        """Returns when it has ended, or the time is up. On Linux, which nodes have."""
+        try:
+            watched = os.pidfd_open(self.pid)
+        except OSError:
+            return  # it is gone
+        _ready(watched, seconds)
+        os.close(watched)
 
     def _last_words(self) -> str:
         size = os.fstat(self._said).st_size
@@ -207,18 +289,29 @@ class _Server:
         child = self._child
         assert child.stdin is not None and child.stdout is not None
         child.stdin.close()  # at the end of its input it ends in order
-        try:
-            status = child.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not self._has_ended():
             child.kill()  # its watchdog ends the commands
             child.wait()
             return self._ended(
                 Stopped(False, f"the server took more than {END_SECONDS:g} s to end, and was killed")
             )
+        status = child.wait()
         if status:
             how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
             return self._ended(Stopped(False, f"the server had ended {how}: {self._last_words()}"))
         return self._ended(Stopped(True))
+
+    def _has_ended(self) -> bool:
+        """Waits for its end, for a while: by its descriptor where there is one, as `subprocess` looks only
+        every 50 ms."""
+        if LINUX:
+            self.wait(END_SECONDS)
+            return self._child.poll() is not None
+        try:
+            self._child.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def _ended(self, how: Stopped) -> Stopped:
         assert self._child.stdout is not None
@@ -226,3 +319,10 @@ class _Server:
         os.close(self._said)
         tidy()
         return how
+
+
+def _ready(fd: int, seconds: float) -> bool:
+    """Whether there is something to read within the time; unlike `select.select`, for any descriptor."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return seconds > 0 and bool(poll.poll(seconds * 1000))

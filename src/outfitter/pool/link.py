@@ -13,11 +13,11 @@ from ..client.connect import connect, open_program
 from ..core.leases import BEAT, DEAD
 from ..core.recovery import FAILED, RECOVERING
 from ..errors import Disconnected, OutfitterError, SessionExpired
+from .certificate import trusting
 from .engine import EXECUTOR_ENDED, NODE_LOST, SILENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from ssl import SSLContext
 
     from ..client.client import Client
     from ..client.connect import Opening
@@ -92,7 +92,7 @@ def _opening(endpoint: Endpoint, token: str, changed: Callable[[str], None]) -> 
     return connect(
         endpoint.url or endpoint.relay,
         token=token,
-        tls=_trusting(endpoint.certificate) if endpoint.certificate else None,
+        tls=trusting(endpoint.certificate) if endpoint.certificate else None,
         connect_timeout=DIAL_SECONDS,
         initialize_timeout=DIAL_SECONDS,
         recovery_timeout=DEAD,
@@ -100,12 +100,3 @@ def _opening(endpoint: Endpoint, token: str, changed: Callable[[str], None]) -> 
         max_refusals=_REFUSALS,
         on_state=changed,
     )
-
-
-def _trusting(certificate: str) -> SSLContext:
-    """A context that trusts this one certificate, whatever name it has."""
-    import ssl
-
-    context = ssl.create_default_context(cadata=certificate)
-    context.check_hostname = False
-    return context

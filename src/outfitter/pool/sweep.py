@@ -1,6 +1,6 @@
 """Workspaces on a node: made, held, given up, and swept when whoever held them was killed.
 
-    ROOT/POOL/LEASE/{work,tmp,home}     held by an flock on LEASE, which ends with its keeper
+    ROOT/POOL/LEASE/{work,tmp,home,run} held by an flock on LEASE, which ends with its keeper
     ROOT/POOL/kept/LEASE                somebody wants to look at it; nobody removes it
     ROOT/.gone-N                        given up: a lease is over when this name has been given
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Where an engine has disks for such things, the first that is set: an operator's word, Slurm's, Ray's.
 ROOTS = ("OUTFITTER_POOL_ROOT", "SLURM_TMPDIR", "RAY_TMPDIR")
-FOLDERS = ("work", "tmp", "home")
+FOLDERS = ("work", "tmp", "home", "run")
 # Sockets live in workspaces, and a path of one has 107 bytes; so many are left to those who make them.
 LONGEST_PATH = 80
 # A command that finds no room fails in ways that look like its own fault: below this nothing new begins.
@@ -54,6 +54,11 @@ class Workspace:
     @property
     def work(self) -> str:
         return f"{self.path}/work"
+
+    @property
+    def socket(self) -> str:
+        """Where a server can listen; it locks the directory of its socket, which is one of its own."""
+        return f"{self.path}/run/s"
 
     def variables(self, home: str) -> dict[str, str]:
         """What leads commands to it; with `home` "node" the home of the node's user stays theirs."""
@@ -164,7 +169,7 @@ class Workspaces:
         ]
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # held by others for as long as a directory takes to be made
         try:
-            found = [gone for path in self._workspaces() if (gone := self._sweep(path))]
+            found = [gone for path in list(self._workspaces()) if (gone := self._sweep(path))]
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
         if found or left:
@@ -177,8 +182,6 @@ class Workspaces:
                 continue
             leases = os.listdir(f"{self.root}/{pool}")
             yield from (f"{self.root}/{pool}/{lease}" for lease in leases if lease != _KEPT)
-            if not leases and f"{self.root}/{pool}" != self.pool:
-                _rmdir(f"{self.root}/{pool}")
 
     def _sweep(self, path: str) -> str:
         """The new name of a workspace whose lock is free."""
@@ -188,7 +191,9 @@ class Workspaces:
             return ""  # gone meanwhile, or nothing of ours
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return self._renamed(path)
+            gone = self._renamed(path)
+            _rmdir(os.path.dirname(path))
+            return gone
         except OSError:
             return ""  # somebody holds it
         finally:
@@ -212,6 +217,13 @@ class Workspaces:
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # not between another keeper's two directories
         _rmdir(self.pool)
         os.close(self._lock)
+
+
+def sweep(root: str) -> None:
+    """Removes what nobody holds any more; returns when that is done."""
+    there = Workspaces(root, "")
+    there.sweep()
+    there.close()
 
 
 def _lives(pid: str) -> bool:

@@ -1,0 +1,127 @@
+"""The engine of Ray, on real nodes: raylets, workers and a head as processes on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import outfitter
+from outfitter.core.shape import Shape
+from outfitter.errors import EngineFailed
+from outfitter.pool.engine import Endpoint, Engine, Order
+from tests.pool.engines import EngineTests
+from tests.support.raycluster import RayCluster, cluster_of
+from tests.support.tools import missing
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        missing("Ray", "run `scripts/engines`")
+    with cluster_of(2) as cluster:
+        yield cluster
+
+
+def kill_keeper(endpoint: Endpoint) -> None:
+    """The parent of a server is the actor."""
+    fields = Path(f"/proc/{endpoint.pid}/stat").read_text().rpartition(")")[2].split()
+    os.kill(int(fields[1]), signal.SIGKILL)
+
+
+@pytest.mark.timeout(300)
+class TestRay(EngineTests):
+    kill = staticmethod(kill_keeper)
+
+    @pytest.fixture
+    def opened(self, cluster: RayCluster) -> Callable[[], Awaitable[Engine]]:
+        from outfitter.pool.ray import RayEngine
+
+        async def make() -> Engine:
+            engine = RayEngine(cluster.address)
+            await engine.open()
+            return engine
+
+        return make
+
+
+def order(**shape: object) -> Order:
+    return Order("s1", "pool1234", Shape(**shape), "0.1.0", ("n7", "n8"))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_an_actor_asks_for() -> None:
+    from outfitter.pool.ray import options
+
+    assert options(order(cpus=0.5, memory=1 << 30, gpus=1, labels={"zone": "a"})) == {
+        "num_cpus": 0.5,
+        "max_restarts": 0,
+        "max_task_retries": 0,
+        "memory": 1 << 30,
+        "num_gpus": 1,
+        "label_selector": {"zone": "a", "ray.io/node-id": "!in(n7,n8)"},
+    }
+    with pytest.raises(EngineFailed, match="image"):
+        options(order(image="debian"))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_nothing_of_ray_is_left_in_the_environment() -> None:
+    from outfitter.pool.ray import without_ray
+
+    environ = {"PATH": "/bin", "RAY_JOB_ID": "01", "SPT_NOENV": "1", "PYTHONBREAKPOINT": "x"}
+    environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environ |= {"PYTHONPATH": "/tmp/ray/session_1/runtime_resources/py_modules_files/x:/own"}
+    assert without_ray(environ, 0) == {"PATH": "/bin", "PYTHONPATH": "/own"}
+    assert without_ray(environ, 1)["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_addresses_that_cannot_work_are_told(cluster: RayCluster) -> None:
+    from outfitter.pool.ray import RayEngine
+
+    with pytest.raises(EngineFailed, match="Ray's client protocol"):
+        asyncio.run(RayEngine("ray://head:10001").open())
+
+
+def test_a_node_is_told_no_token_and_no_address_of_all_interfaces(cluster: RayCluster) -> None:
+    async def scenario() -> list[bytes]:
+        async with (
+            outfitter.Pool("ray", address=cluster.address, size=1, limits="none") as pool,
+            pool.lease(),
+        ):
+            (server,) = [pid for node in cluster.nodes for pid in node.named("outfitter.cli.main")]
+            pids = [server, *(pid for node in cluster.nodes for pid in node.named("ray::SlotKeeper"))]
+            files = [f"/proc/{pid}/{name}" for pid in pids for name in ("cmdline", "environ")]
+            return [word for file in files for word in Path(file).read_bytes().split(b"\0")]
+
+    words = asyncio.run(asyncio.wait_for(scenario(), 100))
+    digest = words[words.index(b"--ws-token-sha256") + 1].decode()
+    shown = [part for word in words for part in (word, word.partition(b"=")[2])]
+    assert digest not in [hashlib.sha256(part).hexdigest() for part in shown]
+    assert words[words.index(b"--listen") + 1] == b"ws://127.0.0.1:0"
+
+
+def test_the_example_of_the_guide_runs_here(cluster: RayCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, root / "examples" / "pool_map.py", "ray"],
+        env={**os.environ, "RAY_ADDRESS": cluster.address},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.split(None, 2) for line in done.stdout.splitlines()[1:]] == [
+        ["right", "done", "resolved"],
+        ["wrong", "done", "tests fail"],
+        ["stale", "done", "does not apply"],
+    ]

@@ -1,0 +1,258 @@
+"""Pools on Ray whose parts are killed and frozen: every lease ends or is told lost, and nothing runs twice.
+
+Real nodes, as processes of this machine. Each command writes to a journal, which is the witness.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.machine import wait_until
+from tests.support.raycluster import RayCluster, RayNode, cluster_of
+from tests.support.tools import missing
+
+LEASES, COMMANDS, SIZE = 24, 3, 6
+GONE_SECONDS = 20.0  # until nothing of a pool is left on its nodes
+FENCE_SECONDS = 11.0
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        missing("Ray", "run `scripts/engines`")
+    with cluster_of(3, cpus=3) as cluster:
+        yield cluster
+
+
+class Driver:
+    """The program with the pool, and what it has said."""
+
+    def __init__(self, cluster: RayCluster, folder: Path, retries: int, leases: int = LEASES) -> None:
+        self.journal = folder / "journal"
+        self.journal.touch()
+        self._said = folder / "said"
+        numbers = (leases, COMMANDS, SIZE, retries)
+        command = [sys.executable, "-m", "tests.support.raydriver", cluster.address, str(self.journal)]
+        with self._said.open("wb") as out, (folder / "stderr").open("wb") as errors:
+            self.popen = subprocess.Popen(
+                [*command, *map(str, numbers)], stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+            )
+        self._errors = folder / "stderr"
+
+    def said(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self._said.read_text().splitlines() if line.endswith("}")]
+
+    @property
+    def outcomes(self) -> list[dict[str, object]]:
+        return [one for one in self.said() if "outcome" in one]
+
+    def wait_for(self, number: int) -> None:
+        wait_until(
+            lambda: len(self.outcomes) >= number or self.popen.poll() is not None,
+            f"{number} leases have ended: {self._errors.read_text()[-2000:]}",
+            90.0,
+        )
+
+    def finish(self) -> list[dict[str, object]]:
+        assert self.popen.wait(150) == 0, self._errors.read_text()[-3000:]
+        return self.outcomes
+
+    def began(self) -> list[str]:
+        return [line.split()[0] for line in self.journal.read_text().splitlines() if line.endswith("began")]
+
+    def lived(self) -> dict[str, tuple[float, float]]:
+        """Attempts, NUMBER.ATTEMPT, with their first and last sign of life."""
+        found: dict[str, tuple[float, float]] = {}
+        for line in self.journal.read_text().splitlines():
+            words = line.split()
+            if len(words) == 3 and words[1] == "lives":
+                attempt, at = words[0].rpartition(".")[0], float(words[2])
+                found[attempt] = (found.get(attempt, (at, at))[0], at)
+        return found
+
+
+@contextlib.contextmanager
+def driving(cluster: RayCluster, *, retries: int = 0, leases: int = LEASES) -> Iterator[Driver]:
+    with tempfile.TemporaryDirectory(prefix="od", dir="/tmp") as folder:
+        driver = Driver(cluster, Path(folder), retries, leases)
+        try:
+            yield driver
+        finally:
+            if driver.popen.poll() is None:
+                driver.popen.kill()
+            driver.popen.wait()
+
+
+def check(driver: Driver, outcomes: list[dict[str, object]], leases: int = LEASES) -> int:
+    """What must be true in any case; returns how many leases were lost."""
+    assert sorted(int(str(one["outcome"])) for one in outcomes) == list(range(leases))
+    assert {str(one["state"]) for one in outcomes} <= {"done", "lost"}, outcomes
+    began = driver.began()
+    assert len(began) == len(set(began)), "a command ran twice"
+    for one in outcomes:
+        if one["state"] == "done":
+            last = f"{one['outcome']}.{one['tries']}"
+            assert {f"{last}.{command}" for command in range(COMMANDS)} <= set(began)
+    return sum(one["state"] == "lost" for one in outcomes)
+
+
+def check_nothing_is_left(cluster: RayCluster) -> None:
+    folder = Path(cluster.folder, f"outfitter-{os.getuid()}")
+
+    def left() -> list[str]:
+        servers = [pid for node in cluster.nodes for pid in node.named("outfitter.cli.main")]
+        return [*map(str, servers), *(path.name for path in folder.glob("[!.]*/*"))]
+
+    try:
+        wait_until(lambda: not left(), "nothing is left on the nodes", GONE_SECONDS)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {left()}") from None
+
+
+def busy(cluster: RayCluster, part: str) -> tuple[RayNode, int]:
+    """A node that has a process with this in its command line, and that process."""
+    found: list[tuple[RayNode, int]] = []
+
+    def looked() -> bool:
+        found.extend((node, pid) for node in cluster.nodes for pid in node.named(part)[:1])
+        return bool(found)
+
+    wait_until(looked, f"a node has a process with {part}")
+    return found[0]
+
+
+SERVER, KEEPER, RAYLET = "outfitter.cli.main", "ray::SlotKeeper", "raylet/raylet"
+
+
+def kill_server(cluster: RayCluster) -> None:
+    os.kill(busy(cluster, SERVER)[1], signal.SIGKILL)
+
+
+def kill_keeper(cluster: RayCluster) -> None:
+    os.kill(busy(cluster, KEEPER)[1], signal.SIGKILL)
+
+
+def test_nothing_happens(cluster: RayCluster) -> None:
+    with driving(cluster) as driver:
+        assert check(driver, driver.finish()) == 0
+    check_nothing_is_left(cluster)
+
+
+@pytest.mark.parametrize("harm", [kill_server, kill_keeper])
+def test_one_executor_is_killed(cluster: RayCluster, harm: Callable[[RayCluster], None]) -> None:
+    with driving(cluster) as driver:
+        driver.wait_for(4)
+        harm(cluster)
+        assert check(driver, driver.finish()) <= 1
+    check_nothing_is_left(cluster)
+
+
+def frozen(cluster: RayCluster, driver: Driver) -> RayNode:
+    """A node that has stopped in the middle of a command, whose lease is lost therefore."""
+    while True:
+        node, _ = busy(cluster, str(driver.journal))
+        node.freeze()
+        if node.named(str(driver.journal)):
+            return node
+        node.thaw()
+
+
+def test_a_frozen_node_wakes_and_runs_nothing_again(cluster: RayCluster) -> None:
+    """Its leases are lost; a retry elsewhere begins after what was frozen must have ended."""
+    with driving(cluster, retries=1) as driver:
+        driver.wait_for(4)
+        node, froze = frozen(cluster, driver), time.time()
+        try:
+            assert check(driver, driver.finish()) == 0  # each was tried again
+            lived = driver.lived()
+            again = {number for number in range(LEASES) if f"{number}.2" in lived}
+            assert again
+            for number in again:
+                assert lived[f"{number}.2"][0] >= froze + 4, "a retry waits until silence is certain"
+                first = lived.get(f"{number}.1")
+                assert first is None or lived[f"{number}.2"][0] > first[1]
+            before = len(driver.began())
+        finally:
+            node.thaw()
+        wait_until(lambda: not node.named(SERVER), "the servers of the node end when it wakes", GONE_SECONDS)
+        assert len(driver.began()) == before, "what was asked before the freeze is not done after it"
+    check_nothing_is_left(cluster)
+
+
+def test_a_node_is_killed(cluster: RayCluster) -> None:
+    with driving(cluster) as driver:
+        driver.wait_for(4)
+        node = frozen(cluster, driver)
+        node.end()
+        cluster.nodes.remove(node)
+        assert 1 <= check(driver, driver.finish()) <= 3
+    cluster.add(3)
+    check_nothing_is_left(cluster)
+
+
+def test_the_driver_freezes_and_its_commands_end_without_it(cluster: RayCluster) -> None:
+    """The fence, with real retries: no attempt lives while the next one does."""
+    leases = 12
+    with driving(cluster, retries=2, leases=leases) as driver:
+        driver.wait_for(1)
+        os.kill(driver.popen.pid, signal.SIGSTOP)
+        wait_until(
+            lambda: not any(node.named(SERVER) for node in cluster.nodes),
+            "servers without their driver end by themselves",
+            FENCE_SECONDS + GONE_SECONDS,
+        )
+        os.kill(driver.popen.pid, signal.SIGCONT)
+        assert check(driver, driver.finish(), leases) == 0
+        lived = driver.lived()
+        for number in range(leases):
+            for attempt in (1, 2):
+                one, two = lived.get(f"{number}.{attempt}"), lived.get(f"{number}.{attempt + 1}")
+                assert one is None or two is None or one[1] < two[0]
+    check_nothing_is_left(cluster)
+
+
+def test_the_driver_is_killed(cluster: RayCluster) -> None:
+    with driving(cluster) as driver:
+        driver.wait_for(2)
+        os.kill(driver.popen.pid, signal.SIGKILL)
+        driver.popen.wait()
+        check_nothing_is_left(cluster)
+        began = driver.began()
+        assert len(began) == len(set(began))
+
+
+def test_a_raylet_is_killed_and_its_leases_go_on(cluster: RayCluster) -> None:
+    with driving(cluster) as driver:
+        driver.wait_for(4)
+        node, _ = busy(cluster, SERVER)
+        for pid in node.named(RAYLET):
+            os.kill(pid, signal.SIGKILL)
+        check(driver, driver.finish())
+    check_nothing_is_left(cluster)
+
+
+def test_the_head_is_killed_and_what_runs_goes_on(cluster: RayCluster) -> None:
+    """Last: nothing can be started on this cluster any more."""
+    with driving(cluster) as driver:
+        driver.wait_for(4)
+        cluster.head.end()
+        driver.popen.wait(200)
+        outcomes = driver.outcomes
+        assert {str(one["state"]) for one in outcomes} <= {"done", "lost", "refused"}
+        began = driver.began()
+        assert len(began) == len(set(began))
+    check_nothing_is_left(cluster)
