@@ -252,7 +252,8 @@ def test_command_from_its_start_to_its_end(
         assert far.hear("process/write")["params"]["eof"]
         assert far.hear(None)["error"]["code"] == -32601
         [record] = (tmp_path / "state" / "commands").iterdir()
-        assert json.loads(record.read_text())["process_id"] == process
+        written = json.loads(record.read_text())
+        assert (written["process_id"], written["tty"], written["session_id"]) == (process, False, "s")
         # In another order than it was, as the reference may push it; then the server is asked as well.
         far.notice("output", process, 2, stream="stderr", chunk=b64(b"two"))
         far.notice("output", process, 1, stream="stdout", chunk=b64(b"one"))
