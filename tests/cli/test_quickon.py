@@ -19,9 +19,11 @@ import pytest
 from outfitter.cli import quickon
 from outfitter.cli.flags import read_with_words
 from outfitter.cli.runflags import RUN, is_plain_elsewhere
+from outfitter.loop import EpollLoop
 from outfitter.protocol import websocket as ws
 from outfitter.protocol.session import LEFT, TAKEN_OVER
 from outfitter.protocol.upgrade import accept_key
+from outfitter.transport.address import Address
 from tests.support.machine import SECOND
 from tests.support.proxy import Cutter, cutting
 from tests.support.servers import Server, serving
@@ -31,6 +33,8 @@ from .commandline import SECONDS, User, read_line, read_rest
 from .test_quickrun import HEAVY, imported
 
 ON = "ws://127.0.0.1:1"
+# A busy machine is no slow server.
+PATIENT = "import outfitter.cli.quickon as on; on._PROMPT_SECONDS = 20;"
 
 
 def flags_of(*args: str) -> tuple[dict[str, Any], list[str]]:
@@ -76,7 +80,7 @@ def test_plain_run_imports_no_heavy_module(listen: str, user: User, tmp_path: Pa
     (tmp_path / "run").mkdir(0o700)
     where = {"listen": f"unix:{tmp_path}/run/s"} if listen == "unix" else {}
     with serving("outfitter", tmp_path / "server", **where) as server:
-        found = imported(user, "run", "--on", server.url, "--env", "A=1", "--", "true")
+        found = imported(user, "run", "--on", server.url, "--env", "A=1", "--", "true", first=PATIENT)
     assert found & HEAVY == set()
     assert "outfitter.cli.quickon" in found
     assert user.records() == []
@@ -204,7 +208,9 @@ class Far:
 def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., tuple[Any, Far]]]:
     """Runs a command line against a script; returns what `quickon.run` does, and the far end."""
     monkeypatch.setenv("OUTFITTER_HOME", str(tmp_path))
+    monkeypatch.setattr(quickon, "_PROMPT_SECONDS", 20.0 * SECOND)
     before = {number: signal.getsignal(number) for number in (1, 2, 15)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 
     def run(script: Script, *args: str) -> tuple[Any, Far]:
         with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -297,10 +303,6 @@ def refuses(far: Far) -> None:
     far.say(id=far.hear("initialize")["id"], error={"code": -32600, "message": "no"})
 
 
-def says_nothing(far: Far) -> None:
-    far.hear("initialize")
-
-
 def says_nonsense(far: Far) -> None:
     far.hear("initialize")
     far._peer.sendall(ws.framed(b"{"))
@@ -315,11 +317,28 @@ def has_other_paths(far: Far) -> None:
     far.greet(cwd="file:///C:/srv")
 
 
-@pytest.mark.parametrize("script", [refuses, says_nothing, says_nonsense, breaks_off, has_other_paths])
+@pytest.mark.parametrize("script", [refuses, says_nonsense, breaks_off, has_other_paths])
 def test_server_that_does_not_answer_as_usual_is_left_to_the_full_client(
     script: Script, running: Callable[..., tuple[Any, Far]]
 ) -> None:
     assert running(script, "--cwd", "a")[0] is None
+
+
+def test_server_that_says_nothing_for_a_while_is_left_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OUTFITTER_HOME", str(tmp_path))
+    monkeypatch.setattr(quickon, "_PROMPT_SECONDS", 0.01)
+    flags, argv = flags_of("--on", ON)
+    near, far = socket.socketpair()
+    with far:
+        near.setblocking(False)
+        loop = EpollLoop()
+        one = quickon.RunOn(loop, argv, flags, Address(ON, "127.0.0.1", 1, "/", secure=False))
+        one.begin(near, b"")
+        loop.run()
+        loop.close()
+    assert (one.status, one.handed_over) == (None, False)
 
 
 @pytest.mark.parametrize("args", [("--scope", "s"), ("--unset", "A")])

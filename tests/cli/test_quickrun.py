@@ -18,10 +18,10 @@ from .commandline import OUTFITTER, User
 HEAVY = {"asyncio", "click", "json", "re", "ssl", "typing", "enum", "dataclasses", "pathlib", "logging"}
 
 
-def imported(user: User, *args: str) -> set[str]:
-    """The modules of one command line at its end."""
+def imported(user: User, *args: str, first: str = "") -> set[str]:
+    """The modules of one command line at its end; `first` is done before it."""
     code = (
-        "import sys; sys.argv[1:] = sys.argv[2:]; from outfitter.cli.main import main; main();"
+        f"{first}import sys; sys.argv[1:] = sys.argv[2:]; from outfitter.cli.main import main; main();"
         "print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
