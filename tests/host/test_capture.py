@@ -13,7 +13,7 @@ import pytest
 
 from outfitter.env.redact import Secrets
 from outfitter.host.capture import OUTPUT_BYTES, Captured, capture
-from tests.support.machine import SECOND, own_descriptors
+from tests.support.machine import PROC, SECOND, own_descriptors
 
 SHORT = 1.0 * SECOND  # for scripts that never end
 LONG = 20.0 * SECOND
@@ -52,10 +52,10 @@ class Shell:
 
     def running(self) -> list[int]:
         found = []
-        for name in os.listdir("/proc"):
+        for name in os.listdir(PROC):
             if name.isdecimal() and int(name) != os.getpid():
                 try:
-                    environ = Path(f"/proc/{name}/environ").read_bytes()
+                    environ = Path(f"{PROC}/{name}/environ").read_bytes()
                 except OSError:
                     continue
                 if self.token.encode() in environ:

@@ -19,7 +19,7 @@ from outfitter.host.tree import Trees, new_nonce
 from outfitter.host.unix import Spawner, kill_marked, kill_session_members, marked, usable
 from outfitter.loop import EpollLoop
 from tests.support.handloop import HandLoop
-from tests.support.machine import SECOND, alive, no_descriptors, running, wait_gone, wait_until
+from tests.support.machine import SECOND, alive, command, no_descriptors, running, wait_gone, wait_until
 
 pytestmark = pytest.mark.skipif(not usable(), reason="this machine does not let us set RLIMIT_RTTIME")
 
@@ -57,7 +57,8 @@ class Grove:
 
         def settled() -> bool:
             found[:] = running(text)
-            return len(found) == size and all("setsid sleep" not in name for name in map(_name, found[1:]))
+            names = [command(pid) for pid in found]
+            return len(names) == size and all(text in one and "setsid sleep" not in one for one in names[1:])
 
         wait_until(settled, f"{size} processes")
         return leader, number, found  # another look could miss one that executes `sleep` just now
@@ -70,14 +71,6 @@ class Grove:
                 os.waitpid(leader, 0)
             except (ProcessLookupError, ChildProcessError):
                 pass
-
-
-def _name(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
 
 
 @pytest.fixture
