@@ -94,9 +94,8 @@ _LOOK_SECONDS = 0.00005
 _ECHO_SECONDS = 0.00015
 # A client that starts a command less than so long after the last one runs a series of short ones, one at a
 # time: the end of the next is looked for, for so long. `true` takes 0.67 instead of 0.79 ms, with a client
-# that acknowledges at once 0.65. Through a relay, where a round takes 1.1 to 1.4 ms, it takes 1.09 instead of
-# 1.32; with 1.2 ms here a slow round ended the series, and so made the next one slow.
-_SERIES_SECONDS = 0.0025
+# that acknowledges at once 0.65.
+_SERIES_SECONDS = 0.0012
 _COMMAND_SECONDS = 0.0005
 _LOOKS_PER_SECOND = 1_600_000
 # How long streams wait for the end of a command that was started: twice what a short one takes. They go on

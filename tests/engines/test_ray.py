@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,8 +15,8 @@ import pytest
 import outfitter
 from outfitter.core.shape import Shape
 from outfitter.errors import EngineFailed
-from outfitter.pool.engine import Endpoint, Engine, Order
-from tests.pool.engines import EngineTests
+from outfitter.pool.engine import EXECUTOR_ENDED, NODE_LOST, OUT_OF_MEMORY, Engine, Order
+from tests.pool.engines import EngineTests, kill_keeper
 from tests.support.raycluster import RayCluster, cluster_of
 from tests.support.tools import missing
 
@@ -30,12 +29,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
         missing("Ray", "run `scripts/engines`")
     with cluster_of(2) as cluster:
         yield cluster
-
-
-def kill_keeper(endpoint: Endpoint) -> None:
-    """The parent of a server is the actor."""
-    fields = Path(f"/proc/{endpoint.pid}/stat").read_text().rpartition(")")[2].split()
-    os.kill(int(fields[1]), signal.SIGKILL)
 
 
 @pytest.mark.timeout(300)
@@ -125,3 +118,13 @@ def test_the_example_of_the_guide_runs_here(cluster: RayCluster, monkeypatch: py
         ["wrong", "done", "tests fail"],
         ["stale", "done", "does not apply"],
     ]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_why_an_actor_is_gone() -> None:
+    from outfitter.pool.ray import _reason
+
+    usual = "The actor is dead because its worker process has died. Common causes: OOM killer; node deaths"
+    assert _reason(usual) == EXECUTOR_ENDED
+    assert _reason("The actor died because its node has died. Node Id: ab") == NODE_LOST
+    assert _reason("Task was killed due to the node running low on memory.") == OUT_OF_MEMORY

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -14,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from outfitter.pool.engine import Endpoint, Engine
+from outfitter.pool.engine import Engine
 from outfitter.pool.ssh import SSH_COMMAND, SshEngine
-from tests.pool.engines import EngineTests
+from tests.pool.engines import EngineTests, kill_keeper
 from tests.support.machine import wait_until
 from tests.support.tools import missing
 
@@ -61,12 +60,6 @@ def ssh_command() -> Iterator[str]:
         finally:
             popen.terminate()
             popen.wait()
-
-
-def kill_keeper(endpoint: Endpoint) -> None:
-    """The parent of a server."""
-    fields = Path(f"/proc/{endpoint.pid}/stat").read_text().rpartition(")")[2].split()
-    os.kill(int(fields[1]), signal.SIGKILL)
 
 
 class TestSsh(EngineTests):

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import os
 import secrets
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -56,6 +57,11 @@ class Given:
     async def says(self, endpoint: Endpoint, script: str) -> str:
         async with self.client(endpoint) as client:
             return str((await client.shell(script)).text)
+
+
+def kill_keeper(endpoint: Endpoint) -> None:
+    """The parent of a server, where that is no part of the test itself."""
+    os.kill(int(Path(f"/proc/{endpoint.pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
 
 
 class EngineTests:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,10 +11,10 @@ import pytest
 
 from outfitter.core.shape import Shape
 from outfitter.errors import EngineFailed
-from outfitter.pool.engine import EXECUTOR_ENDED, NODE_LOST, OUT_OF_MEMORY, Capacity, Endpoint, Node, Order
+from outfitter.pool.engine import EXECUTOR_ENDED, NODE_LOST, OUT_OF_MEMORY, Capacity, Node, Order
 from outfitter.pool.keep import address_towards, without_engines
 from outfitter.pool.remote import NODE_COMMAND, RemoteSlot, keep_command, reason
-from tests.pool.engines import EngineTests, Given
+from tests.pool.engines import EngineTests, Given, kill_keeper
 
 # A node's startup files print something, too.
 GREETING = 'echo "Welcome!"; echo "{not ours"; echo "{}"; exec "$@"'
@@ -46,12 +44,6 @@ class ShellEngine:
 
     async def aclose(self) -> None:
         await asyncio.gather(*(slot.stop() for slot in list(self._slots)))
-
-
-def kill_keeper(endpoint: Endpoint) -> None:
-    """The parent of a server."""
-    fields = Path(f"/proc/{endpoint.pid}/stat").read_text().rpartition(")")[2].split()
-    os.kill(int(fields[1]), signal.SIGKILL)
 
 
 class TestShell(EngineTests):
@@ -134,3 +126,19 @@ def test_how_a_keeper_is_called_on_a_node() -> None:
         "/opt/my env/outfitter",
         "keep-slot",
     ]
+
+
+def test_an_answer_that_nobody_waited_for_is_passed_over(own_root: Path) -> None:
+    async def scenario() -> None:
+        engine = ShellEngine()
+        slot = await engine.start(Order("s1", "pool", Shape(), "0"))
+        left = asyncio.ensure_future(slot.serve(Given().card))
+        while slot._asked == 0:
+            await asyncio.sleep(0.01)
+        left.cancel()
+        given = Given()
+        endpoint = await slot.serve(given.card)
+        assert endpoint.workspace.split("/")[-2] == given.card.lease_id
+        assert (await slot.stop()).confirmed
+
+    asyncio.run(scenario())

@@ -62,13 +62,16 @@ class RayNode:
             pass
 
 
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def _children() -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                found.setdefault(parent, []).append(int(entry.name))
+                found.setdefault(parent(int(entry.name)), []).append(int(entry.name))
     return found
 
 

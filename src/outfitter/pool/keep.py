@@ -3,8 +3,8 @@
     {"serve": CARD, "shape": SHAPE}     {"endpoint": ENDPOINT} or {"failed": TEXT, "retryable": BOOL}
     {"stop": {"keep": BOOL}}            {"stopped": STOPPED}, and the keeper ends
 
-The first line that it says is {"outfitter": VERSION}. At the end of its input it ends, with its server: that
-is how it notices that its pool is gone.
+Each line has a "number", which its answer repeats. The first line that it says is {"outfitter": VERSION}. At
+the end of its input it ends, with its server: that is how it notices that its pool is gone.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main(args: list[str]) -> int:
         _say(answers, {"outfitter": VERSION})
         for line in sys.stdin.buffer:
             asked = json.loads(line)
-            _say(answers, _answer(keeper, asked))
+            _say(answers, {"number": asked.get("number"), **_answer(keeper, asked)})
             if "stop" in asked:
                 return 0
     except EngineFailed as error:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 12.0  # for a keeper to end its server: its own limit, and the way there and back
 AGAIN_SECONDS = 0.5  # between two questions to an actor that cannot be reached now
+# Set by whoever has an autoscaler, of which Ray says nothing: then no shape is refused as too large.
+AUTOSCALES = "OUTFITTER_RAY_AUTOSCALES"
 _NODE_ID = "ray.io/node-id"  # a label that Ray gives to every node
 # What Ray puts into the environment of its workers, and no command should have: the last has `nproc` say 1.
 _OF_RAY = ("PYTHONBREAKPOINT", "SPT_NOENV", "OMP_NUM_THREADS")
@@ -179,9 +181,9 @@ def _said(error: Exception) -> str:
 
 
 def _reason(text: str) -> str:
-    if "memory" in text and ("OOM" in text or "out of memory" in text) and "unexpectedly" not in text:
+    if "low on memory" in text or "OutOfMemory" in text:
         return OUT_OF_MEMORY
-    return NODE_LOST if "node" in text and ("has died" in text or "node failure" in text) else EXECUTOR_ENDED
+    return NODE_LOST if "its node has died" in text or "node failure" in text else EXECUTOR_ENDED
 
 
 class RayEngine:
@@ -269,8 +271,7 @@ class RayEngine:
 def _capacity() -> Capacity:
     # Ray says what is free in all, and not of each node.
     nodes = [_node(found) for found in ray.nodes() if found["Alive"]]
-    grows = any("autoscal" in name.lower() for name in ray.cluster_resources())
-    return Capacity(tuple(nodes), grows, f"Ray {ray.__version__}")
+    return Capacity(tuple(nodes), bool(os.environ.get(AUTOSCALES)), f"Ray {ray.__version__}")
 
 
 def _node(found: Mapping[str, Any]) -> Node:

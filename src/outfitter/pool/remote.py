@@ -63,6 +63,7 @@ class RemoteSlot:
         self._said = bytearray()
         self._hearing: asyncio.Task[None] | None = None
         self._greeted = False
+        self._asked = 0
         self._stopping = False
         self._ended = asyncio.Event()
         self._asking = asyncio.Lock()
@@ -149,10 +150,14 @@ class RemoteSlot:
             if not self._greeted:
                 await self._greeting()
                 self._greeted = True
+            self._asked += 1
             try:
-                child.stdin.write(json.dumps(what).encode() + b"\n")
+                child.stdin.write(json.dumps({"number": self._asked, **what}).encode() + b"\n")
                 await child.stdin.drain()
-                return await self._line()
+                # Before it may come the answer to a question whose asker did not wait.
+                while (answer := await self._line()).get("number") != self._asked:
+                    pass
+                return answer
             except OSError as error:
                 raise EngineFailed(self._last_words() or str(error), retryable=True) from None
 
