@@ -7,10 +7,14 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from outfitter.system import LINUX
+
 # `make test-engines` runs these: they need PostgreSQL.
 collect_ignore = [] if os.environ.get("OUTFITTER_ENGINES") else ["engines"]
 # `make test-installs` runs these: they build virtual environments.
 collect_ignore += [] if os.environ.get("OUTFITTER_INSTALLS") else ["installs"]
+# `make test-portable` runs these: they need a system without Linux's own abilities.
+collect_ignore += ["portable"] if LINUX else []
 
 # On a busy machine an example may take any time to be made up or tried: that says nothing about what is
 # tested, and each test has a time limit of its own.

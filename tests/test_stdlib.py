@@ -21,11 +21,16 @@ from outfitter import stdlib
 
 # Every name, and the public object that it stands for.
 PUBLIC: dict[str, Any] = {
+    "AF_INET6": socket.AF_INET6,
     "Empty": queue.Empty,
     "LockType": type(threading.Lock()),
     "OrderedDict": collections.OrderedDict,
+    "SIGUSR1": signal.SIGUSR1,
+    "SIGUSR2": signal.SIGUSR2,
     "SIG_DFL": signal.SIG_DFL,
     "SIG_IGN": signal.SIG_IGN,
+    "SOL_SOCKET": socket.SOL_SOCKET,
+    "SO_REUSEADDR": socket.SO_REUSEADDR,
     "SimpleQueue": queue.SimpleQueue,
     "alarm": signal.alarm,
     "allocate_lock": threading.Lock,

@@ -377,6 +377,8 @@ def test_what_people_type_first_works_as_it_is_written(
     told = f'[[environments]]\nid = "build"\nprogram = "{program}"\nargs = ["serve", "--listen", "stdio"]\n'
     (tmp_path / "environments.toml").write_text(told)
     monkeypatch.setenv("OUTFITTER_HOME", str(tmp_path))
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of the make that runs these tests
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(app)
     many = [["echo", str(number)] for number in range(80)]
     server = ["sh", "-c", "echo listening; exec sleep 60"]

@@ -177,7 +177,7 @@ def test_explain_resolve_and_the_real_child_agree(full: Full) -> None:
                 client,
                 cwd=str(full.place.project),
                 env=full.ENV,
-                policy=EnvPolicyParams(*full.POLICY),
+                policy=outfitter.EnvPolicy(*full.POLICY),
                 contract=outfitter.EnvContract(unset=full.asked.unset),
             )
             child["SHELL"] = told["variables"]["SHELL"]["value"]  # it has no terminal: those print otherwise

@@ -326,9 +326,8 @@ def test_a_shell_in_the_text_of_su_reads_nothing(own: Home) -> None:
 @pytest.mark.parametrize(
     "words", [["sudo", "-n", "-u", "$USER", "bash", "-lc", SHOW], ["su", "-", "$USER", "-c", SHOW]]
 )
+@pytest.mark.parametrize("home", ["as an ordinary user" if os.getuid() == 0 else "as we are"], indirect=True)
 def test_an_ordinary_user_is_seen_behind_what_asks_for_a_password(home: Home, words: list[str]) -> None:
-    if home.uid == 0:
-        pytest.skip("root is asked for none")
     program(words[0])
     home.env["USER"] = home.account().name
     plan = home.plan(*words)

@@ -17,10 +17,8 @@ import pytest
 import outfitter
 from outfitter import Sandbox
 from outfitter.core.abilities import ABILITIES, refusal
-from outfitter.system import LINUX
 from tests.support.machine import SECOND, alive, wait_gone
 
-pytestmark = pytest.mark.skipif(LINUX, reason="Linux has its own abilities here: see `make test-portable`")
 HERE = Path(__file__).resolve().parents[2]
 PROGRAM = str(HERE / ".venv" / "bin" / "outfitter")
 
