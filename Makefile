@@ -55,6 +55,8 @@ test-engines: setup tools
 
 # A minute or more: a virtual environment for each.
 test-installs: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pipx>=1.7' 'uv>=0.8' || \
+		echo "pipx and uv could not be installed: their tests will skip" >&2
 	@OUTFITTER_INSTALLS=1 scripts/test tests/installs $(ARGS)
 
 # The same tests as in the suite, with every call, large crowds and long runs; it says how far it is.

@@ -65,11 +65,17 @@ def test_pip_installs_it(version: str, wheel: Path, tmp_path: Path) -> None:
     check(venv / "bin" / "outfitter", venv, tmp_path)
 
 
+def tool(name: str) -> str:
+    """One that `make test-installs` has put beside our interpreter, or any."""
+    found = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if found is None:
+        pytest.skip(f"{name} is not installed here")
+    return found
+
+
 @pytest.mark.timeout(SECONDS)
 def test_pipx_installs_it(wheel: Path, tmp_path: Path) -> None:
-    pipx = shutil.which("pipx")
-    if pipx is None:
-        pytest.skip("pipx is not installed here")
+    pipx = tool("pipx")
     folders = {"PIPX_HOME": "home", "PIPX_BIN_DIR": "bin", "PIPX_MAN_DIR": "share/man"}
     env = {**os.environ, **{name: str(tmp_path / folder) for name, folder in folders.items()}}
     call(pipx, "install", "--python", sys.executable, wheel, env=env)
@@ -78,9 +84,7 @@ def test_pipx_installs_it(wheel: Path, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(SECONDS)
 def test_uv_installs_it(wheel: Path, tmp_path: Path) -> None:
-    uv = shutil.which("uv")
-    if uv is None:
-        pytest.skip("uv is not installed here")
+    uv = tool("uv")
     env = {**os.environ, "UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
     call(uv, "tool", "install", "--python", sys.executable, wheel, env=env)
     check(tmp_path / "bin" / "outfitter", tmp_path / "tools" / "outfitter", tmp_path)
