@@ -1,7 +1,7 @@
 """What one command line costs: CPU of `outfitter` and its children, beside tools that people know.
 
 In units of `python -c pass`, so that machines can be compared. Tools that are not installed have no row; ssh
-takes part where `ssh localhost` works without a question, over a connection that is shared.
+goes to a daemon of our own, over a connection that is shared.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 from bench.arms import ExecArm
 from bench.errors import BenchError
 from bench.measure import Effort, Metric, Values, Workload
+from bench.sshd import shared_ssh
 
 __all__ = ["WORKLOAD"]
 
@@ -56,19 +57,15 @@ def _cpu(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _others(folder: str, env: Mapping[str, str]) -> dict[str, list[str]]:
+def _others(ssh: list[str] | None, path: str) -> dict[str, list[str]]:
     """The other tools that are here."""
     found: dict[str, list[str]] = {}
-    path = env["PATH"]
     if direnv := shutil.which("direnv", path=path):
         found["direnv"] = [direnv, "exec", ".", "/bin/true"]
     if uv := shutil.which("uv", path=path):
         found["uv"] = [uv, "run", "-q", "--offline", "--no-project", "--", "/bin/true"]
-    if ssh := shutil.which("ssh", path=path):
-        shared = [ssh, "-oBatchMode=yes", "-oConnectTimeout=2", "-oControlMaster=auto", "-oControlPersist=60"]
-        words = [*shared, f"-oControlPath={folder}/ssh", "localhost", "true"]
-        if not subprocess.run(words, env=dict(env), capture_output=True, stdin=subprocess.DEVNULL).returncode:
-            found["ssh"] = words
+    if ssh is not None:
+        found["ssh"] = [*ssh, "true"]
     return found
 
 
@@ -86,19 +83,22 @@ def _command_lines(arm: ExecArm, effort: Effort) -> Values:
     if arm.name != "ours":
         return {}
     env = arm.environment
-    with tempfile.TemporaryDirectory() as folder:  # outside of any project
-        return _measure(arm, env, folder, effort)
+    with tempfile.TemporaryDirectory() as folder, shared_ssh(folder) as ssh:  # outside of any project
+        return _measure(arm, env, folder, ssh, effort)
 
 
-def _measure(arm: ExecArm, env: Mapping[str, str], folder: str, effort: Effort) -> Values:
-    python = os.path.join(os.path.dirname(arm.program), "python")
+def _measure(
+    arm: ExecArm, env: Mapping[str, str], folder: str, ssh: list[str] | None, effort: Effort
+) -> Values:
+    ours = os.path.dirname(arm.program)
+    python = os.path.join(ours, "python")
     host, port = arm.address
     ways = {
         "python": [python, "-c", "pass"],
         "version": [arm.program, "--version"],
         "run": [arm.program, "run", "--", "true"],
         "on": [arm.program, "run", "--on", f"ws://{host}:{port}", "--", "true"],
-        **_others(folder, env),
+        **_others(ssh, f"{env['PATH']}:{ours}"),
     }
     project = _project(folder)
     times: dict[str, list[float]] = {name: [] for name in (*ways, "project")}
