@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from outfitter.system import LINUX
 
-# `make test-engines` runs these: they need PostgreSQL.
+# `make test-engines` runs these: they need PostgreSQL, Ray, sshd or Slurm.
 collect_ignore = [] if os.environ.get("OUTFITTER_ENGINES") else ["engines"]
 # `make test-installs` runs these: they build virtual environments.
 collect_ignore += [] if os.environ.get("OUTFITTER_INSTALLS") else ["installs"]
