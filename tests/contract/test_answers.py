@@ -97,7 +97,7 @@ def names(explained: dict[str, Any]) -> set[str]:
 
 
 def test_every_variable_of_every_layer_is_known(full: Full) -> None:
-    told: Any = answers.explain(full.contract, full.asked)
+    told: Any = answers.explain(full.contract, full.asked)()
     variables = told["variables"]
     # None without a layer, an origin and a history; none that came from nowhere.
     assert [
@@ -146,13 +146,13 @@ def test_every_variable_of_every_layer_is_known(full: Full) -> None:
     # The policy looks at what the login shell brings.
     assert variables["BY_USER_POLICY"]["removed"]["layer"] == "L2"
     # Without a policy of its own a request gets what every command needs.
-    told = answers.explain(full.contract, question(full.place, full.ENV, tty=True))
+    told = answers.explain(full.contract, question(full.place, full.ENV, tty=True))()
     assert set(told["variables"]) == set(variables) - {"FROM_POLICY", "FROM_NOBODY"} | {"SHLVL"}
     assert told["variables"]["SHLVL"]["id"] == "runtime"
 
 
 def test_every_segment_of_path_has_its_layer(full: Full) -> None:
-    told: Any = answers.explain(full.contract, full.asked)
+    told: Any = answers.explain(full.contract, full.asked)()
     segments = told["variables"]["PATH"]["segments"]
     assert [(segment["value"], segment["layer"], segment["id"]) for segment in segments] == [
         (f"{full.place.project}/bin", "L3", "project"),
@@ -168,8 +168,8 @@ def test_every_segment_of_path_has_its_layer(full: Full) -> None:
 
 
 def test_explain_resolve_and_the_real_child_agree(full: Full) -> None:
-    told: Any = answers.explain(full.contract, full.asked, "secrets")
-    resolved: Any = answers.resolve(full.contract, full.asked, "secrets")
+    told: Any = answers.explain(full.contract, full.asked, "secrets")()
+    resolved: Any = answers.resolve(full.contract, full.asked, "secrets")()
 
     async def scenario() -> None:
         async with outfitter.local(environment=full.contract.base.values) as client:
@@ -231,14 +231,14 @@ def test_explain_agrees_with_the_child_whoever_asks(place: Place, who: str) -> N
 def test_no_value_is_told_unless_it_is_asked_for(full: Full) -> None:
     # K4
     for answer in (
-        answers.explain(full.contract, full.asked, programs=("env", "no-such-program")),
-        answers.resolve(full.contract, full.asked, digest_key=b"k" * 32),
-        answers.compare(full.contract, full.asked, question(full.place)),
-        answers.compare(full.contract, question(full.place), full.asked),
+        answers.explain(full.contract, full.asked, programs=("env", "no-such-program"))(),
+        answers.resolve(full.contract, full.asked, digest_key=b"k" * 32)(),
+        answers.compare(full.contract, full.asked, question(full.place))(),
+        answers.compare(full.contract, question(full.place), full.asked)(),
     ):
         assert "hush" not in json.dumps(answer)
     # What is told of PATH are its folders.
-    told = answers.explain(full.contract, full.asked)
+    told = answers.explain(full.contract, full.asked)()
     assert {value[:1] for value in values_in(told)} <= {"/", ""}
 
 
@@ -246,8 +246,8 @@ def test_values_are_told_without_secrets(full: Full) -> None:
     env = {**full.ENV, "COMMAND": f"curl -u me:{OTHER} x", "URL": "https://me:hush-pass@host/"}
     asked = question(full.place, env)
     for answer in (
-        answers.explain(full.contract, asked, "values"),
-        answers.resolve(full.contract, asked, "values"),
+        answers.explain(full.contract, asked, "values")(),
+        answers.resolve(full.contract, asked, "values")(),
     ):
         variables: Any = answer["variables"]
         assert variables["FROM_REQUEST"]["value"] == "hush-request"
@@ -263,17 +263,17 @@ def test_values_are_told_without_secrets(full: Full) -> None:
 def test_a_secret_that_a_policy_took_away_is_one_in_other_values(full: Full) -> None:
     asked = question(full.place, {"COMMAND": f"curl {SECRET}"})
     for answer in (
-        answers.explain(full.contract, asked, "values"),
-        answers.resolve(full.contract, asked, "values"),
+        answers.explain(full.contract, asked, "values")(),
+        answers.resolve(full.contract, asked, "values")(),
     ):
         variables: Any = answer["variables"]
         assert variables["COMMAND"]["value"] == "curl [secret:A_TOKEN]"
 
 
 def test_secrets_are_told_to_who_asks_for_secrets(full: Full) -> None:
-    told: Any = answers.explain(full.contract, full.asked, "secrets")
+    told: Any = answers.explain(full.contract, full.asked, "secrets")()
     assert told["variables"]["MY_PASSWORD"]["value"] == OTHER
-    resolved: Any = answers.resolve(full.contract, full.asked, "secrets")
+    resolved: Any = answers.resolve(full.contract, full.asked, "secrets")()
     assert resolved["variables"]["MY_PASSWORD"]["value"] == OTHER
 
 
@@ -281,7 +281,7 @@ def test_users_and_projects_names_are_secret(place: Place) -> None:
     place.user('[names]\nsecret = ["MINE"]\n')
     place.says('[names]\nsecret = ["THEIRS"]\n')
     asked = question(place, {"MINE": SECRET, "THEIRS": SECRET, "PLAIN": "1"})
-    told: Any = answers.resolve(place.contract(), asked, "values")
+    told: Any = answers.resolve(place.contract(), asked, "values")()
     assert {name: told["variables"][name] for name in ("MINE", "THEIRS", "PLAIN")} == {
         "MINE": {"secret": True},
         "THEIRS": {"secret": True},
@@ -293,7 +293,7 @@ def test_digests_tell_equal_values_without_them(place: Place) -> None:
     contract = place.contract()
 
     def digests(env: dict[str, str], key: bytes) -> dict[str, str]:
-        told: Any = answers.resolve(contract, question(place, env), digest_key=key)
+        told: Any = answers.resolve(contract, question(place, env), digest_key=key)()
         return {name: entry["digest"] for name, entry in told["variables"].items()}
 
     one, other = digests({"A": SECRET}, b"k"), digests({"A": "else"}, b"k")
@@ -305,8 +305,8 @@ def test_digests_tell_equal_values_without_them(place: Place) -> None:
 def test_bytes_that_are_no_text_are_told_all_the_same(place: Place) -> None:
     contract = place.contract(ODD="\udcff", **{"NAME\udcfe": "1"}, PATH=f"{place.folder}/\udcff:{PATH}")
     for answer in (
-        answers.explain(contract, question(place), "values", programs=("env",)),
-        answers.resolve(contract, question(place), "values"),
+        answers.explain(contract, question(place), "values", programs=("env",))(),
+        answers.resolve(contract, question(place), "values")(),
     ):
         variables: Any = json.loads(json.dumps(answer).encode())["variables"]
         assert variables["ODD"]["value"] == "\\xff"
@@ -318,7 +318,7 @@ def test_bytes_that_are_no_text_are_told_all_the_same(place: Place) -> None:
 
 def test_it_says_where_it_was_asked_and_which_files_spoke(place: Place) -> None:
     place.says('[shell]\nlogin = "reject"\n')
-    told: Any = answers.explain(place.contract("daemon"), question(place))
+    told: Any = answers.explain(place.contract("daemon"), question(place))()
     assert told["cwd"] == str(place.project)
     assert told["shell"] == {"login": "reject", "startup": "enforce", "snapshot": "none"}
     assert told["files"] == [
@@ -338,7 +338,7 @@ def test_programs_are_looked_up_where_the_command_would_find_them(place: Place) 
     tool = place.project / "bin/tool"
     place.write(tool, "")
     tool.chmod(0o755)
-    told: Any = answers.explain(place.contract(), question(place), programs=("tool", "env", "no-such"))
+    told: Any = answers.explain(place.contract(), question(place), programs=("tool", "env", "no-such"))()
     assert told["programs"]["tool"] == {
         "path": str(tool),
         "layer": "L3",
@@ -351,7 +351,7 @@ def test_programs_are_looked_up_where_the_command_would_find_them(place: Place) 
 
 def test_programs_are_looked_up_in_a_path_that_is_secret(place: Place) -> None:
     place.user('[names]\nsecret = ["PATH"]\n')
-    told: Any = answers.explain(place.contract(), question(place), programs=("env",))
+    told: Any = answers.explain(place.contract(), question(place), programs=("env",))()
     assert told["programs"]["env"]["path"].endswith("/env")
     assert "layer" not in told["programs"]["env"]
 
@@ -361,11 +361,11 @@ def test_programs_are_looked_up_in_a_path_that_is_secret(place: Place) -> None:
 
 def test_another_base_is_explained_as_what_it_is(place: Place) -> None:
     contract, theirs = place.contract(A="server"), place.base("client", A="client")
-    told: Any = answers.explain(contract, question(place), "values", base=theirs)
+    told: Any = answers.explain(contract, question(place), "values", base=theirs)()
     assert told["base"]["kind"] == "client"
     assert told["variables"]["A"]["value"] == "client"
     assert told["variables"]["A"]["origin"]["kind"] == "client"
-    resolved: Any = answers.resolve(contract, question(place), "values", base=theirs)
+    resolved: Any = answers.resolve(contract, question(place), "values", base=theirs)()
     assert resolved["variables"]["A"]["value"] == "client"
     assert resolved["base"]["kind"] == "client"
 
@@ -376,21 +376,21 @@ def test_comparison_names_what_differs(place: Place) -> None:
     )
     contract = place.contract(A="0")
     there = Asked(str(place.elsewhere), {})
-    assert answers.compare(contract, there, question(place)) == {
+    assert answers.compare(contract, there, question(place))() == {
         "differences": [
             {"name": "A", "kind": "changed", "secret": False},
             {"name": "MY_TOKEN", "kind": "added", "secret": True},
             {"name": "PATH", "kind": "changed", "secret": False, "segmentsAdded": ["/opt/[secret:MY_TOKEN]"]},
         ]
     }
-    assert answers.compare(contract, there, there) == {"differences": []}
+    assert answers.compare(contract, there, there)() == {"differences": []}
 
 
 def test_comparison_takes_the_base_of_each(place: Place) -> None:
     contract, theirs = place.contract(A="server"), place.base("client", A="client")
-    found: Any = answers.compare(contract, question(place), question(place), base_b=theirs)
+    found: Any = answers.compare(contract, question(place), question(place), base_b=theirs)()
     assert [one["name"] for one in found["differences"]] == ["A"]
-    both: Any = answers.compare(contract, question(place), question(place), base_a=theirs, base_b=theirs)
+    both: Any = answers.compare(contract, question(place), question(place), base_a=theirs, base_b=theirs)()
     assert both == {"differences": []}
 
 
@@ -398,7 +398,7 @@ def test_comparison_takes_the_base_of_each(place: Place) -> None:
 
 
 def ask_login(contract: Contract, place: Place, env: dict[str, str]) -> Any:
-    return answers.explain(contract, question(place, env), programs=("env",), login=True)["loginShell"]
+    return answers.explain(contract, question(place, env), programs=("env",), login=True)()["loginShell"]
 
 
 def test_a_login_shell_is_asked_what_it_would_make_of_it(place: Place) -> None:
@@ -432,7 +432,7 @@ def test_a_login_shell_that_gives_no_answer_says_why(place: Place) -> None:
 def test_what_waits_for_a_login_shell_has_resolved_before(place: Place) -> None:
     # It runs in a thread: what the contract remembers belongs to the loop.
     contract = place.contract()
-    wait = answers.explain_later(contract, question(place, {"A": "1"}), login=True)
+    wait = answers.explain(contract, question(place, {"A": "1"}), login=True)
     place.says("nonsense")
     told: Any = wait()
     assert told["variables"]["A"]["layer"] == "L7"

@@ -289,7 +289,7 @@ def test_what_is_said_for_one_that_is_not_used_is_a_mistake(place: Place) -> Non
 def test_what_is_ignored_of_one_is_shown_to_people(place: Place) -> None:
     place.says('[providers]\nuse = ["dotenv"]\ndotenv = [".env"]\n')
     place.write(place.project / ".env", "PATH=/x\n")
-    told = answers.explain(place.contract(), Asked(str(place.project), {}))
+    told = answers.explain(place.contract(), Asked(str(place.project), {}))()
     note = f"PATH in {place.project}/.env, line 1, is ignored: set it under [env] in outfitter.toml"
     assert f"    note: {note}" in list(overview(told, Paint(False)))
 
@@ -599,7 +599,7 @@ def test_what_is_lost_is_told_with_what_would_keep_it(place: Place, notes: Notes
         return replace(resolve(found, context), lost=(Lost("function", "greet", "wrap"),))
 
     notes.resolve = lossy  # type: ignore[method-assign]
-    told = answers.explain(place.contract(), Asked(str(place.project), {}))
+    told = answers.explain(place.contract(), Asked(str(place.project), {}))()
     [layer] = [layer for layer in told["layers"] if layer["layer"] == "L3"]  # type: ignore[attr-defined]
     assert layer["lost"] == [{"kind": "function", "name": "greet", "keptBy": "wrap"}]
     text = "\n".join(overview(told, Paint(False)))

@@ -176,7 +176,7 @@ def test_explain_names_the_snapshot_for_each_variable_that_it_sets(place: Place)
     layer, _ = taken(place, "export A=1 MY_TOKEN=x")
     policy = Policy("none", False)
     asked = Asked(str(place.project), {}, lambda: policy, snapshot=Taken(layer))
-    told = answers.explain(place.contract(), asked)
+    told = answers.explain(place.contract(), asked)()
     [level] = [one for one in told["layers"] if one["layer"] == "L1"]
     assert (level["id"], level["title"], level["state"]) == ("shell-snapshot", LEVELS[1], "applied")
     origin = {"kind": "shell-snapshot", "detail": "from the shell snapshot that the client asked for"}

@@ -44,7 +44,7 @@ def resolved(contract: Contract, place: Place) -> Resolved:
 
 def layer(contract: Contract, place: Place) -> dict[str, Any]:
     """What is told about it."""
-    told: Any = answers.explain(contract, Asked(str(place.project), {}))
+    told: Any = answers.explain(contract, Asked(str(place.project), {}))()
     return next(entry for entry in told["layers"] if entry["layer"] == "L1")
 
 

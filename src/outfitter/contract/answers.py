@@ -1,6 +1,7 @@
 """The questions about an environment, and their answers as JSON objects.
 
-The library, the command line and the wire all answer from here, so that they cannot differ.
+The library, the command line and the wire all answer from here, so that they cannot differ. What each
+function returns does the work: it touches nothing that others use, so it may run in a thread.
 """
 
 from __future__ import annotations
@@ -41,24 +42,11 @@ def resolve(
     *,
     base: Base | None = None,
     digest_key: bytes | None = None,
-) -> Json:
+) -> Callable[[], Json]:
     """What a command would get: its variables, whose they are in one line, and fingerprints.
 
-    Raises FileInvalid, EnvironmentTooLarge, LimitExceeded.
+    Raises FileInvalid; what is returned raises EnvironmentTooLarge and LimitExceeded.
     """
-    return resolve_later(contract, asked, show, base=base, digest_key=digest_key)()
-
-
-def resolve_later(
-    contract: Contract,
-    asked: Asked,
-    show: str = "names",
-    *,
-    base: Base | None = None,
-    digest_key: bytes | None = None,
-) -> Callable[[], Json]:
-    """As `resolve`: what is returned does the work. It touches nothing that others use, so it may run in a
-    thread."""
     ready = contract.ready(asked, base)
     settings = contract.settings(asked.cwd)
     key, used = contract.key, base or contract.base
@@ -104,29 +92,13 @@ def explain(
     base: Base | None = None,
     programs: Sequence[str] = (),
     login: bool = False,
-) -> Json:
+    mark: int | None = None,
+) -> Callable[[], Json]:
     """Why each variable is what it is, and where those that are missing went.
 
     `programs` are looked up in PATH. `login` also asks a login shell what it would make of this environment:
-    that runs the user's startup files, and blocks. Raises FileInvalid, EnvironmentTooLarge, LimitExceeded.
-    """
-    return explain_later(contract, asked, show, base=base, programs=programs, login=login)()
-
-
-def explain_later(
-    contract: Contract,
-    asked: Asked,
-    show: str = "names",
-    *,
-    base: Base | None = None,
-    programs: Sequence[str] = (),
-    login: bool = False,
-    mark: int | None = None,
-) -> Callable[[], Json]:
-    """As `explain`: what is returned does the work, and the waiting.
-
-    It touches nothing that others use, so it may run in a thread. `mark` is what the shell carries (see
-    `providers.login`). Raises FileInvalid.
+    that runs the user's startup files, and blocks. `mark` is what the shell carries (see `providers.login`).
+    Raises FileInvalid; what is returned raises EnvironmentTooLarge and LimitExceeded.
     """
     ready = contract.ready(asked, base)
     settings = contract.settings(asked.cwd)
@@ -190,15 +162,11 @@ def _check_masking(secrets: Sequence[tuple[str, str]], texts: Mapping[str, str])
 
 def compare(
     contract: Contract, a: Asked, b: Asked, *, base_a: Base | None = None, base_b: Base | None = None
-) -> Json:
-    """The differences between two environments of this executor. Raises FileInvalid, EnvironmentTooLarge."""
-    return compare_later(contract, a, b, base_a=base_a, base_b=base_b)()
-
-
-def compare_later(
-    contract: Contract, a: Asked, b: Asked, *, base_a: Base | None = None, base_b: Base | None = None
 ) -> Callable[[], Json]:
-    """As `compare`: what is returned does the work, and may run in a thread."""
+    """The differences between two environments of this executor.
+
+    Raises FileInvalid; what is returned raises EnvironmentTooLarge and LimitExceeded.
+    """
     ready_a, ready_b = contract.ready(a, base_a), contract.ready(b, base_b)
     settings = contract.settings(a.cwd)
 

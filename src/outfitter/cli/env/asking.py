@@ -39,7 +39,7 @@ def explain(flags: Flags, show: str = "names", *, programs: Sequence[str] = (), 
     target = where(flags)
     if target is None:
         contract, question = here(flags)
-        return answers.explain(contract, question, show, programs=programs, login=login)
+        return answers.explain(contract, question, show, programs=programs, login=login)()
     wire = _wire(flags)
     return there(target, lambda client: client.explain(**wire, show=show, programs=programs, login=login))
 
@@ -49,7 +49,7 @@ def resolve(flags: Flags, show: str = "names") -> Json:
     target = where(flags)
     if target is None:
         contract, question = here(flags)
-        return answers.resolve(contract, question, show)
+        return answers.resolve(contract, question, show)()
     wire = _wire(flags)
     return there(target, lambda client: client.environment(**wire, show=show))
 

@@ -43,7 +43,7 @@ def resolve(call: Call, params: ResolveParams) -> ResolveResult | Later:
         return LATER
     [asked] = found
     contract, base = call.services.environments.contract, call.session.base
-    tell = answers.resolve_later(contract, asked, params.show, base=base, digest_key=params.digest_key)
+    tell = answers.resolve(contract, asked, params.show, base=base, digest_key=params.digest_key)
     return _told(call, lambda: ResolveResult(tell()), [asked], [params.env_policy])
 
 
@@ -57,13 +57,13 @@ def explain(call: Call, params: ResolveParams) -> ExplainResult | Later:
         return LATER
     [asked] = found
     if not params.login:
-        tell = answers.explain_later(contract, asked, params.show, base=base, programs=params.programs)
+        tell = answers.explain(contract, asked, params.show, base=base, programs=params.programs)
         return _told(call, lambda: ExplainResult(tell()), [asked], [params.env_policy])
     # A program of ours that ends with the session, and with the server however that ends.
     sessions = call.services.sessions
     sessions.watchdog.ensure()
     mark = sessions.marks.new(call.session.number)
-    wait = answers.explain_later(
+    wait = answers.explain(
         contract, asked, params.show, base=base, programs=params.programs, login=True, mark=mark
     )
     call.later()
@@ -81,7 +81,7 @@ def diff(call: Call, params: DiffParams) -> DiffResult | Later:
     if found is None:
         return LATER
     a, b = found
-    tell = answers.compare_later(contract, a, b, base_a=base, base_b=base)
+    tell = answers.compare(contract, a, b, base_a=base, base_b=base)
     return _told(
         call, lambda: DiffResult(tell()["differences"]), [a, b], [params.a.env_policy, params.b.env_policy]
     )
