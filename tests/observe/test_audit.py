@@ -18,6 +18,7 @@ import pytest
 from outfitter.errors import SettingInvalid
 from outfitter.observe import audit
 from outfitter.observe.audit import Audit
+from outfitter.observe.observer import StartedCommand
 from tests.support.machine import wait_until
 
 PROCESS: Any = SimpleNamespace(process_id="p1", pid=4711)
@@ -68,8 +69,8 @@ def test_file_is_private_and_added_to(tmp_path: Path) -> None:
 def test_command_is_told_by_digest_or_in_full(commands: str, tmp_path: Path) -> None:
     argv = ["/bin/curl", "-H", "Authorization: secret", "x" * 5000]
     log = Audit(str(tmp_path / "audit"), commands)
-    log.started("uid:1", "memory", "s", PROCESS, argv, "/srv")
-    log.started("uid:1", "memory", "s", PROCESS, ["a"] * 300, "/srv")
+    log.started(StartedCommand("uid:1", "memory", "s", PROCESS, argv, "/srv"))
+    log.started(StartedCommand("uid:1", "memory", "s", PROCESS, ["a"] * 300, "/srv"))
     log.close()
     first, second = untimed(tmp_path / "audit")
     expected = {
@@ -94,7 +95,7 @@ def test_what_clients_say_cannot_break_or_forge_a_line(tmp_path: Path) -> None:
     evil = 'x\n{"event": "forged"}\r\x1b[2J\u202e\u2028'
     log = Audit(str(tmp_path / "audit"), "full")
     log.happened("session-opened", evil, evil, "", client=evil)
-    log.started(evil, "", "", PROCESS, [evil], evil)
+    log.started(StartedCommand(evil, "", "", PROCESS, [evil], evil))
     log.close()
     raw = (tmp_path / "audit").read_bytes()
     assert raw.count(b"\n") == 2

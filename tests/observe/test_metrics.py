@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from outfitter.observe.metrics import BOUNDS, Metrics
+from outfitter.observe.observer import StartedCommand
 from outfitter.protocol.methods import METHODS
 
 NOW: Any = SimpleNamespace(connected=3, running=2, attached=1, detached=4)
@@ -45,7 +46,7 @@ def test_every_event_has_its_number() -> None:
     for reason in ("expired", "left", "made room", "the server ends", "its connection ended", "killed"):
         metrics.happened("session-closed", "uid:1", "memory", "an-id", reason=reason)
     metrics.detached()
-    metrics.started("uid:1", "memory", "an-id", process(0), ["true"], "/srv", None)
+    metrics.started(StartedCommand("uid:1", "memory", "an-id", process(0), ["true"], "/srv"))
     for ended in (process(0), process(1), process(143), process(137, 9)):
         metrics.ended(ended)
     assert samples(metrics) == {

@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, use_span
 
+from outfitter.observe.observer import StartedCommand
 from outfitter.observe.traces import Traces
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -43,7 +44,9 @@ def process(mark: int, exit_code: int = 0, killed_by: int | None = None) -> Any:
 
 
 def started(traces: Traces, process: Any, span: object = None) -> None:
-    traces.started("uid:1", "127.0.0.1:1", "session", process, ["curl", "secret"], "/home/ann", span)
+    traces.started(
+        StartedCommand("uid:1", "127.0.0.1:1", "session", process, ["curl", "secret"], "/home/ann", span)
+    )
 
 
 def test_request_is_a_child_of_what_its_client_says(exported: Exported) -> None:

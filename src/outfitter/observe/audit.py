@@ -17,11 +17,11 @@ from .observer import Observer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from ..protocol.jsontext import Json
-    from .observer import Process
+    from .observer import StartedCommand
 
 _WAITING_BYTES = 4 << 20  # that wait for the disk: some ten seconds of a busy server
 _LONGEST = 4096  # characters of one text; what is longer is cut, but its digest is that of the whole
@@ -74,31 +74,15 @@ class Audit(Observer):
         }
         self._put(dumps(told).encode() + b"\n")
 
-    def started(
-        self,
-        principal: str,
-        peer: str,
-        session: str,
-        process: Process,
-        argv: Sequence[str],
-        cwd: str,
-        span: object = None,
-    ) -> None:
+    def started(self, begun: StartedCommand) -> None:
         # No argument has a NUL in it, so two command lines are never the same text.
-        digest = sha256("\0".join(argv).encode("utf-8", "surrogatepass")).hexdigest()
-        facts: dict[str, Json] = {"program": os.path.basename(argv[0]), "sha256": digest}
+        digest = sha256("\0".join(begun.argv).encode("utf-8", "surrogatepass")).hexdigest()
+        facts: dict[str, Json] = {"program": os.path.basename(begun.argv[0]), "sha256": digest}
         if self._full:
-            words = [_cut(word) for word in argv[:_WORDS]]
-            facts.update(argv=words if len(argv) <= _WORDS else [*words, "…"], cwd=cwd)
-        self.happened(
-            "command-started",
-            principal,
-            peer,
-            session,
-            process=process.process_id,
-            pid=process.pid,
-            **facts,
-        )
+            words = [_cut(word) for word in begun.argv[:_WORDS]]
+            facts.update(argv=words if len(begun.argv) <= _WORDS else [*words, "…"], cwd=begun.cwd)
+        process = {"process": begun.process.process_id, "pid": begun.process.pid}
+        self.happened("command-started", begun.principal, begun.peer, begun.session, **process, **facts)
 
     # The way to the disk
 

@@ -12,11 +12,11 @@ from .registry import Counter, Histogram, MetricRegistry, Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Protocol
 
     from ..protocol.jsontext import Json
-    from .observer import Process
+    from .observer import Process, StartedCommand
     from .registry import Labels
 
     class Watched(Protocol):
@@ -152,16 +152,7 @@ class Metrics(Observer):
     def detached(self) -> None:
         self._sessions.add("detached")
 
-    def started(
-        self,
-        principal: str,
-        peer: str,
-        session: str,
-        process: Process,
-        argv: Sequence[str],
-        cwd: str,
-        span: object,
-    ) -> None:
+    def started(self, begun: StartedCommand) -> None:
         self._started.add()
 
     def ended(self, process: Process) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..record import quick_record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +32,19 @@ if TYPE_CHECKING:
         def log(self) -> ProcessLog: ...
 
 
+@quick_record
+class StartedCommand:
+    """A command that has been started, and by whose request; `span` is that of the request, if it has one."""
+
+    principal: str
+    peer: str
+    session: str
+    process: Process
+    argv: Sequence[str]
+    cwd: str
+    span: object = None
+
+
 class Observer:
     """Called from the loop, `happened` from any thread; must not wait and must not raise.
 
@@ -39,17 +54,8 @@ class Observer:
     def happened(self, event: str, principal: str, peer: str, session: str, **facts: Json) -> None:
         """Something that the audit log has a line for."""
 
-    def started(
-        self,
-        principal: str,
-        peer: str,
-        session: str,
-        process: Process,
-        argv: Sequence[str],
-        cwd: str,
-        span: object,
-    ) -> None:
-        """A command has been started; `span` is that of the request, where requests have one."""
+    def started(self, begun: StartedCommand) -> None:
+        """A command has been started."""
 
     def ended(self, process: Process) -> None:
         """A command has closed."""
@@ -85,18 +91,9 @@ class Several(Observer):
         for one in self._observers:
             one.happened(event, principal, peer, session, **facts)
 
-    def started(
-        self,
-        principal: str,
-        peer: str,
-        session: str,
-        process: Process,
-        argv: Sequence[str],
-        cwd: str,
-        span: object,
-    ) -> None:
+    def started(self, begun: StartedCommand) -> None:
         for one in self._observers:
-            one.started(principal, peer, session, process, argv, cwd, span)
+            one.started(begun)
 
     def ended(self, process: Process) -> None:
         for one in self._observers:

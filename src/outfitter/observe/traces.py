@@ -15,12 +15,13 @@ from .observer import Observer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from typing import Any
 
     from opentelemetry.trace import Span, Tracer
 
     from ..protocol.jsontext import Json
-    from .observer import Process
+    from .observer import Process, StartedCommand
 
 _W3C = TraceContextTextMapPropagator()
 _NOWHERE = Context()  # not what surrounds the server: a request has the parent that it names
@@ -64,18 +65,10 @@ class Traces(Observer):
 
     # Processes (Observer)
 
-    def started(
-        self,
-        principal: str,
-        peer: str,
-        session: str,
-        process: Process,
-        argv: Sequence[str],
-        cwd: str,
-        span: object,
-    ) -> None:
-        parent = _NOWHERE if span is None else set_span_in_context(span, _NOWHERE)  # type: ignore[arg-type]
-        self._processes[process.mark] = self._tracer.start_span("process", parent)
+    def started(self, begun: StartedCommand) -> None:
+        span: Any = begun.span
+        parent = _NOWHERE if span is None else set_span_in_context(span, _NOWHERE)
+        self._processes[begun.process.mark] = self._tracer.start_span("process", parent)
 
     def ended(self, process: Process) -> None:
         span = self._processes.pop(process.mark, None)

@@ -156,8 +156,10 @@ class _Start:
         call = self.call
         observer = call.services.observer
         if observer is not None:
+            from ..observe.observer import StartedCommand
+
             who = (call.principal, call.channel.address, call.session.id)
-            observer.started(*who, process, self.params.argv, self.launch.cwd, call.span)
+            observer.started(StartedCommand(*who, process, self.params.argv, self.launch.cwd, call.span))
         return self._answer(process)
 
     # From the launch to the command
