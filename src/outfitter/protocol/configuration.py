@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from ..errors import InvalidParams
-from ..record import record
 from .fields import Fields, wrong
 from .results import Result
 from .shape import Shape, member, shape
 from .uri import FileUri
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .jsontext import Json
 
 MAX_KEYS = 1024  # paths of one request; the client that there is asks for a handful
 
@@ -57,49 +52,20 @@ class LayerResult(Shape):
     toml: str
 
 
-@record
-class LayersResult:
+@shape("ConfigLayers")
+class LayersResult(Shape):
     """Files, lowest first; those of a cloud go in at `cloud_index`."""
 
-    layers: tuple[LayerResult, ...]
-    cloud_index: int
-
-    def encode(self) -> Json:
-        return {"layers": [one.encode() for one in self.layers], "cloudInsertionIndex": self.cloud_index}
-
-    @classmethod
-    def decode(cls, value: Json) -> LayersResult:
-        fields = Fields(value, "ConfigLayers")
-        layers = tuple(LayerResult.decode(one) for one in fields.items("layers"))
-        return cls(layers, fields.unsigned("cloudInsertionIndex"))
+    layers: list[LayerResult]
+    cloud_index: int = member(name="cloudInsertionIndex")
 
 
-@record
+@shape()
 class ConfigResult(Result):
     """The executor's configuration, of what was asked for. Homes are URIs."""
 
-    home: str | None
-    codex_home: str
+    home: str | None = member(name="userHomeDir")
+    codex_home: str = member(name="codexHomeDir")
     hostname: str | None
     config: LayersResult
     requirements: LayersResult
-
-    def encode(self) -> Json:
-        return {
-            "userHomeDir": self.home,
-            "codexHomeDir": self.codex_home,
-            "hostname": self.hostname,
-            "config": self.config.encode(),
-            "requirements": self.requirements.encode(),
-        }
-
-    @classmethod
-    def decode(cls, result: Json) -> ConfigResult:
-        fields = Fields(result, "ConfigResult")
-        return cls(
-            fields.text_or_none("userHomeDir"),
-            fields.text("codexHomeDir"),
-            fields.text_or_none("hostname"),
-            LayersResult.decode(fields.raw("config")),
-            LayersResult.decode(fields.raw("requirements")),
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..record import quick_record
 from . import base64
 from .fields import Fields, wrong
 from .jsontext import quote
@@ -11,11 +10,9 @@ from .shape import Shape, member, rows, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .jsontext import Json
     from .results import Wire
 
 FOLLOW, STOP = "follow", "stop"
-MAX_DELTA = 1 << 20  # bytes of one notice: the reference's
 _SHORT = 2048  # bytes of a body whose answer goes as one piece, in one small frame
 
 
@@ -55,13 +52,13 @@ class RequestParams(Shape):
     stream_response: bool = False
 
 
-@quick_record
+@shape("HttpRequestResponse", quick=True)
 class RequestResult(Result):
     """The answer of the other server; without its body when that is streamed."""
 
     status: int
-    headers: list[tuple[str, str]]
-    body: bytes
+    headers: list[tuple[str, str]] = member(*rows("HttpHeader", "name", "value"))
+    body: bytes = member(name="bodyBase64")
 
     def wire(self) -> Wire:
         if len(self.body) <= _SHORT:
@@ -75,16 +72,6 @@ class RequestResult(Result):
     def _head(self) -> str:
         told = ",".join([f'{{"name":{quote(name)},"value":{quote(value)}}}' for name, value in self.headers])
         return f'{{"status":{self.status},"headers":[{told}],"bodyBase64":"'
-
-    def encode(self) -> Json:
-        headers: list[Json] = [{"name": name, "value": value} for name, value in self.headers]
-        return {"status": self.status, "headers": headers, "bodyBase64": base64.encode_text(self.body)}
-
-    @classmethod
-    def decode(cls, result: Json) -> RequestResult:
-        fields = Fields(result, "HttpRequestResponse")
-        read, _ = rows("HttpHeader", "name", "value")
-        return cls(fields.unsigned("status"), read(fields, "headers"), fields.base64("bodyBase64"))
 
 
 @shape()

@@ -45,6 +45,4 @@ def read(call: Call, params: ConfigParams) -> Later:
 
 
 def _layers(found: list[CodexLayer], index: int) -> LayersResult:
-    return LayersResult(
-        tuple([LayerResult(one.source, from_path(one.folder), one.toml) for one in found]), index
-    )
+    return LayersResult([LayerResult(one.source, from_path(one.folder), one.toml) for one in found], index)
