@@ -80,7 +80,7 @@ def test_the_plain_one_counts_and_delays_nothing() -> None:
     pace = Pace()
     pace.started()
     pace.started()
-    for call in (pace.answered, pace.wrote, lambda: pace.much(0)):
+    for call in (pace.answered, pace.fetched, pace.wrote, lambda: pace.much(0)):
         call()
     pace.ended()
     assert pace.running == 1
@@ -134,6 +134,32 @@ def test_one_that_takes_its_time_is_not_looked_for(
     loop.call_later(0.01 * SECOND, loop.stop)
     loop.run()
     assert 0 not in counted.looks
+
+
+def test_a_peer_that_fetches_is_looked_for_while_the_other_server_is_quick(
+    pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pace.fetched()
+    assert pace._looks == 0
+    monkeypatch.setattr(pace, "_answered", pace._answered - 2 * module._AT_ONCE_SECONDS)
+    monkeypatch.setattr(module, "_SERIES_SECONDS", 60.0)
+    pace.fetched()  # later than a peer asks again, and in a series all the same
+    assert pace._looks == 14
+    monkeypatch.setattr(pace, "_answered", pace._answered - 60)
+    pace.fetched()
+    assert pace._looks == 0
+
+
+def test_each_look_in_vain_lends_the_processor(
+    loop: EpollLoop, pace: EpollPace, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lent: list[int] = []
+    monkeypatch.setattr(os, "sched_yield", lambda: lent.append(len(counted.looks)))
+    loop.call_later(0.02 * SECOND, loop.stop)
+    pace.answered()
+    pace.answered()
+    loop.run()
+    assert lent == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_what_comes_while_it_looks_is_served(loop: EpollLoop, pace: EpollPace, counted: Counted) -> None:

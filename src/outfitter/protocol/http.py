@@ -36,7 +36,7 @@ def _policy(fields: Fields, name: str) -> str:
     return fields.choice(name, (FOLLOW, STOP))
 
 
-@shape()
+@shape(quick=True)
 class RequestParams(Shape):
     """http/request. Without `timeout_ms` it may take forever."""
 

@@ -32,6 +32,7 @@ class HttpRequests:
     def __init__(self, channel: Channel, services: Services) -> None:
         self.channel = channel
         self.loop = services.loop
+        self.pace = services.pace
         self.outbound = services.http
         self._descriptors = services.sessions.descriptors
         self._active: set[_Request] = set()
@@ -142,6 +143,7 @@ class _Request:
 
     def finished(self) -> None:
         self._exchange = None
+        self._owner.pace.fetched()
         if self._streams:
             self._tell(b"", done=True)
             self._leave()
