@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from outfitter.core import streams
 from outfitter.core.calling import Calling, Invitation
+from outfitter.core.noise import Initiator, prologue
 from outfitter.core.records import cut, farewell
 from outfitter.core.streams import Begun, Came, Ended, Send, Streams, Validate
 from outfitter.errors import Disconnected, RemoteProtocolError
@@ -199,6 +200,19 @@ def test_thirty_two_may_wait_for_the_registry() -> None:
     assert one._failures == 0
 
 
+def test_who_gives_up_again_and_again_asks_the_registry_no_more_than_who_waits() -> None:
+    """Each question is a thread of the executor, for as long as the registry takes."""
+    one = executor()
+    asked = []
+    for number in range(streams.MAX_PENDING):
+        asked.append(pending(one, f"s{number}")[1])
+        assert one.receive(relay.reset(f"s{number}"), 0.0) == []
+    assert one.receive(calling().opening[1], 0.0) == [RESET]
+    assert one._failures == 0
+    assert one.validated("s0", asked[0].instance, False, 0.0) == []
+    pending(one)
+
+
 def test_a_hundred_and_twenty_eight_streams_may_be_active() -> None:
     one = executor()
     for number in range(streams.MAX_ACTIVE):
@@ -212,6 +226,15 @@ def test_an_authorization_has_a_limit(size: int, taken: bool) -> None:
     one = executor()
     [action] = one.receive(calling(authorization="x" * size).opening[1], 0.0)
     assert isinstance(action, Validate) is taken
+    assert one._failures == (not taken)
+
+
+def test_an_authorization_that_is_no_text_is_refused_and_charged() -> None:
+    one = executor()
+    said = prologue("env", "reg", "s")
+    first = Initiator(HARNESS, Keys(), STATIC.public, said, b"\xff", encapsulate).message
+    assert one.receive(relay.handshake("s", first), 0.0) == [RESET]
+    assert (one._failures, one._asking) == (1, 0)
 
 
 @given(st.lists(st.binary(max_size=120), max_size=8))

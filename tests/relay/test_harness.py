@@ -180,12 +180,20 @@ async def data_before(socket: ServerConnection) -> None:
 
 
 async def text_before(socket: ServerConnection) -> None:
-    await socket.send("text")
+    """The answer of the executor itself, but as a text: no frame is one."""
+    frame = relay.decode(bytes(await socket.recv(decode=False)))
+    await socket.send(relay.resume(frame.stream).decode())
     await socket.wait_closed()
 
 
 async def garbage_before(socket: ServerConnection) -> None:
     await socket.send(b"\xff\xff")
+    await socket.wait_closed()
+
+
+async def too_large(socket: ServerConnection) -> None:
+    """A frame that names another stream would be ignored, if it were not one byte too large."""
+    await socket.send(relay.DataWriter("another").head(0, 1).ljust(relay.MAX_FRAME + 1, b"x"))
     await socket.wait_closed()
 
 
@@ -211,7 +219,7 @@ async def echo(socket: ServerConnection) -> None:
 
 
 @pytest.mark.parametrize(
-    "scene", [reset_before, data_before, text_before, garbage_before, leave, another_key, echo]
+    "scene", [reset_before, data_before, text_before, garbage_before, too_large, leave, another_key, echo]
 )
 def test_what_ends_a_call_before_the_handshake(scene: Scene) -> None:
     with pytest.raises(DialFailed, match="did not answer through the relay") as caught:
@@ -257,7 +265,7 @@ def test_what_ends_a_stream_that_is_open(what: str) -> None:
         if what == "closed":
             await socket.close(1012, "restart")
         elif what == "text":
-            await socket.send("text")
+            await socket.send(relay.resume(far.stream).decode())
         else:
             frames = {
                 "reset": relay.reset(far.stream),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .noise import Encapsulate, KeyPair, PublicKey
 
 MAX_ACTIVE = 128  # streams of one socket
-MAX_PENDING = 32  # of which it is being asked whether they may begin
+MAX_PENDING = 32  # questions to the registry at a time, whether a stream may begin
 FAILURES = 8  # handshakes that come to nothing, after which nobody may begin for a while
 PAUSE_SECONDS = 10.0
 
@@ -105,6 +105,7 @@ class Streams:
         self._active: dict[str, _Active] = {}
         self._names: dict[int, str] = {}  # of the active ones
         self._instances = 0
+        self._asking = 0  # questions to the registry that are under way, whatever became of their streams
         self._failures = 0
         self._paused_until = 0.0
 
@@ -126,7 +127,9 @@ class Streams:
     # A stream begins
 
     def _begin(self, frame: relay.Handshake, now: float) -> list[Action]:
-        if now < self._paused_until or self.active >= MAX_ACTIVE or len(self._pending) >= MAX_PENDING:
+        # A stream that is given up is pending no more, but its question is: who begins and gives up again and
+        # again gets no more of them than who waits.
+        if now < self._paused_until or self.active >= MAX_ACTIVE or self._asking >= MAX_PENDING:
             return _refuse(frame.stream)
         said = prologue(self._environment_id, self._registration_id, frame.stream)
         try:
@@ -137,11 +140,13 @@ class Streams:
         except (RemoteProtocolError, UnicodeDecodeError):
             return self._fail(frame.stream, now)
         self._instances += 1
+        self._asking += 1
         self._pending[frame.stream] = _Pending(self._instances, responder)
         return [Validate(frame.stream, self._instances, responder.harness, authorization)]
 
     def validated(self, stream: str, instance: int, valid: bool, now: float) -> list[Action]:
-        """The registry has answered, or has not in time."""
+        """The registry has answered, or has not in time: once for each Validate."""
+        self._asking -= 1
         pending = self._pending.get(stream)
         if pending is None or pending.instance != instance:
             return []  # the stream was given up meanwhile

@@ -108,6 +108,7 @@ class RelayTransport:
     def __init__(self, socket: DialledTransport, calling: Calling) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = socket
+        socket.takes_texts = False
         self._calling = calling
         self._writer = DataWriter(calling.stream)
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -138,8 +139,9 @@ class RelayTransport:
         if self._over:
             return
         try:
-            if not isinstance(data, bytes):
-                data = b"".join(data) if isinstance(data, tuple) else data.encode()
+            if isinstance(data, tuple):
+                data = b"".join(data)
+            assert isinstance(data, bytes)
             self._inbox.extend(self._calling.receive(data))
         except (Disconnected, RemoteProtocolError) as error:
             self._fail(str(error))

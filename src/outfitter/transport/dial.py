@@ -108,6 +108,7 @@ class DialledTransport(asyncio.Protocol):
     """The client's end of a connection. Made by `dial`."""
 
     receiver: Receiver
+    takes_texts = True  # else a text message ends the connection
 
     def __init__(
         self,
@@ -217,8 +218,11 @@ class DialledTransport(asyncio.Protocol):
             if not data:
                 return
         for opcode, payload in self._frames.feed(data):
-            if opcode in (ws.TEXT, ws.BINARY):
+            if opcode == ws.BINARY or (opcode == ws.TEXT and self.takes_texts):
                 self._inbox.append(payload)
+            elif opcode == ws.TEXT:
+                self._frames.fault = RemoteProtocolError("messages of this connection are binary", 1003)
+                break
             else:
                 assert isinstance(payload, bytes)
                 self._control(opcode, payload)
