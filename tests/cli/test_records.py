@@ -23,7 +23,7 @@ def records(tmp_path: Path) -> Records:
 
 
 def add(records: Records, **more: str) -> Started:
-    return records.add("build", "session", "process", "sh", tty=False, **more)
+    return records.add("build", "session", "process", "sh", more, tty=False)
 
 
 def file_of(started: Started, home: Path) -> Path:

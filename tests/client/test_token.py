@@ -16,7 +16,7 @@ import outfitter
 from outfitter.client.token import current, read_token
 from outfitter.core.events import Output
 from outfitter.environments.file import Declared
-from outfitter.environments.manager import open_declared
+from outfitter.environments.manager import opening
 from outfitter.errors import DialFailed, SettingInvalid
 from tests.server.test_tokens import private
 from tests.support.jwts import SECRET, jwt
@@ -50,7 +50,7 @@ def test_a_token_is_read_again_when_the_client_dials_again(way: Any, tmp_path: P
 
     async def scenario(server: Server) -> None:
         if way == "declared":
-            client = await open_declared(Declared("x", url=server.url, token_file=str(file)))
+            client = await opening(Declared("x", url=server.url, token_file=str(file)))
         else:
             client = await outfitter.connect(server.url, token=way(file))
         try:

@@ -11,6 +11,7 @@ from ..environments.file import load
 from ..environments.manager import EnvironmentManager
 from ..errors import OutfitterError
 from .console import say, waiting
+from .follow import status_of
 from .table import table
 
 if TYPE_CHECKING:
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 def list_environments(flags: dict[str, Any]) -> int:
     """Prints the list; returns the exit status. Raises SettingInvalid."""
     configuration = load(os.environ, flags["codex_home"])
-    try:
-        return asyncio.run(_list(configuration, as_json=flags["json"]))
-    except KeyboardInterrupt:
-        return 130
+    return status_of(lambda: _list(configuration, as_json=flags["json"]), 1)
 
 
 async def _list(configuration: Configuration, *, as_json: bool) -> int:

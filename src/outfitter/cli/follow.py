@@ -46,6 +46,19 @@ class LeftRunning(Exception):
         self.wanted = wanted  # and the command goes on for all we know
 
 
+def status_of(work: Callable[[], Coroutine[object, object, int]], failed: int) -> int:
+    """The exit status of a command line; `failed` if it ends with an error, which is told."""
+    try:
+        return asyncio.run(work())
+    except LeftRunning as left:
+        return left.status
+    except KeyboardInterrupt:  # before there was a command to interrupt
+        return INTERRUPTED
+    except OutfitterError as error:
+        say(str(error))
+        return failed
+
+
 class Follower:
     """Follows one command to its end.
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from ..errors import OutfitterError, SettingInvalid
+from ..errors import SettingInvalid
 from ..protocol.operating import DrainResult, KillParams, KillResult, SessionsResult
 from ..protocol.process import SignalParams, TerminateParams, TerminateResult
 from .console import say
+from .follow import status_of
 from .records import Records
 from .table import ago, table
 from .target import named, reach, recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from ..client.client import Client
     from ..protocol.operating import SessionSummary
@@ -29,32 +29,22 @@ FAILED = 1
 
 def ps(server: str, flags: dict[str, Any]) -> int:
     """Prints every command on a server that we may see; returns the exit status."""
-    return _run(_overview(server, flags, _print_processes))
+    return status_of(lambda: _overview(server, flags, _print_processes), FAILED)
 
 
 def sessions(server: str | None, flags: dict[str, Any]) -> int:
     """Prints every session that we may see; returns the exit status."""
-    return _run(_overview(server, flags, _print_sessions))
+    return status_of(lambda: _overview(server, flags, _print_sessions), FAILED)
 
 
 def kill(ident: str, flags: dict[str, Any]) -> int:
     """Ends a command or sends it a signal; returns the exit status."""
-    return _run(_kill(ident, flags))
+    return status_of(lambda: _kill(ident, flags), FAILED)
 
 
 def drain(server: str, flags: dict[str, Any]) -> int:
     """Has a server take no more sessions; returns the exit status."""
-    return _run(_drain(server, flags))
-
-
-def _run(work: Coroutine[Any, Any, int]) -> int:
-    try:
-        return asyncio.run(work)
-    except KeyboardInterrupt:
-        return 130
-    except OutfitterError as error:
-        say(str(error))
-        return FAILED
+    return status_of(lambda: _drain(server, flags), FAILED)
 
 
 def _server(name: str | None, flags: dict[str, Any]) -> Target:

@@ -12,7 +12,8 @@ from ..errors import OutfitterError, RequestFailed
 from ..protocol.codes import SESSION_ATTACHED
 from ..protocol.process import ReadParams, ReadResult
 from . import operating
-from .console import say, waiting
+from .console import waiting
+from .follow import status_of
 from .records import Records
 from .statuses import NOT_STARTED
 from .table import ago, table
@@ -29,15 +30,8 @@ def ps(flags: dict[str, Any]) -> int:
     """Prints the list; returns the exit status. Raises SettingInvalid."""
     if flags["server"] is not None:
         return operating.ps(flags["server"], flags)
-    try:
-        if flags["session"] is not None:
-            return asyncio.run(_session(flags))
-        return asyncio.run(_records(flags))
-    except KeyboardInterrupt:
-        return 130
-    except OutfitterError as error:
-        say(str(error))
-        return NOT_STARTED
+    work = _records if flags["session"] is None else _session
+    return status_of(lambda: work(flags), NOT_STARTED)
 
 
 async def _records(flags: dict[str, Any]) -> int:

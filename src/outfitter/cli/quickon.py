@@ -204,8 +204,8 @@ class RunOn(QuickRun):
                 self.opened.session_id,
                 self.process_id,
                 os.path.basename(self.argv[0]),
+                {"token_file": self.flags["token_file"]},
                 tty=False,
-                token_file=self.flags["token_file"],
                 server=server_pid(self.opened.info, self.on),
             )
         except OutfitterError as error:

@@ -19,7 +19,9 @@ from ..record import fields, record, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
+_FILES = ("codex_home", "token_file", "tls_ca", "tls_cert", "tls_key")  # flags, and fields of a record
 _STALE_SECONDS = 7 * 86_400  # a record that nobody asked about for so long belongs to a server that is gone
 
 
@@ -71,16 +73,12 @@ class Records:
         session_id: str,
         process_id: str,
         program: str,
+        flags: Mapping[str, Any],
         *,
         tty: bool,
-        codex_home: str | None = None,
-        token_file: str | None = None,
-        tls_ca: str | None = None,
-        tls_cert: str | None = None,
-        tls_key: str | None = None,
         server: int = 0,
     ) -> Started:
-        """Writes down a command that this process follows. Raises SettingInvalid."""
+        """Writes down a command that this process follows; `flags` name the files. Raises SettingInvalid."""
         started = Started(
             os.urandom(4).hex(),
             on,
@@ -91,13 +89,9 @@ class Records:
             time.time(),
             os.getpid(),
             _since(os.getpid()),
-            _absolute(codex_home),
-            _absolute(token_file),
-            _absolute(tls_ca),
-            _absolute(tls_cert),
-            _absolute(tls_key),
-            server,
-            _since(server) if server else "",
+            server=server,
+            server_since=_since(server) if server else "",
+            **{name: os.path.abspath(flags[name]) for name in _FILES if flags.get(name) is not None},
         )
         self._write(started)
         return started
@@ -170,22 +164,13 @@ class Records:
             return None
 
 
-def _absolute(path: str | None) -> str | None:
-    return None if path is None else os.path.abspath(path)
-
-
 def _fits(started: Started, path: str) -> bool:
     """Whether what a file says has the right types, and is about itself."""
-    maybe = (str, type(None))
     others = {
         "tty": (bool,),
         "started": (int, float),
         "holder": (int,),
-        "codex_home": maybe,
-        "token_file": maybe,
-        "tls_ca": maybe,
-        "tls_cert": maybe,
-        "tls_key": maybe,
+        **dict.fromkeys(_FILES, (str, type(None))),
         "server": (int,),
     }
     return os.path.basename(path) == f"{started.id}.json" and all(

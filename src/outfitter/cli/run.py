@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections import deque
@@ -15,7 +14,7 @@ from ..errors import Disconnected, OutfitterError, RequestFailed
 from . import base, detachkeys, explain, terminal
 from .colour import Paint, wants_colour
 from .console import say
-from .follow import Follower, LeftRunning
+from .follow import Follower, LeftRunning, status_of
 from .quickfollow import can_pass_input
 from .records import Records
 from .runflags import not_text
@@ -24,7 +23,7 @@ from .target import named, reach
 from .wishes import client_contract, client_policy, launch_kind, sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from ..client.client import Client
     from ..core.events import Exited
@@ -46,24 +45,12 @@ def run(argv: Sequence[str], flags: dict[str, Any]) -> int:
     if (what := not_text(argv, flags)) is not None:
         say(f"{what} is not UTF-8, which is all that can be sent to a server: convert or rename it")
         return NOT_STARTED
-    return _status(lambda: _Run(argv, flags, named(flags, pools=True)).run())
+    return status_of(lambda: _Run(argv, flags, named(flags, pools=True)).run(), NOT_STARTED)
 
 
 def take_up(begun: RunOn) -> int:
     """Goes on with a command that `quickon` has begun; returns the exit status of the command line."""
-    return _status(lambda: _take_up(begun))
-
-
-def _status(work: Callable[[], Coroutine[object, object, int]]) -> int:
-    try:
-        return asyncio.run(work())
-    except LeftRunning as left:
-        return left.status
-    except KeyboardInterrupt:  # before there was a command to interrupt
-        return 130
-    except OutfitterError as error:
-        say(str(error))
-        return NOT_STARTED
+    return status_of(lambda: _take_up(begun), NOT_STARTED)
 
 
 class _Run:
@@ -189,12 +176,8 @@ class _Run:
                 client.session_id,
                 process.process_id,
                 os.path.basename(self._argv[0]),
+                self._flags,
                 tty=process.tty,
-                codex_home=self._flags["codex_home"],
-                token_file=self._flags["token_file"],
-                tls_ca=self._flags["tls_ca"],
-                tls_cert=self._flags["tls_cert"],
-                tls_key=self._flags["tls_key"],
                 server=base.server_pid(client.info, self._target.url),
             )
         except OutfitterError as error:

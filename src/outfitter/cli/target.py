@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..environments.file import LOCAL, Declared, check, load, shown_url
-from ..environments.manager import open_declared, opening
+from ..environments.manager import opening
 from ..errors import SettingInvalid
 from ..record import fields, record, replace
 from ..transport.unix import PREFIX, path_of
@@ -181,7 +181,7 @@ async def reach(
         client = opening(declared, on_state=watch)._take_up(opened, reason or "left")
     else:
         with contextlib.nullcontext() if quiet else waiting(f"connecting to {target.name}"):
-            client = await open_declared(
+            client = await opening(
                 declared,
                 resume=resume,
                 take_over=take_over,

@@ -281,25 +281,16 @@ class _File:
 
     def _entry(self, table: Table, variable: str, place: int, text: str) -> str:
         """An entry of a list variable, absolute."""
-        problem = remedy = ""
         if not text:
-            problem, remedy = "has an empty entry", 'write "." for the directory of this file'
+            problem, remedy = " has an empty entry", 'write "." for the directory of this file'
         elif "\0" in text:
-            problem, remedy = "has an entry with a NUL", "remove the \\u0000"
+            problem, remedy = " has an entry with a NUL", "remove the \\u0000"
         elif ":" in text:
-            problem, remedy = "has an entry with a colon, which separates entries", "write several entries"
-        elif text.startswith("$"):
-            problem = "has an entry that starts with $, which is not expanded"
-            remedy = "write the path itself"
-        elif text == "~" or text.startswith("~/"):
-            if self._kind == "project":
-                problem = "has an entry in a home directory"
-                remedy = f"use directories of the project, or {_MOVE}"
-            elif self._home is None:
-                problem = "has an entry in a home directory, but HOME is not set"
-                remedy = "write the whole path"
+            problem, remedy = " has an entry with a colon, which separates entries", "write several entries"
+        else:
+            problem, remedy = self._why_no_path(text, "an entry")
         if problem:
-            table.wrong(f"`{shown(variable)}` {problem}", remedy, variable, place)
+            table.wrong(f"`{shown(variable)}`{problem}", remedy, variable, place)
             return ""
         return self._absolute(text)
 
@@ -308,34 +299,39 @@ class _File:
             path = self._home + path[1:]
         return os.path.normpath(os.path.join(self._folder, path))
 
-    def _read_write_paths(self, table: Table, key: Key, setting: str) -> tuple[str, ...]:
-        """Paths that may be written, absolute."""
+    def _read_each(
+        self, table: Table, key: Key, setting: str, read: Callable[[str], tuple[str, str, str]]
+    ) -> tuple[str, ...]:
+        """The entries of a list of [sandbox]. `read` tells the value of one, what is wrong with it, as the
+        sentence about the setting goes on, and what to write instead."""
         found = []
         table.texts(key.name)
         for place, text in _texts(self._written(setting)):
-            problem, remedy = self._why_no_path(text)
+            value, problem, remedy = read(text)
             if problem:
-                table.wrong(f"`{setting}` {problem}", remedy, key.name, place)
+                table.wrong(f"`{setting}`{problem}", remedy, key.name, place)
                 continue
-            found.append(self._absolute(text))
-            self._lines.setdefault(f"{setting}.{found[-1]}", table.line(key.name, place))
+            found.append(value)
+            self._lines.setdefault(f"{setting}.{value}", table.line(key.name, place))
         return tuple(found)
+
+    def _read_write_paths(self, table: Table, key: Key, setting: str) -> tuple[str, ...]:
+        """Paths that may be written, absolute."""
+        return self._read_each(
+            table, key, setting, lambda text: (self._absolute(text), *self._why_no_path(text))
+        )
 
     def _read_hidden(self, table: Table, key: Key, setting: str) -> tuple[str, ...]:
         """Paths and patterns. Those of a project start at its directory, those of a user at the command's."""
-        found = []
-        table.texts(key.name)
-        for place, text in _texts(self._written(setting)):
+
+        def read(text: str) -> tuple[str, str, str]:
             problem, remedy = self._why_no_path(text)
             if not problem and text.startswith("/**"):
-                problem, remedy = "has a pattern for the whole file system", "begin it with a directory"
-            if problem:
-                table.wrong(f"`{setting}` {problem}", remedy, key.name, place)
-                continue
+                problem, remedy = " has a pattern for the whole file system", "begin it with a directory"
             starts = self._kind == "project" or text[:1] in ("/", "~")
-            found.append(self._pattern(text) if starts else text)
-            self._lines.setdefault(f"{setting}.{found[-1]}", table.line(key.name, place))
-        return tuple(found)
+            return self._pattern(text) if starts else text, problem, remedy
+
+        return self._read_each(table, key, setting, read)
 
     def _pattern(self, text: str) -> str:
         """An absolute pattern; no part of a directory's own name is a wildcard."""
@@ -346,34 +342,32 @@ class _File:
             text = escaped(self._home) + text[1:]
         return os.path.normpath(os.path.join(folder, text))
 
-    def _why_no_path(self, text: str) -> tuple[str, str]:
-        """What is wrong with a path of [sandbox], and what to write; two empty texts if nothing is."""
+    def _why_no_path(self, text: str, what: str = "a path") -> tuple[str, str]:
+        """What is wrong with a path, as the sentence about its setting goes on, and what to write; two empty
+        texts if nothing is."""
         if not text or "\0" in text:
-            return "has an empty path, or one with a NUL", "write a path, or remove the entry"
+            return " has an empty path, or one with a NUL", "write a path, or remove the entry"
         if text.startswith("$"):
-            return "has a path that starts with $, which is not expanded", "write the path itself"
+            return f" has {what} that starts with $, which is not expanded", "write the path itself"
         if text == "~" or text.startswith("~/"):
             if self._kind == "project":
-                return "has a path in a home directory", f"use directories of the project, or {_MOVE}"
+                return f" has {what} in a home directory", f"use directories of the project, or {_MOVE}"
             if self._home is None:
-                return "has a path in a home directory, but HOME is not set", "write the whole path"
+                return f" has {what} in a home directory, but HOME is not set", "write the whole path"
         return "", ""
 
     def _read_domains(self, table: Table, key: Key, setting: str) -> tuple[str, ...]:
         from ..core.sandbox import domain
         from ..errors import SettingInvalid
 
-        found = []
-        table.texts(key.name)
-        for place, text in _texts(self._written(setting)):
+        def read(text: str) -> tuple[str, str, str]:
             try:
-                found.append(domain(text))
+                return domain(text), "", ""
             except SettingInvalid as error:
                 problem, _, remedy = str(error).partition(": ")
-                table.wrong(f"`{setting}`: {problem}", remedy, key.name, place)
-                continue
-            self._lines.setdefault(f"{setting}.{found[-1]}", table.line(key.name, place))
-        return tuple(found)
+                return "", f": {problem}", remedy
+
+        return self._read_each(table, key, setting, read)
 
     def _read_producers(self, table: Table, key: Key, setting: str) -> Any:
         inner = table.table(key.name)

@@ -272,7 +272,7 @@ class EnvironmentManager(_Names):
 
     async def _open(self, declared: Declared | None) -> Opened:
         if declared is not None:
-            client = await open_declared(declared)
+            client = await opening(declared)
             return Opened(client, client.aclose)
         # Through the package: importing the module would put it in the place of the public function.
         from .. import local
@@ -280,24 +280,6 @@ class EnvironmentManager(_Names):
         stack = contextlib.AsyncExitStack()
         client = await stack.enter_async_context(local(environment=self._environ))
         return Opened(client, stack.aclose)
-
-
-async def open_declared(
-    declared: Declared,
-    *,
-    resume: str | None = None,
-    take_over: bool = False,
-    on_state: Callable[[str], None] | None = None,
-    summaries: bool = False,
-    operate: bool = False,
-) -> Client:
-    """Connects to a declared environment; `resume` and `take_over` apply only to those with a URL.
-
-    Raises DialFailed, RequestFailed or SettingInvalid.
-    """
-    return await opening(
-        declared, resume=resume, take_over=take_over, on_state=on_state, summaries=summaries, operate=operate
-    )
 
 
 def opening(
@@ -311,7 +293,10 @@ def opening(
     operate: bool = False,
     max_concurrency: int | None = None,
 ) -> Opening:
-    """The same for `async with`; nothing is dialled before. Raises SettingInvalid."""
+    """A client of a declared environment, to be awaited or for `async with`; nothing is dialled before.
+
+    `resume` and `take_over` apply only to those with a URL. Raises DialFailed, RequestFailed, SettingInvalid.
+    """
     if declared.url is not None:
         file = declared.token_file
         return connect(

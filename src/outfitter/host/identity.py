@@ -23,7 +23,7 @@ from .facts import working_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ..core.launch import Launch
     from .spawn import Spawner, Stdio
@@ -178,18 +178,18 @@ class Assumed:
         with self._starting:
             self._ended()
 
-    def ourselves(self) -> _Ourselves:
+    def ourselves(self) -> _Meanwhile:
         """This thread is root altogether for a moment: to start a child that no command can signal, or
         the next version of ourselves."""
-        return _Ourselves(self)
+        return _Meanwhile(self, self.act_as)
 
     def as_started(self) -> _AsStarted:
         """This process is what it was when it was started: to be replaced by another program."""
-        return _AsStarted(self)
+        return _AsStarted(self, self.act_as)
 
-    def as_root(self) -> _AsRoot:
+    def as_root(self) -> _Meanwhile:
         """For this thread, files are root's own for a moment: to read a token again, say."""
-        return _AsRoot(self)
+        return _Meanwhile(self, self.files)
 
     def act_as(self, uid: int, gid: int) -> None:
         """This thread acts as that user, and stays root's: its rights stay what they are."""
@@ -222,40 +222,29 @@ class Assumed:
             raise OSError(code, os.strerror(code))
 
 
-class _Ourselves:
-    def __init__(self, assumed: Assumed) -> None:
+class _Meanwhile:
+    """For the time of a block, root in place of the other user."""
+
+    def __init__(self, assumed: Assumed, become: Callable[[int, int], None]) -> None:
         self._assumed = assumed
+        self._become = become
 
     def __enter__(self) -> None:
-        self._assumed.act_as(0, 0)
+        self._become(0, 0)
 
     def __exit__(self, *_: object) -> None:
         user = self._assumed.user
-        self._assumed.act_as(user.uid, user.gid)
+        self._become(user.uid, user.gid)
 
 
-class _AsStarted:
-    def __init__(self, assumed: Assumed) -> None:
-        self._assumed = assumed
-        self._here = working_directory() or "/"
+class _AsStarted(_Meanwhile):
+    """The same, in the folder that this process was started in."""
 
     def __enter__(self) -> None:
-        self._assumed.act_as(0, 0)
+        self._here = working_directory() or "/"
+        super().__enter__()
         os.chdir(self._assumed.folder)
 
     def __exit__(self, *_: object) -> None:
         os.chdir(self._here)
-        user = self._assumed.user
-        self._assumed.act_as(user.uid, user.gid)
-
-
-class _AsRoot:
-    def __init__(self, assumed: Assumed) -> None:
-        self._assumed = assumed
-
-    def __enter__(self) -> None:
-        self._assumed.files(0, 0)
-
-    def __exit__(self, *_: object) -> None:
-        user = self._assumed.user
-        self._assumed.files(user.uid, user.gid)
+        super().__exit__()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from json import dumps, loads
@@ -20,7 +19,7 @@ from ...env.redact import Secrets
 from ...errors import OutfitterError, RequestFailed
 from .. import base, terminal
 from ..console import say
-from ..follow import LeftRunning
+from ..follow import status_of
 from ..records import Records
 from ..run import follow
 from ..statuses import NOT_STARTED, not_started
@@ -41,16 +40,7 @@ _LONGEST_LINE = 1 << 16
 
 def run(name: str, prompt: str, flags: dict[str, Any]) -> int:
     """Runs an agent; returns the exit status of the command line."""
-    try:
-        target = named(flags)
-        return asyncio.run(_Launch(backend(name), prompt, flags, target).run())
-    except LeftRunning as left:
-        return left.status
-    except KeyboardInterrupt:
-        return 130
-    except OutfitterError as error:
-        say(str(error))
-        return NOT_STARTED
+    return status_of(lambda: _Launch(backend(name), prompt, flags, named(flags)).run(), NOT_STARTED)
 
 
 class _Launch:
