@@ -259,7 +259,7 @@ class _Server:
         out, said = self._child.stdout.fileno(), b""
         until = time.monotonic() + START_SECONDS
         while said.count(b"\n") < 1 + limited and len(said) < _FIRST_LINES:
-            if not _ready(out, until - time.monotonic()):
+            if not ready(out, until - time.monotonic()):
                 raise EngineFailed(f"the server has not said within {START_SECONDS:g} s where it listens")
             piece = os.read(out, _FIRST_LINES)
             if not piece:
@@ -274,7 +274,7 @@ class _Server:
             watched = os.pidfd_open(self.pid)
         except OSError:
             return  # it is gone
-        _ready(watched, seconds)
+        ready(watched, seconds)
         os.close(watched)
 
     def _last_words(self) -> str:
@@ -321,7 +321,7 @@ class _Server:
         return how
 
 
-def _ready(fd: int, seconds: float) -> bool:
+def ready(fd: int, seconds: float) -> bool:
     """Whether there is something to read within the time; unlike `select.select`, for any descriptor."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
