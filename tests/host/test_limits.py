@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -72,6 +73,84 @@ def test_a_delegated_group_of_version_2_is_divided(tmp_path: Path, monkeypatch: 
         (f"{group}/cpu.max", "100000 100000"),
         (f"{group}/cgroup.procs", "0"),
     ]
+
+
+@pytest.fixture
+def version2_tree(tmp_path: Path) -> Path:
+    """Files as those of a delegated group of version 2, not of a kernel: they show what is written where, and
+    not what it does."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "cgroup.controllers").write_text("cpuset cpu io memory hugetlb pids\n")
+    (home / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    return home
+
+
+def entered(
+    home: Path, wanted: ServerLimits, monkeypatch: pytest.MonkeyPatch, **kernel: str
+) -> dict[str, str]:
+    """What the files of the new group have. `kernel` are those that it makes with a group."""
+    group = home / f"outfitter-lease-{os.getpid()}"
+    make = os.mkdir
+
+    def mkdir(path: str, *mode: int) -> None:
+        make(path, *mode)
+        for name, text in kernel.items():
+            Path(path, name.replace("_", ".")).write_text(text)
+
+    def write(path: str, text: str) -> None:
+        Path(path).write_text(text)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    monkeypatch.setattr(limits, "write", write)
+    assert limits._enter_cgroup2(wanted, {limits.DELEGATED: str(home)}) == CGROUP2
+    return {path.name: path.read_text() for path in group.iterdir()}
+
+
+def test_a_group_of_version_2_has_its_limits(version2_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a tree of files that is no kernel's."""
+    found = entered(version2_tree, ServerLimits(1 << 30, 1.5, 100), monkeypatch, memory_swap_max="max")
+    assert found == {
+        "pids.max": "100",
+        "memory.max": "1073741824",
+        "memory.swap.max": "0",
+        "memory.oom.group": "0",
+        "cpu.max": "150000 100000",
+        "cgroup.procs": "0",
+    }
+    assert (version2_tree / "cgroup.subtree_control").read_text() == "cpu memory pids\n"  # all were shared
+
+
+def test_a_group_that_cannot_be_entered_is_removed(
+    version2_tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a tree of files that is no kernel's."""
+
+    def refuse(path: str, text: str) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    monkeypatch.setattr(limits, "write", refuse)
+    with pytest.raises(PermissionError):
+        limits._enter_cgroup2(ServerLimits(), {limits.DELEGATED: str(version2_tree)})
+    assert [path.name for path in version2_tree.iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "killed"),
+    [
+        ("memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 1\noom_group_kill 0\n", True),
+        ("memory.events", "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n", False),
+        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n", True),
+        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", False),
+    ],
+)
+def test_who_was_killed_for_memory(tmp_path: Path, name: str, text: str, killed: bool) -> None:
+    """On files as both versions have them."""
+    group = tmp_path / "outfitter-lease-77"
+    group.mkdir()
+    (group / name).write_text(text)
+    assert limits.killed_for_memory(77, [str(tmp_path)]) is killed
+    assert not limits.killed_for_memory(78, [str(tmp_path)])
 
 
 def test_a_group_without_the_controllers_is_not_used(tmp_path: Path) -> None:

@@ -69,6 +69,10 @@ class EngineTests:
 
     kill: ClassVar[Callable[[Endpoint], None]]
     dials: ClassVar[bool] = True  # whether servers have addresses
+    image: ClassVar[str] = ""  # where an engine must be told one
+
+    def order(self, number: int = 1) -> Order:
+        return order(number, image=self.image)
 
     def run(
         self, opened: Callable[[], Awaitable[Engine]], scenario: Callable[[Engine], Awaitable[None]]
@@ -84,14 +88,16 @@ class EngineTests:
 
     def test_every_server_is_new_and_nothing_is_left(self, opened: Callable[[], Awaitable[Engine]]) -> None:
         async def scenario(engine: Engine) -> None:
-            slot = await engine.start(order())
+            slot = await engine.start(self.order())
             one, two = Given(), Given(env={"FROM_POOL": "1"})
             first = await slot.serve(one.card)
             assert (first.version, bool(first.node), bool(first.workspace)) == (VERSION, True, True)
             where, variables = (await one.says(first, "touch mine; pwd; env")).split("\n", 1)
             assert where == first.workspace
             assert not [
-                line for line in variables.splitlines() if line.startswith(("RAY_", "SLURM_", "SSH_"))
+                line
+                for line in variables.splitlines()
+                if line.startswith(("RAY_", "SLURM_", "SSH_", "KUBERNETES_"))
             ]
             second = await slot.serve(two.card)
             assert await two.says(second, "ls; echo $FROM_POOL; dirname $HOME") == (
@@ -120,7 +126,7 @@ class EngineTests:
 
     def test_an_engine_that_is_closed_ends_its_slots(self, opened: Callable[[], Awaitable[Engine]]) -> None:
         async def scenario(engine: Engine) -> None:
-            slots = [await engine.start(order(number)) for number in range(2)]
+            slots = [await engine.start(self.order(number)) for number in range(2)]
             given = [Given() for _ in slots]
             served = [slot.serve(one.card) for slot, one in zip(slots, given, strict=True)]
             left.extend(await asyncio.gather(*served))
@@ -142,7 +148,7 @@ class EngineTests:
 
     def test_a_slot_whose_keeper_is_killed_is_gone(self, opened: Callable[[], Awaitable[Engine]]) -> None:
         async def scenario(engine: Engine) -> None:
-            slot: Slot = await engine.start(order())
+            slot: Slot = await engine.start(self.order())
             given = Given()
             endpoint = await slot.serve(given.card)
             left.append(endpoint)
@@ -158,7 +164,7 @@ class EngineTests:
 
     def test_a_slot_that_is_stopped_is_gone(self, opened: Callable[[], Awaitable[Engine]]) -> None:
         async def scenario(engine: Engine) -> None:
-            slot = await engine.start(order())
+            slot = await engine.start(self.order())
             endpoint = await slot.serve(Given().card)
             Path(endpoint.workspace, "result").write_text("42")
             gone = asyncio.ensure_future(slot.gone())

@@ -94,7 +94,8 @@ def test_a_workspace_can_be_kept(keeper: Keeper, root: Path) -> None:
     Path(one.workspace, "result").write_text("1")
     two = keeper.serve(card("l2", limits="none", keep_last=True, home="node"), Shape())
     assert output(two, "echo $HOME") == "/nonexistent\n"
-    assert keeper.stop(keep=True) == Stopped(True)
+    assert (two.kept, two.kept_bytes) == (f"{root}/pool/kept/l1", 1)
+    assert keeper.stop(keep=True) == Stopped(True, kept=f"{root}/pool/kept/l2")
     assert sorted(path.name for path in (root / "pool" / "kept").iterdir()) == ["l1", "l2"]
 
 

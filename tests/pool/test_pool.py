@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from outfitter.client.client import Client
-from outfitter.core.leases import FENCE, Transition
+from outfitter.core.leases import BEAT, DEAD, FENCE, READY_BEAT, READY_DEAD, Transition
 from outfitter.errors import EngineFailed, LeaseLost, LeaseRefused, SessionExpired, SettingInvalid
 from outfitter.pool.engine import NODE_LOST, Loss, Order
 from outfitter.pool.pool import Pool
+from outfitter.transport.dial import DialledTransport
 from tests.pool.support import MovedEngine, until, with_a_pool
 from tests.support.machine import SECOND, alive
 
@@ -147,8 +148,10 @@ async def test_cancelling_a_lease_that_waits_leaves_nothing_behind(pool: Pool) -
 async def test_a_workspace_can_be_kept(pool: Pool) -> None:
     async with pool.lease(keep_workspace=True) as client:
         await client.files.write("report", b"all is well")
-    root = Path(os.environ["OUTFITTER_POOL_ROOT"])
-    await until(lambda: bool(list(root.glob("**/kept/**/report"))), "the workspace is kept")
+    await until(lambda: bool(pool.status()["kept"]), "the workspace is kept")
+    (kept,) = pool.status()["kept"]
+    assert (kept["lease"], kept["node"], kept["bytes"]) == ("l1", os.uname().nodename, 11)
+    assert Path(kept["path"], "work", "report").read_bytes() == b"all is well"
 
 
 @with_a_pool(size=2)
@@ -207,6 +210,18 @@ async def test_a_killed_server_loses_its_lease_and_the_next_one_gets_another(poo
     assert pool.status()["lost"] == {"executor-ended": 1}
 
 
+@with_a_pool(memory="64MiB", limits="wanted")
+async def test_an_executor_that_the_kernel_kills_for_its_memory_is_lost_to_that(pool: Pool) -> None:
+    """A server that has nothing but a request larger than its group may have."""
+    with pytest.raises(LeaseLost) as caught:
+        async with pool.lease() as client:
+            if set(pool.status()["limits"]) <= {"rlimit"}:
+                pytest.skip("no control group can be made here")
+            await client.call("no/such/method", {"padding": "x" * (60 << 20)})
+    assert caught.value.reason == "out-of-memory"
+    assert pool.status()["lost"] == {"out-of-memory": 1}
+
+
 @with_a_pool()
 async def test_a_lease_survives_a_connection_that_breaks(pool: Pool) -> None:
     async with pool.lease() as client:
@@ -250,6 +265,38 @@ async def test_a_silent_executor_is_lost_and_a_retry_waits_until_its_commands_ha
     assert begun[1] - begun[0] >= FENCE
     assert not alive(int((root / "pid").read_text()))
     assert pool.status()["lost"] == {"silent": 1}
+
+
+@with_a_pool()
+async def test_commands_and_signs_of_life_are_counted(pool: Pool) -> None:
+    async with pool.lease() as client:
+        for _ in range(2):
+            await client.run(["true"])
+        assert "outfitter_pool_commands_total 2\n" in pool.metrics()
+        await until(lambda: "outfitter_pool_heartbeat_seconds_count" in pool.metrics(), "a ping is answered")
+    await until(lambda: pool.status()["slots"] == {"ready": 1}, "it is renewed")
+    assert "outfitter_pool_commands_total 2\n" in pool.metrics()
+
+
+@with_a_pool(warm=1)
+async def test_an_executor_that_nobody_has_is_asked_less_often(pool: Pool) -> None:
+    def transport() -> DialledTransport:
+        (place,) = pool._places.values()
+        assert place.link is not None
+        connection = place.link.client._session.link.connection
+        assert connection is not None and isinstance(connection.transport, DialledTransport)
+        return connection.transport
+
+    await until(lambda: pool.status()["slots"] == {"ready": 1}, "one is ready")
+    assert (transport()._ping, transport()._dead) == (READY_BEAT, READY_DEAD - READY_BEAT)
+    async with pool.lease() as client:
+        assert (transport()._ping, transport()._dead) == (BEAT, DEAD - BEAT)
+        connection = client._session.link.connection
+        assert connection is not None
+        connection.abandon("the network is cut")
+        await client.run(["true"])
+        await until(lambda: transport()._always, "the new connection has the pace of the old one")
+        assert (transport()._ping, transport()._dead) == (BEAT, DEAD - BEAT)
 
 
 # The engine

@@ -14,7 +14,7 @@ import pytest
 
 from outfitter.errors import EngineFailed
 from outfitter.pool import sweep
-from outfitter.pool.sweep import Workspaces, root_of
+from outfitter.pool.sweep import Workspaces, root_of, tree_bytes
 from tests.support.machine import wait_until
 
 
@@ -65,8 +65,11 @@ def test_a_workspace_that_is_kept_stays(root: Path) -> None:
     made = Workspaces(str(root), "pool")
     workspace = made.make("one")
     Path(workspace.work, "result").write_text("42")
-    made.give_up(workspace, keep=True)
-    assert made.kept() == [f"{root}/pool/kept/one"]
+    Path(workspace.work, "more").mkdir()
+    Path(workspace.work, "more", "log").write_text("123")
+    kept = made.give_up(workspace, keep=True)
+    assert (kept, tree_bytes(kept)) == (f"{root}/pool/kept/one", 5)
+    assert tree_bytes(f"{root}/none") == 0
     made.close()
     later = Workspaces(str(root), "other")
     assert later.sweep() == 0

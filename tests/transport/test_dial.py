@@ -801,3 +801,22 @@ def test_a_server_that_is_silent_for_three_beats_is_lost() -> None:
             assert recorder.reasons == ["the server stopped responding"]
 
     asyncio.run(asyncio.wait_for(scenario(), 20 * SECOND))
+
+
+def test_a_slower_pace_still_notices_a_ping_that_takes_too_long() -> None:
+    """It does not wait for the next ping to look at the last one."""
+
+    async def scenario() -> None:
+        took: asyncio.Queue[float] = asyncio.Queue()
+        async with connected(keepalive=100 * SECOND) as (transport, recorder, far):
+            transport.answered = took.put_nowait
+            transport.pace(100 * SECOND, 50 * SECOND)
+            assert await far.frame() == (PING, b"")  # at once
+            far.say(b"", PONG)
+            assert await took.get() >= 0
+            transport.pace(100 * SECOND, 0.1 * SECOND)
+            await recorder.until(lambda: bool(recorder.reasons))
+            assert recorder.reasons == ["the server did not answer a ping"]
+            assert took.empty()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20 * SECOND))

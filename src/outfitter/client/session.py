@@ -6,7 +6,6 @@ Handles (processes, files, watches) know this class. The session knows them by t
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import posixpath
 import secrets
@@ -142,7 +141,7 @@ class RemoteSession:
         self._cleaning: set[asyncio.Task[None]] = set()
         # Unguessable, so that ids stay apart when another client takes the session over.
         self._prefix = f"{os.getpid()}-{secrets.token_hex(6)}"
-        self._names = itertools.count(1)
+        self.commands = 0  # that were named so far
         self._held = False
         self._calls = 0
         self._looking: asyncio.TimerHandle | None = None
@@ -276,7 +275,8 @@ class RemoteSession:
                 self.mend(feed)
 
     def new_process_id(self) -> str:
-        return f"{self._prefix}-{next(self._names)}"
+        self.commands += 1
+        return f"{self._prefix}-{self.commands}"
 
     def resolve(self, path: Place | None) -> uri.FileUri:
         """See `Client.resolve`."""

@@ -70,7 +70,9 @@ _STARTS_KEPT = 32  # of which the median is taken
 _FAILURES_KEPT = 32  # more than it takes to fail the pool
 _PAUSE, _LONGEST_PAUSE = 0.25, 5.0  # before another start, from the third failure in a row; doubled with each
 
-BEAT, DEAD = 1.0, 4.0  # of every connected slot: seconds to report a loss, three lost packets to forgive
+BEAT, DEAD = 1.0, 4.0  # of a leased slot: seconds to report a loss, three lost packets to forgive
+READY_BEAT, READY_DEAD = 5.0, 8.0  # of one that nobody has: its loss disturbs nobody, and there may be many
+SERVER_BEAT = 2.0  # the executor's own, for clients that say nothing; FENCE is the bound, and four of these
 RETENTION = 6.0  # a server keeps a session for so long: a client that comes back does so within it
 FENCE = DEAD + RETENTION + 1.0  # after so long without a client nothing of a lease runs; 1 s is for clocks
 

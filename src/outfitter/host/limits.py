@@ -198,8 +198,28 @@ def _limit_swap(group: str, wanted: ServerLimits) -> None:
         write(path, str(wanted.memory))
 
 
+def killed_for_memory(pid: int, homes: list[str] | None = None) -> bool:
+    """Whether the kernel has killed a process in the group of a server for want of memory: of the group's, or
+    of the machine's. To be asked before `tidy`."""
+    for home in _homes() if homes is None else homes:
+        for name in ("memory.events", "memory.oom_control"):  # of version 2, of version 1
+            try:
+                said = read(f"{home}/{_NAME}{pid}/{name}").split()
+            except OSError:
+                continue
+            if "oom_kill" in said[:-1] and said[said.index("oom_kill") + 1] != "0":
+                return True
+    return False
+
+
 def tidy() -> None:
     """Removes the groups of servers that have ended."""
+    for home in _homes():
+        _tidy(home)
+
+
+def _homes() -> list[str]:
+    """Below which groups of servers may be."""
     found = []
     for controller in ("pids", "memory", "cpu"):
         try:
@@ -208,8 +228,7 @@ def tidy() -> None:
             continue
     if os.environ.get(DELEGATED):
         found.append(os.environ[DELEGATED])
-    for home in found:
-        _tidy(home)
+    return found
 
 
 def _tidy(home: str) -> None:

@@ -77,6 +77,8 @@ class Endpoint:
     pid: int = 0
     version: str = ""  # Outfitter's on the node
     limits: str = NONE
+    kept: str = ""  # where the workspace of the server before is now, if the card has asked for that
+    kept_bytes: int = 0  # in its files
 
 
 @record
@@ -93,6 +95,8 @@ class Stopped:
 
     confirmed: bool
     detail: str = ""
+    kept: str = ""  # as of an Endpoint
+    kept_bytes: int = 0
 
 
 @record

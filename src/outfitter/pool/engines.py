@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .settings import PoolSettings
 
 # Each module has `engine(settings)`.
-ENGINES = {"local": ".local", "ray": ".ray", "ssh": ".ssh", "slurm": ".slurm"}
+ENGINES = {"local": ".local", "ray": ".ray", "ssh": ".ssh", "slurm": ".slurm", "kubernetes": ".kubernetes"}
 
 
 def engine(settings: PoolSettings) -> Engine:

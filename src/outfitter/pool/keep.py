@@ -4,13 +4,15 @@
     {"stop": {"keep": BOOL}}            {"stopped": STOPPED}, and the keeper ends
 
 Each line has a "number", which its answer repeats. The first line that it says is {"outfitter": VERSION}. At
-the end of its input it ends, with its server: that is how it notices that its pool is gone.
+the end of its input it ends, with its server: that is how it notices that its pool is gone. Where the input
+stays open, as in a pod, it ends when it has had no server for a while.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 
 from .. import VERSION
@@ -18,16 +20,19 @@ from ..core.shape import Shape
 from ..errors import EngineFailed
 from .carried import heard, told
 from .engine import Card
-from .keeper import Keeper
+from .keeper import Keeper, ready
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+ALONE_SECONDS = 120.0  # without a server and without a question: longer than a pool takes to ask again
+_LINE_BYTES = 1 << 20  # of a question, which has a pool's variables in it
 # What engines put into the environment of what they start: nothing of it is for commands.
-_OF_ENGINES = ("SLURM", "SRUN", "SSH_", "SBATCH")
+_OF_ENGINES = ("SLURM", "SRUN", "SSH_", "SBATCH", "OUTFITTER_POD_", "KUBERNETES_SERVICE_", "KUBERNETES_PORT")
 _MORE = ("TMPDIR", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "GPU_DEVICE_ORDINAL")
 _PEER = "SLURM_SRUN_COMM_HOST"
+_POD_ADDRESS, _POD_NODE = "OUTFITTER_POD_ADDRESS", "OUTFITTER_POD_NODE"  # see kubepods
 _GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 
 
@@ -55,22 +60,31 @@ def address_towards(peer: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
+def listening(environ: Mapping[str, str]) -> str:
+    """Where servers of this node listen, if nobody says: at the pod's address, or at the one that leads to
+    whoever has started the step of a job. Raises EngineFailed."""
+    pod = environ.get(_POD_ADDRESS, "")
+    if pod:
+        return f"wss://{f'[{pod}]' if ':' in pod else pod}:0"
+    address = address_towards(environ.get(_PEER, ""))
+    return f"{'ws' if address.startswith('127.') else 'wss'}://{address}:0"
+
+
 def main(args: list[str]) -> int:
-    """`outfitter keep-slot POOL NODE LISTEN GPUS`; LISTEN is a URL, or empty for the address that leads to
-    whoever has started the step of a job."""
+    """`outfitter keep-slot POOL NODE LISTEN GPUS`; NODE and LISTEN may be empty."""
     pool_id, node, listen, gpus = args
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # nothing else may be said there
     keeper = None
     try:
-        node = node or os.environ.get("SLURMD_NODENAME", "") or os.uname().nodename
-        if not listen:
-            address = address_towards(os.environ.get(_PEER, ""))
-            listen = f"{'ws' if address.startswith('127.') else 'wss'}://{address}:0"
+        told = (os.environ.get(name, "") for name in (_POD_NODE, "SLURMD_NODENAME"))
+        node = node or next(filter(None, told), os.uname().nodename)
+        listen = listen or listening(os.environ)
         environ = without_engines(os.environ, gpus=gpus != "0")
+        signal.signal(signal.SIGTERM, _end)
         keeper = Keeper(pool_id, node=node, listen=listen, environ=environ, watches=True)
         _say(answers, {"outfitter": VERSION})
-        for line in sys.stdin.buffer:
+        for line in lines(0, lambda: keeper.pid == 0):
             asked = json.loads(line)
             _say(answers, {"number": asked.get("number"), **_answer(keeper, asked)})
             if "stop" in asked:
@@ -81,6 +95,27 @@ def main(args: list[str]) -> int:
         if keeper is not None:
             keeper.stop()
     return 1
+
+
+def _end(number: int, frame: object) -> None:
+    """In order, as at the end of the input. A second signal must not end the end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
+def lines(fd: int, alone: Callable[[], bool], seconds: float = ALONE_SECONDS) -> Iterator[bytes]:
+    """What is asked, until the end of the input, or until nobody has asked for so long while `alone`."""
+    kept, waited, step = b"", 0.0, min(seconds, 10.0)
+    while waited < seconds:
+        if not ready(fd, step):
+            waited = waited + step if alone() else 0.0
+            continue
+        waited = 0.0
+        piece = os.read(fd, 1 << 16)
+        *whole, kept = (kept + piece).split(b"\n")
+        yield from whole
+        if not piece or len(kept) > _LINE_BYTES:
+            return
 
 
 def _answer(keeper: Keeper, asked: Mapping[str, dict[str, object]]) -> dict[str, object]:

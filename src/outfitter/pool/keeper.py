@@ -18,11 +18,12 @@ from ..errors import EngineFailed
 from ..host.limits import PROCESSES, tidy
 from ..host.memoryfiles import memory_file
 from ..log import warn
+from ..record import replace
 from ..system import LINUX
 from . import certificate
 from .certificate import in_memory
 from .engine import NONE, Endpoint, Stopped
-from .sweep import ROOTS, Workspaces, root_of
+from .sweep import ROOTS, Workspaces, root_of, tree_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class Keeper:
                 pid=server.pid,
                 version=VERSION,
                 limits=limits,
+                kept=ended.kept,
+                kept_bytes=ended.kept_bytes,
             )
 
     def _watch(self, server: _Server) -> None:
@@ -138,7 +141,9 @@ class Keeper:
         workspace, self._workspace = self._workspace, None
         if workspace is not None:
             try:
-                self._workspaces.give_up(workspace, keep=keep)
+                kept = self._workspaces.give_up(workspace, keep=keep)
+                if kept:
+                    ended = replace(ended, kept=kept, kept_bytes=tree_bytes(kept))
             except OSError as error:
                 workspace.let_go()  # the next keeper's sweep tries again
                 warn("pool", "a workspace stays behind for now: %s: %s", workspace.path, error.strerror)
@@ -259,7 +264,7 @@ class _Server:
         out, said = self._child.stdout.fileno(), b""
         until = time.monotonic() + START_SECONDS
         while said.count(b"\n") < 1 + limited and len(said) < _FIRST_LINES:
-            if not _ready(out, until - time.monotonic()):
+            if not ready(out, until - time.monotonic()):
                 raise EngineFailed(f"the server has not said within {START_SECONDS:g} s where it listens")
             piece = os.read(out, _FIRST_LINES)
             if not piece:
@@ -274,7 +279,7 @@ class _Server:
             watched = os.pidfd_open(self.pid)
         except OSError:
             return  # it is gone
-        _ready(watched, seconds)
+        ready(watched, seconds)
         os.close(watched)
 
     def _last_words(self) -> str:
@@ -321,7 +326,7 @@ class _Server:
         return how
 
 
-def _ready(fd: int, seconds: float) -> bool:
+def ready(fd: int, seconds: float) -> bool:
     """Whether there is something to read within the time; unlike `select.select`, for any descriptor."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ..core.leases import MAX_STARTING
+from ..host.limits import killed_for_memory
 from ..system import LINUX
-from .engine import EXECUTOR_ENDED, Capacity, Loss, Node
+from .engine import EXECUTOR_ENDED, OUT_OF_MEMORY, Capacity, Loss, Node
 from .keeper import Keeper
 
 if TYPE_CHECKING:
@@ -92,11 +93,14 @@ class LocalSlot:
 
     def _ended(self) -> None:
         self._unwatch()
-        self._tell("its server has ended")
+        if killed_for_memory(self._keeper.pid):
+            self._tell("the kernel has killed it, as its memory was used up", OUT_OF_MEMORY)
+        else:
+            self._tell("its server has ended")
 
-    def _tell(self, detail: str) -> None:
+    def _tell(self, detail: str, reason: str = EXECUTOR_ENDED) -> None:
         if not self._gone.done():
-            self._gone.set_result(Loss(EXECUTOR_ENDED, detail))
+            self._gone.set_result(Loss(reason, detail))
 
     def _unwatch(self) -> None:
         if self._watched >= 0:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from .. import VERSION
 from ..core.leases import (
-    BEAT,
     FENCE,
     LOSE,
     MAX_SLOTS,
@@ -19,6 +18,7 @@ from ..core.leases import (
     REFUSED,
     RENEW,
     RETENTION,
+    SERVER_BEAT,
     START,
     STARTING,
     STOP,
@@ -28,7 +28,7 @@ from ..core.leases import (
 from ..errors import CapabilityMissing, EngineFailed, LeaseRefused, OutfitterError, RequestFailed
 from ..log import fault, note
 from .control import Control
-from .engine import ENGINE_LOST, Card, Order, Stopped
+from .engine import ENGINE_LOST, EXECUTOR_ENDED, OUT_OF_MEMORY, Card, Order, Stopped
 from .engines import ENGINES, engine
 from .lease import Lease, run_setup
 from .link import SlotLink
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from ..core.leases import Act
     from ..core.shape import Shape
-    from .engine import Engine, Slot
+    from .engine import Endpoint, Engine, Loss, Slot
     from .map import Lending, Outcome, Task
     from .settings import LeaseWishes, PoolWishes
     from .tally import PoolStatus
@@ -69,6 +69,7 @@ class SlotPlace:
         self.lease: Lease | None = None  # the last one that it was given to
         self.servers = 0
         self.stopping = False
+        self.said: Loss | None = None  # by the engine, when it knew that the slot was gone
         self.watching: asyncio.Task[None] | None = None
         self.ending: asyncio.Task[None] | None = None
 
@@ -101,6 +102,7 @@ class Pool:
         self._control = Control(self, wishes.get("name", ""), self._settings.engine)
         self._book = Leases(self._settings.bounds, self._told)
         self._tally = Tally(self._book)
+        self._tally.commands_now = self._commands
         self._parity = Parity()
         self._places: dict[str, SlotPlace] = {}
         self._leases: dict[str, Lease] = {}
@@ -257,6 +259,11 @@ class Pool:
         self._tally.engine = capacity.detail
         return self.status()
 
+    def _commands(self) -> int:
+        """Of the clients there are."""
+        links = (place.link for place in self._places.values())
+        return sum(link.client._session.commands for link in links if link is not None)
+
     def _limits(self) -> list[str]:
         return [place.link.endpoint.limits for place in self._places.values() if place.link is not None]
 
@@ -334,6 +341,7 @@ class Pool:
             place, lease = self._places[act.slot_id], self._leases[act.lease_id]
             assert place.link is not None
             place.lease = lease
+            place.link.pace(leased=True)
             lease._give(place.link.client, place.link.endpoint)
         elif act.do == RENEW:
             self._spawn(self._renew(self._places[act.slot_id]))
@@ -384,6 +392,8 @@ class Pool:
         elif failure is not None:
             self._not_started(place, failure)
         else:
+            assert place.link is not None
+            place.link.pace(leased=False)
             self._book.ready(place.slot_id, place.node, self._now())
             self._act()
 
@@ -410,7 +420,7 @@ class Pool:
             f"{place.slot_id}-{place.servers}",
             hashlib.sha256(token.encode()).hexdigest(),
             FENCE,
-            BEAT,
+            SERVER_BEAT,
             RETENTION,
             self._settings.env,
             self._settings.limits,
@@ -418,11 +428,14 @@ class Pool:
             place.lease is not None and place.lease.keep_workspace,
         )
         endpoint = await slot.serve(card)
+        self._note_kept(place, endpoint)
         place.lease, place.node = None, endpoint.node  # with its server, everything of a lease is gone
         if endpoint.version.split(".")[0] != VERSION.split(".")[0]:
             there = f"{endpoint.node} has Outfitter {endpoint.version}"
             raise EngineFailed(f"{there}, and here is {VERSION}: install the same on both")
-        link = SlotLink(endpoint, token, lambda reason, words: self._lost(place, reason, words))
+        link = SlotLink(
+            endpoint, token, lambda reason, words: self._lost(place, reason, words), self._tally.beats.observe
+        )
         await link.open()
         place.link = link
         if place.servers == 1:
@@ -444,7 +457,7 @@ class Pool:
 
     async def _watch(self, place: SlotPlace, slot: Slot) -> None:
         """What the engine knows comes second: an executor that answers us is not lost."""
-        loss = await slot.gone()
+        loss = place.said = await slot.gone()
         if place.stopping:
             return
         note("pool", "=", "the engine says that %s is gone: %s", place.slot_id, loss.detail)
@@ -455,6 +468,8 @@ class Pool:
             self._act()
 
     def _lost(self, place: SlotPlace, reason: str, words: str) -> None:
+        if reason == EXECUTOR_ENDED and place.said is not None and place.said.reason == OUT_OF_MEMORY:
+            reason, words = OUT_OF_MEMORY, place.said.detail  # the connection does not know why
         self._book.lost(place.slot_id, reason, words, self._now())
         self._act()
 
@@ -469,6 +484,7 @@ class Pool:
                     stopped = await place.slot.stop(keep=lease is not None and lease.keep_workspace)
             except TimeoutError:
                 stopped = Stopped(False, f"the engine took more than {_STOP_SECONDS:g} s")
+        self._note_kept(place, stopped)
         if place.watching is not None:
             place.watching.cancel()
         if stopped.confirmed and lease is not None:
@@ -480,9 +496,16 @@ class Pool:
         self._book.stopped(place.slot_id, self._now())
         self._act()
 
+    def _note_kept(self, place: SlotPlace, told: Endpoint | Stopped) -> None:
+        if told.kept and place.lease is not None:
+            self._tally.kept.append(
+                {"lease": place.lease.id, "node": place.node, "path": told.kept, "bytes": told.kept_bytes}
+            )
+
     async def _let_go(self, place: SlotPlace) -> None:
         link, place.link = place.link, None
         if link is not None:
+            self._tally.commands += link.client._session.commands
             await link.close()
 
     # Time

@@ -29,6 +29,7 @@ LONGEST_PATH = 80
 LEAST_FREE_BYTES, LEAST_FREE_PART, ENOUGH_FREE_BYTES = 1 << 30, 0.05, 10 << 30
 REMOVERS = 4  # at a time, on a keeper: a disk is not quicker with more
 SWEPT = 1000  # trees that one sweep removes: a command line takes as many names, and the next sweep the rest
+SIZED = 100_000  # entries of a kept tree that are counted: a third of a second
 REMOVE_SECONDS = 10.0  # that the end of a keeper waits for them; the next keeper's sweep does the rest
 _KEPT, _GONE, _LOCK = "kept", ".gone-", ".lock"
 # When the disk has nothing else to do. Made writable only if it has to be: most trees are.
@@ -123,14 +124,18 @@ class Workspaces:
                 f"only {free >> 20} MiB are free in {self.root}: make room, or set {ROOTS[0]} to another disk"
             )
 
-    def give_up(self, workspace: Workspace, *, keep: bool = False) -> None:
-        """The lease is over when this returns; what was in the workspace is removed later. Raises OSError."""
+    def give_up(self, workspace: Workspace, *, keep: bool = False) -> str:
+        """The lease is over when this returns; what was in the workspace is removed later, or kept at the
+        path that is returned. Raises OSError."""
+        kept = ""
         if keep:
-            os.makedirs(f"{self.pool}/{_KEPT}", mode=0o700, exist_ok=True)
-            os.rename(workspace.path, f"{self.pool}/{_KEPT}/{os.path.basename(workspace.path)}")
+            kept = f"{self.pool}/{_KEPT}/{os.path.basename(workspace.path)}"
+            os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+            os.rename(workspace.path, kept)
         else:
             self._remove(workspace.path)
         workspace.let_go()
+        return kept
 
     def _remove(self, path: str) -> None:
         gone = self._renamed(path)
@@ -199,13 +204,6 @@ class Workspaces:
         finally:
             os.close(held)
 
-    def kept(self) -> list[str]:
-        """Those of this pool that were kept."""
-        try:
-            return sorted(f"{self.pool}/{_KEPT}/{name}" for name in os.listdir(f"{self.pool}/{_KEPT}"))
-        except OSError:
-            return []
-
     def close(self) -> None:
         """Waits for what is being removed, not for ever, and leaves no empty directory of this pool."""
         for one in self._removers:
@@ -217,6 +215,23 @@ class Workspaces:
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # not between another keeper's two directories
         _rmdir(self.pool)
         os.close(self._lock)
+
+
+def tree_bytes(path: str) -> int:
+    """What the files of a tree have, as far as one looks."""
+    found, left, folders = 0, SIZED, [path]
+    while folders and left > 0:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    left -= 1
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        found += entry.stat(follow_symlinks=False).st_size
+        except OSError:
+            continue  # somebody still removes things, or nobody may look
+    return found
 
 
 def sweep(root: str) -> None:

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter as Count
+from collections import deque
 from typing import TYPE_CHECKING, TypedDict
 
 from ..core.leases import LEASED, LOST, QUEUED, READY, RETURNING, STARTING
 from ..observe.registry import Counter, Histogram, MetricRegistry, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ..core.leases import Leases, Transition
 
 # From a lease that finds a ready executor to one that waits for an hour; a server takes 0.1 s.
+_BEAT_SECONDS = (
+    0.0003,
+    0.001,
+    0.003,
+    0.01,
+    0.03,
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+)  # of a way there and back; then it is lost
 _SECONDS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
+
+
+MAX_KEPT = 1000  # kept workspaces that are told of: the others are on their nodes, too
 
 
 class QueueStatus(TypedDict):
@@ -23,6 +38,15 @@ class QueueStatus(TypedDict):
     shape: str
     groups: dict[str, int]
     oldest_seconds: float
+
+
+class KeptWorkspace(TypedDict):
+    """A workspace that stays on its node."""
+
+    lease: str
+    node: str
+    path: str
+    bytes: int
 
 
 class PoolStatus(TypedDict):
@@ -42,6 +66,7 @@ class PoolStatus(TypedDict):
     renewals: int
     unconfirmed: int  # slots that were not seen to end
     suspects: list[str]
+    kept: list[KeptWorkspace]  # the newest last
     limits: dict[str, int]  # executors by what confines their commands
     mismatched: dict[str, list[str]]  # nodes whose environment differs from the first one's, in what
     draining: bool
@@ -55,6 +80,9 @@ class Tally:
     def __init__(self, book: Leases) -> None:
         self.engine = ""  # what it says of itself
         self.unconfirmed = 0
+        self.kept: deque[KeptWorkspace] = deque(maxlen=MAX_KEPT)
+        self.commands = 0  # of clients that are closed
+        self.commands_now: Callable[[], int] = int  # of those that are not
         self._book = book
         self._since: dict[str, tuple[float, bool]] = {}  # leases that wait and slots that start; cold or not
         self.registry = registry = MetricRegistry()
@@ -65,6 +93,12 @@ class Tally:
         )
         self.starts = registry.add(
             Histogram("outfitter_pool_start_seconds", "Until an executor is ready.", _SECONDS, "cold")
+        )
+        registry.add(
+            Reading("counter", "outfitter_pool_commands_total", "Commands that were started.", self._commands)
+        )
+        self.beats = registry.add(
+            Histogram("outfitter_pool_heartbeat_seconds", "Until an executor answers a ping.", _BEAT_SECONDS)
         )
         self.leases = registry.add(Counter("outfitter_pool_leases_total", "Leases that are over.", "state"))
         self.lost = registry.add(Counter("outfitter_pool_lost_total", "Leases that were lost.", "reason"))
@@ -91,6 +125,9 @@ class Tally:
         self.leases.add(told.after)
         if told.after == LOST:
             self.lost.add(told.reason)
+
+    def _commands(self) -> Mapping[tuple[str, ...], float]:
+        return {(): self.commands + self.commands_now()}
 
     def _slots(self) -> Mapping[tuple[str, ...], float]:
         return Count((slot.state,) for slot in self._book.slots.values())
@@ -127,6 +164,7 @@ class Tally:
             "renewals": int(sum(self.starts.series.get(("no",), [0, 0])[:-1])),
             "unconfirmed": self.unconfirmed,
             "suspects": sorted(book.suspects),
+            "kept": list(self.kept),
             "limits": dict(Count(limits)),
             "mismatched": {},
             "draining": book.draining,

@@ -20,6 +20,8 @@ from .address import Address, upgrade_lines
 from .base import HIGH, LOW
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..loop import Timer
     from ..protocol.websocket import Payload
     from .base import Receiver
@@ -139,6 +141,7 @@ class DialledTransport(asyncio.Protocol):
         self._ping = _PING_SECONDS if keepalive is None else keepalive
         self._dead = _DEAD_SECONDS if keepalive is None else _DEAD_BEATS * keepalive
         self._keepalive: Timer | None = None
+        self.answered: Callable[[float], None] | None = None  # told how many seconds a ping took
         self._socket: asyncio.Transport
         self._raw_socket: socket.socket | None = None
 
@@ -255,6 +258,9 @@ class DialledTransport(asyncio.Protocol):
         if opcode == ws.PING:
             if not self._closing and self.buffered < LOW:
                 self._write(payload, ws.PONG)
+        elif opcode == ws.PONG:
+            if self.answered is not None:
+                self.answered(self._heard - self._pinged)
         elif opcode == ws.CLOSE:
             try:
                 code, reason = ws.parse_close(payload)
@@ -319,7 +325,16 @@ class DialledTransport(asyncio.Protocol):
             self._pinged = now
         if (asks or self._always) and not self._closing:
             self._write(b"", ws.PING)
+            if self._dead < self._ping:
+                self._loop.call_later(self._dead, self._probed, now)
         self._keepalive = self._loop.call_later(self._ping, self._beat)
+
+    def pace(self, seconds: float, dead: float) -> None:
+        """Pings every so many seconds from now on; a ping may take `dead` seconds."""
+        self._always, self._ping, self._dead = True, seconds, dead
+        if self._keepalive is not None:
+            self._stop_beating()
+            self._beat()
 
     def probe(self, seconds: float) -> None:
         since = self._loop.time()

@@ -26,6 +26,7 @@ def pool_group() -> None:
     Flag("--size", "count", "How many executors at a time. On this machine the default is its cores.", "N"),
     Flag("--cpus", "seconds", "Processors of each executor.", "N"),
     Flag("--memory", "text", "Memory of each executor: 4GiB.", "SIZE"),
+    Flag("--image", "text", "Image of each executor, where the engine runs images.", "IMAGE"),
     Flag("--limits", "text", "How commands are confined.", choices=("wanted", "required", "none")),
     Flag("--retries", "text", "How often a task whose executor was lost is tried again.", "N", "0"),
     Flag("--resume", "flag", "Skip tasks that have a result in --out."),

@@ -143,8 +143,8 @@ class _Run:
 
 
 def _wishes(flags: dict[str, Any]) -> PoolWishes:
-    wishes: dict[str, Any] = {key: flags[key] for key in ("size", "cpus", "memory", "address", "name")}
-    wishes |= {"limits": flags["limits"]}
+    names = ("size", "cpus", "memory", "image", "address", "name", "limits")
+    wishes: dict[str, Any] = {key: flags[key] for key in names}
     given: PoolWishes = {key: value for key, value in wishes.items() if value is not None}  # type: ignore[assignment]
     return given
 

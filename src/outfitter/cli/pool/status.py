@@ -41,6 +41,10 @@ def _details(answer: dict[str, Any]) -> None:
             print(f"group {group or '(none)'}: {waits}")
     for reason, count in answer["lost"].items():
         print(f"lost: {count} {reason}")
+    for kept in answer["kept"]:
+        print(
+            f"kept: {kept['path']} of {kept['lease']} on {kept['node']}, {kept['bytes'] / (1 << 20):.1f} MiB"
+        )
     for what in ("failed", "engine_lost"):
         if answer[what]:
             print(f"{what.replace('_', ' ')}: {answer[what]}")
