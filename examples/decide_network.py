@@ -2,10 +2,10 @@
 
 import outfitter
 from outfitter import Sandbox
-from outfitter.client.answers import Destination
+from outfitter.client.answers import NetworkTarget
 
 
-def decide(wanted: Destination) -> bool:  # a program would ask a person here
+def decide(wanted: NetworkTarget) -> bool:  # a program would ask a person here
     return wanted.host.endswith(".example.com")
 
 

@@ -168,8 +168,9 @@ class LeaseLost(SessionExpired):
             print(error.reason, error.node, error.detail)
             await lease.fenced()  # from now on somebody else may do the work
 
-    `reason` is "node-lost", "executor-ended", "out-of-memory", "silent" or "engine-lost"; `node` is the
-    engine's name of its node. After `fenced_after` more seconds nothing of it can run any more.
+    `reason` is "node-lost", "executor-ended", "out-of-memory", "silent" or "engine-lost", and `detail` says
+    it in words; `node` is the engine's name of its node. After `fenced_after` more seconds nothing of it can
+    run any more.
     """
 
     slug = "lease-lost"
@@ -205,7 +206,8 @@ class LeaseRefused(OutfitterError):
         except outfitter.LeaseRefused as error:
             print(error.reason)  # impossible
 
-    `reason` is "queue-full", "timed-out", "impossible", "setup-failed", "draining" or "start-failed".
+    `reason` is "queue-full", "timed-out", "impossible", "setup-failed", "draining" or "start-failed"; it is
+    in words in `detail`.
     """
 
     slug = "lease-refused"
@@ -412,7 +414,7 @@ class CapabilityMissing(OutfitterError):
         except outfitter.CapabilityMissing as error:
             print(error.capability)  # teleport
 
-    Other servers than Outfitter's may lack some.
+    `what` is what the executor cannot do without it. Other servers than Outfitter's may lack some.
     """
 
     slug = "capability-missing"

@@ -36,7 +36,7 @@ class FileInfo:
 
 
 @record
-class Match:
+class FoundLine:
     """A line that a search has found, the `line`th of the file `path`, and what fits of it.
 
         [match] = (await client.files.search("src", "main")).matches
@@ -54,7 +54,7 @@ class Match:
 
 
 @record
-class Found:
+class Searched:
     """The result of a search: `matches`, and in `errors` (path, message) for what could not be read.
 
         found = await client.files.search("src", "main")
@@ -63,7 +63,7 @@ class Found:
     `files_skipped` are no text, or too large. `truncated` says that a limit of the search was reached.
     """
 
-    matches: list[Match]
+    matches: list[FoundLine]
     files_searched: int
     files_skipped: int
     truncated: bool
@@ -98,7 +98,7 @@ class ProcessInfo:
 
 
 @record
-class Destination:
+class NetworkTarget:
     """What a command wants to reach: `decide` of `start` gets it.
 
         def decide(wanted):
@@ -141,9 +141,11 @@ def plain(kind: type[T], result: object, **other: object) -> T:
     return kind(**{name: getattr(result, name) for name in fields(kind)} | other)
 
 
-def found(result: SearchResult) -> Found:
-    matches = [plain(Match, one, path=native(one.path)) for one in result.matches]
-    return plain(Found, result, matches=matches, errors=[(native(uri), said) for uri, said in result.errors])
+def searched(result: SearchResult) -> Searched:
+    matches = [plain(FoundLine, one, path=native(one.path)) for one in result.matches]
+    return plain(
+        Searched, result, matches=matches, errors=[(native(uri), said) for uri, said in result.errors]
+    )
 
 
 def process_info(summary: ProcessSummary) -> ProcessInfo:

@@ -20,7 +20,7 @@ from ..protocol.search import SearchParams, SearchResult
 from ..protocol.watching import WatchParams
 from ..record import record
 from . import answers, arguments
-from .answers import FileInfo, Found
+from .answers import FileInfo, Searched
 from .arguments import count, encodable, octets, place, seconds
 from .naming import directory_failure, file_failure
 from .naming import native as native
@@ -465,7 +465,7 @@ class Files(Transfers):
         hidden: bool = False,
         honour_ignore_files: bool = True,
         timeout: float = 30.0,  # noqa: ASYNC109 - it is the server's
-    ) -> Found:
+    ) -> Searched:
         """Finds the lines that match a pattern in the text files of a directory, like `grep -r`.
 
             found = await client.files.search("src", r"^def ")
@@ -490,7 +490,7 @@ class Files(Transfers):
             honour_ignore_files=honour_ignore_files,
             timeout_ms=int(timeout * 1000),
         )
-        return answers.found(await self._ask(SearchResult, "fs/search", params, path))
+        return answers.searched(await self._ask(SearchResult, "fs/search", params, path))
 
     # Calls
 

@@ -19,7 +19,7 @@ from ..protocol.network import ALLOW, DENY, PolicyAnswer, PolicyRequestParams
 from ..protocol.process import TerminateParams
 from ..protocol.session import InfoResult
 from ..protocol.watching import ChangedNotice
-from .answers import Destination, plain
+from .answers import NetworkTarget, plain
 from .arguments import called, count, place, seconds
 from .link import Link
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     R = TypeVar("R", bound=Result)
     # Whether a command may reach a host that no rule names.
-    Decide = Callable[[Destination], bool | Awaitable[bool]]
+    Decide = Callable[[NetworkTarget], bool | Awaitable[bool]]
 
     class Params(Protocol):
         def encode(self) -> Json: ...
@@ -328,10 +328,10 @@ class RemoteSession:
         except InvalidParams:
             return None
         process = self.processes.get(question.process_id)
-        wanted = plain(Destination, question.request)
+        wanted = plain(NetworkTarget, question.request)
         return self._decide(None if process is None else process._feed.decide, wanted)
 
-    async def _decide(self, decide: Decide | None, wanted: Destination) -> Json:
+    async def _decide(self, decide: Decide | None, wanted: NetworkTarget) -> Json:
         answer = False if decide is None else decide(wanted)
         if not isinstance(answer, bool):
             answer = await answer
